@@ -1,0 +1,55 @@
+# Everything here runs on a machine with rustup, a C compiler and nothing else; what is missing is installed on first use.
+
+TARGET    := $(or $(CARGO_TARGET_DIR),target)
+WASM      := wasm32-unknown-unknown
+COMPONENT := $(TARGET)/$(WASM)/component/lro_policy.wasm
+LRO       := $(TARGET)/release/lro
+CARGO     := cargo
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Install the wasm target and lay out the WASI interface files
+	@rustup target list --installed | grep -qx $(WASM) || { echo "installing the Rust target $(WASM)"; rustup target add $(WASM); }
+	@sh tests/tools/wit-deps.sh
+
+.PHONY: component
+component: setup ## Build the default policy as a component
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-policy
+	@test -f $(COMPONENT)
+
+.PHONY: build
+build: component ## Build the default policy and the lro command
+	@$(CARGO) build --locked --release -p lro-host
+
+.PHONY: demo
+demo: build ## Offload the metadata of this workspace and run one of the recipes on it
+	@LRO=$(LRO) bash tests/tools/demo.sh
+
+.PHONY: test-data
+test-data: ## Install the packages whose data the tests use
+	@sh tests/tools/set-up.sh $(TARGET)/test-data
+
+.PHONY: test
+test: build test-data ## Run all tests
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
+	@$(CARGO) test --locked --release --workspace --exclude lro-policy --exclude lro-test-policies
+
+.PHONY: bench
+bench: build ## Measure against plain writes, native code and a Python baseline
+	@$(CARGO) bench --locked -p lro-tests
+
+.PHONY: lint
+lint: component ## Check formatting, lints and documentation
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --locked --release --workspace --all-targets --exclude lro-policy --exclude lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-policy -p lro-test-policies -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
+
+.PHONY: clean
+clean: ## Remove everything that was built or installed here
+	@$(CARGO) clean
+	@rm -rf wit/deps

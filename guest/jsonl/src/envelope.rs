@@ -1,0 +1,105 @@
+//! The parts of one document in memory, as spans of it.
+
+use crate::scan::Scanner;
+use crate::{SyntaxError, SyntaxErrorKind};
+
+/// One member of an object, as it stands in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// The key with its quotes and escapes.
+    pub key: &'a str,
+    /// The value, without white space around it; inside it is untouched.
+    pub value: &'a str,
+}
+
+/// Takes an object apart: its direct members in document order, duplicate keys included.
+///
+/// The whole text is validated, nested values too. To go on into a value call this again on [`Member::value`]: only
+/// that value is read again.
+///
+/// # Errors
+///
+/// [`SyntaxErrorKind::NotAnObject`] for any other value, and every other kind for a text that is not JSON.
+pub fn members(document: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
+    let mut members = Vec::new();
+    let (mut key_start, mut key_end) = (0, 0);
+    walk(document, b'{', SyntaxErrorKind::NotAnObject, |token, index| match token {
+        b'"' => key_start = index,
+        b':' => key_end = index,
+        _ if key_start < key_end => {
+            members.push(Member {
+                key: trimmed(document, key_start, key_end),
+                value: trimmed(document, key_end + 1, index),
+            });
+        }
+        _ => {}
+    })?;
+    Ok(members)
+}
+
+/// Takes an array apart: its elements in order, without white space around them. Validates like [`members`].
+///
+/// # Errors
+///
+/// [`SyntaxErrorKind::NotAnArray`] for any other value, and every other kind for a text that is not JSON.
+pub fn elements(document: &str) -> Result<Vec<&str>, SyntaxError> {
+    let mut elements = Vec::new();
+    let mut start = document.find('[').unwrap_or_default() + 1;
+    walk(document, b'[', SyntaxErrorKind::NotAnArray, |_, index| {
+        let element = trimmed(document, start, index);
+        // Only between the brackets of an empty array.
+        if !element.is_empty() {
+            elements.push(element);
+        }
+        start = index + 1;
+    })?;
+    Ok(elements)
+}
+
+fn trimmed(document: &str, start: usize, end: usize) -> &str {
+    document.get(start..end).unwrap_or_default().trim_matches([' ', '\t', '\n', '\r'])
+}
+
+/// Validates a document and reports the keys, colons and commas of the container at its root, and its closing bracket.
+fn walk(
+    document: &str,
+    root: u8,
+    otherwise: SyntaxErrorKind,
+    mut token: impl FnMut(u8, usize),
+) -> Result<(), SyntaxError> {
+    let text = document.as_bytes();
+    if let Some(first) = text.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+        && text.get(first) != Some(&root)
+    {
+        return Err(SyntaxError { kind: otherwise, offset: first as u64 });
+    }
+    let mut scanner = Scanner::new();
+    let (mut depth, mut start) = (0, 0);
+    while start < text.len() {
+        let block = scanner.block(text, start)?;
+        let mut brackets = block.open | block.close;
+        let mut done = 0;
+        loop {
+            let bracket = brackets & brackets.wrapping_neg();
+            let below = bracket.wrapping_sub(1);
+            let closes = if depth == 1 { block.close & bracket } else { 0 };
+            if depth == 1 {
+                let mut tokens = (block.comma | block.colon | block.key) & below & !done | closes;
+                while tokens != 0 {
+                    let index = start + tokens.trailing_zeros() as usize;
+                    token(text.get(index).copied().unwrap_or_default(), index);
+                    tokens &= tokens - 1;
+                }
+            }
+            if bracket == 0 {
+                break;
+            }
+            depth = if block.open & bracket != 0 { depth + 1 } else { depth - 1 };
+            done = below | bracket;
+            brackets &= brackets - 1;
+        }
+        start += block.length;
+    }
+    scanner.end(text);
+    scanner.finish().map(|_| ())
+}

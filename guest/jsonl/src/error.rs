@@ -1,0 +1,93 @@
+//! What can be wrong with a document, and where.
+
+use std::fmt;
+
+/// Why a text is not one JSON document, and where that shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// What is wrong.
+    pub kind: SyntaxErrorKind,
+    /// Offset in bytes, from the beginning of the document, of the first byte that cannot be there; the length of the
+    /// document when it ends too early.
+    pub offset: u64,
+}
+
+/// The kinds of [`SyntaxError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SyntaxErrorKind {
+    /// The text ends before the document does; an empty text is the shortest case.
+    UnexpectedEnd,
+    /// A token, or a byte that begins no token, where the grammar has no place for it.
+    UnexpectedToken,
+    /// A `}` or `]` that does not close the innermost open container.
+    MismatchedBracket,
+    /// A number outside the grammar of RFC 8259: a leading zero or plus, a missing digit, a letter.
+    InvalidNumber,
+    /// A word other than `true`, `false` and `null`.
+    InvalidLiteral,
+    /// A backslash followed by something other than `"`, `\`, `/`, `b`, `f`, `n`, `r`, `t`, or `u` and four hex digits.
+    InvalidEscape,
+    /// A byte below 0x20: unescaped in a string, or between tokens and not tab, line feed or carriage return.
+    ControlCharacter,
+    /// More than [`DEPTH_MAX`](crate::DEPTH_MAX) containers inside one another.
+    DepthLimit,
+    /// A key longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), outside all sections. The offset is that of the end of
+    /// the slice or token where this was noticed.
+    KeyLimit,
+    /// [`members`](crate::members) was called on something that is not an object.
+    NotAnObject,
+    /// [`elements`](crate::elements) was called on something that is not an array.
+    NotAnArray,
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = self.offset;
+        match self.kind {
+            SyntaxErrorKind::UnexpectedEnd => write!(formatter, "JSON ends too early, after {offset} bytes"),
+            SyntaxErrorKind::UnexpectedToken => write!(formatter, "unexpected token at byte {offset}"),
+            SyntaxErrorKind::MismatchedBracket => write!(formatter, "mismatched bracket at byte {offset}"),
+            SyntaxErrorKind::InvalidNumber => write!(formatter, "invalid number at byte {offset}"),
+            SyntaxErrorKind::InvalidLiteral => write!(formatter, "invalid literal at byte {offset}"),
+            SyntaxErrorKind::InvalidEscape => write!(formatter, "invalid escape at byte {offset}"),
+            SyntaxErrorKind::ControlCharacter => write!(formatter, "control character at byte {offset}"),
+            SyntaxErrorKind::DepthLimit => {
+                write!(formatter, "nested more than {} deep at byte {offset}", crate::DEPTH_MAX)
+            }
+            SyntaxErrorKind::KeyLimit => {
+                write!(formatter, "key of more than {} bytes, before byte {offset}", crate::KEY_BYTES_MAX)
+            }
+            SyntaxErrorKind::NotAnObject => write!(formatter, "not an object: unexpected token at byte {offset}"),
+            SyntaxErrorKind::NotAnArray => write!(formatter, "not an array: unexpected token at byte {offset}"),
+        }
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+/// Why a [`Splitter`](crate::Splitter) stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error<E> {
+    /// The document is not JSON, or beyond a limit.
+    Syntax(SyntaxError),
+    /// The [`Output`](crate::Output) failed; its own error.
+    Output(E),
+}
+
+impl<E> From<SyntaxError> for Error<E> {
+    fn from(error: SyntaxError) -> Self {
+        Self::Syntax(error)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Error<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) => error.fmt(formatter),
+            Self::Output(error) => write!(formatter, "output failed: {error}"),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for Error<E> {}

@@ -1,0 +1,48 @@
+//! Splits one JSON document into JSON Lines in a single pass, and infers a schema and a summary of the lines.
+//!
+//! The document comes in slices ([`Splitter::push`]) and is validated in full. Each record of the wanted [`Section`]s
+//! becomes one line, copied byte for byte without the white space between tokens: big integers, `1.0`, `1e2`, escapes,
+//! key order and duplicate keys stay as they came. What is in no section stays inline when it is small and goes to a
+//! file of its own when it is large, so the document can be put together again from the output.
+//!
+//! Memory does not grow with the document, a record, a string or a number: it is bounded by [`BLOCK_BYTES`], the
+//! inline limits of [`Options`], [`KEY_BYTES_MAX`] and, when asked for, one [`Profile`].
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`Splitter`] | the document to files of lines: [`Options`] in, [`Output`] and [`Document`] out |
+//! | [`survey`] | finds the sections worth splitting in the beginning of a document |
+//! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
+//! | [`members`], [`elements`] | the parts of a document in memory, as spans of it |
+//! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
+//!
+//! # What is accepted
+//!
+//! Exactly RFC 8259, with three remarks: numbers may have any number of digits and any exponent; `\ud800` and other
+//! lone surrogates are grammatical and therefore accepted; containers may nest [`DEPTH_MAX`] deep.
+
+mod envelope;
+mod error;
+mod lines;
+mod measure;
+mod output;
+mod pointer;
+mod profile;
+mod scalar;
+mod scan;
+mod simd;
+mod split;
+mod survey;
+mod value;
+
+pub use envelope::{Member, elements, members};
+pub use error::{Error, SyntaxError, SyntaxErrorKind};
+pub use measure::{Measure, tokens};
+pub use output::{BLOCK_BYTES, Document, FileReport, LargeShape, Options, Output, Section, Shape, Stream, Target};
+pub use profile::{
+    DEPTH_MAX as PROFILE_DEPTH_MAX, DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct, Field, Key, NODES_MAX,
+    NUMBER_BYTES_MAX, PROPERTIES_MAX, PROPERTY_BYTES_MAX, Profile, Types,
+};
+pub use scan::DEPTH_MAX;
+pub use split::{KEY_BYTES_MAX, Splitter};
+pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, survey};

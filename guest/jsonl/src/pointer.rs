@@ -1,0 +1,97 @@
+//! JSON Pointers (RFC 6901) and the keys they are made of.
+
+/// Appends a key to a pointer: `/` and the key, escaped. `raw` is the key as it stands between its quotes.
+///
+/// A lone surrogate, which no text can hold, stays the six characters of its escape.
+pub(crate) fn push_key(pointer: &mut String, raw: &str) {
+    pointer.push('/');
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        let (plain, escape) = rest.split_at(at);
+        push_escaped(pointer, plain);
+        let (character, length) = unescape(escape);
+        match character {
+            Some(character) => push_escaped(pointer, character.encode_utf8(&mut [0; 4])),
+            None => pointer.push_str(escape.get(..length).unwrap_or_default()),
+        }
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    push_escaped(pointer, rest);
+}
+
+fn push_escaped(pointer: &mut String, text: &str) {
+    for piece in text.split_inclusive(['~', '/']) {
+        match piece.strip_suffix(['~', '/']) {
+            Some(plain) => {
+                pointer.push_str(plain);
+                pointer.push_str(if piece.ends_with('~') { "~0" } else { "~1" });
+            }
+            None => pointer.push_str(piece),
+        }
+    }
+}
+
+/// The length of the string, with its quotes, that valid `json` begins with; all of it when the string is cut.
+pub(crate) fn string_length(json: &[u8]) -> usize {
+    let mut escaped = false;
+    let end = json.iter().skip(1).position(|&byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(json.len(), |end| end + 2)
+}
+
+/// Reads one valid escape at the beginning of `text`: the character, `None` for a lone surrogate, and the bytes it takes.
+pub(crate) fn unescape(text: &str) -> (Option<char>, usize) {
+    let simple = |character| (Some(character), 2);
+    match text.as_bytes().get(1) {
+        Some(b'b') => simple('\u{8}'),
+        Some(b'f') => simple('\u{c}'),
+        Some(b'n') => simple('\n'),
+        Some(b'r') => simple('\r'),
+        Some(b't') => simple('\t'),
+        Some(b'u') => {
+            let high = unit(text);
+            let low = unit(text.get(6..).unwrap_or_default());
+            match (high, low) {
+                (Some(high @ 0xD800..=0xDBFF), Some(low @ 0xDC00..=0xDFFF)) => {
+                    (char::from_u32(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)), 12)
+                }
+                (Some(unit), _) => (char::from_u32(unit), 6),
+                (None, _) => (None, text.len()),
+            }
+        }
+        Some(&byte) => simple(char::from(byte)),
+        None => (None, text.len()),
+    }
+}
+
+/// The UTF-16 unit of `\uXXXX` at the beginning of `text`.
+fn unit(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
+}
+
+/// Writes text as a JSON string, with the shortest escapes.
+pub(crate) fn write_string(json: &mut String, text: &str) {
+    json.push('"');
+    for character in text.chars() {
+        write_character(json, character);
+    }
+    json.push('"');
+}
+
+/// Writes one character of a JSON string, with the shortest escape if it needs one.
+pub(crate) fn write_character(json: &mut String, character: char) {
+    match character {
+        '"' => json.push_str("\\\""),
+        '\\' => json.push_str("\\\\"),
+        '\n' => json.push_str("\\n"),
+        '\r' => json.push_str("\\r"),
+        '\t' => json.push_str("\\t"),
+        '\u{8}' => json.push_str("\\b"),
+        '\u{c}' => json.push_str("\\f"),
+        control @ '\0'..='\u{1f}' => json.push_str(&format!("\\u{:04x}", u32::from(control))),
+        plain => json.push(plain),
+    }
+}

@@ -1,0 +1,98 @@
+//! Keys that are not the expected ones: out of their usual order, or new.
+
+use super::node::{NONE, Node};
+use super::{NODES_MAX, PROPERTY_BYTES_MAX, Profile};
+use crate::pointer;
+
+impl Profile {
+    /// Finds the key at `start..end`, quotes included, or adds it.
+    #[inline(never)]
+    pub(super) fn key(&mut self, text: &[u8], start: usize, end: usize) {
+        if self.reader.depth == 0 {
+            return self.member_key(text, start, end);
+        }
+        let start = start + 1;
+        let raw = text.get(start..end).unwrap_or_default();
+        if raw.contains(&b'\\') {
+            let key = canonical(raw);
+            self.plain_key(&key, 0, key.len());
+        } else {
+            self.plain_key(text, start, end);
+        }
+    }
+
+    /// The key of a line `{"key":K,"value":V}`.
+    fn member_key(&mut self, text: &[u8], start: usize, end: usize) {
+        if let [root, key, value, ..] = self.nodes.as_mut_slice() {
+            root.types.objects += 1;
+            (key.present, value.present) = (root.types.objects, root.types.objects);
+            key.types.strings += 1;
+            if key.counter.counts() {
+                key.counter.add(text, start, end);
+            }
+        }
+    }
+
+    /// A key at `start..end` without its first quote, in its shortest spelling.
+    fn plain_key(&mut self, text: &[u8], start: usize, end: usize) {
+        let Some(property) = self.find(text, start).or_else(|| self.add_property(text, start, end)) else {
+            return self.leave();
+        };
+        let container = &mut self.reader.container;
+        let previous = match container.property {
+            NONE => self.nodes.get_mut(container.node as usize).map(|node| &mut node.first),
+            previous => self.nodes.get_mut(previous as usize).map(|node| &mut node.next),
+        };
+        if let Some(previous) = previous {
+            *previous = property;
+        }
+        container.property = property;
+        if let Some(node) = self.nodes.get_mut(property as usize) {
+            container.expected = node.next;
+            node.occur(container.number);
+        }
+    }
+
+    /// Looks through the properties from the expected one on: what is missing in a record is skipped quickly.
+    fn find(&self, text: &[u8], start: usize) -> Option<u32> {
+        let node = self.nodes.get(self.reader.container.node as usize)?;
+        let expected = self.nodes.get(self.reader.container.expected as usize);
+        let order = expected.map_or(0, |node| node.order as usize);
+        let (before, after) = node.properties.split_at_checked(order)?;
+        let has_key = |property: &&u32| self.nodes.get(**property as usize).is_some_and(|node| node.has_key(text, start));
+        after.iter().chain(before).find(has_key).copied()
+    }
+
+    /// A new property; `None` when there can be no more, and the properties of this object are not listed any more.
+    fn add_property(&mut self, text: &[u8], start: usize, end: usize) -> Option<u32> {
+        let property = self.nodes.len();
+        let node = self.nodes.get_mut(self.reader.container.node as usize)?;
+        if !node.can_add_property() || property >= NODES_MAX || end - start > PROPERTY_BYTES_MAX + 1 {
+            node.unlisted = true;
+            return None;
+        }
+        let (order, in_array) = (node.properties.len() as u32, node.in_array);
+        node.properties.push(property as u32);
+        self.nodes.push(Node::new(text.get(start..end).unwrap_or_default(), order, in_array));
+        Some(property as u32)
+    }
+}
+
+/// The shortest spelling of a key with escapes, so that one key is one property however it is written.
+fn canonical(raw: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(raw);
+    let mut rest = text.as_ref();
+    let mut key = String::with_capacity(raw.len());
+    while let Some(at) = rest.find('\\') {
+        let (plain, escape) = rest.split_at(at);
+        let (character, length) = pointer::unescape(escape);
+        key.push_str(plain);
+        match character {
+            Some(character) => pointer::write_character(&mut key, character),
+            None => key.push_str(&escape.get(..length).unwrap_or(escape).to_ascii_lowercase()),
+        }
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    key.push_str(rest);
+    key.into_bytes()
+}

@@ -1,0 +1,155 @@
+//! One place in the records: a field, the items of an array, or the record itself.
+
+use super::counter::Counter;
+use super::number::{Extremes, Short};
+use super::{Field, Key, PROPERTIES_MAX, Types};
+
+/// An index of no node.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// What is known of the values in one place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// The first 16 bytes of `key`, and which of them it has.
+    key_word: u128,
+    key_mask: u128,
+    /// The key with its last quote; empty for items and for the record.
+    key: Box<[u8]>,
+    /// The property that came after this one, and the first one of objects here, in the last object.
+    pub(super) next: u32,
+    pub(super) first: u32,
+    /// The items of arrays here.
+    pub(super) items: u32,
+    /// Its place among the properties of its object.
+    pub(super) order: u32,
+    pub(super) types: Types,
+    /// Objects that have the property.
+    pub(super) present: u64,
+    /// The last of these.
+    last_object: u64,
+    /// The properties of objects here, in order of appearance.
+    pub(super) properties: Vec<u32>,
+    /// Whether `properties` had to be given up.
+    pub(super) unlisted: bool,
+    /// Whether no items could be added any more.
+    pub(super) items_unknown: bool,
+    /// Whether it lies inside an array, where values are not counted.
+    pub(super) in_array: bool,
+    pub(super) extremes: Extremes,
+    pub(super) counter: Counter,
+}
+
+impl Node {
+    /// A node for the key, given with its last quote.
+    pub(super) fn new(key: &[u8], order: u32, in_array: bool) -> Self {
+        let mut word = [0; 16];
+        for (to, from) in word.iter_mut().zip(key) {
+            *to = *from;
+        }
+        Self {
+            key_word: u128::from_le_bytes(word),
+            key_mask: if key.len() < 16 { (1 << (8 * key.len())) - 1 } else { u128::MAX },
+            key: key.into(),
+            next: NONE,
+            first: NONE,
+            items: NONE,
+            order,
+            types: Types::default(),
+            present: 0,
+            last_object: 0,
+            properties: Vec::new(),
+            unlisted: false,
+            items_unknown: false,
+            in_array,
+            extremes: Extremes::default(),
+            counter: if in_array { Counter::Unknown } else { Counter::None },
+        }
+    }
+
+    /// Whether the string whose content begins at `start` is the key of this property.
+    #[inline(always)]
+    pub(super) fn has_key(&self, text: &[u8], start: usize) -> bool {
+        match text.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+            Some(chunk) => {
+                (u128::from_le_bytes(*chunk) ^ self.key_word) & self.key_mask == 0
+                    && (self.key.len() <= 16 || self.has_long_key(text, start))
+            }
+            None => self.has_long_key(text, start),
+        }
+    }
+
+    #[inline(never)]
+    fn has_long_key(&self, text: &[u8], start: usize) -> bool {
+        text.get(start..start + self.key.len()) == Some(&self.key)
+    }
+
+    /// Notes that an object has the property.
+    #[inline(always)]
+    pub(super) fn occur(&mut self, object: u64) {
+        if self.last_object != object {
+            self.last_object = object;
+            self.present += 1;
+        }
+    }
+
+    /// Adds the literal at `start` by its first byte, which is not that of a number.
+    #[inline(always)]
+    pub(super) fn add_literal(&mut self, first: u8) {
+        if first == b'n' {
+            self.types.nulls += 1;
+            return;
+        }
+        self.types.booleans += 1;
+        if self.counter.counts() {
+            let literal: &[u8] = if first == b't' { b"true" } else { b"false" };
+            self.counter.add(literal, 0, literal.len());
+        }
+    }
+
+    /// Adds the number at `start` if it is of ordinary length, and tells whether it is.
+    #[inline(always)]
+    pub(super) fn add_short_number(&mut self, text: &[u8], start: usize) -> bool {
+        let Some(short) = Short::read(text, start) else {
+            return false;
+        };
+        self.extremes.add_short(short);
+        if short.integer {
+            self.types.integers += 1;
+            if self.counter.counts() {
+                self.counter.add(text, start, start + short.length);
+            }
+        } else {
+            self.types.decimals += 1;
+        }
+        true
+    }
+
+    /// Adds any number.
+    pub(super) fn add_number(&mut self, text: &[u8], start: usize, end: usize) {
+        if !self.extremes.add(text.get(start..end).unwrap_or_default()) {
+            self.types.decimals += 1;
+            return;
+        }
+        self.types.integers += 1;
+        if self.counter.counts() {
+            self.counter.add(text, start, end);
+        }
+    }
+
+    pub(super) fn can_add_property(&self) -> bool {
+        self.properties.len() < PROPERTIES_MAX
+    }
+
+    /// The key between its quotes.
+    pub(super) fn key(&self) -> &str {
+        let key = self.key.split_last().map_or(&[][..], |(_, key)| key);
+        std::str::from_utf8(key).unwrap_or_default()
+    }
+
+    /// What the profile tells about it.
+    pub(super) fn field<'a>(&'a self, path: &[Key<'a>], present: u64) -> Field<'a> {
+        let (minimum, maximum) = self.extremes.texts();
+        let (path, types, distinct) = (path.to_vec(), self.types, self.counter.values());
+        Field { path, present, types, minimum, maximum, distinct }
+    }
+}

@@ -1,0 +1,247 @@
+//! Least and greatest number, compared as decimal text: exact for any size, nothing is parsed.
+
+use std::cmp::Ordering;
+
+use super::NUMBER_BYTES_MAX;
+use super::decimal::{compare, exponent, rank_with_exponent};
+use crate::simd;
+
+/// Bytes of a number, without its sign, that are in its rank.
+const RANK_BYTES: usize = 15;
+
+/// The bytes of a rank that belong to a number of so many bytes.
+const RANK_MASKS: [u128; RANK_BYTES + 1] = {
+    let mut masks = [0; RANK_BYTES + 1];
+    let mut length = 1;
+    while length <= RANK_BYTES {
+        masks[length] = masks[length - 1] | 0xFF << (8 * (RANK_BYTES - length));
+        length += 1;
+    }
+    masks
+};
+
+/// The extremes of the numbers seen.
+#[derive(Clone, Debug)]
+pub(super) struct Extremes {
+    /// A short number whose rank is in `low..=high` changes nothing. As long as all are short, the ranks of the least and
+    /// the greatest.
+    low: i128,
+    high: i128,
+    /// The least and the greatest as long as all are short.
+    texts: [ShortText; 2],
+    /// The least and the greatest once a number was not short.
+    range: Option<Box<(Number, Number)>>,
+}
+
+impl Default for Extremes {
+    fn default() -> Self {
+        Self { low: i128::MAX, high: i128::MIN, texts: [ShortText::default(); 2], range: None }
+    }
+}
+
+/// A short number as it was written, and whatever comes after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct ShortText {
+    bytes: [u8; RANK_BYTES + 1],
+    length: usize,
+}
+
+impl ShortText {
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// One number as it was written.
+#[derive(Clone, Debug)]
+struct Number {
+    bytes: [u8; NUMBER_BYTES_MAX],
+    length: usize,
+    /// Orders like the number: the count of integer digits stands above the first bytes.
+    rank: i128,
+    /// Whether it has no exponent.
+    plain: bool,
+}
+
+/// What a number of ordinary length is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Short<'a> {
+    rank: i128,
+    /// The number and whatever comes after it.
+    bytes: &'a [u8; RANK_BYTES + 1],
+    pub(super) length: usize,
+    pub(super) integer: bool,
+}
+
+impl<'a> Short<'a> {
+    /// Reads the number at `start`; `None` when it has an exponent, more than [`RANK_BYTES`], or no room behind it.
+    #[inline(always)]
+    pub(super) fn read(text: &'a [u8], start: usize) -> Option<Self> {
+        let window = text.get(start..)?.first_chunk::<{ RANK_BYTES + 2 }>()?;
+        let negative = window[0] == b'-';
+        let bytes = window.first_chunk()?;
+        let chunk = if negative { window.last_chunk()? } else { bytes };
+        let digits = simd::digits(chunk);
+        let point = digits.trailing_ones();
+        let mut length = point as usize;
+        let mut after = *chunk.get(length)?;
+        let integer = after != b'.';
+        if !integer {
+            length += 1 + (digits >> (point + 1)).trailing_ones() as usize;
+            after = *chunk.get(length)?;
+        }
+        if after | 0x20 == b'e' {
+            return None;
+        }
+        let magnitude = simd::big_endian(chunk) >> 8 & RANK_MASKS.get(length)? | u128::from(point) << 120;
+        let rank = if negative { -(magnitude as i128) } else { magnitude as i128 };
+        Some(Self { rank, bytes, length: length + usize::from(negative), integer })
+    }
+}
+
+impl Number {
+    fn new(bytes: &[u8], rank: i128, plain: bool) -> Self {
+        let mut number = Self { bytes: [0; NUMBER_BYTES_MAX], length: 0, rank, plain };
+        number.set(bytes, rank, plain);
+        number
+    }
+
+    fn set(&mut self, bytes: &[u8], rank: i128, plain: bool) {
+        if let Some(to) = self.bytes.get_mut(..bytes.len()) {
+            to.copy_from_slice(bytes);
+            (self.length, self.rank, self.plain) = (bytes.len(), rank, plain);
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// How another number compares to this one: by rank where that decides, else by the digits.
+    #[inline(always)]
+    fn order(&self, bytes: &[u8], rank: i128, plain: bool) -> Ordering {
+        if !(plain && self.plain) {
+            return upper(rank).cmp(&upper(self.rank)).then_with(|| compare(bytes, self.bytes()));
+        }
+        match rank.cmp(&self.rank) {
+            // With as many integer digits, the texts order like the numbers.
+            Ordering::Equal if rank < 0 => self.bytes().cmp(bytes),
+            Ordering::Equal => bytes.cmp(self.bytes()),
+            unequal => unequal,
+        }
+    }
+
+    /// How far the rank of a short number has to be inside of this one's to say that it is no new extreme. `zero_inside`
+    /// tells whether that is towards zero.
+    fn margin(&self, zero_inside: bool) -> i128 {
+        match self.plain {
+            true if self.length <= RANK_BYTES + usize::from(self.rank < 0) => 0,
+            // The rank has only a part of a longer number.
+            true => 1,
+            // It has only the upper part of a number with an exponent, and [`upper`] rounds towards zero.
+            false if zero_inside => 1,
+            false => 1 << 64,
+        }
+    }
+}
+
+/// The part of a rank that a number with an exponent has too.
+fn upper(rank: i128) -> i64 {
+    if rank < 0 { -((-rank >> 64) as i64) } else { (rank >> 64) as i64 }
+}
+
+impl Extremes {
+    /// Adds a short number.
+    #[inline(always)]
+    pub(super) fn add_short(&mut self, short: Short<'_>) {
+        if short.rank < self.low || short.rank > self.high {
+            self.extend(short);
+        }
+    }
+
+    #[inline(always)]
+    fn extend(&mut self, short: Short<'_>) {
+        let text = ShortText { bytes: *short.bytes, length: short.length };
+        if self.range.is_some() {
+            return self.update(text.bytes(), short.rank, true);
+        }
+        let [least, greatest] = &mut self.texts;
+        if short.rank < self.low {
+            (self.low, *least) = (short.rank, text);
+        }
+        if short.rank > self.high {
+            (self.high, *greatest) = (short.rank, text);
+        }
+    }
+
+    /// Adds any number; tells whether it is an integer.
+    #[inline(never)]
+    pub(super) fn add(&mut self, number: &[u8]) -> bool {
+        let negative = number.first() == Some(&b'-');
+        let magnitude = number.get(usize::from(negative)..).unwrap_or_default();
+        let point = simd::skip_digits(magnitude, 0);
+        let integer = point == magnitude.len();
+        let plain = integer
+            || (magnitude.get(point) == Some(&b'.') && simd::skip_digits(magnitude, point + 1) == magnitude.len());
+        if number.len() > NUMBER_BYTES_MAX || (!plain && exponent(number).is_none()) {
+            *self = Self { low: i128::MIN, high: i128::MAX, ..Self::default() };
+            return integer;
+        }
+        let mut chunk = [0; 16];
+        for (to, from) in chunk.iter_mut().zip(magnitude.iter().take(RANK_BYTES)) {
+            *to = *from;
+        }
+        let size = match plain {
+            true => (point as i128) << 120 | (u128::from_be_bytes(chunk) >> 8) as i128,
+            false => i128::from(rank_with_exponent(number)) << 64,
+        };
+        let rank = if negative { -size } else { size };
+        if plain && magnitude.len() <= RANK_BYTES {
+            // It is only that no text was behind it.
+            let mut bytes = [0; RANK_BYTES + 1];
+            for (to, from) in bytes.iter_mut().zip(number) {
+                *to = *from;
+            }
+            self.add_short(Short { rank, bytes: &bytes, length: number.len(), integer });
+        } else if !self.is_unknown() && !(plain && self.low < rank && rank < self.high) {
+            self.update(number, rank, plain);
+        }
+        integer
+    }
+
+    /// Whether a number was too long.
+    fn is_unknown(&self) -> bool {
+        self.range.is_none() && self.low == i128::MIN
+    }
+
+    /// Updates the extremes when not all numbers are short.
+    #[inline(never)]
+    fn update(&mut self, bytes: &[u8], rank: i128, plain: bool) {
+        let (least, greatest) = &mut **self.range.get_or_insert_with(|| {
+            let number = |text: &ShortText, rank| match text.length {
+                0 => Number::new(bytes, rank, plain),
+                _ => Number::new(text.bytes(), rank, true),
+            };
+            let [least, greatest] = &self.texts;
+            Box::new((number(least, self.low), number(greatest, self.high)))
+        });
+        if least.order(bytes, rank, plain).is_lt() {
+            least.set(bytes, rank, plain);
+        }
+        if greatest.order(bytes, rank, plain).is_gt() {
+            greatest.set(bytes, rank, plain);
+        }
+        self.low = least.rank + least.margin(least.rank < 0);
+        self.high = greatest.rank - greatest.margin(greatest.rank > 0);
+    }
+
+    /// The least and the greatest as they were written.
+    pub(super) fn texts(&self) -> (Option<&str>, Option<&str>) {
+        let texts = |least, greatest| (std::str::from_utf8(least).ok(), std::str::from_utf8(greatest).ok());
+        match (&self.range, &self.texts) {
+            (Some(range), _) => texts(range.0.bytes(), range.1.bytes()),
+            (None, [ShortText { length: 0, .. }, _]) => (None, None),
+            (None, [least, greatest]) => texts(least.bytes(), greatest.bytes()),
+        }
+    }
+}

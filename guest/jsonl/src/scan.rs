@@ -1,0 +1,308 @@
+//! Reads a document 64 bytes at a time: finds its tokens and validates them, mostly on 64 bytes at once.
+//!
+//! Each class of bytes is a bit mask. The grammar is checked by looking at what follows what: a mask moved up by one
+//! and rippled over white space ([`follow`]) tells where the next token must begin, and the type of container around a
+//! place decides what it may be. Only brackets, numbers, literals and escapes are looked at one by one.
+
+use crate::scalar::{self, Checked, Scalar};
+use crate::simd::{self, BLOCK};
+use crate::{SyntaxError, SyntaxErrorKind};
+
+/// Containers inside one another that a document may have: 1,024. An error names this limit beyond; deeper documents
+/// hardly occur, and parsers refuse them (`serde_json` by default at 128).
+pub const DEPTH_MAX: usize = 1024;
+
+/// The tokens of 64 bytes, one bit a byte, all outside strings and in places where the grammar wants them. Bits beyond
+/// the end of the slice are unset except in `white`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// Index of the first byte in the slice.
+    pub(crate) start: usize,
+    /// Bytes of the slice in it: 64, or fewer in its last one.
+    pub(crate) length: usize,
+    /// White space.
+    pub(crate) white: u64,
+    /// `{` and `[`.
+    pub(crate) open: u64,
+    /// `}` and `]`.
+    pub(crate) close: u64,
+    pub(crate) comma: u64,
+    pub(crate) colon: u64,
+    /// First quotes of strings.
+    pub(crate) string: u64,
+    /// First quotes of keys, a part of `string`.
+    pub(crate) key: u64,
+    /// Last quotes of strings.
+    pub(crate) string_end: u64,
+    /// First bytes of numbers and literals.
+    pub(crate) scalar: u64,
+    /// All bytes of numbers and literals.
+    pub(crate) scalar_bytes: u64,
+}
+
+/// The state between two blocks; each `u64` is 0 or 1, or a mask of all zeros or ones where it says so.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanner {
+    /// Bytes of all slices before this one.
+    offset: u64,
+    /// White space outside strings so far.
+    white_bytes: u64,
+    /// Which of the open containers are objects, the innermost at `depth - 1`.
+    objects: [bool; DEPTH_MAX],
+    depth: usize,
+    /// All ones in a string.
+    in_string: u64,
+    escaped: bool,
+    in_key: u64,
+    in_scalar: u64,
+    key_due: u64,
+    value_due: u64,
+    colon_due: u64,
+    after_separator: u64,
+    /// A number or literal that reached the end of the last slice.
+    scalar: Option<Scalar>,
+    /// Hex digits of an escape that are still to come in the next slice.
+    hex_due: usize,
+}
+
+impl Scanner {
+    pub(crate) fn new() -> Self {
+        Self {
+            offset: 0,
+            white_bytes: 0,
+            objects: [false; DEPTH_MAX],
+            depth: 0,
+            in_string: 0,
+            escaped: false,
+            in_key: 0,
+            in_scalar: 0,
+            key_due: 0,
+            value_due: 1,
+            colon_due: 0,
+            after_separator: 0,
+            scalar: None,
+            hex_due: 0,
+        }
+    }
+
+    /// Begins a slice: completes what the last one cut.
+    pub(crate) fn begin(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
+        let due = self.hex_due.min(text.len());
+        if let Some(wrong) = text.iter().take(due).position(|byte| !byte.is_ascii_hexdigit()) {
+            return Err(self.error(wrong, SyntaxErrorKind::InvalidEscape));
+        }
+        self.hex_due -= due;
+        if let Some(scalar) = self.scalar.take() {
+            match scalar.read(text, 0) {
+                Checked::Complete => {}
+                Checked::Open(scalar) => self.scalar = Some(scalar),
+                Checked::Wrong(index, kind) => return Err(self.error(index, kind)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a slice.
+    pub(crate) fn end(&mut self, text: &[u8]) {
+        self.offset += text.len() as u64;
+    }
+
+    /// Ends the document; gives its size without white space.
+    pub(crate) fn finish(&self) -> Result<u64, SyntaxError> {
+        let cut = self.scalar.is_some_and(|scalar| !scalar.is_complete());
+        if self.in_string != 0 || self.depth > 0 || self.value_due != 0 || cut {
+            return Err(self.error(0, SyntaxErrorKind::UnexpectedEnd));
+        }
+        Ok(self.offset - self.white_bytes)
+    }
+
+    /// The offset in the document of an index in the slice.
+    pub(crate) fn error(&self, index: usize, kind: SyntaxErrorKind) -> SyntaxError {
+        SyntaxError { kind, offset: self.offset + index as u64 }
+    }
+
+    /// Reads the block that begins at `start`, a multiple of 64 below the length of the slice.
+    #[inline(always)]
+    pub(crate) fn block(&mut self, text: &[u8], start: usize) -> Result<Block, SyntaxError> {
+        let rest = text.get(start..).unwrap_or_default();
+        let (masks, length) = match rest.first_chunk::<BLOCK>() {
+            Some(block) => (simd::classify(block), BLOCK),
+            None => (simd::classify_chunk(rest), rest.len()),
+        };
+        let last = length.saturating_sub(1);
+        let valid = u64::MAX >> (BLOCK - 1 - last);
+        let mut first_error = FirstError(None);
+
+        let escaped = simd::escaped(masks.backslash, self.escaped);
+        self.escaped = (masks.backslash & !escaped) >> last & 1 == 1;
+        let quote = masks.quote & !escaped;
+        let in_string = simd::prefix_xor(quote) ^ self.in_string;
+        self.in_string = 0_u64.wrapping_sub(in_string >> (BLOCK - 1));
+        let outside = !(in_string | quote);
+        let white = masks.low & outside;
+        let open = masks.open & outside;
+        let close = masks.close & outside;
+        let comma = masks.comma & outside;
+        let colon = masks.colon & outside;
+        let scalar_bytes = outside & !(white | open | close | comma | colon);
+        let scalar = scalar_bytes & !(scalar_bytes << 1 | self.in_scalar);
+        self.in_scalar = scalar_bytes >> last & 1;
+        let string = quote & in_string;
+        let string_end = quote & !in_string;
+        if white != 0 {
+            self.white_bytes += u64::from((white & valid).count_ones());
+        }
+
+        let (objects, outermost) = self.containers(text, start, open | close, open, &mut first_error);
+
+        let keys_due = follow((open | comma) & objects, &mut self.key_due, white);
+        let values_due = follow((open | comma) & !objects | colon, &mut self.value_due, white);
+        let after_separators = follow(comma | colon, &mut self.after_separator, white);
+        let key = string & keys_due;
+        let (ends, in_key) = in_string.overflowing_add(key | self.in_key);
+        self.in_key = u64::from(in_key);
+        let colons_due = follow(ends & string_end, &mut self.colon_due, white);
+        let value = scalar | (string & !key) | open;
+        let misplaced = keys_due & !(string | close)
+            | values_due & !(value | close)
+            | after_separators & close
+            | value & !values_due
+            | colon ^ colons_due
+            | comma & outermost;
+        if misplaced & valid != 0 {
+            first_error.add(start + misplaced.trailing_zeros() as usize, SyntaxErrorKind::UnexpectedToken);
+        }
+
+        if masks.control != 0 {
+            controls(text, start, masks.control, in_string, &mut first_error);
+        }
+        if escaped & valid != 0 {
+            self.escapes(text, start, escaped & in_string & valid, &mut first_error);
+        }
+        self.scalars(text, start, scalar, &mut first_error);
+        if let Some((index, kind)) = first_error.0 {
+            return Err(self.error(index, kind));
+        }
+        Ok(Block { start, length, white, open, close, comma, colon, string, key, string_end, scalar, scalar_bytes })
+    }
+}
+
+impl Scanner {
+    /// Follows the brackets of a block: which of its places are in an object, and which in no container. A bracket that
+    /// opens counts as inside, one that closes as outside.
+    #[inline(always)]
+    fn containers(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        mut brackets: u64,
+        open: u64,
+        first_error: &mut FirstError,
+    ) -> (u64, u64) {
+        let mut outermost = if self.depth == 0 { u64::MAX } else { 0 };
+        let mut objects = self.innermost();
+        while brackets != 0 {
+            let bracket = brackets & brackets.wrapping_neg();
+            let below = bracket - 1;
+            let index = start + bracket.trailing_zeros() as usize;
+            // Set in `{` and `}`, unset in `[` and `]`.
+            let object = text.get(index).is_some_and(|byte| byte & 0x20 != 0);
+            if open & bracket != 0 {
+                let Some(slot) = self.objects.get_mut(self.depth) else {
+                    first_error.add(index, SyntaxErrorKind::DepthLimit);
+                    break;
+                };
+                *slot = object;
+                self.depth += 1;
+                outermost &= below;
+            } else {
+                if self.depth == 0 || (self.innermost() != 0) != object {
+                    first_error.add(index, SyntaxErrorKind::MismatchedBracket);
+                    break;
+                }
+                self.depth -= 1;
+                if self.depth == 0 {
+                    outermost |= !below;
+                }
+            }
+            objects = objects & below | self.innermost() & !below;
+            brackets &= brackets - 1;
+        }
+        (objects, outermost)
+    }
+
+    /// All ones when the innermost open container is an object.
+    #[inline(always)]
+    fn innermost(&self) -> u64 {
+        let object = self.objects.get(self.depth.wrapping_sub(1)).is_some_and(|&object| object);
+        0_u64.wrapping_sub(u64::from(object))
+    }
+
+    #[inline(always)]
+    fn scalars(&mut self, text: &[u8], start: usize, mut scalars: u64, first_error: &mut FirstError) {
+        while scalars != 0 {
+            match scalar::check(text, start + scalars.trailing_zeros() as usize) {
+                Checked::Complete => {}
+                Checked::Open(scalar) => self.scalar = Some(scalar),
+                Checked::Wrong(index, kind) => return first_error.add(index, kind),
+            }
+            scalars &= scalars - 1;
+        }
+    }
+
+    /// Checks what comes after backslashes.
+    fn escapes(&mut self, text: &[u8], start: usize, mut escaped: u64, first_error: &mut FirstError) {
+        while escaped != 0 {
+            let index = start + escaped.trailing_zeros() as usize;
+            match text.get(index) {
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {}
+                Some(b'u') => {
+                    let digits = text.get(index + 1..).unwrap_or_default();
+                    if let Some(wrong) = digits.iter().take(4).position(|byte| !byte.is_ascii_hexdigit()) {
+                        return first_error.add(index + 1 + wrong, SyntaxErrorKind::InvalidEscape);
+                    }
+                    self.hex_due = 4_usize.saturating_sub(digits.len());
+                }
+                _ => return first_error.add(index, SyntaxErrorKind::InvalidEscape),
+            }
+            escaped &= escaped - 1;
+        }
+    }
+}
+
+/// Where the tokens begin that follow `mask`, over white space; `carry` takes them over to the next block.
+#[inline(always)]
+fn follow(mask: u64, carry: &mut u64, white: u64) -> u64 {
+    let next = mask << 1 | *carry;
+    // Adding to white space carries a bit on to the first place after it.
+    let (sum, over) = next.overflowing_add(white);
+    *carry = mask >> 63 | u64::from(over);
+    sum & !white
+}
+
+/// Finds control characters other than the white space between tokens.
+#[cold]
+fn controls(text: &[u8], start: usize, mut control: u64, in_string: u64, first_error: &mut FirstError) {
+    while control != 0 {
+        let bit = control.trailing_zeros();
+        let index = start + bit as usize;
+        if in_string >> bit & 1 == 1 || !matches!(text.get(index), Some(b'\t' | b'\n' | b'\r')) {
+            return first_error.add(index, SyntaxErrorKind::ControlCharacter);
+        }
+        control &= control - 1;
+    }
+}
+
+/// The error of a block with the lowest index; checks find them in any order.
+struct FirstError(Option<(usize, SyntaxErrorKind)>);
+
+impl FirstError {
+    #[cold]
+    fn add(&mut self, index: usize, kind: SyntaxErrorKind) {
+        // What is wrong inside a token says more than that it is out of place.
+        let more = kind != SyntaxErrorKind::UnexpectedToken;
+        if self.0.is_none_or(|(first, _)| index < first || (index == first && more)) {
+            self.0 = Some((index, kind));
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The splitter: walks the skeleton of a document and the borders of records.
+
+use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form};
+use crate::pointer;
+use crate::profile::Profile;
+use crate::scan::{Block, Scanner};
+use crate::value::{Role, Value};
+use crate::{Document, Error, FileReport, Options, Output, Stream, SyntaxErrorKind};
+
+/// Longest key outside all sections, in bytes of raw JSON with its quotes: 64 KiB. Keys inside records have no limit.
+pub const KEY_BYTES_MAX: usize = 64 * 1024;
+
+/// Splits one document, given in slices. After an error it must not be used any more.
+///
+/// Memory: what [`Options`] lets stay inline, twice the longest value that may, one block of each file, the state of the
+/// scanner, and the [`Profile`](crate::Profile) of one file.
+#[derive(Debug)]
+pub struct Splitter<O: Output> {
+    pub(crate) options: Options,
+    pub(crate) output: O,
+    pub(crate) scanner: Scanner,
+    pub(crate) document: Document,
+    /// Indices into [`Options::keep`] of `document.kept`.
+    pub(crate) kept: Vec<usize>,
+    pub(crate) inline_total: usize,
+    /// Bytes of the current key, small value or block of a file.
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) rest: Option<(Vec<u8>, FileReport)>,
+    pub(crate) profile: Profile,
+    /// The containers of the skeleton around the current place.
+    frames: Vec<Frame>,
+    /// The pointer of the current member, or of the innermost frame between members.
+    pub(crate) pointer: String,
+    /// Open containers.
+    depth: usize,
+    /// The depth at which tokens count: that of the skeleton or between records.
+    level: usize,
+    pub(crate) state: State,
+    /// Index in the slice of the first byte that is not yet copied to the buffer, while in a key or value.
+    pub(crate) span: usize,
+    /// White space of the block still to be skipped, and where the block begins.
+    white: u64,
+    block_start: usize,
+    /// First bit of the block that the profile has not seen.
+    profile_from: u32,
+}
+
+/// Where in the document the splitter is.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Between the tokens of the skeleton.
+    Skeleton,
+    /// In a key of the skeleton.
+    Key,
+    /// In a value that is written somewhere.
+    Value(Value),
+}
+
+/// An open container of the skeleton.
+#[derive(Debug)]
+struct Frame {
+    object: bool,
+    /// Index of the current element.
+    index: u64,
+    /// Length of its own pointer.
+    pointer_length: usize,
+    empty: bool,
+}
+
+impl<O: Output> Splitter<O> {
+    /// A splitter at the beginning of a document.
+    #[must_use]
+    pub fn new(options: Options, output: O) -> Self {
+        Self {
+            options,
+            output,
+            scanner: Scanner::new(),
+            document: Document::default(),
+            kept: Vec::new(),
+            inline_total: 0,
+            buffer: Vec::with_capacity(crate::BLOCK_BYTES),
+            rest: None,
+            profile: Profile::default(),
+            frames: Vec::new(),
+            pointer: String::new(),
+            depth: 0,
+            level: 0,
+            state: State::Skeleton,
+            span: 0,
+            white: 0,
+            block_start: 0,
+            profile_from: 0,
+        }
+    }
+
+    /// Reads the next slice of the document, cut at any character. 256 KiB is a good size; short ones cost speed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Syntax`] at the first byte that cannot be there, [`Error::Output`] as soon as the output fails.
+    pub fn push(&mut self, text: &str) -> Result<(), Error<O::Error>> {
+        let text = text.as_bytes();
+        self.scanner.begin(text)?;
+        self.span = 0;
+        let mut start = 0;
+        while start < text.len() {
+            let block = self.scanner.block(text, start)?;
+            self.read(text, &block)?;
+            start += block.length;
+        }
+        if !matches!(self.state, State::Skeleton) {
+            self.copy_until(text, text.len())?;
+        }
+        if self.options.profile {
+            self.profile.end_slice(text);
+        }
+        self.scanner.end(text);
+        Ok(())
+    }
+
+    /// Ends the document and all files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Syntax`] when the document is not complete, [`Error::Output`] when the output fails.
+    pub fn finish(mut self) -> Result<(Document, O), Error<O::Error>> {
+        self.document.bytes = self.scanner.finish()?;
+        if self.options.profile {
+            self.profile.end_document();
+        }
+        self.end_value()?;
+        if let Some((lines, report)) = self.rest.take() {
+            if !lines.is_empty() {
+                self.output.write(Stream::Rest, &lines).map_err(Error::Output)?;
+            }
+            self.output.end(Stream::Rest, report).map_err(Error::Output)?;
+        }
+        let mut kept: Vec<_> = self.kept.into_iter().zip(self.document.kept).collect();
+        kept.sort_by_key(|(index, _)| *index);
+        self.document.kept = kept.into_iter().map(|(_, value)| value).collect();
+        Ok((self.document, self.output))
+    }
+
+    /// Follows the brackets of a block and looks at the tokens between them that lie on the level.
+    #[inline(always)]
+    fn read(&mut self, text: &[u8], block: &Block) -> Result<(), Error<O::Error>> {
+        self.white = block.white;
+        self.block_start = block.start;
+        self.profile_from = 0;
+        let mut brackets = block.open | block.close;
+        let mut done = 0;
+        loop {
+            let bracket = brackets & brackets.wrapping_neg();
+            let below = bracket.wrapping_sub(1);
+            if self.depth == self.level {
+                self.level_tokens(text, block, below & !done)?;
+            }
+            if bracket == 0 {
+                break;
+            }
+            let bit = bracket.trailing_zeros();
+            if block.open & bracket != 0 {
+                if self.depth == self.level {
+                    self.open(text, block, bit)?;
+                }
+                self.depth += 1;
+            } else {
+                if self.depth == self.level {
+                    self.close(text, block, bit)?;
+                }
+                self.depth -= 1;
+            }
+            done = below | bracket;
+            brackets &= brackets - 1;
+        }
+        if self.options.profile && matches!(self.state, State::Value(_)) {
+            self.profile.read(text, block, u64::MAX.unbounded_shl(self.profile_from));
+        }
+        if self.white != 0 && !matches!(self.state, State::Skeleton) {
+            self.copy_until(text, block.start + block.length)?;
+        }
+        Ok(())
+    }
+
+    /// The tokens of a stretch without brackets, on the level.
+    #[inline(always)]
+    fn level_tokens(&mut self, text: &[u8], block: &Block, stretch: u64) -> Result<(), Error<O::Error>> {
+        let tokens = match &self.state {
+            State::Value(value) if value.form == Form::Elements => block.comma,
+            State::Value(value) if value.form == Form::Members => block.comma | block.colon | block.key,
+            _ => block.comma | block.colon | block.string | block.scalar,
+        };
+        let mut tokens = tokens & stretch;
+        while tokens != 0 {
+            let bit = tokens.trailing_zeros();
+            tokens &= tokens - 1;
+            if matches!(&self.state, State::Value(value) if value.form != Form::Value) {
+                self.record_token(text, block.start + bit as usize)?;
+            } else {
+                self.skeleton_token(text, block, bit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A token between the records of a value, or between key and value of a record.
+    #[inline(always)]
+    fn record_token(&mut self, text: &[u8], index: usize) -> Result<(), Error<O::Error>> {
+        match text.get(index) {
+            Some(b',') => {
+                self.copy_until(text, index)?;
+                self.end_line()?;
+                self.span = index + 1;
+            }
+            Some(b':') => {
+                self.copy_until(text, index)?;
+                self.punctuate(b":", BEFORE_VALUE)?;
+                self.span = index + 1;
+            }
+            _ => {
+                self.span = index;
+                self.punctuate(b"", BEFORE_KEY)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A token of the skeleton, or the comma after a value that is written on one line.
+    fn skeleton_token(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
+        let index = block.start + bit as usize;
+        match text.get(index) {
+            Some(b',') => {
+                self.end_value_at(text, block, bit)?;
+                self.leave_member();
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.index += 1;
+                }
+            }
+            Some(b':') => {
+                self.copy_until(text, index)?;
+                self.state = State::Skeleton;
+                let key = String::from_utf8_lossy(&self.buffer);
+                let inside = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
+                pointer::push_key(&mut self.pointer, inside);
+                self.buffer.clear();
+            }
+            _ if block.key >> bit & 1 == 1 => {
+                self.state = State::Key;
+                self.span = index;
+                self.enter_member();
+            }
+            first => {
+                self.enter_member();
+                let role = self.role();
+                self.begin(role, first.copied().unwrap_or_default(), block.start + bit as usize, bit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A bracket that opens on the level: a record, or a value of the skeleton.
+    #[inline(always)]
+    fn open(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
+        if matches!(self.state, State::Value(_)) {
+            return Ok(());
+        }
+        let index = block.start + bit as usize;
+        let first = text.get(index).copied().unwrap_or_default();
+        self.enter_member();
+        match self.role_of_container(first) {
+            Some(role) => self.begin(role, first, index, bit),
+            None => {
+                let (object, pointer_length) = (first == b'{', self.pointer.len());
+                self.frames.push(Frame { object, index: 0, pointer_length, empty: true });
+                self.level += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// A bracket that closes the container of the level.
+    #[inline(always)]
+    fn close(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
+        if matches!(&self.state, State::Value(value) if value.form != Form::Value) {
+            self.level -= 1;
+            return self.end_value_at(text, block, bit);
+        }
+        self.end_value_at(text, block, bit)?;
+        self.leave_member();
+        self.level -= 1;
+        match self.frames.pop() {
+            Some(Frame { empty: true, object, .. }) => self.keep_empty(object),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that the innermost frame has a member, and completes the pointer of an element.
+    fn enter_member(&mut self) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.empty = false;
+            if !frame.object {
+                self.pointer.push('/');
+                self.pointer.push_str(&frame.index.to_string());
+            }
+        }
+    }
+
+    fn leave_member(&mut self) {
+        self.pointer.truncate(self.frames.last().map_or(0, |frame| frame.pointer_length));
+    }
+
+    /// Begins a value at its first byte.
+    fn begin(&mut self, role: Role, first: u8, index: usize, bit: u32) -> Result<(), Error<O::Error>> {
+        let form = self.begin_value(role, first)?;
+        let inside = form != Form::Value;
+        self.span = index + usize::from(inside);
+        self.profile_from = bit + u32::from(inside);
+        self.level += usize::from(inside);
+        if self.options.profile {
+            self.profile.begin(form);
+        }
+        Ok(())
+    }
+
+    /// Ends the value, if there is one, before the token at this bit.
+    fn end_value_at(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
+        if !matches!(self.state, State::Value(_)) {
+            return Ok(());
+        }
+        if self.options.profile {
+            let before = (1_u64 << bit) - 1;
+            self.profile.read(text, block, before & u64::MAX.unbounded_shl(self.profile_from));
+        }
+        self.copy_until(text, block.start + bit as usize)?;
+        self.end_value()
+    }
+
+    /// Ends a line of a file, or of what may become one.
+    #[inline(always)]
+    pub(crate) fn end_line(&mut self) -> Result<(), Error<O::Error>> {
+        match &mut self.state {
+            State::Value(value) if value.form == Form::Members => {
+                value.records += 1;
+                self.punctuate(b"\n", AFTER_VALUE)
+            }
+            State::Value(value) => {
+                value.records += 1;
+                self.punctuate(b"\n", b"\n")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies what is not copied yet up to `until`, without white space.
+    #[inline(always)]
+    pub(crate) fn copy_until(&mut self, text: &[u8], until: usize) -> Result<(), Error<O::Error>> {
+        while self.white != 0 {
+            let bit = self.white.trailing_zeros();
+            let run = self.block_start + bit as usize;
+            if run >= until {
+                break;
+            }
+            let length = (self.white >> bit).trailing_ones();
+            self.copy_span(text, run)?;
+            self.span = self.span.max(run + length as usize);
+            self.white &= u64::MAX.unbounded_shl(bit + length);
+        }
+        self.copy_span(text, until)
+    }
+
+    #[inline(always)]
+    fn copy_span(&mut self, text: &[u8], until: usize) -> Result<(), Error<O::Error>> {
+        if let Some(bytes) = text.get(self.span..until)
+            && !bytes.is_empty()
+        {
+            self.span = until;
+            self.append(bytes)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn key_limit(&self) -> Error<O::Error> {
+        Error::Syntax(self.scanner.error(self.span, SyntaxErrorKind::KeyLimit))
+    }
+}

@@ -1,0 +1,249 @@
+//! Where the values of a document go: inline, to a file of their own, or to the rest.
+
+use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form, join, member_lines};
+use crate::pointer;
+use crate::split::{KEY_BYTES_MAX, Splitter, State};
+use crate::{BLOCK_BYTES, Error, FileReport, Output, Stream, Target};
+
+/// What a value outside or at the root of a section is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The section with this index.
+    Section(usize),
+    /// The value to keep with this index.
+    Keep(usize),
+    /// Any other member.
+    Other,
+}
+
+/// A value that is being written.
+#[derive(Debug)]
+pub(crate) struct Value {
+    pub(crate) form: Form,
+    pub(crate) records: u64,
+    role: Role,
+    /// Bytes that the buffer may hold: of a value that may stay inline, its limit; of a file, one block.
+    limit: usize,
+    /// Bytes already handed to the output.
+    written: u64,
+    /// Whether it has a file yet.
+    file: bool,
+}
+
+impl<O: Output> Splitter<O> {
+    /// The role of the value at the current pointer; `None` for a container of the skeleton.
+    pub(crate) fn role_of_container(&self, first: u8) -> Option<Role> {
+        let inside = |other: &str| other.strip_prefix(self.pointer.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        match self.role() {
+            Role::Section(index) => Some(Role::Section(index)),
+            _ if self.options.sections.iter().any(|section| inside(&section.pointer)) => None,
+            Role::Keep(index) => Some(Role::Keep(index)),
+            Role::Other if self.options.keep.iter().any(|keep| inside(keep)) => None,
+            Role::Other if self.pointer.is_empty() && first == b'{' => None,
+            Role::Other => Some(Role::Other),
+        }
+    }
+
+    /// The role of a scalar at the current pointer.
+    pub(crate) fn role(&self) -> Role {
+        let section = self.options.sections.iter().position(|section| section.pointer == self.pointer);
+        let keep = || self.options.keep.iter().position(|keep| *keep == self.pointer);
+        section.map(Role::Section).or_else(|| keep().map(Role::Keep)).unwrap_or(Role::Other)
+    }
+
+    /// Begins the value at the current pointer.
+    pub(crate) fn begin_value(&mut self, role: Role, first: u8) -> Result<Form, Error<O::Error>> {
+        let section = match role {
+            Role::Section(index) => self.options.sections.get(index).map(|section| (index, section)),
+            _ => None,
+        };
+        let form = match section {
+            Some((index, section)) => {
+                let target = Target::Section { index, pointer: &self.pointer, shape: section.shape };
+                self.output.begin(target).map_err(Error::Output)?;
+                Form::of_section(section.shape, first)
+            }
+            None => Form::of_member(first),
+        };
+        let limit = match role {
+            Role::Section(_) => BLOCK_BYTES,
+            Role::Keep(_) => self.options.keep_bytes.max(self.options.inline_bytes),
+            Role::Other => self.options.inline_bytes,
+        };
+        let file = section.is_some();
+        self.state = State::Value(Value { form, records: 0, role, limit, written: 0, file });
+        Ok(form)
+    }
+
+    /// Appends bytes of the current key or value.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
+        let limit = match &self.state {
+            State::Value(value) => value.limit,
+            _ => KEY_BYTES_MAX,
+        };
+        if self.buffer.len() + bytes.len() > limit {
+            return self.append_beyond(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends bytes when the buffer is full.
+    #[cold]
+    fn append_beyond(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
+        match &self.state {
+            State::Value(Value { file: false, form, .. }) => {
+                let begins_key = *form == Form::Members && self.buffer.last().is_none_or(|last| *last == b'\n');
+                self.begin_large()?;
+                if begins_key {
+                    self.buffer.extend_from_slice(BEFORE_KEY);
+                }
+            }
+            State::Value(_) => {}
+            _ => return Err(self.key_limit()),
+        }
+        for piece in bytes.chunks(BLOCK_BYTES) {
+            if self.buffer.len() + piece.len() > BLOCK_BYTES {
+                self.flush()?;
+            }
+            self.buffer.extend_from_slice(piece);
+        }
+        Ok(())
+    }
+
+    /// Appends what stands between the parts of a line: `gathered` as long as there is no file, else `written`.
+    #[inline(always)]
+    pub(crate) fn punctuate(&mut self, gathered: &[u8], written: &[u8]) -> Result<(), Error<O::Error>> {
+        match &self.state {
+            State::Value(value) if value.file => self.append(written),
+            // Not against the limit: the form of a line must not change within its punctuation.
+            _ => {
+                self.buffer.extend_from_slice(gathered);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the current value a file, because it is too long to stay inline.
+    fn begin_large(&mut self) -> Result<(), Error<O::Error>> {
+        let State::Value(value) = &mut self.state else {
+            return Ok(());
+        };
+        let target = Target::Large { pointer: &self.pointer, shape: value.form.large_shape() };
+        self.output.begin(target).map_err(Error::Output)?;
+        value.file = true;
+        value.limit = BLOCK_BYTES;
+        if value.form == Form::Members {
+            self.buffer = member_lines(&self.buffer);
+        }
+        if self.buffer.len() > BLOCK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Hands the buffer to the output.
+    fn flush(&mut self) -> Result<(), Error<O::Error>> {
+        for block in self.buffer.chunks(BLOCK_BYTES) {
+            self.output.write(Stream::Current, block).map_err(Error::Output)?;
+        }
+        if let State::Value(value) = &mut self.state {
+            value.written += self.buffer.len() as u64;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Ends the current value, if there is one.
+    pub(crate) fn end_value(&mut self) -> Result<(), Error<O::Error>> {
+        let State::Value(value) = &mut self.state else {
+            return Ok(());
+        };
+        // A container without records has no line, and then nothing at all was copied.
+        if value.records > 0 || value.written > 0 || !self.buffer.is_empty() {
+            self.end_line()?;
+        }
+        let State::Value(Value { form, role, file, .. }) = self.state else {
+            return Ok(());
+        };
+        if file {
+            return self.end_file();
+        }
+        let bytes = match form {
+            Form::Value => self.buffer.len() - 1,
+            _ => (self.buffer.len() + 1).max(2),
+        };
+        match role {
+            Role::Keep(index) if bytes <= self.options.keep_bytes => {
+                self.kept.push(index);
+                let value = self.take_small(form);
+                self.document.kept.push(value);
+                Ok(())
+            }
+            _ if bytes > self.options.inline_bytes => {
+                self.begin_large()?;
+                self.end_file()
+            }
+            _ if self.inline_total + self.pointer.len() + bytes <= self.options.inline_total => {
+                self.inline_total += self.pointer.len() + bytes;
+                let value = self.take_small(form);
+                self.document.inline.push(value);
+                Ok(())
+            }
+            _ => self.end_in_rest(form),
+        }
+    }
+
+    /// The pointer and compact JSON of a small value.
+    fn take_small(&mut self, form: Form) -> (String, String) {
+        join(form, &mut self.buffer);
+        let json = String::from_utf8_lossy(&self.buffer).into_owned();
+        self.buffer.clear();
+        self.state = State::Skeleton;
+        (self.pointer.clone(), json)
+    }
+
+    fn end_file(&mut self) -> Result<(), Error<O::Error>> {
+        if !self.buffer.is_empty() {
+            self.flush()?;
+        }
+        if let State::Value(value) = &self.state {
+            let profile = self.options.profile.then(|| std::mem::take(&mut self.profile));
+            let report = FileReport { records: value.records, bytes: value.written, profile };
+            self.output.end(Stream::Current, report).map_err(Error::Output)?;
+        }
+        self.state = State::Skeleton;
+        Ok(())
+    }
+
+    fn end_in_rest(&mut self, form: Form) -> Result<(), Error<O::Error>> {
+        join(form, &mut self.buffer);
+        let (lines, report) = match &mut self.rest {
+            Some(rest) => rest,
+            None => {
+                self.output.begin(Target::Rest).map_err(Error::Output)?;
+                self.rest.insert((Vec::with_capacity(BLOCK_BYTES), FileReport::default()))
+            }
+        };
+        let mut line = String::from("{\"pointer\":");
+        pointer::write_string(&mut line, &self.pointer);
+        for piece in [line.as_bytes(), BEFORE_VALUE, &self.buffer, AFTER_VALUE] {
+            report.bytes += piece.len() as u64;
+            for piece in piece.chunks(BLOCK_BYTES) {
+                if lines.len() + piece.len() > BLOCK_BYTES {
+                    self.output.write(Stream::Rest, lines).map_err(Error::Output)?;
+                    lines.clear();
+                }
+                lines.extend_from_slice(piece);
+            }
+        }
+        report.records += 1;
+        self.buffer.clear();
+        self.state = State::Skeleton;
+        Ok(())
+    }
+
+    /// An empty container of the skeleton is a member, so that it is not lost.
+    pub(crate) fn keep_empty(&mut self, object: bool) -> Result<(), Error<O::Error>> {
+        self.begin_value(Role::Other, if object { b'{' } else { b'[' })?;
+        self.end_value()
+    }
+}

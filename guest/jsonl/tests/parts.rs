@@ -1,0 +1,169 @@
+//! `members`, `elements`, `survey`, `Measure`.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use lro_jsonl::{Measure, Section, Shape, SyntaxErrorKind, elements, members, survey, tokens};
+use proptest::prelude::*;
+use support::{Json, dice, json, slices, white};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_are_spans(json in json(), dice in dice()) {
+        let text = json.render(&mut white(&dice));
+        match &json {
+            Json::Object(expected) => {
+                let found = members(&text).expect("valid");
+                prop_assert_eq!(found.len(), expected.len());
+                for (member, (key, value)) in found.iter().zip(expected) {
+                    prop_assert_eq!(member.key, key);
+                    prop_assert_eq!(compact(member.value), value.compact());
+                    prop_assert_eq!(member.value, member.value.trim());
+                }
+                prop_assert_eq!(elements(&text).map_err(|error| error.kind), Err(SyntaxErrorKind::NotAnArray));
+            }
+            Json::Array(expected) => {
+                let found = elements(&text).expect("valid");
+                let found: Vec<_> = found.into_iter().map(compact).collect();
+                prop_assert_eq!(found, expected.iter().map(Json::compact).collect::<Vec<_>>());
+                prop_assert_eq!(members(&text).map_err(|error| error.kind), Err(SyntaxErrorKind::NotAnObject));
+            }
+            Json::Scalar(_) => prop_assert!(members(&text).is_err() && elements(&text).is_err()),
+        }
+    }
+
+    /// The size of compact JSON, however it came.
+    // row 3
+    #[test]
+    fn json_is_measured_compact(json in json(), dice in dice(), cuts in dice()) {
+        let compact = json.compact();
+        let mut measure = Measure::json();
+        slices(&json.render(&mut white(&dice)), &cuts).into_iter().for_each(|slice| measure.push(slice));
+        prop_assert_eq!(measure.bytes(), compact.len() as u64);
+        prop_assert_eq!(measure.characters(), compact.chars().count() as u64);
+        prop_assert_eq!(measure.tokens(), tokens(&compact));
+    }
+
+    /// The rule as it is documented, character by character.
+    // row 3
+    #[test]
+    fn tokens_are_estimated(text in "(\\PC|[a-zß€ж東📦 ]){0,400}") {
+        let quarters: u64 = text.chars().map(|character| match u32::from(character) {
+            0..0x300 => 1,
+            0x300..0x2000 => 2,
+            _ => 4,
+        }).sum();
+        prop_assert_eq!(tokens(&text), quarters.div_ceil(4));
+        let mut measure = Measure::text();
+        measure.push(&text);
+        prop_assert_eq!(measure.characters(), text.chars().count() as u64);
+        prop_assert_eq!(measure.bytes(), text.len() as u64);
+    }
+}
+
+fn compact(text: &str) -> String {
+    let mut in_string = false;
+    let mut escaped = false;
+    let kept = text.chars().filter(|&character| {
+        in_string ^= character == '"' && !escaped;
+        escaped = character == '\\' && !escaped;
+        in_string || !character.is_ascii_whitespace()
+    });
+    kept.collect()
+}
+
+#[test]
+fn parts_are_validated() {
+    assert_eq!(members("").map_err(|error| error.kind), Err(SyntaxErrorKind::UnexpectedEnd));
+    assert_eq!(members("{\"a\":[1,{\"b\":tru}]}").map_err(|error| error.offset), Err(16));
+    assert_eq!(elements("[1] x").map_err(|error| error.offset), Err(4));
+    let found = members("{\"a\": 1 , \"a\" :{\"b\": [ ]} }").expect("valid");
+    let found: Vec<_> = found.iter().map(|member| (member.key, member.value)).collect();
+    assert_eq!(found, [("\"a\"", "1"), ("\"a\"", "{\"b\": [ ]}")]);
+}
+
+fn found(text: &str, complete: bool) -> Vec<(String, Shape)> {
+    survey(text, complete).expect("valid").into_iter().map(|Section { pointer, shape }| (pointer, shape)).collect()
+}
+
+fn at(pointer: &str, shape: Shape) -> (String, Shape) {
+    (pointer.into(), shape)
+}
+
+fn rows(count: usize) -> String {
+    let rows = (0..count).map(|index| format!("{{\"id\":{index},\"name\":\"row number {index}\"}}"));
+    format!("[{}]", rows.collect::<Vec<_>>().join(","))
+}
+
+/// Sections are found in the shapes that tools really return.
+// row 48
+#[test]
+fn sections_are_found() {
+    use Shape::{Elements, Members};
+    let (many, few) = (rows(400), rows(3));
+    let keyed =
+        (0..400).map(|index| format!("\"key {index}\":{{\"value\":{index},\"more\":\"text\"}}")).collect::<Vec<_>>();
+    let keyed = format!("{{{}}}", keyed.join(","));
+    let cases = [
+        (many.clone(), vec![at("", Elements)]),
+        (few.clone(), vec![at("", Elements)]),
+        (format!("{{\"data\":{{\"items\":{many},\"next\":null}}}}"), vec![at("/data/items", Elements)]),
+        (
+            format!("{{\"packages\":{many},\"resolve\":{{\"nodes\":{many}}},\"small\":{few}}}"),
+            vec![at("/packages", Elements), at("/resolve/nodes", Elements)],
+        ),
+        (
+            format!("{{\"type\":\"FeatureCollection\",\"bbox\":[1,2,3,4],\"features\":{many}}}"),
+            vec![at("/features", Elements)],
+        ),
+        (keyed.clone(), vec![at("", Members)]),
+        (format!("{{\"table\":{keyed}}}"), vec![at("/table", Members)]),
+        (format!("{{\"3166-1\":{many}}}"), vec![at("/3166-1", Elements)]),
+        (format!("{{\"result\":[{{\"rows\":{many}}}]}}"), vec![at("/result/0/rows", Elements)]),
+        (format!("{{\"a/b~\":{many}}}"), vec![at("/a~1b~0", Elements)]),
+        (String::from("{\"a\":1}"), vec![]),
+        (String::from("\"text\""), vec![]),
+        (String::from("[]"), vec![at("", Elements)]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(found(&text, true), expected, "{text:.80}");
+    }
+}
+
+/// A view that ends early finds what has begun.
+#[test]
+fn a_cut_view_is_enough() {
+    let text = format!("{{\"meta\":{{\"page\":1}},\"data\":[{{\"rows\":{}", rows(4_000));
+    for length in [200, 1_000, 20_000, 100_000] {
+        assert_eq!(found(&text[..length], false), [at("/data/0/rows", Shape::Elements)], "{length}");
+    }
+    assert!(survey(&text, true).is_err());
+    assert!(survey("{\"a\" 1}", false).is_err());
+    assert_eq!(found("", false), []);
+}
+
+/// Never more than the limit.
+#[test]
+fn sections_are_limited() {
+    let long = rows(300);
+    let members =
+        (0..50).map(|index| if index % 2 == 0 { format!("\"k{index}\":{long}") } else { format!("\"k{index}\":1") });
+    let text = format!(
+        "{{{}}}",
+        members.chain((0..50).map(|index| format!("\"l{index}\":{long}"))).collect::<Vec<_>>().join(",")
+    );
+    assert_eq!(found(&text, true).len(), lro_jsonl::SECTIONS_MAX);
+}
+
+/// Other scripts weigh more than Latin.
+// row 3
+#[test]
+fn chinese_weighs_more() {
+    assert_eq!(tokens("abcdefgh"), 2);
+    assert_eq!(tokens("привет жу"), 5);
+    assert_eq!(tokens("東京都庁前駅にて"), 8);
+    assert_eq!(tokens(""), 0);
+}

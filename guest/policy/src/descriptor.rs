@@ -1,0 +1,494 @@
+//! What the model sees in place of the result.
+//!
+//! The standard level stays under 300 estimated tokens whatever the data: pieces are added in the order of their worth while
+//! there is room, and a piece that does not fit is left out whole. Kept values and the shown path do not count.
+
+use crate::bindings::lro::filter::types::{
+    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Settings, SummaryKind,
+};
+use crate::header::level_name;
+use crate::json::{self, Object};
+use crate::names::Names;
+use crate::recipes::{self, Recipe};
+use lro_jsonl::{Field, Profile, tokens};
+
+/// Most estimated tokens of the data in a descriptor at the standard level; its fixed frame takes less than 40 more.
+const STANDARD_TOKENS: u64 = 250;
+
+/// Files that are listed at the levels below full; more are counted, and listed in the manifest.
+const FILES_SHOWN: usize = 4;
+
+/// Most frequent values shown of one field.
+const TOP_VALUES: usize = 3;
+
+/// Longest value, in bytes of JSON, that a summary shows.
+const VALUE_BYTES_MAX: usize = 40;
+
+/// Characters of a text that its descriptor shows from the beginning, and half as many from the end.
+const PREVIEW_CHARACTERS: usize = 160;
+
+/// Names that a kept value never takes at the top level.
+const RESERVED: [&str; 13] = [
+    "offloaded",
+    "handle",
+    "files",
+    "more_files",
+    "inline",
+    "summary",
+    "schemas",
+    "jq_recipes",
+    "guidance",
+    "file_path",
+    "line_schema",
+    "integrity",
+    "warning",
+];
+
+/// One written file.
+pub(crate) struct Entry {
+    pub(crate) file_name: String,
+    pub(crate) section: String,
+    pub(crate) kind: FileKind,
+    pub(crate) part: u32,
+    pub(crate) pointer: Option<String>,
+    pub(crate) media_type: String,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    pub(crate) tokens: u64,
+    /// Index of the section's rule in the settings.
+    pub(crate) rule: Option<usize>,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) preview: Option<Preview>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            file_name: String::new(),
+            section: String::new(),
+            kind: FileKind::Records,
+            part: 0,
+            pointer: None,
+            media_type: String::new(),
+            records: 0,
+            bytes: 0,
+            tokens: 0,
+            rule: None,
+            profile: None,
+            preview: None,
+        }
+    }
+}
+
+impl Entry {
+    /// The JSON Schema of a line: the configured one, else the inferred one.
+    pub(crate) fn schema(&self, settings: &Settings) -> Option<String> {
+        let given = self.rule.and_then(|rule| settings.sections.get(rule)?.schema.clone());
+        given.or_else(|| self.profile.as_ref().map(Profile::schema_json))
+    }
+}
+
+/// Beginning and end of a text.
+#[derive(Default)]
+pub(crate) struct Preview {
+    head: String,
+    tail: String,
+}
+
+impl Preview {
+    pub(crate) fn add(&mut self, slice: &str) {
+        let missing = PREVIEW_CHARACTERS.saturating_sub(self.head.chars().count());
+        self.head.extend(slice.chars().take(missing));
+        let characters = PREVIEW_CHARACTERS / 2;
+        let end = slice.char_indices().rev().nth(characters - 1).map_or(0, |(at, _)| at);
+        self.tail.push_str(slice.get(end..).unwrap_or_default());
+        let surplus = self.tail.chars().count().saturating_sub(characters);
+        self.tail = self.tail.chars().skip(surplus).collect();
+    }
+}
+
+/// Everything a descriptor can tell.
+#[derive(Default)]
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<Entry>,
+    /// Configured inline keys and their values, in the configured order.
+    pub(crate) kept: Vec<(String, String)>,
+    /// Other small members.
+    pub(crate) inline: Vec<(String, String)>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) compact_bytes: u64,
+}
+
+/// The descriptor as a JSON object, at the configured level or, where that would exceed the limit, at a lower one.
+pub(crate) fn content(call: &Call, contents: &Contents) -> String {
+    let levels = [DescriptorLevel::Full, DescriptorLevel::Standard, DescriptorLevel::Pointer];
+    let from = levels.iter().position(|level| *level == call.settings.level).unwrap_or(1);
+    let limit = call.settings.descriptor_limit as usize;
+    let mut text = String::new();
+    for level in levels.into_iter().skip(from) {
+        text = Builder::new(call, contents, level).build();
+        if text.chars().count() <= limit {
+            break;
+        }
+    }
+    text
+}
+
+struct Builder<'a> {
+    call: &'a Call,
+    contents: &'a Contents,
+    level: DescriptorLevel,
+    /// Estimated tokens that may still be added.
+    room: u64,
+}
+
+/// The data-dependent pieces that found room.
+#[derive(Default)]
+struct Pieces {
+    summaries: Vec<Object>,
+    schemas: Vec<Option<String>>,
+    recipes: Vec<Recipe>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(call: &'a Call, contents: &'a Contents, level: DescriptorLevel) -> Self {
+        let room = if level == DescriptorLevel::Full { u64::MAX } else { STANDARD_TOKENS };
+        Self { call, contents, level, room }
+    }
+
+    fn build(mut self) -> String {
+        let shown = self.shown();
+        let mut object = Object::default();
+        let guidance = self.guidance(&shown);
+        self.take(&guidance);
+        self.head(&mut object, &shown);
+        let pieces = self.pieces(&shown);
+        match self.call.settings.dialect {
+            DescriptorDialect::Sections => Self::sections_dialect(&mut object, &shown, &pieces),
+            DescriptorDialect::Specification => self.specification_dialect(&mut object, &shown, &pieces),
+        }
+        if self.level != DescriptorLevel::Pointer {
+            object.member("guidance", &json::string(&guidance));
+        }
+        object.finish()
+    }
+
+    /// The entries that are listed: all at the full level, else the largest, in the order they were written.
+    fn shown(&self) -> Vec<&'a Entry> {
+        let entries = &self.contents.entries;
+        if self.level == DescriptorLevel::Full || entries.len() <= FILES_SHOWN {
+            return entries.iter().collect();
+        }
+        let mut sizes: Vec<u64> = entries.iter().map(|entry| entry.bytes).collect();
+        sizes.sort_unstable_by(|a, b| b.cmp(a));
+        let least = sizes.get(FILES_SHOWN - 1).copied().unwrap_or(0);
+        entries.iter().filter(|entry| entry.bytes >= least).take(FILES_SHOWN).collect()
+    }
+
+    /// Marker, handle, files, and what was kept inline.
+    fn head(&mut self, object: &mut Object, shown: &[&Entry]) {
+        object.member("offloaded", "true");
+        let abilities = self.call.abilities;
+        if !abilities.contains(Abilities::SHELL) || abilities.intersects(Abilities::EXTRACT_TOOL | Abilities::READ_TOOL)
+        {
+            object.member("handle", &json::string(&self.call.id));
+        }
+        if self.call.settings.dialect == DescriptorDialect::Specification {
+            if let Some(main) = main_entry(shown) {
+                object.member("file_path", &json::string(&self.path(main)));
+            }
+        }
+        let mut files = Object::default();
+        for entry in shown {
+            files.member(&entry.section, &json::string(&self.path(entry)));
+            self.take(&entry.section);
+            self.take(&entry.file_name);
+        }
+        object.member("files", &files.finish());
+        let more = self.contents.entries.len() - shown.len();
+        if more > 0 {
+            object.member("more_files", &more.to_string());
+        }
+        let (mut names, mut clashes) = (Names::default(), Object::default());
+        let mut clashing = Names::default();
+        for name in RESERVED {
+            names.unique(name);
+        }
+        for (key, value) in &self.contents.kept {
+            place(object, &mut clashes, &mut names, &mut clashing, key, value);
+        }
+        for (key, value) in &self.contents.inline {
+            self.take(key);
+            self.take(value);
+            place(object, &mut clashes, &mut names, &mut clashing, key, value);
+        }
+        if !clashes.is_empty() {
+            object.member("inline", &clashes.finish());
+        }
+    }
+
+    fn path(&self, entry: &Entry) -> String {
+        format!("{}/{}", self.call.shown_path, entry.file_name)
+    }
+
+    /// Whether there is room for a text; then it counts.
+    fn fits(&mut self, text: &str) -> bool {
+        let cost = tokens(text) + 1;
+        let fits = cost <= self.room;
+        if fits {
+            self.room -= cost;
+        }
+        fits
+    }
+
+    /// Counts a text that is shown in any case.
+    fn take(&mut self, text: &str) {
+        self.room = self.room.saturating_sub(tokens(text) + 1);
+    }
+
+    fn pieces(&mut self, shown: &[&Entry]) -> Pieces {
+        let mut pieces = Pieces::default();
+        for entry in shown {
+            let mut summary = Object::default();
+            counts(&mut summary, entry);
+            self.take(&summary.finish());
+            pieces.summaries.push(summary);
+        }
+        if self.level == DescriptorLevel::Pointer {
+            return pieces;
+        }
+        let mut order: Vec<usize> = (0..shown.len()).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(shown.get(index).map_or(0, |entry| entry.bytes)));
+        pieces.schemas = vec![None; shown.len()];
+        for &index in &order {
+            let Some(entry) = shown.get(index) else { continue };
+            if let Some(slot) = pieces.schemas.get_mut(index) {
+                *slot = self.schema(entry);
+            }
+        }
+        pieces.recipes = self.recipes(shown, &order);
+        for &index in &order {
+            if let (Some(entry), Some(summary)) = (shown.get(index), pieces.summaries.get_mut(index)) {
+                self.details(summary, entry);
+            }
+        }
+        pieces
+    }
+
+    /// At the full level the JSON Schema, else the fields and their types as far as there is room.
+    fn schema(&mut self, entry: &Entry) -> Option<String> {
+        if self.level == DescriptorLevel::Full || (entry.rule.is_some() && entry.profile.is_none()) {
+            let schema = entry.schema(&self.call.settings)?;
+            return (self.level == DescriptorLevel::Full || self.fits(&schema)).then_some(schema);
+        }
+        // Half of the room is for recipes and summaries.
+        let reserve = self.room / 2;
+        let mut fields = Object::default();
+        for field in entry.profile.as_ref()?.fields() {
+            let name = recipes::display_path(&field);
+            let types = json::string(&type_names(&field));
+            if self.room <= reserve || !self.fits(&format!("{name}{types}")) {
+                fields.member("…", "\"more\"");
+                break;
+            }
+            fields.member(&name, &types);
+        }
+        (!fields.is_empty()).then(|| fields.finish())
+    }
+
+    fn recipes(&mut self, shown: &[&Entry], order: &[usize]) -> Vec<Recipe> {
+        let mut chosen = Vec::new();
+        let mut names = Names::default();
+        for &index in order {
+            let Some(entry) = shown.get(index) else { continue };
+            let rule = entry.rule.and_then(|rule| self.call.settings.sections.get(rule));
+            let path = self.path(entry);
+            let configured = rule.map(|rule| recipes::configured(&rule.recipes, &path)).unwrap_or_default();
+            let offered = if self.call.abilities.contains(Abilities::SHELL) {
+                recipes::offered(entry, &path)
+            } else {
+                Vec::new()
+            };
+            let most = if self.level == DescriptorLevel::Full { usize::MAX } else { 2 };
+            let wanted = configured.len() + most.min(offered.len());
+            for mut recipe in configured.into_iter().chain(offered).take(wanted) {
+                let cost = format!("{}{}", recipe.name, recipe.command.replace(self.call.shown_path.as_str(), ""));
+                if self.fits(&cost) {
+                    recipe.name = names.unique(&recipe.name);
+                    chosen.push(recipe);
+                }
+            }
+        }
+        chosen
+    }
+
+    /// What a summary tells besides the count.
+    fn details(&mut self, summary: &mut Object, entry: &Entry) {
+        if let Some(preview) = &entry.preview {
+            for (key, text) in [("head", &preview.head), ("tail", &preview.tail)] {
+                let text = json::string(text);
+                if self.fits(&text) {
+                    summary.member(key, &text);
+                }
+            }
+        }
+        let Some(profile) = &entry.profile else { return };
+        let rules =
+            entry.rule.and_then(|rule| self.call.settings.sections.get(rule)).map(|rule| rule.summaries.as_slice());
+        let mut names = Names::default();
+        names.unique("count");
+        for field in profile.fields() {
+            let pointer = recipes::pointer(&field);
+            let wanted = |kind| match rules {
+                Some(rules) if !rules.is_empty() => rules.iter().any(|rule| rule.kind == kind && rule.field == pointer),
+                _ => kind != SummaryKind::Distinct || self.level == DescriptorLevel::Full,
+            };
+            let mut detail = Object::default();
+            if wanted(SummaryKind::Range) {
+                range(&mut detail, &field);
+            }
+            if wanted(SummaryKind::TopValues) {
+                top_values(&mut detail, &field);
+            }
+            if let (true, Some(distinct)) = (wanted(SummaryKind::Distinct), &field.distinct) {
+                detail.member("distinct", &distinct.len().to_string());
+            }
+            let (name, detail) = (recipes::display_path(&field), detail);
+            if !detail.is_empty() && self.fits(&format!("{name}{}", detail.finish())) {
+                summary.member(&names.unique(&name), &detail.finish());
+            }
+        }
+    }
+
+    fn sections_dialect(object: &mut Object, shown: &[&Entry], pieces: &Pieces) {
+        let mut summary = Object::default();
+        for (entry, piece) in shown.iter().zip(&pieces.summaries) {
+            summary.member(&entry.section, &piece.finish());
+        }
+        object.member("summary", &summary.finish());
+        if pieces.schemas.is_empty() {
+            return;
+        }
+        let mut schemas = Object::default();
+        for (entry, schema) in shown.iter().zip(&pieces.schemas) {
+            if let Some(schema) = schema {
+                schemas.member(&entry.section, schema);
+            }
+        }
+        object.member("schemas", &schemas.finish());
+        let mut commands = Object::default();
+        for recipe in &pieces.recipes {
+            commands.member(&recipe.name, &json::string(&recipe.command));
+        }
+        object.member("jq_recipes", &commands.finish());
+    }
+
+    fn specification_dialect(&self, object: &mut Object, shown: &[&Entry], pieces: &Pieces) {
+        let mut summary = Object::default();
+        let saved: u64 = self.contents.entries.iter().map(|entry| entry.tokens).sum();
+        let main = main_entry(shown);
+        summary
+            .member("count", &main.map_or(0, |entry| entry.records).to_string())
+            .member("estimated_tokens", &saved.to_string())
+            .member("operation", &json::string(&self.call.tool))
+            .member("detail", &json::string(level_name(self.level)));
+        for (entry, piece) in shown.iter().zip(&pieces.summaries) {
+            summary.member(&entry.section, &piece.finish());
+        }
+        object.member("summary", &summary.finish());
+        let schema =
+            shown.iter().zip(&pieces.schemas).find(|(entry, _)| main.is_some_and(|main| std::ptr::eq(main, **entry)));
+        if let Some((_, Some(schema))) = schema {
+            object.member("line_schema", schema);
+        }
+        let commands = pieces.recipes.iter().map(|recipe| {
+            let mut command = Object::default();
+            command
+                .member("description", &json::string(&recipe.description))
+                .member("command", &json::string(&recipe.command));
+            command.finish()
+        });
+        object.member("jq_recipes", &json::array(commands));
+    }
+
+    /// Advice that names only what the reader has.
+    fn guidance(&self, shown: &[&Entry]) -> String {
+        let abilities = self.call.abilities;
+        let mut text = String::from("The result was too large and is in files.");
+        if shown.iter().any(|entry| entry.kind == FileKind::Records) {
+            text.push_str(" Line 1 of a .jsonl file is a header, each later line one record.");
+        }
+        if abilities.contains(Abilities::EXTRACT_TOOL) {
+            text.push_str(" Answer with one `lro_extract` call on the handle.");
+        }
+        if abilities.contains(Abilities::READ_TOOL) {
+            text.push_str(" Page with `lro_read`.");
+        }
+        if abilities.contains(Abilities::SHELL) {
+            text.push_str(" Run a recipe or your own filter; do not read a file whole.");
+        }
+        if abilities.is_empty() {
+            text.push_str(" Nothing here can read them: tell the user the path, or ask for less.");
+        }
+        text
+    }
+}
+
+/// The records entry that stands for all where a dialect has room for one.
+fn main_entry<'a>(shown: &[&'a Entry]) -> Option<&'a Entry> {
+    shown.iter().copied().max_by_key(|entry| (entry.records, entry.bytes))
+}
+
+/// Adds a kept value under its own key, or under `inline` when the key is taken.
+fn place(object: &mut Object, clashes: &mut Object, names: &mut Names, clashing: &mut Names, key: &str, value: &str) {
+    if names.is_free(key) {
+        object.member(&names.unique(key), value);
+    } else {
+        clashes.member(&clashing.unique(key), value);
+    }
+}
+
+fn counts(summary: &mut Object, entry: &Entry) {
+    match entry.kind {
+        FileKind::Records => summary.member("count", &entry.records.to_string()),
+        FileKind::Text => summary.member("lines", &entry.records.to_string()).member("bytes", &entry.bytes.to_string()),
+        FileKind::Value => summary.member("bytes", &entry.bytes.to_string()),
+        FileKind::Bytes => {
+            summary.member("bytes", &entry.bytes.to_string()).member("media_type", &json::string(&entry.media_type))
+        }
+    };
+}
+
+fn range(detail: &mut Object, field: &Field<'_>) {
+    if let (Some(minimum), Some(maximum)) = (field.minimum, field.maximum) {
+        if minimum.len() <= VALUE_BYTES_MAX && maximum.len() <= VALUE_BYTES_MAX {
+            detail.member("min", minimum).member("max", maximum);
+        }
+    }
+}
+
+/// The most frequent values, where some value is frequent at all.
+fn top_values(detail: &mut Object, field: &Field<'_>) {
+    let Some(distinct) = &field.distinct else { return };
+    let mut values: Vec<_> = distinct.iter().filter(|value| value.json.len() <= VALUE_BYTES_MAX).collect();
+    values.sort_by_key(|value| std::cmp::Reverse(value.count));
+    if values.first().is_none_or(|value| value.count < 2) {
+        return;
+    }
+    let top = values.iter().take(TOP_VALUES).map(|value| format!("[{},{}]", value.json, value.count));
+    detail.member("top", &json::array(top));
+}
+
+fn type_names(field: &Field<'_>) -> String {
+    let types = field.types;
+    let named = [
+        (types.strings, "string"),
+        (types.decimals, "number"),
+        (if types.decimals == 0 { types.integers } else { 0 }, "integer"),
+        (types.booleans, "boolean"),
+        (types.objects, "object"),
+        (types.arrays, "array"),
+        (types.nulls, "null"),
+    ];
+    named.iter().filter(|(count, _)| *count > 0).map(|(_, name)| *name).collect::<Vec<_>>().join("|")
+}

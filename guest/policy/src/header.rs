@@ -1,0 +1,70 @@
+//! The first line of a JSONL file.
+//!
+//! It tells the number of records, which is known only at the end: the line is written with room for it and completed in
+//! place. The room that is left over is white space before the line feed.
+
+use crate::bindings::lro::filter::types::{Call, DescriptorLevel};
+use crate::json::{self, Object};
+
+/// Version of the layout of the files.
+const SCHEMA_VERSION: &str = "1";
+
+/// Most characters of the query that are repeated in the header.
+const QUERY_CHARACTERS_MAX: usize = 512;
+
+/// Room for the two numbers, which have at most 20 digits each.
+const NUMBERS_BYTES: usize = 40;
+
+/// The header of one file.
+pub(crate) struct Header {
+    before: Object,
+    after: Vec<(&'static str, String)>,
+    length: usize,
+}
+
+impl Header {
+    pub(crate) fn new(call: &Call, section: &str, pointer: &str) -> Self {
+        let mut before = Object::default();
+        before
+            .member("type", &json::string(&call.settings.header_type))
+            .member("operation", &json::string(&call.tool))
+            .member("section", &json::string(section))
+            .member("pointer", &json::string(pointer));
+        let query = call.query.as_deref().map(|query| query.chars().take(QUERY_CHARACTERS_MAX).collect::<String>());
+        let after = vec![
+            ("query", query.map_or_else(|| "null".to_owned(), |query| json::string(&query))),
+            ("schema_version", json::string(SCHEMA_VERSION)),
+            ("timestamp", json::string(&call.time)),
+            ("detail", json::string(level_name(call.settings.level))),
+        ];
+        let mut header = Self { before, after, length: 0 };
+        header.length = header.text(0, 0).len() + NUMBERS_BYTES;
+        header
+    }
+
+    /// The line, always of the same length, line feed included.
+    pub(crate) fn line(&self, count: u64, estimated_tokens: u64) -> Vec<u8> {
+        let mut line = self.text(count, estimated_tokens).into_bytes();
+        line.resize(self.length, b' ');
+        line.push(b'\n');
+        line
+    }
+
+    fn text(&self, count: u64, estimated_tokens: u64) -> String {
+        let mut object = self.before.clone();
+        object.member("count", &count.to_string()).member("estimated_tokens", &estimated_tokens.to_string());
+        for (key, value) in &self.after {
+            object.member(key, value);
+        }
+        object.finish()
+    }
+}
+
+/// The level's name as the configuration spells it.
+pub(crate) fn level_name(level: DescriptorLevel) -> &'static str {
+    match level {
+        DescriptorLevel::Pointer => "pointer",
+        DescriptorLevel::Standard => "standard",
+        DescriptorLevel::Full => "full",
+    }
+}

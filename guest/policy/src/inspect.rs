@@ -1,0 +1,220 @@
+//! The verdict: whether a result is too large, and what is to be written of it.
+
+use crate::bindings::exports::lro::filter::lro_filter::{Plan, PolicyError, Verdict};
+use crate::bindings::lro::filter::types::{
+    Action, Call, DecisionMode, Part, PartKind, PlannedPart, PlannedSection, SectionShape, Size, SizeUnit, ToolResult,
+    Truncation,
+};
+use crate::json::{last_step, pointer_of_key};
+use crate::names::Names;
+use crate::read_text;
+use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Shape, survey};
+
+/// Bytes of the beginning of a text that decide whether it is measured as JSON.
+const LOOKS_LIKE_JSON_BYTES: usize = 4096;
+
+pub(crate) fn verdict(call: &Call, payload: &ToolResult) -> Result<Verdict, PolicyError> {
+    let settings = &call.settings;
+    check(call)?;
+    if settings.mode == DecisionMode::Never {
+        return Ok(Verdict::Pass);
+    }
+    let parts = payload.parts();
+    if settings.mode == DecisionMode::BySize && !exceeds(payload, &parts, settings.threshold)? {
+        return Ok(Verdict::Pass);
+    }
+    if call.is_error {
+        return Ok(if exceeds(payload, &parts, settings.truncate_limit)? { truncate(call) } else { Verdict::Pass });
+    }
+    match settings.action {
+        Action::Truncate => Ok(truncate(call)),
+        Action::Reject => Ok(Verdict::Reject(advice(call))),
+        Action::Offload => {
+            let plan = plan(call, payload, &parts)?;
+            let writes = plan.parts.iter().any(|part| !matches!(part, PlannedPart::Keep));
+            Ok(if writes { Verdict::Offload(plan) } else { Verdict::Pass })
+        }
+    }
+}
+
+fn check(call: &Call) -> Result<(), PolicyError> {
+    let settings = &call.settings;
+    if settings.threshold.amount == 0 {
+        return Err(PolicyError::Invalid("threshold: must be at least 1".to_owned()));
+    }
+    if settings.truncate_limit.amount == 0 {
+        return Err(PolicyError::Invalid("truncate-limit: must be at least 1".to_owned()));
+    }
+    Ok(())
+}
+
+fn truncate(call: &Call) -> Verdict {
+    Verdict::Truncate(Truncation { limit: call.settings.truncate_limit, suffix: call.settings.truncate_suffix.clone() })
+}
+
+fn advice(call: &Call) -> String {
+    if !call.settings.advice.is_empty() {
+        return call.settings.advice.clone();
+    }
+    let Size { amount, unit } = call.settings.threshold;
+    format!(
+        "The result of `{}` is larger than {amount} {}. Ask for less: a smaller limit or page, fewer fields, or a filter.",
+        call.tool,
+        unit_name(unit),
+    )
+}
+
+fn unit_name(unit: SizeUnit) -> &'static str {
+    match unit {
+        SizeUnit::Bytes => "bytes",
+        SizeUnit::Characters => "characters",
+        SizeUnit::Tokens => "estimated tokens",
+    }
+}
+
+/// Bytes that a part takes in a reply: a binary part travels as base64.
+fn wire_bytes(part: &Part) -> u64 {
+    match part.kind {
+        PartKind::Binary => part.size.div_ceil(3) * 4,
+        _ => part.size,
+    }
+}
+
+/// Whether the whole result is larger than a size. Bytes bound the other units from above, so a result with few bytes
+/// is not read at all; of a larger one no more is read than it takes to pass the limit.
+fn exceeds(payload: &ToolResult, parts: &[Part], limit: Size) -> Result<bool, PolicyError> {
+    if parts.iter().map(wire_bytes).sum::<u64>() <= limit.amount {
+        return Ok(false);
+    }
+    let mut total = 0;
+    for (index, part) in (0..).zip(parts) {
+        total += match part.kind {
+            PartKind::Binary => amount_of_ascii(wire_bytes(part), limit.unit),
+            _ => measure(payload, index, part.kind, limit.unit, limit.amount.saturating_sub(total))?,
+        };
+        if total > limit.amount {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn amount_of_ascii(bytes: u64, unit: SizeUnit) -> u64 {
+    match unit {
+        SizeUnit::Bytes | SizeUnit::Characters => bytes,
+        SizeUnit::Tokens => bytes.div_ceil(4),
+    }
+}
+
+/// The size of a text part, or some size above `enough`.
+fn measure(payload: &ToolResult, part: u32, kind: PartKind, unit: SizeUnit, enough: u64) -> Result<u64, PolicyError> {
+    let mut size: Option<Measure> = None;
+    let mut amount = 0;
+    read_text(payload, part, |slice| {
+        let size = size.get_or_insert_with(|| {
+            if kind != PartKind::Text || looks_like_json(slice) { Measure::json() } else { Measure::text() }
+        });
+        size.push(slice);
+        amount = match unit {
+            SizeUnit::Bytes => size.bytes(),
+            SizeUnit::Characters => size.characters(),
+            SizeUnit::Tokens => size.tokens(),
+        };
+        Ok(amount <= enough)
+    })?;
+    Ok(amount)
+}
+
+/// Whether a text begins as a JSON container does.
+fn looks_like_json(text: &str) -> bool {
+    let end = text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES);
+    let beginning = text.get(..end).unwrap_or_default();
+    beginning.trim_start().starts_with(['{', '[']) && survey(beginning, end == text.len()).is_ok()
+}
+
+fn plan(call: &Call, payload: &ToolResult, parts: &[Part]) -> Result<Plan, PolicyError> {
+    let mut names = Names::default();
+    let mut room = call.settings.threshold.amount;
+    let mut planned = Vec::with_capacity(parts.len());
+    for (index, part) in (0..).zip(parts) {
+        planned.push(match part.kind {
+            PartKind::Binary => {
+                let amount = amount_of_ascii(wire_bytes(part), call.settings.threshold.unit);
+                match room.checked_sub(amount) {
+                    Some(left) if call.settings.mode == DecisionMode::BySize => {
+                        room = left;
+                        PlannedPart::Keep
+                    }
+                    _ => PlannedPart::Bytes,
+                }
+            }
+            PartKind::Text | PartKind::Structured => {
+                let small = part.size <= u64::from(call.settings.inline_limit);
+                if small && call.settings.mode == DecisionMode::BySize {
+                    PlannedPart::Keep
+                } else {
+                    text_or_sections(call, payload, index, part.kind, &mut names)?
+                }
+            }
+            PartKind::Block | PartKind::Meta if part.size <= u64::from(call.settings.inline_limit) => PlannedPart::Keep,
+            PartKind::Block | PartKind::Meta => PlannedPart::Sections(Vec::new()),
+        });
+    }
+    Ok(Plan { parts: planned })
+}
+
+fn text_or_sections(
+    call: &Call,
+    payload: &ToolResult,
+    part: u32,
+    kind: PartKind,
+    names: &mut Names,
+) -> Result<PlannedPart, PolicyError> {
+    let mut beginning = String::new();
+    let mut whole = true;
+    read_text(payload, part, |slice| {
+        if beginning.is_empty() && kind == PartKind::Text && !slice.trim_start().starts_with(['{', '[']) {
+            whole = false;
+            return Ok(false);
+        }
+        let room = SURVEY_BYTES_MAX.saturating_sub(beginning.len());
+        whole = slice.len() <= room;
+        beginning.push_str(slice.get(..slice.floor_char_boundary(room)).unwrap_or_default());
+        // Configured sections need no search, only the first slice's word that this is JSON.
+        Ok(whole && call.settings.sections.is_empty())
+    })?;
+    if beginning.is_empty() && kind == PartKind::Text {
+        return Ok(PlannedPart::Text);
+    }
+    let complete = whole && call.settings.sections.is_empty();
+    match survey(&beginning, complete) {
+        Ok(found) if call.settings.sections.is_empty() => Ok(PlannedPart::Sections(named(found, names))),
+        Ok(_) => Ok(PlannedPart::Sections(configured(call, names))),
+        Err(_) if kind == PartKind::Text => Ok(PlannedPart::Text),
+        Err(error) => Err(PolicyError::Invalid(format!("structured content is not JSON: {error}"))),
+    }
+}
+
+fn named(found: Vec<Section>, names: &mut Names) -> Vec<PlannedSection> {
+    let planned = found.into_iter().map(|Section { pointer, shape }| PlannedSection {
+        name: names.section(&last_step(&pointer).unwrap_or_else(|| "records".to_owned())),
+        shape: match shape {
+            Shape::Elements => SectionShape::Elements,
+            Shape::Members => SectionShape::Members,
+        },
+        pointer,
+    });
+    planned.collect()
+}
+
+fn configured(call: &Call, names: &mut Names) -> Vec<PlannedSection> {
+    let planned = call.settings.sections.iter().take(SECTIONS_MAX).map(|rule| {
+        let pointer = pointer_of_key(&rule.key);
+        PlannedSection {
+            name: names.section(&last_step(&pointer).unwrap_or_else(|| "records".to_owned())),
+            pointer,
+            shape: SectionShape::Elements,
+        }
+    });
+    planned.collect()
+}

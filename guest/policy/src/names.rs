@@ -1,0 +1,80 @@
+//! Names of files and sections: safe, bounded, and never twice the same.
+
+use std::collections::BTreeSet;
+
+/// Longest beginning of a file name that comes from a key or the configuration.
+const PREFIX_BYTES_MAX: usize = 48;
+
+/// Longest session in a file name.
+const SESSION_BYTES_MAX: usize = 32;
+
+/// Longest section name.
+const SECTION_CHARACTERS_MAX: usize = 48;
+
+/// Letters, digits, `-` and `_` of a text, other characters replaced by `_`, at most `bytes_max` bytes. When anything
+/// was replaced or cut, a hash of the whole text follows, so that different texts keep different names.
+fn safe(text: &str, bytes_max: usize) -> String {
+    let mut name: String = text
+        .chars()
+        .take(bytes_max)
+        .map(
+            |character| {
+                if character.is_ascii_alphanumeric() || matches!(character, '-' | '_') { character } else { '_' }
+            },
+        )
+        .collect();
+    if name != text {
+        name.truncate(bytes_max.saturating_sub(9));
+        name = format!("{name}-{:08x}", hash(text));
+    }
+    name
+}
+
+/// FNV-1a, folded to 32 bits: enough to tell the names of one directory apart.
+fn hash(text: &str) -> u32 {
+    let mut state = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in text.bytes() {
+        state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    (state ^ (state >> 32)) as u32
+}
+
+/// The names given out so far.
+#[derive(Default)]
+pub(crate) struct Names(BTreeSet<String>);
+
+impl Names {
+    /// Whether a name has not been given out.
+    pub(crate) fn is_free(&self, name: &str) -> bool {
+        !self.0.contains(name)
+    }
+
+    /// The name itself, or with the first number behind it that makes it new.
+    pub(crate) fn unique(&mut self, name: &str) -> String {
+        let mut candidate = name.to_owned();
+        let mut number = 2;
+        while !self.0.insert(candidate.clone()) {
+            candidate = format!("{name}-{number}");
+            number += 1;
+        }
+        candidate
+    }
+
+    /// A section name: the beginning of a key, or the key.
+    pub(crate) fn section(&mut self, key: &str) -> String {
+        self.unique(&key.chars().take(SECTION_CHARACTERS_MAX).collect::<String>())
+    }
+
+    /// A file name of a prefix, the session and an extension.
+    pub(crate) fn file(&mut self, prefix: &str, session: Option<&str>, extension: &str) -> String {
+        let mut stem = safe(prefix, PREFIX_BYTES_MAX);
+        if stem.is_empty() {
+            stem.push_str("result");
+        }
+        if let Some(session) = session.filter(|session| !session.is_empty()) {
+            stem = format!("{stem}-{}", safe(session, SESSION_BYTES_MAX));
+        }
+        // Uniqueness is that of the stem: two files never differ in their extension alone.
+        format!("{}.{extension}", self.unique(&stem))
+    }
+}

@@ -1,0 +1,168 @@
+//! The files of one JSON part: sections, large members, and the rest.
+
+use crate::bindings::lro::filter::types::{Call, FileKind, PlannedSection, PolicyError};
+use crate::descriptor::Entry;
+use crate::directory::{Directory, File};
+use crate::header::Header;
+use crate::json::last_step;
+use crate::names::Names;
+use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
+
+/// Bytes at the beginning of a file whose tokens are counted; the rest of the file is taken to be like them.
+const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
+
+/// Name of the section of small members that no longer fit inline.
+const REST: &str = "rest";
+
+/// Writes the files of one JSON part.
+pub(crate) struct Records<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) directory: &'a Directory,
+    pub(crate) part: u32,
+    pub(crate) planned: &'a [PlannedSection],
+    pub(crate) file_names: &'a mut Names,
+    pub(crate) section_names: &'a mut Names,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) current: Option<Open>,
+    pub(crate) rest: Option<Open>,
+}
+
+/// A file being written.
+pub(crate) struct Open {
+    entry: Entry,
+    file: File,
+    /// None for a file that holds one value.
+    header: Option<Header>,
+    /// What goes out with the first write, so that a small file takes only one.
+    pending: Vec<u8>,
+    sample: Measure,
+}
+
+impl Records<'_> {
+    /// Removes everything written so far.
+    pub(crate) fn discard(self) -> Result<(), PolicyError> {
+        let open = self.current.into_iter().chain(self.rest).map(|open| open.entry);
+        for entry in self.entries.into_iter().chain(open) {
+            self.directory.remove(&entry.file_name)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, pointer: &str, kind: FileKind, planned: Option<&PlannedSection>) -> Result<Open, PolicyError> {
+        let settings = &self.call.settings;
+        let section = match planned {
+            // A second occurrence of the key makes a second file.
+            Some(planned) if self.entries.iter().all(|entry| entry.section != planned.name) => planned.name.clone(),
+            Some(planned) => self.section_names.unique(&planned.name),
+            None => self.section_names.section(&last_step(pointer).unwrap_or_else(|| "records".to_owned())),
+        };
+        let rule = planned.and_then(|planned| settings.sections.iter().position(|rule| planned.is_of(rule)));
+        let prefix = rule.and_then(|rule| settings.sections.get(rule)?.filename_prefix.as_deref());
+        let (extension, media_type) = match kind {
+            FileKind::Records => ("jsonl", "application/jsonl"),
+            _ => ("json", "application/json"),
+        };
+        let file_name = self.file_names.file(prefix.unwrap_or(&section), self.call.session.as_deref(), extension);
+        let header = (kind == FileKind::Records).then(|| Header::new(self.call, &section, pointer));
+        Ok(Open {
+            file: self.directory.create(&file_name)?,
+            pending: header.as_ref().map_or_else(Vec::new, |header| header.line(0, 0)),
+            header,
+            sample: Measure::text(),
+            entry: Entry {
+                file_name,
+                section,
+                kind,
+                part: self.part,
+                pointer: Some(pointer.to_owned()),
+                media_type: media_type.to_owned(),
+                rule,
+                ..Entry::default()
+            },
+        })
+    }
+
+    fn stream(&mut self, stream: Stream) -> &mut Option<Open> {
+        match stream {
+            Stream::Current => &mut self.current,
+            Stream::Rest => &mut self.rest,
+        }
+    }
+}
+
+impl Open {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), PolicyError> {
+        let sampled = TOKEN_SAMPLE_BYTES.saturating_sub(usize::try_from(self.sample.bytes()).unwrap_or(usize::MAX));
+        let sample = bytes.get(..sampled.min(bytes.len())).unwrap_or_default();
+        // Cut anywhere: the characters at the two ends do not matter to an estimate.
+        self.sample.push(&String::from_utf8_lossy(sample));
+        if self.file.bytes() == 0 {
+            if self.pending.len() + bytes.len() <= BLOCK_BYTES {
+                self.pending.extend_from_slice(bytes);
+                return Ok(());
+            }
+            self.file.append(&std::mem::take(&mut self.pending))?;
+        }
+        self.file.append(bytes)
+    }
+
+    fn finish(mut self, report: FileReport) -> Result<Entry, PolicyError> {
+        let tokens = scaled(self.sample.tokens(), report.bytes, self.sample.bytes());
+        let header = self.header.as_ref().map(|header| header.line(report.records, tokens)).unwrap_or_default();
+        if self.file.bytes() == 0 {
+            if let Some(room) = self.pending.get_mut(..header.len()) {
+                room.copy_from_slice(&header);
+            }
+            self.file.append(&std::mem::take(&mut self.pending))?;
+        } else {
+            self.file.write_at(&header, 0)?;
+        }
+        let mut entry = self.entry;
+        entry.bytes = self.file.bytes();
+        entry.records = if entry.kind == FileKind::Records { report.records } else { 0 };
+        entry.tokens = tokens;
+        entry.profile = report.profile.filter(|_| entry.kind == FileKind::Records);
+        Ok(entry)
+    }
+}
+
+fn scaled(amount: u64, whole: u64, sample: u64) -> u64 {
+    if sample == 0 { 0 } else { (amount as f64 * (whole as f64 / sample as f64)).ceil() as u64 }
+}
+
+impl Output for Records<'_> {
+    type Error = PolicyError;
+
+    fn begin(&mut self, target: Target<'_>) -> Result<(), PolicyError> {
+        match target {
+            Target::Section { index, pointer, .. } => {
+                let planned = self.planned.get(index);
+                self.current = Some(self.open(pointer, FileKind::Records, planned)?);
+            }
+            Target::Large { pointer, shape } => {
+                let kind = if shape == LargeShape::Value { FileKind::Value } else { FileKind::Records };
+                self.current = Some(self.open(pointer, kind, None)?);
+            }
+            Target::Rest => {
+                let mut open = self.open(&format!("/{REST}"), FileKind::Records, None)?;
+                open.entry.pointer = None;
+                self.rest = Some(open);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), PolicyError> {
+        match self.stream(stream) {
+            Some(open) => open.write(bytes),
+            None => Err(PolicyError::Other("a line came before its file was begun".to_owned())),
+        }
+    }
+
+    fn end(&mut self, stream: Stream, report: FileReport) -> Result<(), PolicyError> {
+        if let Some(open) = self.stream(stream).take() {
+            self.entries.push(open.finish(report)?);
+        }
+        Ok(())
+    }
+}

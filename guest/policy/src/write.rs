@@ -1,0 +1,290 @@
+//! Carries out a plan: each part to files, then the descriptor.
+
+use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError};
+use crate::bindings::lro::filter::types::{
+    Call, DescriptorLevel, File, FileKind, Part, PartKind, PlannedPart, PlannedSection, SectionRule, SectionShape,
+    ToolResult,
+};
+use crate::descriptor::{self, Contents, Entry, Preview};
+use crate::directory::Directory;
+use crate::json::{last_step, pointer_of_key};
+use crate::names::Names;
+use crate::records::Records;
+use crate::{SLICE_BYTES, read_text};
+use lro_jsonl::{Error, Measure, Options, Section, Shape, Splitter, SyntaxError};
+
+pub(crate) fn sections(call: &Call, payload: &ToolResult, plan: &Plan) -> Result<Descriptor, PolicyError> {
+    let parts = payload.parts();
+    if parts.len() != plan.parts.len() {
+        return Err(PolicyError::Invalid(format!("plan: {} parts of {}", plan.parts.len(), parts.len())));
+    }
+    let mut writer = Writer {
+        call,
+        payload,
+        directory: Directory::preopened()?,
+        file_names: Names::default(),
+        section_names: Names::default(),
+        session: None,
+        contents: Contents::default(),
+    };
+    for planned in plan.parts.iter().filter_map(planned_sections).flatten() {
+        writer.section_names.unique(&planned.name);
+    }
+    for ((index, part), planned) in (0..).zip(&parts).zip(&plan.parts) {
+        match planned {
+            PlannedPart::Keep => {}
+            PlannedPart::Sections(sections) => writer.json(index, part, sections)?,
+            PlannedPart::Text => writer.text(index, part)?,
+            PlannedPart::Bytes => writer.bytes(index, part)?,
+        }
+    }
+    writer.name_after_session()?;
+    Ok(writer.describe())
+}
+
+fn planned_sections(part: &PlannedPart) -> Option<&[PlannedSection]> {
+    match part {
+        PlannedPart::Sections(sections) => Some(sections),
+        _ => None,
+    }
+}
+
+impl PlannedSection {
+    /// Whether this section was planned for a rule of the configuration.
+    pub(crate) fn is_of(&self, rule: &SectionRule) -> bool {
+        pointer_of_key(&rule.key) == self.pointer
+    }
+}
+
+struct Writer<'a> {
+    call: &'a Call,
+    payload: &'a ToolResult,
+    directory: Directory,
+    file_names: Names,
+    section_names: Names,
+    /// The value found under the session key.
+    session: Option<String>,
+    contents: Contents,
+}
+
+impl Writer<'_> {
+    fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
+        let options = self.options(planned);
+        let keys = self.call.settings.inline_keys.len();
+        let mut records = Records {
+            call: self.call,
+            directory: &self.directory,
+            part: index,
+            planned,
+            file_names: &mut self.file_names,
+            section_names: &mut self.section_names,
+            entries: Vec::new(),
+            current: None,
+            rest: None,
+        };
+        let pointers = options.keep.clone();
+        match split(self.payload, index, options, &mut records)? {
+            Ok(document) => {
+                let (files, size) = (records.entries, document.bytes);
+                self.contents.entries.extend(files);
+                self.contents.compact_bytes += size;
+                let session_pointer = pointers.get(keys);
+                for (pointer, json) in document.kept {
+                    if session_pointer == Some(&pointer) {
+                        self.session = Some(json.trim_matches('"').to_owned());
+                    }
+                    if let Some(key) = pointers.iter().take(keys).position(|kept| *kept == pointer) {
+                        let key = self.call.settings.inline_keys.get(key).cloned().unwrap_or(pointer);
+                        self.contents.kept.push((key, json));
+                    }
+                }
+                self.contents
+                    .inline
+                    .extend(document.inline.into_iter().map(|(pointer, json)| (shown_key(pointer), json)));
+                Ok(())
+            }
+            Err(error) => {
+                records.discard()?;
+                self.contents.notes.push(format!("part {index} is not JSON: {error}; written as text"));
+                self.text(index, part)
+            }
+        }
+    }
+
+    fn options(&self, planned: &[PlannedSection]) -> Options {
+        let settings = &self.call.settings;
+        let keys = settings.inline_keys.iter().chain(settings.session_key.as_ref());
+        let keep: Vec<String> = keys.map(|key| pointer_of_key(key)).collect();
+        let has_schema = |section: &PlannedSection| {
+            settings
+                .sections
+                .iter()
+                .any(|rule| section.is_of(rule) && rule.schema.is_some() && rule.summaries.is_empty())
+        };
+        Options {
+            sections: planned.iter().map(section).collect(),
+            // All kept values together stay below half of the descriptor.
+            keep_bytes: settings.descriptor_limit as usize / 2 / keep.len().max(1),
+            keep,
+            inline_bytes: settings.inline_limit as usize,
+            inline_total: match settings.level {
+                DescriptorLevel::Pointer => 160,
+                DescriptorLevel::Standard => 320,
+                DescriptorLevel::Full => 2048,
+            },
+            profile: settings.infer && !(planned.iter().all(has_schema) && !planned.is_empty()),
+        }
+    }
+
+    fn text(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
+        let section = self.section_names.section(self.plain_name(part, "text").as_str());
+        let file_name = self.file_names.file(&section, self.call.session.as_deref(), "txt");
+        let mut file = self.directory.create(&file_name)?;
+        let (mut lines, mut preview, mut size) = (0, Preview::default(), Measure::text());
+        let mut open_line = false;
+        read_text(self.payload, index, |slice| {
+            lines += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
+            open_line = !slice.ends_with('\n');
+            preview.add(slice);
+            size.push(slice);
+            file.append(slice.as_bytes()).map(|()| true)
+        })?;
+        self.contents.compact_bytes += file.bytes();
+        self.contents.entries.push(Entry {
+            file_name,
+            section,
+            kind: FileKind::Text,
+            part: index,
+            media_type: part.media_type.clone().unwrap_or_else(|| "text/plain".to_owned()),
+            records: lines + u64::from(open_line),
+            bytes: file.bytes(),
+            tokens: size.tokens(),
+            preview: Some(preview),
+            ..Entry::default()
+        });
+        Ok(())
+    }
+
+    fn bytes(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
+        let section = self.section_names.section(self.plain_name(part, "binary").as_str());
+        let extension = extension(part.media_type.as_deref());
+        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
+        let mut file = self.directory.create(&file_name)?;
+        loop {
+            let slice = self.payload.read_bytes(index, file.bytes(), SLICE_BYTES).map_err(PolicyError::Read)?;
+            if slice.is_empty() {
+                break;
+            }
+            file.append(&slice)?;
+        }
+        self.contents.compact_bytes += file.bytes();
+        self.contents.entries.push(Entry {
+            file_name,
+            section,
+            kind: FileKind::Bytes,
+            part: index,
+            media_type: part.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
+            bytes: file.bytes(),
+            // A binary part would have reached the model as base64.
+            tokens: file.bytes().div_ceil(3),
+            ..Entry::default()
+        });
+        Ok(())
+    }
+
+    fn plain_name(&self, part: &Part, default: &str) -> String {
+        let last = part.name.as_deref().and_then(|name| name.rsplit(['/', ':']).find(|step| !step.is_empty()));
+        match (part.kind, last) {
+            (PartKind::Structured, _) => "structured".to_owned(),
+            (_, Some(name)) => name.to_owned(),
+            _ => default.to_owned(),
+        }
+    }
+
+    /// Gives the files the names that the session key's value asks for, which is known only now.
+    fn name_after_session(&mut self) -> Result<(), PolicyError> {
+        let Some(session) = self.session.take() else { return Ok(()) };
+        for entry in &mut self.contents.entries {
+            let (stem, extension) = entry.file_name.rsplit_once('.').unwrap_or((&entry.file_name, "bin"));
+            let name = self.file_names.file(stem, Some(&session), extension);
+            self.directory.rename(&entry.file_name, &name)?;
+            entry.file_name = name;
+        }
+        Ok(())
+    }
+
+    fn describe(self) -> Descriptor {
+        let content = descriptor::content(self.call, &self.contents);
+        let offloaded_tokens = self.contents.entries.iter().map(|entry| entry.tokens).sum();
+        let settings = &self.call.settings;
+        let files = self.contents.entries.into_iter().map(|entry| File {
+            schema: entry.schema(settings),
+            name: entry.file_name,
+            kind: entry.kind,
+            section: entry.section,
+            part: entry.part,
+            pointer: entry.pointer,
+            media_type: entry.media_type,
+            records: entry.records,
+            bytes: entry.bytes,
+        });
+        Descriptor { content, files: files.collect(), offloaded_tokens, notes: self.contents.notes }
+    }
+}
+
+fn section(planned: &PlannedSection) -> Section {
+    Section {
+        pointer: planned.pointer.clone(),
+        shape: match planned.shape {
+            SectionShape::Elements => Shape::Elements,
+            SectionShape::Members => Shape::Members,
+        },
+    }
+}
+
+/// A top-level member goes by its key, a deeper one by its pointer.
+fn shown_key(pointer: String) -> String {
+    match last_step(&pointer) {
+        Some(step) if pointer.matches('/').count() == 1 => step,
+        _ => pointer,
+    }
+}
+
+type Split = Result<lro_jsonl::Document, SyntaxError>;
+
+fn split(payload: &ToolResult, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
+    let mut splitter = Splitter::new(options, records);
+    let mut wrong = None;
+    read_text(payload, part, |slice| match splitter.push(slice) {
+        Ok(()) => Ok(true),
+        Err(Error::Output(error)) => Err(error),
+        Err(Error::Syntax(error)) => {
+            wrong = Some(error);
+            Ok(false)
+        }
+    })?;
+    if let Some(error) = wrong {
+        return Ok(Err(error));
+    }
+    match splitter.finish() {
+        Ok((document, _)) => Ok(Ok(document)),
+        Err(Error::Syntax(error)) => Ok(Err(error)),
+        Err(Error::Output(error)) => Err(error),
+    }
+}
+
+fn extension(media_type: Option<&str>) -> &'static str {
+    match media_type.unwrap_or_default() {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/gif" => "gif",
+        "image/webp" => "webp",
+        "image/svg+xml" => "svg",
+        "audio/mpeg" => "mp3",
+        "audio/wav" => "wav",
+        "audio/ogg" => "ogg",
+        "application/pdf" => "pdf",
+        "application/zip" => "zip",
+        _ => "bin",
+    }
+}

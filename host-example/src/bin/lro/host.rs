@@ -1,0 +1,78 @@
+//! The library put together from the configuration: policy, store, one call.
+
+use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lro_host::filter::{Filter, Request};
+use lro_host::policy::{CompileCache, DEFAULT_POLICY, Digest, LoadOptions, Policy};
+use lro_host::sandbox::Sandbox;
+use lro_host::settings::Config;
+use lro_host::store::{Store, StoreConfig, StoreError};
+
+use crate::flags::CallArguments;
+
+/// The store's part of the configuration.
+pub(crate) fn store_config(config: &Config) -> StoreConfig {
+    StoreConfig {
+        root: config.dir.clone(),
+        time_to_live: Duration::from_secs(config.ttl_seconds.get()),
+        fsync: config.fsync,
+        file_bytes_max: config.quota_file.get(),
+        tenant_bytes_max: config.quota_tenant.get(),
+        total_bytes_max: config.quota_total.get(),
+    }
+}
+
+/// The engine.
+pub(crate) fn sandbox() -> anyhow::Result<Sandbox> {
+    Sandbox::new().map_err(|error| anyhow::anyhow!("compiled code cannot run here: {error:#}"))
+}
+
+/// How the configuration wants a policy to be loaded.
+pub(crate) fn load_options(config: &Config) -> anyhow::Result<LoadOptions> {
+    let pin = config.policy_sha256.as_deref().map(str::parse::<Digest>).transpose()?;
+    Ok(LoadOptions { pin, cache: None })
+}
+
+/// The policy in force: the configured one, else the built-in one.
+pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
+    let (sandbox, options) = (sandbox()?, LoadOptions { cache: compile_cache(), ..load_options(config)? });
+    Ok(match &config.policy {
+        Some(path) => Policy::from_file(&sandbox, path, &options)?,
+        None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &options)?,
+    })
+}
+
+/// Compiled code lies beside the default store, not in it: the directories there are tenants. Without a cache every start
+/// compiles, which is no reason to fail.
+fn compile_cache() -> Option<CompileCache> {
+    let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
+    let opened = CompileCache::open(cache.join("lro-filter-compiled"));
+    opened.inspect_err(|error| tracing::warn!(%error, "compiled policies are not kept")).ok()
+}
+
+/// The call whose result is looked at.
+pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool) -> Request {
+    Request {
+        tenant: arguments.tenant.clone(),
+        session: arguments.session.clone(),
+        tool: arguments.tool.clone(),
+        query: arguments.query.clone(),
+        is_error: is_error || arguments.error,
+        abilities: arguments.abilities(),
+        settings: Arc::new(config.for_tool(&arguments.tool)),
+    }
+}
+
+/// A policy with a store, which need not have opened: that only matters for a result that is to be written.
+pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, StoreError>) -> Filter {
+    Filter { policy, store: store.map_err(Arc::new), limits: (&config.limits).into(), failure: config.failure }
+}
+
+/// Opens the store of the configuration.
+pub(crate) fn store(config: &Config) -> Result<Store, StoreError> {
+    Store::open(store_config(config))
+}

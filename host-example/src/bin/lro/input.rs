@@ -1,0 +1,215 @@
+//! The result that is looked at: read once, never copied, taken for a tool result, a text or bytes.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+use lro_host::mcp::ToolResult;
+use lro_host::sandbox::{Part, PartKind, Payload};
+
+use crate::flags::{CallArguments, InputForm};
+
+/// Largest input: 4 GiB, as much as one call of a policy may write by default.
+pub(crate) const INPUT_BYTES_MAX: u64 = 4 << 30;
+
+/// Longer inputs show their progress on a terminal.
+const PROGRESS_FROM_BYTES: u64 = 8 << 20;
+
+/// Bytes read between two steps of the progress.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Put around every input as it is read, so that JSON is at hand as the structured content of a tool result without being
+/// copied.
+const BEFORE: &str = r#"{"content":[],"structuredContent":"#;
+const AFTER: &str = "}";
+
+/// An input in memory.
+pub(crate) struct Input {
+    /// The input between [`BEFORE`] and [`AFTER`].
+    wrapped: Bytes,
+    /// Set when the input is a tool result.
+    tool_result: Option<Box<ToolResult>>,
+    payload: Arc<Payload>,
+}
+
+impl Input {
+    /// Reads the input and finds out what it is.
+    pub(crate) fn read(arguments: &CallArguments) -> anyhow::Result<Self> {
+        let wrapped = Bytes::from(match &arguments.file {
+            Some(path) if path.as_os_str() != "-" => {
+                read_file(path).with_context(|| format!("cannot read `{}`", path.display()))?
+            }
+            _ => read_all(io::stdin().lock(), None).context("cannot read stdin")?,
+        });
+        let bytes = inside(&wrapped);
+        let (tool_result, part) = match arguments.form {
+            Some(InputForm::ToolResult) => (Some(ToolResult::parse(bytes)?), None),
+            Some(InputForm::Json) => (None, Some(json_part(&wrapped)?)),
+            Some(InputForm::Text) => {
+                (None, Some(Part::text(PartKind::Text, bytes).context("the input is not a text")?))
+            }
+            Some(InputForm::Binary) => (None, Some(binary_part(bytes))),
+            None => match ToolResult::parse(bytes.clone()) {
+                Ok(tool_result) => (Some(tool_result), None),
+                Err(_) => {
+                    (None, Some(Part::text(PartKind::Text, bytes.clone()).unwrap_or_else(|_| binary_part(bytes))))
+                }
+            },
+        };
+        let payload = match &tool_result {
+            Some(tool_result) => Arc::clone(tool_result.payload()),
+            None => Arc::new(Payload::new(part.into_iter().collect())),
+        };
+        Ok(Self { wrapped, tool_result: tool_result.map(Box::new), payload })
+    }
+
+    /// The bytes as they were read.
+    pub(crate) fn bytes(&self) -> Bytes {
+        inside(&self.wrapped)
+    }
+
+    /// The tool result, when it is one.
+    pub(crate) fn tool_result(&self) -> Option<&ToolResult> {
+        self.tool_result.as_deref()
+    }
+
+    /// The parts a policy sees.
+    pub(crate) fn payload(&self) -> &Arc<Payload> {
+        &self.payload
+    }
+
+    /// An input that is JSON, as the structured content of a tool result.
+    pub(crate) fn as_structured(&self) -> Option<ToolResult> {
+        check_json(&self.wrapped).ok()?;
+        ToolResult::parse(self.wrapped.clone()).ok()
+    }
+
+    /// Shows that a policy is at work on a long input, until it is dropped.
+    pub(crate) fn policy_progress(&self) -> Progress {
+        let mut progress = Progress::new(None);
+        if self.bytes().len() as u64 > PROGRESS_FROM_BYTES {
+            progress.show("{spinner} {msg} {elapsed}", "policy at work");
+        }
+        progress
+    }
+}
+
+fn inside(wrapped: &Bytes) -> Bytes {
+    wrapped.slice(BEFORE.len()..wrapped.len() - AFTER.len())
+}
+
+fn binary_part(bytes: Bytes) -> Part {
+    Part::binary(bytes).with_media_type("application/octet-stream")
+}
+
+fn json_part(wrapped: &Bytes) -> anyhow::Result<Part> {
+    check_json(wrapped)?;
+    let bytes = inside(wrapped);
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    // Structured content is an object or an array; another value is as good as a text.
+    let kind = if matches!(first, Some(b'{' | b'[')) { PartKind::Structured } else { PartKind::Text };
+    Ok(Part::text(kind, bytes)?)
+}
+
+/// Whether the input is one JSON value: then there is one member more in the object around it, and no other.
+fn check_json(wrapped: &[u8]) -> anyhow::Result<()> {
+    let before = BEFORE.len();
+    let text = match std::str::from_utf8(wrapped) {
+        Ok(text) => text,
+        Err(error) => bail!("the input is not JSON: not UTF-8 at byte {}", error.valid_up_to() - before),
+    };
+    match lro_jsonl::members(text) {
+        Ok(members) => match members.as_slice() {
+            [_, _] => Ok(()),
+            [_, first, ..] => bail!("the input is not JSON: more than one value, at byte {}", first.value.len()),
+            _ => bail!("the input is not JSON: no value at byte 0"),
+        },
+        Err(mut error) => {
+            let inside = (text.len() - before - AFTER.len()) as u64;
+            error.offset = error.offset.saturating_sub(before as u64).min(inside);
+            Err(anyhow::Error::new(error).context("the input is not JSON"))
+        }
+    }
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let size = metadata.is_file().then_some(metadata.len());
+    read_all(file, size)
+}
+
+/// Reads to the end, between [`BEFORE`] and [`AFTER`].
+fn read_all(mut source: impl Read, size: Option<u64>) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = BEFORE.as_bytes().to_vec();
+    check_size(size.unwrap_or(0))?;
+    // One byte more, so that the end is found without growing.
+    let room = usize::try_from(size.unwrap_or(0))? + AFTER.len() + 1;
+    bytes.try_reserve(room).context("not enough memory")?;
+    let mut progress = Progress::new(size);
+    loop {
+        let read = source.by_ref().take(STEP_BYTES).read_to_end(&mut bytes)?;
+        if read == 0 {
+            break;
+        }
+        let total = (bytes.len() - BEFORE.len()) as u64;
+        check_size(total)?;
+        progress.advance(total);
+    }
+    bytes.extend_from_slice(AFTER.as_bytes());
+    Ok(bytes)
+}
+
+fn check_size(bytes: u64) -> anyhow::Result<()> {
+    if bytes > INPUT_BYTES_MAX {
+        bail!("the input is larger than {INPUT_BYTES_MAX} bytes");
+    }
+    Ok(())
+}
+
+/// A line on the terminal that is gone in the end; nothing when stderr is not a terminal.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    size: Option<u64>,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn new(size: Option<u64>) -> Self {
+        Self { bar: ProgressBar::hidden(), size, is_shown: false }
+    }
+
+    fn show(&mut self, template: &str, message: &'static str) {
+        if self.is_shown || !io::stderr().is_terminal() {
+            return;
+        }
+        self.is_shown = true;
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = self.size.map_or_else(ProgressBar::no_length, ProgressBar::new);
+        self.bar = bar.with_style(style).with_message(message);
+        self.bar.enable_steady_tick(Duration::from_millis(100));
+    }
+
+    fn advance(&mut self, total: u64) {
+        if self.size.unwrap_or(total) <= PROGRESS_FROM_BYTES {
+            return;
+        }
+        let template = match self.size {
+            Some(_) => "{msg} {wide_bar} {bytes}/{total_bytes}",
+            None => "{spinner} {msg} {bytes}",
+        };
+        self.show(template, "reading");
+        self.bar.set_position(total);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

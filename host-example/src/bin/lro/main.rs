@@ -1,0 +1,96 @@
+//! The command `lro`: one result through a policy, and what an operator wants to know about policies and the store.
+
+mod clean;
+mod config;
+mod exit;
+mod flags;
+mod host;
+mod input;
+mod inspect;
+mod offload;
+mod output;
+mod policy;
+mod report;
+mod truncate;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+use lro_host::settings::Config;
+use tracing_subscriber::EnvFilter;
+
+use exit::Exit;
+use flags::{ColorChoice, SettingFlags};
+use output::Terminal;
+
+const ABOUT: &str = "Keeps large tool results out of a model's context.
+
+A policy, a sandboxed WASI component, looks at a result and answers: pass it, offload it to JSONL files, truncate it, or
+reject it with advice.
+
+Each setting can be given as a flag, as a variable MCP_LRO_*, or in a TOML file (--config, MCP_LRO_CONFIG); a flag wins
+over a variable, a variable over the file, the file over the default. `lro config` shows what is in force, and why.";
+
+const EXAMPLES: &str = "Examples:
+  lro offload result.json                      a tool result, JSON, text or bytes
+  curl -s https://example.org/data | lro offload --report
+  lro offload --unit tokens --threshold 25000 --json - < result.json
+  lro policy check my-policy.wasm
+  lro config";
+
+#[derive(Parser)]
+#[command(name = "lro", version, about = ABOUT, after_help = [EXAMPLES, "\n\n", exit::HELP].concat(), max_term_width = 120)]
+struct Arguments {
+    #[command(flatten)]
+    settings: SettingFlags,
+    /// What is logged to stderr: off, error, warn, info, debug, trace, or directives such as `lro_host=debug`
+    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", default_value = "warn", value_parser = log_filter, global = true)]
+    log: String,
+    /// Whether messages have colors; `auto` asks the terminal, and NO_COLOR
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    color: ColorChoice,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Offload(offload::Arguments),
+    Inspect(inspect::Arguments),
+    Policy(policy::Arguments),
+    Clean(clean::Arguments),
+    Config(config::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let terminal = Terminal::new(arguments.color);
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(&arguments.log))
+        .with_writer(std::io::stderr)
+        .with_ansi(terminal.colors())
+        .with_target(false)
+        .init();
+    let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
+    exit.into()
+}
+
+fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
+    // By default this signal kills the process at the first write beyond the system's limit on a file's size. Caught,
+    // the write fails instead, and the failure mode answers.
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    let config = Config::load(std::env::vars_os(), arguments.settings.pairs())?;
+    match &arguments.command {
+        Command::Offload(arguments) => offload::run(arguments, &config, terminal),
+        Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
+        Command::Policy(arguments) => policy::run(arguments, &config, terminal),
+        Command::Clean(arguments) => clean::run(arguments, &config),
+        Command::Config(arguments) => config::run(arguments, &config),
+    }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,92 @@
+//! What is printed: data to stdout as it is, messages to stderr without anything a terminal would act upon.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::flags::ColorChoice;
+
+/// Where messages go.
+pub(crate) struct Terminal {
+    colors: bool,
+}
+
+impl Terminal {
+    /// Messages go to stderr; whether they have colors is decided once.
+    pub(crate) fn new(choice: ColorChoice) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colors = match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => io::stderr().is_terminal() && !no_color,
+        };
+        Self { colors }
+    }
+
+    /// Whether messages have colors.
+    pub(crate) fn colors(&self) -> bool {
+        self.colors
+    }
+
+    /// Something that ends the command.
+    pub(crate) fn error(&self, text: &str) {
+        self.labelled("error", "31", text);
+    }
+
+    /// Something that did not go as asked.
+    pub(crate) fn warning(&self, text: &str) {
+        self.labelled("warning", "33", text);
+    }
+
+    /// A way out.
+    pub(crate) fn hint(&self, text: &str) {
+        self.labelled("hint", "36", text);
+    }
+
+    /// A text for people. When stderr is closed there is nobody to tell.
+    pub(crate) fn message(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{}", printable(text));
+    }
+
+    fn labelled(&self, label: &str, color: &str, text: &str) {
+        let text = printable(text);
+        let _ = match self.colors {
+            true => writeln!(io::stderr(), "\x1b[1;{color}m{label}:\x1b[0m {text}"),
+            false => writeln!(io::stderr(), "{label}: {text}"),
+        };
+    }
+}
+
+/// A text with each control character but line feeds replaced, and with each mark that reverses the direction of writing.
+pub(crate) fn printable(text: &str) -> String {
+    let is_unsafe = |character: char| {
+        (character.is_control() && character != '\n')
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|character| if is_unsafe(character) { char::REPLACEMENT_CHARACTER } else { character }).collect()
+}
+
+/// Writes bytes to stdout.
+pub(crate) fn data(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+/// Writes a table or a line for people to stdout.
+pub(crate) fn text(text: &str) -> io::Result<()> {
+    data(printable(text).as_bytes())
+}
+
+/// Writes one line of JSON to stdout.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(data(&line)?)
+}
+
+/// Two columns, the first as wide as it needs to be.
+pub(crate) fn columns(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+}

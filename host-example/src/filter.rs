@@ -1,0 +1,326 @@
+//! One tool result through one policy: inspect, write, publish, or what the failure mode says.
+
+mod convert;
+
+use crate::policy::Policy;
+use crate::sandbox::types::{self, Abilities, File, FileKind, PlannedPart};
+use crate::sandbox::{CallError, Cost, Limits, Payload, Plan, Verdict, Written, WrittenFile};
+use crate::settings::{Config, FailureMode, PolicySettings};
+use crate::store::{self, FileRecord, Offload, OffloadRecord, Store, StoreError, Ulid, rfc3339};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is added to the time limits of both calls before a caller that waits asynchronously is answered without them.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The call of a tool whose result is to be filtered.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Whose directory the files go to.
+    pub tenant: String,
+    /// The client's session, any text.
+    pub session: Option<String>,
+    /// Name of the tool.
+    pub tool: String,
+    /// What was asked; by convention the arguments as compact JSON.
+    pub query: Option<String>,
+    /// Whether the tool reported an error.
+    pub is_error: bool,
+    /// What the reader of the descriptor can use.
+    pub abilities: Abilities,
+    /// The settings in force for this tool.
+    pub settings: Arc<PolicySettings>,
+}
+
+impl Request {
+    /// A call with the default settings, for a reader with a shell on this machine.
+    pub fn new(tenant: impl Into<String>, tool: impl Into<String>) -> Self {
+        let tool = tool.into();
+        Self {
+            settings: Arc::new(Config::default().for_tool(&tool)),
+            tenant: tenant.into(),
+            session: None,
+            tool,
+            query: None,
+            is_error: false,
+            abilities: Abilities::SHELL,
+        }
+    }
+}
+
+/// What becomes of the result.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It goes on unchanged.
+    Pass,
+    /// It is in files; the descriptor goes on.
+    Offload(Box<Offloaded>),
+    /// It is to be cut.
+    Truncate {
+        /// Size and suffix.
+        truncation: types::Truncation,
+        /// Why, when the policy had decided otherwise.
+        warning: Option<String>,
+    },
+    /// The advice goes on as an error of the tool.
+    Reject(String),
+    /// The failure mode is `closed`: nothing goes on but this error.
+    Fail(String),
+}
+
+/// A published result.
+#[derive(Debug)]
+pub struct Offloaded {
+    /// The directory and its files.
+    pub offload: Offload,
+    /// What the model sees: a JSON object.
+    pub descriptor: String,
+    /// For each part, whether it stays in the reply.
+    pub kept: Vec<bool>,
+    /// Estimated tokens of what was written.
+    pub offloaded_tokens: u64,
+    /// The policy's notes.
+    pub notes: Vec<String>,
+}
+
+/// An outcome and how it came about.
+#[derive(Debug)]
+pub struct Decision {
+    /// What becomes of the result.
+    pub outcome: Outcome,
+    /// Cost of the first call, when it answered.
+    pub inspect: Option<Cost>,
+    /// Cost of the second call, when there was one and it answered.
+    pub write: Option<Cost>,
+    /// What failed, when the failure mode decided.
+    pub failure: Option<FilterError>,
+}
+
+/// Why a policy's decision was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// A call into the policy.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// Opening the store, staging or publishing.
+    #[error(transparent)]
+    Store(#[from] Arc<StoreError>),
+    /// The policy's account of what it wrote makes no sense.
+    #[error("the policy answered with {0}")]
+    Answer(String),
+    /// The system gave no random numbers for an id.
+    #[error("no random numbers for an id")]
+    Random(#[source] std::io::Error),
+    /// The call did not come back.
+    #[error("the policy did not come back within {} ms", .0.as_millis())]
+    Lost(Duration),
+}
+
+/// A policy, the store it writes to, and the bounds of its calls. A clone shares everything with its original.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// What decides.
+    pub policy: Policy,
+    /// Where offloads go, or why there is no such place: that matters only once a result is to be written, and the
+    /// failure mode decides then.
+    pub store: Result<Store, Arc<StoreError>>,
+    /// Bounds of each call.
+    pub limits: Limits,
+    /// What happens when the policy fails.
+    pub failure: FailureMode,
+}
+
+impl Filter {
+    /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`].
+    pub fn apply(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
+        let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None };
+        if let Err((wrote, error)) = self.decide(request, payload, &mut decision) {
+            tracing::warn!(tenant = request.tenant, tool = request.tool, %error, "policy failed");
+            decision.outcome = self.fail(request, wrote, &error);
+            decision.failure = Some(error);
+        }
+        log(request, payload, &decision);
+        decision
+    }
+
+    /// As [`Filter::apply`], on a thread for blocking work. A call that does not come back is given up after twice the
+    /// time limit of a call, and the failure mode decides.
+    pub async fn apply_async(&self, request: Request, payload: Arc<Payload>) -> Decision {
+        let patience = self.limits.wall_time * 2 + GRACE;
+        let (filter, job, result) = (self.clone(), request.clone(), Arc::clone(&payload));
+        let task = tokio::task::spawn_blocking(move || filter.apply(&job, &result));
+        match tokio::time::timeout(patience, task).await {
+            Ok(Ok(decision)) => decision,
+            Ok(Err(_)) | Err(_) => {
+                let error = FilterError::Lost(patience);
+                let outcome = self.fail(&request, false, &error);
+                Decision { outcome, inspect: None, write: None, failure: Some(error) }
+            }
+        }
+    }
+
+    /// Asks for the verdict and does nothing about it.
+    ///
+    /// # Errors
+    /// When the policy fails.
+    pub fn inspect(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
+        let call = self.call(request, Ulid::generate().map_err(FilterError::Random)?);
+        Ok(self.policy.prepared().inspect(&self.limits, &call, payload)?)
+    }
+
+    /// Errors carry whether the policy had already decided to offload.
+    fn decide(
+        &self,
+        request: &Request,
+        payload: &Arc<Payload>,
+        decision: &mut Decision,
+    ) -> Result<(), (bool, FilterError)> {
+        let id = Ulid::generate().map_err(|error| (false, FilterError::Random(error)))?;
+        let call = self.call(request, id);
+        let inspected = self.policy.prepared().inspect(&self.limits, &call, payload);
+        let (verdict, cost) = inspected.map_err(|error| (false, error.into()))?;
+        decision.inspect = Some(cost);
+        decision.outcome = match verdict {
+            Verdict::Pass => Outcome::Pass,
+            Verdict::Truncate(truncation) => Outcome::Truncate { truncation, warning: None },
+            Verdict::Reject(advice) => Outcome::Reject(advice),
+            Verdict::Offload(plan) => {
+                let (offloaded, cost) =
+                    self.offload(request, &call, id, payload, &plan).map_err(|error| (true, error))?;
+                decision.write = Some(cost);
+                Outcome::Offload(Box::new(offloaded))
+            }
+        };
+        Ok(())
+    }
+
+    fn offload(
+        &self,
+        request: &Request,
+        call: &types::Call,
+        id: Ulid,
+        payload: &Arc<Payload>,
+        plan: &Plan,
+    ) -> Result<(Offloaded, Cost), FilterError> {
+        let store = self.store.as_ref().map_err(Arc::clone)?;
+        let staging = store.stage(&request.tenant, id).map_err(Arc::new)?;
+        let (written, cost) = self.policy.prepared().write(&self.limits, call, payload, plan, staging.path())?;
+        let Written { descriptor, files: digests } = written;
+        let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
+        if descriptor.content.chars().count() > call.settings.descriptor_limit as usize {
+            return Err(FilterError::Answer("a descriptor over its limit".to_owned()));
+        }
+        let files = records(descriptor.files, &digests)?;
+        let shown = RawValue::from_string(descriptor.content)
+            .ok()
+            .filter(|json| json.get().starts_with('{'))
+            .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
+        let record = OffloadRecord {
+            tool: request.tool.clone(),
+            session: request.session.clone(),
+            created: call.time.clone(),
+            descriptor: shown.clone(),
+            files,
+        };
+        let offload = staging.publish(record).map_err(Arc::new)?;
+        let descriptor = match call.settings.level {
+            types::DescriptorLevel::Full => with_integrity(shown.get(), &offload.record().files),
+            _ => shown.get().to_owned(),
+        };
+        let kept = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
+        Ok((Offloaded { offload, descriptor, kept, offloaded_tokens, notes }, cost))
+    }
+
+    fn call(&self, request: &Request, id: Ulid) -> types::Call {
+        let shown_path = self.store.as_ref().map(|store| store.shown_path(&request.tenant, id)).unwrap_or_default();
+        types::Call {
+            id: id.to_string(),
+            time: rfc3339(id.time()),
+            tenant: request.tenant.clone(),
+            session: request.session.clone(),
+            tool: request.tool.clone(),
+            query: request.query.clone(),
+            is_error: request.is_error,
+            shown_path: shown_path.to_string_lossy().into_owned(),
+            abilities: request.abilities,
+            settings: request.settings.as_ref().into(),
+        }
+    }
+
+    fn fail(&self, request: &Request, wrote: bool, error: &FilterError) -> Outcome {
+        match self.failure {
+            FailureMode::Closed => Outcome::Fail(format!("the result could not be filtered: {error}")),
+            FailureMode::Open if !wrote => Outcome::Pass,
+            FailureMode::Open | FailureMode::Truncate => Outcome::Truncate {
+                truncation: types::Truncation {
+                    limit: request.settings.truncate_limit.into(),
+                    suffix: request.settings.truncate_suffix.clone(),
+                },
+                warning: Some(format!("The result could not be written to files ({error}), so a part of it follows.")),
+            },
+        }
+    }
+}
+
+/// The policy's account of its files, completed with the host's digests.
+fn records(files: Vec<File>, digests: &BTreeMap<String, WrittenFile>) -> Result<Vec<FileRecord>, FilterError> {
+    let record = |file: File| {
+        let schema = file.schema.map(RawValue::from_string).transpose();
+        let schema = schema.map_err(|_| FilterError::Answer(format!("a schema of `{}` that is not JSON", file.name)))?;
+        let digest = digests.get(&file.name);
+        Ok(FileRecord {
+            kind: match file.kind {
+                FileKind::Records => store::FileKind::Records,
+                FileKind::Text => store::FileKind::Text,
+                FileKind::Value => store::FileKind::Value,
+                FileKind::Bytes => store::FileKind::Bytes,
+            },
+            name: file.name,
+            section: file.section,
+            part: file.part,
+            pointer: file.pointer,
+            media_type: file.media_type,
+            records: file.records,
+            bytes: file.bytes,
+            schema,
+            sha256: digest.and_then(|digest| digest.sha256),
+            digest_from: digest.map_or(0, |digest| digest.digest_from),
+        })
+    };
+    files.into_iter().map(record).collect()
+}
+
+/// A descriptor with size and digest of each file as its last member.
+fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
+    let entry = |file: &FileRecord| {
+        let digest = file.sha256.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let value = serde_json::json!({ "bytes": file.bytes, "sha256": digest, "digest_from": file.digest_from });
+        (file.name.clone(), value)
+    };
+    let integrity: serde_json::Map<String, serde_json::Value> = files.iter().map(entry).collect();
+    let members = descriptor.trim_end().strip_suffix('}').unwrap_or(descriptor);
+    format!("{members},\"integrity\":{}}}", serde_json::Value::Object(integrity))
+}
+
+/// One line for each result that did not pass: tool, size and limit.
+fn log(request: &Request, payload: &Payload, decision: &Decision) {
+    let verdict = match &decision.outcome {
+        Outcome::Pass => return,
+        Outcome::Offload(_) => "offload",
+        Outcome::Truncate { .. } => "truncate",
+        Outcome::Reject(_) => "reject",
+        Outcome::Fail(_) => "fail",
+    };
+    tracing::warn!(
+        tenant = request.tenant,
+        tool = request.tool,
+        bytes = payload.size(),
+        limit = request.settings.threshold.amount,
+        unit = ?request.settings.threshold.unit,
+        verdict,
+        "large tool result"
+    );
+}

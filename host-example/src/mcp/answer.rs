@@ -1,0 +1,23 @@
+//! The reply that an outcome asks for.
+
+use super::{ToolResult, Truncation};
+use crate::filter::Outcome;
+use bytes::Bytes;
+
+impl ToolResult {
+    /// The message that goes on to the client. What passes goes on byte for byte.
+    pub fn answer(&self, outcome: &Outcome) -> Bytes {
+        match outcome {
+            Outcome::Pass => self.pass(),
+            Outcome::Offload(offloaded) => self.offloaded(&offloaded.descriptor, &offloaded.kept, false).into(),
+            Outcome::Truncate { truncation, warning } => self
+                .truncated(&Truncation {
+                    limit: truncation.limit,
+                    suffix: &truncation.suffix,
+                    warning: warning.as_deref().unwrap_or_default(),
+                })
+                .into(),
+            Outcome::Reject(text) | Outcome::Fail(text) => self.rejected(text).into(),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! One walk over a message: its members, its content blocks, and the part that each block becomes.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use lro_jsonl::{Error, FileReport, Options, Output, Section, Shape, Splitter, Stream, Target};
+
+use super::result::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
+use super::span::{self, Member, Span};
+use crate::sandbox::{Part, PartKind};
+
+/// Most bytes that a content block may have besides its text or data (media type, URI, annotations, metadata). A block
+/// with more is one part as a whole, so that nothing gets past the size check in its margins.
+pub const BLOCK_EXTRA_BYTES_MAX: usize = 1_024;
+
+/// Longest base64 text with JSON escapes in it (some servers write `\/`), in bytes. It has to be copied to be decoded; a
+/// longer one is one part with its JSON.
+pub const ESCAPED_BASE64_BYTES_MAX: usize = 16 << 20;
+
+/// Most members of a content block or embedded resource of a known type (the protocol knows six); a block with more is
+/// one part with its JSON. Bounds what is remembered of each block to 600 bytes.
+const BLOCK_MEMBERS_MAX: usize = 16;
+
+/// Bytes validated at a time.
+const SLICE_BYTES: usize = 256 << 10;
+
+/// An object that may be a tool result, or a response that holds one.
+pub(super) struct Object {
+    pub(super) members: Vec<Member>,
+    /// The elements of the array `content`.
+    pub(super) blocks: Vec<FoundBlock>,
+    /// The object `result`.
+    pub(super) result: Option<Box<Self>>,
+    pub(super) end: usize,
+}
+
+/// A content block.
+pub(super) struct FoundBlock {
+    pub(super) span: Span,
+    members: Vec<Member>,
+    /// None when its JSON is to become the part.
+    pub(super) part: Option<Part>,
+    /// The inside of the string literal that the part was made from, valid by that.
+    literal: Span,
+}
+
+impl Object {
+    /// Walks over the object at `start`.
+    pub(super) fn walk(message: &[u8], start: usize) -> Self {
+        Self::walk_within(message, start, true)
+    }
+
+    fn walk_within(message: &[u8], start: usize, is_outer: bool) -> Self {
+        let (mut blocks, mut result) = (Vec::new(), None);
+        let (members, end) = span::members(message, start, MEMBERS_MAX, |key, value| {
+            let name = span::string(message, key)?;
+            match (name.as_ref(), message.get(value)?) {
+                ("content", b'[') => {
+                    let end;
+                    (blocks, end) = walk_blocks(message, value);
+                    Some(end)
+                }
+                ("result", b'{') if is_outer => {
+                    let inner = Self::walk_within(message, value, false);
+                    let end = inner.end;
+                    result = Some(Box::new(inner));
+                    Some(end)
+                }
+                _ => None,
+            }
+        });
+        Self { members, blocks, result, end }
+    }
+
+    /// Makes a part of each block of a known type.
+    pub(super) fn make_parts(&mut self, message: &Bytes) {
+        for block in &mut self.blocks {
+            if let Some((part, literal)) = typed(message, block) {
+                (block.part, block.literal) = (Some(part), literal);
+            }
+        }
+    }
+
+    /// The value of the one member with this key.
+    pub(super) fn get(&self, message: &[u8], key: &str) -> Option<&Span> {
+        span::member(message, &self.members, key)
+    }
+}
+
+fn walk_blocks(message: &[u8], start: usize) -> (Vec<FoundBlock>, usize) {
+    let mut all = Vec::new();
+    let (spans, end) = span::elements(message, start, BLOCKS_MAX, |start| {
+        let (members, end) = match message.get(start) {
+            Some(b'{') => span::members(message, start, BLOCK_MEMBERS_MAX, |_, _| None),
+            _ => (Vec::new(), span::skip_value(message, start)),
+        };
+        if all.len() <= BLOCKS_MAX {
+            all.push(members);
+        }
+        Some(end)
+    });
+    let found =
+        spans.into_iter().zip(all).map(|(span, members)| FoundBlock { span, members, part: None, literal: 0..0 });
+    (found.collect(), end)
+}
+
+/// The part of a block of a known type, and the literal it was made from. None when the block is of another type or
+/// malformed.
+fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
+    let get = |name| span::member(message, &block.members, name);
+    let text = |value: Option<&Span>| value.and_then(|value| span::string(message, value)).map(String::from);
+    let limited = |value: &Span| {
+        let literal = span::literal(message, value)?;
+        (block.span.len().checked_sub(literal.len())? <= BLOCK_EXTRA_BYTES_MAX).then_some(literal)
+    };
+    if block.members.len() > BLOCK_MEMBERS_MAX {
+        return None;
+    }
+    match span::string(message, get("type")?)?.as_ref() {
+        "text" => text_part(message, limited(get("text")?)?),
+        "image" | "audio" => {
+            let (mut part, literal) = base64_part(message, limited(get("data")?)?)?;
+            part.media_type = text(get("mimeType"));
+            Some((part, literal))
+        }
+        "resource" => {
+            let resource = get("resource")?;
+            let members = match message.get(resource.start)? {
+                b'{' => span::members(message, resource.start, BLOCK_MEMBERS_MAX, |_, _| None).0,
+                _ => return None,
+            };
+            if members.len() > BLOCK_MEMBERS_MAX {
+                return None;
+            }
+            let get = |name| span::member(message, &members, name);
+            let (mut part, literal) = match (get("text"), get("blob")) {
+                (Some(value), None) => text_part(message, limited(value)?)?,
+                (None, Some(value)) => base64_part(message, limited(value)?)?,
+                _ => return None,
+            };
+            part.media_type = text(get("mimeType"));
+            part.name = text(get("uri"));
+            Some((part, literal))
+        }
+        _ => None,
+    }
+}
+
+fn text_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {
+    let part = Part::json_string(PartKind::Text, message.slice(literal.clone())).ok()?;
+    Some((part, literal))
+}
+
+fn base64_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {
+    let escaped = message.slice(literal.clone());
+    let plain = if !escaped.contains(&b'\\') {
+        escaped
+    } else if literal.len() <= ESCAPED_BASE64_BYTES_MAX {
+        Bytes::from(span::string(message, &(literal.start - 1..literal.end + 1))?.into_owned())
+    } else {
+        return None;
+    };
+    Some((Part::base64(plain).ok()?, literal))
+}
+
+/// Validates all of the message except the literals that are valid because a part was made from them: with those taken
+/// out it is JSON exactly when it was before. Memory does not grow with the message.
+pub(super) fn validate(text: &str, outer: &Object) -> Result<(), ParseError> {
+    let whole = vec![Section { pointer: String::new(), shape: Shape::Elements }];
+    let mut validator = Splitter::new(Options { sections: whole, ..Options::default() }, Nowhere);
+    let inner = outer.result.iter().flat_map(|result| &result.blocks);
+    let mut literals: Vec<&Span> = outer.blocks.iter().chain(inner).map(|block| &block.literal).collect();
+    literals.retain(|literal| !literal.is_empty());
+    literals.sort_by_key(|literal| literal.start);
+    let mut at = 0;
+    let ends = literals.iter().map(|literal| (literal.start, literal.end));
+    for (end, next) in ends.clone().chain([(text.len(), text.len())]) {
+        let mut rest = text.get(at..end).unwrap_or_default();
+        while !rest.is_empty() {
+            let (slice, more) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
+            validator.push(slice).map_err(|error| syntax(&error, ends.clone()))?;
+            rest = more;
+        }
+        at = next;
+    }
+    validator.finish().map(drop).map_err(|error| syntax(&error, ends))
+}
+
+/// The error with its offset in the message, where `removed` spans were taken out in order.
+fn syntax(error: &Error<Infallible>, removed: impl Iterator<Item = (usize, usize)>) -> ParseError {
+    let mut error = match error {
+        Error::Syntax(error) => *error,
+        Error::Output(never) => match *never {},
+    };
+    for (start, end) in removed {
+        if error.offset > start as u64 {
+            error.offset += (end - start) as u64;
+        }
+    }
+    ParseError::Syntax(error)
+}
+
+/// Takes what a validator copies, and drops it.
+struct Nowhere;
+
+impl Output for Nowhere {
+    type Error = Infallible;
+
+    fn begin(&mut self, _: Target<'_>) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn write(&mut self, _: Stream, _: &[u8]) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: Stream, _: FileReport) -> Result<(), Infallible> {
+        Ok(())
+    }
+}

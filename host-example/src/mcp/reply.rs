@@ -1,0 +1,147 @@
+//! The message that goes on to the client: the original bytes, with a descriptor or an advice in the place of data.
+
+use bytes::Bytes;
+
+use super::result::{Role, ToolResult};
+use super::span::Span;
+use crate::sandbox::types::{Size, SizeUnit};
+
+/// Longest value of `resultType` that goes into a reply without the rest of the original, in bytes.
+const RESULT_TYPE_BYTES_MAX: usize = 64;
+
+/// Size of a message as it goes on the wire, in a unit. JSON escapes count: two characters for each `\"`.
+pub fn wire_size(message: &str, unit: SizeUnit) -> u64 {
+    let mut measure = lro_jsonl::Measure::text();
+    measure.push(message);
+    in_unit(&measure, unit)
+}
+
+/// Whether a message is larger than a limit: the last check before it is sent, whatever made it. No message is larger
+/// than a limit that is at least its bytes, so most are not even read.
+pub fn exceeds(message: &[u8], limit: Size) -> bool {
+    (message.len() as u64) > limit.amount && wire_size(&String::from_utf8_lossy(message), limit.unit) > limit.amount
+}
+
+pub(super) fn in_unit(measure: &lro_jsonl::Measure, unit: SizeUnit) -> u64 {
+    match unit {
+        SizeUnit::Bytes => measure.bytes(),
+        SizeUnit::Characters => measure.characters(),
+        SizeUnit::Tokens => measure.tokens(),
+    }
+}
+
+impl ToolResult {
+    /// The message as it came.
+    pub fn pass(&self) -> Bytes {
+        self.message.clone()
+    }
+
+    /// The message with a descriptor, a JSON object, in the place of every part that was not kept.
+    ///
+    /// `kept` has an entry for each part; a missing one counts as not kept. Kept blocks stay as they are and in order;
+    /// one text block with the descriptor stands where the first block is missing, or at the end. Structured content
+    /// that was not kept is replaced by the descriptor, metadata that was not kept is gone, every other member stays.
+    /// With `always_structured`, a result without structured content gets the descriptor as such.
+    pub fn offloaded(&self, descriptor: &str, kept: &[bool], always_structured: bool) -> Vec<u8> {
+        let is_kept = |part: usize| kept.get(part).copied().unwrap_or_default();
+        let content = self.content_with(descriptor, is_kept);
+        let mut members = Vec::with_capacity(self.members.len() + 2);
+        let mut has_structured = false;
+        for (role, member) in &self.members {
+            let value = self.at(&member.value);
+            let value = match role {
+                Role::Content => content.as_slice(),
+                Role::Structured => {
+                    has_structured = true;
+                    let keep = self.structured.map_or(!always_structured, is_kept);
+                    if keep { value } else { descriptor.as_bytes() }
+                }
+                Role::Meta if !self.meta.is_some_and(is_kept) => continue,
+                _ => value,
+            };
+            members.push((self.at(&member.key), value));
+        }
+        if !self.members.iter().any(|(role, _)| *role == Role::Content) {
+            members.push((b"\"content\"", &content));
+        }
+        if always_structured && !has_structured {
+            members.push((b"\"structuredContent\"", descriptor.as_bytes()));
+        }
+        self.message_with(&members)
+    }
+
+    /// The message with an advice in the place of the whole result, as an error of the tool.
+    pub fn rejected(&self, advice: &str) -> Vec<u8> {
+        let content = [b"[", text_block(advice).as_bytes(), b"]"].concat();
+        let mut members = self.result_type();
+        members.push((b"\"content\"", &content));
+        members.push((b"\"isError\"", b"true"));
+        self.message_with(&members)
+    }
+
+    /// The member `resultType`, which newer revisions require, unless it is absurdly long.
+    pub(super) fn result_type(&self) -> Vec<(&[u8], &[u8])> {
+        let found = self.members.iter().filter(|(role, _)| *role == Role::ResultType);
+        let members = found.map(|(_, member)| (self.at(&member.key), self.at(&member.value)));
+        members.filter(|(_, value)| value.len() <= RESULT_TYPE_BYTES_MAX).collect()
+    }
+
+    /// The message with these members, keys quoted, as the result object.
+    pub(super) fn message_with(&self, members: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let (before, after) = self.envelope();
+        let size = members.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
+        let mut message = Vec::with_capacity(before.len() + size + 2 + after.len());
+        message.extend_from_slice(before);
+        message.push(b'{');
+        for (index, (key, value)) in members.iter().enumerate() {
+            if index > 0 {
+                message.push(b',');
+            }
+            message.extend_from_slice(key);
+            message.push(b':');
+            message.extend_from_slice(value);
+        }
+        message.push(b'}');
+        message.extend_from_slice(after);
+        message
+    }
+
+    /// What stands around the result object.
+    pub(super) fn envelope(&self) -> (&[u8], &[u8]) {
+        let before = self.message.get(..self.result.start).unwrap_or_default();
+        (before, self.message.get(self.result.end..).unwrap_or_default())
+    }
+
+    pub(super) fn at(&self, span: &Span) -> &[u8] {
+        self.message.get(span.clone()).unwrap_or_default()
+    }
+
+    fn content_with(&self, descriptor: &str, is_kept: impl Fn(usize) -> bool) -> Vec<u8> {
+        let descriptor = text_block(descriptor);
+        let mut blocks = Vec::with_capacity(self.blocks.len() + 1);
+        let mut told = false;
+        for block in &self.blocks {
+            // A copy of the structured content shares its fate.
+            if block.part.or(self.structured).is_some_and(&is_kept) {
+                blocks.push(self.at(&block.span));
+            } else if !told {
+                blocks.push(descriptor.as_bytes());
+                told = true;
+            }
+        }
+        if !told {
+            blocks.push(descriptor.as_bytes());
+        }
+        [b"[", blocks.join(&b","[..]).as_slice(), b"]"].concat()
+    }
+}
+
+/// A text content block.
+pub(super) fn text_block(text: &str) -> String {
+    format!(r#"{{"type":"text","text":{}}}"#, quoted(text))
+}
+
+/// A JSON string literal.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,187 @@
+//! Finds its way in JSON text: spans of members, elements and strings, without copies.
+//!
+//! Nothing is validated here. In text that is not JSON the spans are some spans of it, and everything still ends.
+//! A value is skipped by counting brackets outside strings, 64 bytes at a time.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::sandbox::json_string::{BLOCK, equal, escaped, string_length};
+
+/// Where something lies in the message, in bytes.
+pub(super) type Span = Range<usize>;
+
+/// One member of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// The key with its quotation marks.
+    pub(super) key: Span,
+    pub(super) value: Span,
+}
+
+/// The members of the object that starts at `start`, at most `limit` and one: more than that is for the caller to
+/// refuse. Also where the object ends.
+///
+/// `inside` is called with each key and the start of its value. It may go into the value and return its end, so that a
+/// large value need not be skipped first.
+pub(super) fn members(
+    text: &[u8],
+    start: usize,
+    limit: usize,
+    mut inside: impl FnMut(&Span, usize) -> Option<usize>,
+) -> (Vec<Member>, usize) {
+    let mut found = Vec::new();
+    let mut at = skip_white(text, start + 1);
+    while byte(text, at) == b'"' {
+        let key = at..skip_value(text, at);
+        // Past the colon.
+        let start = skip_white(text, skip_white(text, key.end) + 1);
+        let end = inside(&key, start).unwrap_or_else(|| skip_value(text, start));
+        if found.len() <= limit {
+            found.push(Member { key, value: start..end });
+        }
+        at = after_comma(text, end);
+    }
+    (found, (at + 1).min(text.len()))
+}
+
+/// The elements of the array that starts at `start`, like [`members`].
+pub(super) fn elements(
+    text: &[u8],
+    start: usize,
+    limit: usize,
+    mut inside: impl FnMut(usize) -> Option<usize>,
+) -> (Vec<Span>, usize) {
+    let mut found = Vec::new();
+    let mut at = skip_white(text, start + 1);
+    while !matches!(byte(text, at), b']' | 0) {
+        let end = inside(at).unwrap_or_else(|| skip_value(text, at));
+        if end == at {
+            break;
+        }
+        if found.len() <= limit {
+            found.push(at..end);
+        }
+        at = after_comma(text, end);
+    }
+    (found, (at + 1).min(text.len()))
+}
+
+/// The start of the next member or element after one that ends at `end`, or the closing bracket.
+fn after_comma(text: &[u8], end: usize) -> usize {
+    let at = skip_white(text, end);
+    if byte(text, at) == b',' { skip_white(text, at + 1) } else { at }
+}
+
+/// The value of the one member with this key; none when it is missing or there are several.
+pub(super) fn member<'a>(text: &[u8], members: &'a [Member], key: &str) -> Option<&'a Span> {
+    let mut matching = members.iter().filter(|member| string(text, &member.key).is_some_and(|name| name == key));
+    let found = matching.next()?;
+    matching.next().is_none().then_some(&found.value)
+}
+
+/// The inside of the string literal at `span`, without its quotation marks; none for any other value.
+pub(super) fn literal(text: &[u8], span: &Span) -> Option<Span> {
+    (byte(text, span.start) == b'"' && span.len() >= 2).then(|| span.start + 1..span.end - 1)
+}
+
+/// The string at `span`, decoded; none for any other value, and for a string with half a surrogate pair.
+pub(super) fn string<'a>(text: &'a [u8], span: &Span) -> Option<Cow<'a, str>> {
+    let inside = text.get(literal(text, span)?)?;
+    if inside.contains(&b'\\') {
+        return serde_json::from_slice(text.get(span.clone())?).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+}
+
+/// The first place at or after `at` that is not white space.
+pub(super) fn skip_white(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
+}
+
+/// The end of the value that starts at `at`; `at` itself when none does.
+pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
+    match byte(text, at) {
+        b'"' => string_length(text, at + 1).map_or(text.len(), |length| at + length + 2),
+        b'{' | b'[' => skip_container(text, at),
+        _ => {
+            let rest = text.get(at..).unwrap_or_default();
+            let end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\t' | b'\n' | b'\r');
+            at + rest.iter().position(end).unwrap_or(rest.len())
+        }
+    }
+}
+
+/// Where a walk through a container stands.
+struct Nesting {
+    depth: usize,
+    in_string: bool,
+    after_backslash: bool,
+}
+
+fn skip_container(text: &[u8], start: usize) -> usize {
+    let inside = text.get(start + 1..).unwrap_or_default();
+    let mut nesting = Nesting { depth: 1, in_string: false, after_backslash: false };
+    let (blocks, last) = inside.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        if let Some(end) = nesting.skip_block(block) {
+            return start + 1 + index * BLOCK + end;
+        }
+    }
+    let end = nesting.walk(last).unwrap_or(last.len());
+    start + 1 + inside.len() - last.len() + end
+}
+
+impl Nesting {
+    /// Goes past a block; tells where in it the container ends.
+    #[inline(always)]
+    fn skip_block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
+        let mut after_backslash = self.after_backslash;
+        let quotes = equal(block, b'"') & !escaped(equal(block, b'\\'), &mut after_backslash);
+        let strings = parity(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
+        let closing = ((equal(block, b'}') | equal(block, b']')) & !strings).count_ones() as usize;
+        if closing >= self.depth {
+            // It may end here, unless brackets are opened before.
+            return self.walk(block);
+        }
+        let opening = ((equal(block, b'{') | equal(block, b'[')) & !strings).count_ones() as usize;
+        self.depth = self.depth + opening - closing;
+        self.in_string = strings >> 63 == 1;
+        self.after_backslash = after_backslash;
+        None
+    }
+
+    fn walk(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (index, byte) in bytes.iter().enumerate() {
+            match byte {
+                _ if self.after_backslash => self.after_backslash = false,
+                b'\\' => self.after_backslash = self.in_string,
+                b'"' => self.in_string = !self.in_string,
+                b'{' | b'[' if !self.in_string => self.depth += 1,
+                b'}' | b']' if !self.in_string => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(index + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// Bit `n` is the parity of the bits up to and with `n`: set from an opening quotation mark to before the closing one.
+const fn parity(mut bits: u64) -> u64 {
+    let mut shift = 1;
+    while shift < 64 {
+        bits ^= bits << shift;
+        shift *= 2;
+    }
+    bits
+}
+
+fn byte(text: &[u8], at: usize) -> u8 {
+    text.get(at).copied().unwrap_or_default()
+}

@@ -1,0 +1,81 @@
+//! What a component says it needs and offers, read from its bytes before anything is compiled.
+
+use super::PolicyError;
+use semver::{Comparator, Op, Version};
+use wasmparser::{Encoding, Parser, Payload};
+
+/// The interface every policy exports, without its version.
+const EXPORT: &str = "lro:filter/lro-filter";
+
+/// Newest version of the package `lro:filter` this host runs; older ones that it is compatible with run too.
+pub const VERSION: Version = Version::new(0, 1, 0);
+
+/// The world a policy is built for.
+pub const WORLD: &str = "lro-policy";
+
+/// Everything a policy may import, without versions: what the world lists, and the errors that `wasi:filesystem` speaks
+/// of.
+pub const ALLOWED_IMPORTS: [&str; 4] =
+    ["lro:filter/types", "wasi:filesystem/preopens", "wasi:filesystem/types", "wasi:io/error"];
+
+/// Imports, and the version of the contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// Version of the package `lro:filter` the component exports.
+    pub version: String,
+    /// Imported interfaces with their versions, sorted.
+    pub imports: Vec<String>,
+}
+
+/// Reads a component's contract and checks that this host can keep it.
+pub(super) fn read(bytes: &[u8]) -> Result<Contract, PolicyError> {
+    let (mut imports, exports) = names(bytes)?;
+    imports.sort();
+    if let Some(foreign) = imports.iter().find(|name| !ALLOWED_IMPORTS.contains(&split(name).0)) {
+        return Err(PolicyError::Import { name: foreign.clone() });
+    }
+    let Some(export) = exports.iter().find(|name| split(name).0 == EXPORT) else {
+        return Err(PolicyError::World { exports });
+    };
+    let version = split(export).1;
+    if !Version::parse(version).is_ok_and(|version| is_supported(&version)) {
+        return Err(PolicyError::Version { found: version.to_owned() });
+    }
+    Ok(Contract { version: version.to_owned(), imports })
+}
+
+/// Whether this host is a later or the same version of what a component was built for, with nothing broken in between.
+fn is_supported(version: &Version) -> bool {
+    let Version { major, minor, patch, pre, .. } = version.clone();
+    let comparator = Comparator { op: Op::Caret, major, minor: Some(minor), patch: Some(patch), pre };
+    comparator.matches(&VERSION)
+}
+
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('@').unwrap_or((name, ""))
+}
+
+/// Names of the imports and exports of the outermost component.
+fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), PolicyError> {
+    let malformed = |error: wasmparser::BinaryReaderError| PolicyError::Malformed(error.to_string());
+    let (mut imports, mut exports, mut depth) = (Vec::new(), Vec::new(), 0_u32);
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(malformed)? {
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(PolicyError::CoreModule),
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 0 => {
+                for import in section {
+                    imports.push(import.map_err(malformed)?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 0 => {
+                for export in section {
+                    exports.push(export.map_err(malformed)?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((imports, exports))
+}

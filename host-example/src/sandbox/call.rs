@@ -1,0 +1,235 @@
+//! One call into a policy: a fresh store, an instance, an answer, and what it cost.
+
+use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
+use super::bindings::lro::filter::types::Call;
+use super::engine::{EPOCH_TICK, Prepared};
+use super::limits::Limits;
+use super::output::{WriteError, WrittenFile};
+use super::state::State;
+use super::{Payload, PayloadReader};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wasmtime::{Store, Trap};
+
+/// Why a call gave no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The policy ran, or the disk kept it waiting, longer than [`Limits::wall_time`].
+    #[error("the policy took longer than {} ms (limit wall-time-ms)", .0.as_millis())]
+    Deadline(Duration),
+    /// The policy asked for more memory than [`Limits::memory_bytes`].
+    #[error("the policy needed more than {0} bytes of memory (limit memory-bytes)")]
+    Memory(usize),
+    /// The policy's calls nested too deeply.
+    #[error("the policy ran out of stack")]
+    Stack,
+    /// More than [`Limits::crossing_bytes`] in one step between host and policy.
+    #[error("the policy passed more than {0} bytes in one step (limit crossing-bytes)")]
+    Crossing(usize),
+    /// More than [`Limits::written_bytes`] or [`Limits::files`].
+    #[error("the policy wrote more than {written_bytes} bytes or {files} files (limits written-bytes, files)")]
+    Quota {
+        /// The limit of bytes.
+        written_bytes: u64,
+        /// The limit of files.
+        files: u32,
+    },
+    /// [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) calls are running.
+    #[error("too many calls at once")]
+    Busy,
+    /// The policy trapped: it panicked or broke a rule of WebAssembly.
+    #[error("the policy failed: {0}")]
+    Trap(String),
+    /// The policy answered with an error.
+    #[error("the policy refused: {}", describe(.0))]
+    Policy(PolicyError),
+    /// The output directory could not be opened or written.
+    #[error("the output could not be written")]
+    Output(#[source] std::io::Error),
+}
+
+impl CallError {
+    /// Whether the cause is a full disk or a used-up quota.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::Quota { .. } | Self::Policy(PolicyError::NoSpace) => true,
+            Self::Output(error) => matches!(
+                error.kind(),
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge
+            ),
+            _ => false,
+        }
+    }
+}
+
+fn describe(error: &PolicyError) -> String {
+    match error {
+        PolicyError::Invalid(text) => format!("invalid settings or plan: {text}"),
+        PolicyError::Read(error) => format!("a part could not be read: {error:?}"),
+        PolicyError::NoSpace => "no space left for its output".to_owned(),
+        PolicyError::Io(text) => format!("its output could not be written: {text}"),
+        PolicyError::Limit(text) => format!("limit {text}"),
+        PolicyError::Other(text) => text.clone(),
+    }
+}
+
+/// What a call cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// From before the store was made until after the last byte was written.
+    pub time: Duration,
+    /// Linear memory at the end, which is its largest extent.
+    pub memory_bytes: usize,
+    /// Bytes written, an overwritten byte counted each time.
+    pub written_bytes: u64,
+}
+
+/// What a policy wrote.
+#[derive(Debug)]
+pub struct Written {
+    /// Its own account.
+    pub descriptor: Descriptor,
+    /// The host's account, by file name.
+    pub files: BTreeMap<String, WrittenFile>,
+}
+
+impl Prepared {
+    /// Makes an instance and drops it: the least any call costs.
+    ///
+    /// # Errors
+    /// As a call's.
+    pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
+        let mut run = Run::new(self, limits, None)?;
+        let made = self.pre.instantiate(&mut run.store).map(drop);
+        made.map_err(|error| run.explain(&error))
+    }
+
+    /// Asks what should become of a result. No directory is preopened.
+    ///
+    /// # Errors
+    /// When the policy fails or breaks a limit.
+    pub fn inspect(&self, limits: &Limits, call: &Call, payload: &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
+        let mut run = Run::new(self, limits, None)?;
+        let answer = run.inspect(self, call, payload).map_err(|error| run.explain(&error))?;
+        let verdict = answer.map_err(CallError::Policy)?;
+        Ok((verdict, run.cost()))
+    }
+
+    /// Lets the policy write what it planned into `directory`, which is all of the file system it sees.
+    ///
+    /// # Errors
+    /// When the policy fails or breaks a limit, or the directory cannot be written. What was written by then stays there.
+    pub fn write(
+        &self,
+        limits: &Limits,
+        call: &Call,
+        payload: &Arc<Payload>,
+        plan: &Plan,
+        directory: &Path,
+    ) -> Result<(Written, Cost), CallError> {
+        let directory = File::open(directory).map_err(CallError::Output)?;
+        let mut run = Run::new(self, limits, Some(directory))?;
+        let answer = run.write(self, call, payload, plan).map_err(|error| run.explain(&error))?;
+        let mut cost = run.cost();
+        let over_quota = run.store.data().output.over_quota;
+        let started = run.started;
+        let finished = run.store.into_data().output.finish();
+        cost.time = started.elapsed();
+        let descriptor = match answer {
+            Ok(descriptor) => descriptor,
+            Err(_) if over_quota => return Err(quota(limits)),
+            Err(error) => return Err(CallError::Policy(error)),
+        };
+        let files = finished.map_err(|error| write_error(error, limits))?;
+        Ok((Written { descriptor, files }, cost))
+    }
+}
+
+/// One call under way.
+struct Run {
+    store: Store<State>,
+    limits: Limits,
+    started: Instant,
+}
+
+impl Run {
+    fn new(prepared: &Prepared, limits: &Limits, directory: Option<File>) -> Result<Self, CallError> {
+        let started = Instant::now();
+        let deadline = started + limits.wall_time;
+        let state = State::new(prepared.wasi.clone(), limits, deadline, directory);
+        let mut store = Store::new(prepared.pre.engine(), state);
+        store.limiter(|state| &mut state.meter);
+        store.set_hostcall_fuel(limits.crossing_bytes);
+        // One more than the quotient: the tick under way is not a whole one.
+        let ticks = limits.wall_time.as_nanos().div_ceil(EPOCH_TICK.as_nanos()) + 1;
+        store.set_epoch_deadline(u64::try_from(ticks).unwrap_or(u64::MAX));
+        Ok(Self { store, limits: limits.clone(), started })
+    }
+
+    fn inspect(
+        &mut self,
+        prepared: &Prepared,
+        call: &Call,
+        payload: &Arc<Payload>,
+    ) -> wasmtime::Result<Result<Verdict, PolicyError>> {
+        let policy = prepared.pre.instantiate(&mut self.store)?;
+        let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
+        policy.lro_filter_lro_filter().call_inspect_result(&mut self.store, call, reader)
+    }
+
+    fn write(
+        &mut self,
+        prepared: &Prepared,
+        call: &Call,
+        payload: &Arc<Payload>,
+        plan: &Plan,
+    ) -> wasmtime::Result<Result<Descriptor, PolicyError>> {
+        let policy = prepared.pre.instantiate(&mut self.store)?;
+        let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
+        policy.lro_filter_lro_filter().call_write_sections(&mut self.store, call, reader, plan)
+    }
+
+    fn cost(&self) -> Cost {
+        let state = self.store.data();
+        Cost {
+            time: self.started.elapsed(),
+            memory_bytes: state.meter.memory_bytes,
+            written_bytes: state.output.bytes,
+        }
+    }
+
+    fn explain(&self, error: &wasmtime::Error) -> CallError {
+        let state = self.store.data();
+        if error.is::<wasmtime::PoolConcurrencyLimitError>() {
+            return CallError::Busy;
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::Interrupt) => CallError::Deadline(self.limits.wall_time),
+            Some(Trap::StackOverflow) => CallError::Stack,
+            _ if state.meter.memory_refused => CallError::Memory(self.limits.memory_bytes),
+            _ if state.output.over_quota => quota(&self.limits),
+            Some(trap) => CallError::Trap(trap.to_string()),
+            // wasmtime gives this refusal no type of its own.
+            None if format!("{error:#}").contains("too much data is being copied") => {
+                CallError::Crossing(self.limits.crossing_bytes)
+            }
+            None => CallError::Trap(format!("{error:#}")),
+        }
+    }
+}
+
+fn quota(limits: &Limits) -> CallError {
+    CallError::Quota { written_bytes: limits.written_bytes, files: limits.files }
+}
+
+fn write_error(error: WriteError, limits: &Limits) -> CallError {
+    match error {
+        WriteError::Quota => quota(limits),
+        WriteError::Deadline => CallError::Deadline(limits.wall_time),
+        WriteError::Io(error) => CallError::Output(error),
+    }
+}

@@ -1,0 +1,125 @@
+//! The engine all policies of a process share, with its clock.
+
+use super::bindings::LroPolicyPre;
+use super::filesystem::{Filesystem, View};
+use super::state::State;
+use std::sync::Arc;
+use std::time::Duration;
+use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime_wasi::WasiCtx;
+use wasmtime_wasi::filesystem::WasiFilesystemCtx;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::sync::filesystem;
+
+/// How often the epoch advances: the coarseness of [`Limits::wall_time`](super::Limits::wall_time).
+pub const EPOCH_TICK: Duration = Duration::from_millis(10);
+
+/// Calls that may run at the same time. One more is refused with [`CallError::Busy`](super::CallError::Busy).
+pub const CONCURRENT_CALLS_MAX: u32 = 256;
+
+/// Deepest stack of a policy. A thread that makes calls needs twice as much of its own.
+const STACK_BYTES_MAX: usize = 512 << 10;
+
+/// Most linear memory of one instance in the pool, whatever a call's limits allow.
+const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
+
+/// Compiles policies and runs them, each call in a store and instance of its own.
+///
+/// Cheap to clone: clones share the engine. One for a process is enough, and the right number, because policies
+/// compiled by one engine do not run in another.
+#[derive(Clone)]
+pub struct Sandbox {
+    engine: Engine,
+    linker: Arc<Linker<State>>,
+    wasi: WasiFilesystemCtx,
+}
+
+impl std::fmt::Debug for Sandbox {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Sandbox").finish_non_exhaustive()
+    }
+}
+
+impl Sandbox {
+    /// An engine with pooled instances, or without a pool where the address space is limited. Starts the thread that
+    /// advances the epoch; it ends with the last clone and the last policy.
+    ///
+    /// # Errors
+    /// When this processor or system cannot run compiled code at all.
+    pub fn new() -> wasmtime::Result<Self> {
+        let engine = Engine::new(config().allocation_strategy(pool())).or_else(|error| {
+            tracing::warn!(%error, "no pool of instances: every call maps memory of its own");
+            Engine::new(&config())
+        })?;
+        start_clock(&engine)?;
+        let wasi = WasiCtx::builder().allow_blocking_current_thread(true).build().filesystem().clone();
+        Ok(Self { linker: Arc::new(linker(&engine)?), engine, wasi })
+    }
+
+    /// The engine, for compiling and for loading compiled code.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Resolves a component's imports and looks up its exports, so that a call need not.
+    ///
+    /// # Errors
+    /// When the component imports what no policy gets, or does not export `lro-filter`.
+    pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
+        let pre = LroPolicyPre::new(self.linker.instantiate_pre(component)?)?;
+        Ok(Prepared { pre, wasi: self.wasi.clone() })
+    }
+}
+
+/// A compiled policy with its imports resolved.
+#[derive(Clone)]
+pub struct Prepared {
+    pub(super) pre: LroPolicyPre<State>,
+    pub(super) wasi: WasiFilesystemCtx,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Prepared").finish_non_exhaustive()
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.wasm_component_model(true).epoch_interruption(true).max_wasm_stack(STACK_BYTES_MAX);
+    config
+}
+
+fn pool() -> InstanceAllocationStrategy {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(CONCURRENT_CALLS_MAX)
+        .total_core_instances(CONCURRENT_CALLS_MAX * 4)
+        .total_memories(CONCURRENT_CALLS_MAX)
+        .total_tables(CONCURRENT_CALLS_MAX * 4)
+        .max_memory_size(POOLED_MEMORY_BYTES_MAX);
+    pool.into()
+}
+
+/// Only what the world lists is linked, so a component that wants more is refused by name.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::<State>::new(engine);
+    super::bindings::lro::filter::types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
+    filesystem::types::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
+    preopens::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
+    Ok(linker)
+}
+
+fn start_clock(engine: &Engine) -> wasmtime::Result<()> {
+    let engine = engine.weak();
+    std::thread::Builder::new().name("lro-epoch".into()).spawn(move || {
+        loop {
+            std::thread::sleep(EPOCH_TICK);
+            match engine.upgrade() {
+                Some(engine) => engine.increment_epoch(),
+                None => break,
+            }
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! `wasi:filesystem` as a policy sees it: wasmtime-wasi's own, with the call's limits in front of whatever creates or
+//! writes, and without what a policy has no use for.
+//!
+//! Links of either kind, directories, times and streams are refused: `not-permitted` where a policy could gain something by
+//! them, `unsupported` for the rest.
+
+use super::output::WriteError;
+use super::state::State;
+use std::pin::pin;
+use std::sync::Arc;
+use wasmtime::component::{HasData, Resource};
+use wasmtime_wasi::filesystem::{Descriptor, Dir, FsPerms, OpenMode, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::types as wasi;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
+    self as sync, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::bindings::sync::io::streams::{InputStream, OutputStream};
+use wasmtime_wasi::p2::{FsError, FsResult};
+use wasmtime_wasi::runtime::poll_noop;
+
+/// Path of the preopened directory in the policy's eyes.
+const PREOPEN: &str = "/";
+
+/// Ties [`View`] to the linker.
+pub(super) struct Filesystem;
+
+impl HasData for Filesystem {
+    type Data<'a> = View<'a>;
+}
+
+/// The file system of one call.
+pub(super) struct View<'a>(pub(super) &'a mut State);
+
+type Fd = Resource<Descriptor>;
+
+impl View<'_> {
+    fn wasi(&mut self) -> WasiFilesystemCtxView<'_> {
+        WasiFilesystemCtxView { ctx: &mut self.0.wasi, table: &mut self.0.table }
+    }
+
+    /// Lets earlier writes reach the file before anything looks at it.
+    fn settled(&mut self) -> FsResult<()> {
+        self.0.output.drain().map_err(write_error)
+    }
+}
+
+/// The result of a future that never waits, because the context lets file operations block the thread.
+fn ready<T>(future: impl Future<Output = FsResult<T>>) -> FsResult<T> {
+    poll_noop(pin!(future)).unwrap_or_else(|| Err(FsError::trap(wasmtime::format_err!("a file operation would wait"))))
+}
+
+fn refuse<T>(code: wasi::ErrorCode) -> FsResult<T> {
+    Err(code.into())
+}
+
+fn write_error(error: WriteError) -> FsError {
+    match error {
+        WriteError::Quota => wasi::ErrorCode::Quota.into(),
+        WriteError::Deadline => FsError::trap(wasmtime::Trap::Interrupt),
+        WriteError::Io(error) => error.into(),
+    }
+}
+
+impl preopens::Host for View<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
+        let Some(directory) = &self.0.directory else { return Ok(Vec::new()) };
+        let directory = Dir::new(directory.try_clone()?, FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE, true);
+        Ok(vec![(self.0.table.push(Descriptor::Dir(directory))?, PREOPEN.to_owned())])
+    }
+}
+
+impl sync::Host for View<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        sync::Host::convert_error_code(&mut self.wasi(), error)
+    }
+
+    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+        sync::Host::filesystem_error_code(&mut self.wasi(), error)
+    }
+}
+
+impl sync::HostDescriptor for View<'_> {
+    fn open_at(
+        &mut self,
+        fd: Fd,
+        path_flags: PathFlags,
+        path: String,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Fd> {
+        self.settled()?;
+        if open_flags.contains(OpenFlags::CREATE) {
+            self.0.output.create().map_err(write_error)?;
+        }
+        let opened = ready(wasi::HostDescriptor::open_at(
+            &mut self.wasi(),
+            fd,
+            path_flags.into(),
+            path.clone(),
+            open_flags.into(),
+            flags.into(),
+        ))?;
+        self.0.output.opened(opened.rep(), &path);
+        Ok(opened)
+    }
+
+    fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: u64) -> FsResult<u64> {
+        let Descriptor::File(file) = self.0.table.get(&fd)? else { return refuse(wasi::ErrorCode::IsDirectory) };
+        if file.perms.write_not_permitted() || !file.open_mode.contains(OpenMode::WRITE) {
+            return refuse(wasi::ErrorCode::NotPermitted);
+        }
+        let file = Arc::clone(&file.file);
+        self.0.output.write(fd.rep(), &file, offset, bytes).map_err(write_error)
+    }
+
+    fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
+        self.0.output.closed(fd.rep());
+        wasi::HostDescriptor::drop(&mut self.wasi(), fd)
+    }
+
+    /// Waits for earlier writes. Whether they are also forced to the disk is the host's to decide when it publishes.
+    fn sync_data(&mut self, _: Fd) -> FsResult<()> {
+        self.settled()
+    }
+
+    /// As `sync_data`.
+    fn sync(&mut self, _: Fd) -> FsResult<()> {
+        self.settled()
+    }
+
+    fn read(&mut self, fd: Fd, length: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
+        self.settled()?;
+        ready(wasi::HostDescriptor::read(&mut self.wasi(), fd, length, offset))
+    }
+
+    fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
+        self.settled()?;
+        Ok(ready(wasi::HostDescriptor::stat(&mut self.wasi(), fd))?.into())
+    }
+
+    fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        self.settled()?;
+        Ok(ready(wasi::HostDescriptor::stat_at(&mut self.wasi(), fd, flags.into(), path))?.into())
+    }
+
+    fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
+        self.settled()?;
+        ready(wasi::HostDescriptor::rename_at(&mut self.wasi(), fd, old, new_fd, new))
+    }
+
+    fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.settled()?;
+        ready(wasi::HostDescriptor::unlink_file_at(&mut self.wasi(), fd, path))
+    }
+
+    fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
+        self.settled()?;
+        ready(wasi::HostDescriptor::read_directory(&mut self.wasi(), fd))
+    }
+
+    fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
+        Ok(ready(wasi::HostDescriptor::get_flags(&mut self.wasi(), fd))?.into())
+    }
+
+    fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
+        Ok(ready(wasi::HostDescriptor::get_type(&mut self.wasi(), fd))?.into())
+    }
+
+    fn is_same_object(&mut self, a: Fd, b: Fd) -> wasmtime::Result<bool> {
+        Ok(a.rep() == b.rep())
+    }
+
+    fn set_size(&mut self, _: Fd, _: u64) -> FsResult<()> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn create_directory_at(&mut self, _: Fd, _: String) -> FsResult<()> {
+        refuse(wasi::ErrorCode::NotPermitted)
+    }
+
+    fn remove_directory_at(&mut self, _: Fd, _: String) -> FsResult<()> {
+        refuse(wasi::ErrorCode::NotPermitted)
+    }
+
+    fn link_at(&mut self, _: Fd, _: PathFlags, _: String, _: Fd, _: String) -> FsResult<()> {
+        refuse(wasi::ErrorCode::NotPermitted)
+    }
+
+    fn symlink_at(&mut self, _: Fd, _: String, _: String) -> FsResult<()> {
+        refuse(wasi::ErrorCode::NotPermitted)
+    }
+
+    fn readlink_at(&mut self, _: Fd, _: String) -> FsResult<String> {
+        refuse(wasi::ErrorCode::NotPermitted)
+    }
+
+    fn set_times(&mut self, _: Fd, _: NewTimestamp, _: NewTimestamp) -> FsResult<()> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn set_times_at(&mut self, _: Fd, _: PathFlags, _: String, _: NewTimestamp, _: NewTimestamp) -> FsResult<()> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn advise(&mut self, _: Fd, _: u64, _: u64, _: Advice) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn read_via_stream(&mut self, _: Fd, _: u64) -> FsResult<Resource<InputStream>> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn write_via_stream(&mut self, _: Fd, _: u64) -> FsResult<Resource<OutputStream>> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn append_via_stream(&mut self, _: Fd) -> FsResult<Resource<OutputStream>> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn metadata_hash(&mut self, _: Fd) -> FsResult<MetadataHashValue> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+
+    fn metadata_hash_at(&mut self, _: Fd, _: PathFlags, _: String) -> FsResult<MetadataHashValue> {
+        refuse(wasi::ErrorCode::Unsupported)
+    }
+}
+
+impl sync::HostDirectoryEntryStream for View<'_> {
+    fn read_directory_entry(&mut self, stream: Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
+        let mut wasi = self.wasi();
+        let entry = ready(wasi::HostDirectoryEntryStream::read_directory_entry(&mut wasi, stream))?;
+        Ok(entry.map(Into::into))
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        wasi::HostDirectoryEntryStream::drop(&mut self.wasi(), stream)
+    }
+}

@@ -1,0 +1,264 @@
+//! The files a policy writes during one call: how much, how many, and what their digests are.
+//!
+//! Blocks of a large output are written and hashed by a thread of the call's own while the policy goes on with the
+//! next one. At most [`BLOCKS_IN_FLIGHT`] blocks wait; a failure is told to the policy at its next call and to the host at
+//! the end of the call in any case.
+
+use super::Limits;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Blocks handed to the writing thread and not yet written.
+const BLOCKS_IN_FLIGHT: usize = 3;
+
+/// From this many bytes on a thread pays: below it, starting one costs more than the write.
+const THREAD_FROM_BYTES: usize = 128 << 10;
+
+/// What is known of a written file without reading it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// SHA-256 of the bytes from `digest_from` to the end. None when the file was not written front to back.
+    pub sha256: Option<[u8; 32]>,
+    /// Where the digest begins: after the first line of a JSONL file, which is completed in place at the end.
+    pub digest_from: u64,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+/// Why a write was refused or failed.
+#[derive(Debug)]
+pub(super) enum WriteError {
+    /// The call's limit of bytes or files.
+    Quota,
+    /// The call ran out of time while waiting for the disk.
+    Deadline,
+    /// The operating system's answer.
+    Io(io::Error),
+}
+
+/// The digest of one file, kept while it is written.
+struct FileDigest {
+    state: Option<Sha256>,
+    from: Option<u64>,
+    next: u64,
+    bytes: u64,
+}
+
+/// A block on its way to the disk.
+struct Block {
+    name: Arc<str>,
+    file: Arc<File>,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// Writes blocks and keeps the digests.
+#[derive(Default)]
+struct Sink {
+    digests: BTreeMap<Arc<str>, FileDigest>,
+}
+
+impl Sink {
+    fn write(&mut self, block: &Block) -> io::Result<()> {
+        block.file.write_all_at(&block.bytes, block.offset)?;
+        let digest = self.digests.entry(Arc::clone(&block.name)).or_insert_with(|| FileDigest::new(&block.name));
+        digest.add(block.offset, &block.bytes);
+        Ok(())
+    }
+}
+
+impl FileDigest {
+    fn new(name: &str) -> Self {
+        let from = if name.ends_with(".jsonl") { None } else { Some(0) };
+        Self { state: Some(Sha256::new()), from, next: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, offset: u64, bytes: &[u8]) {
+        let end = offset + bytes.len() as u64;
+        self.bytes = self.bytes.max(end);
+        if self.from.is_some_and(|from| end <= from) && end <= self.next {
+            return;
+        }
+        if offset != self.next {
+            self.state = None;
+        }
+        self.next = end;
+        let Some(state) = &mut self.state else { return };
+        if self.from.is_some() {
+            state.update(bytes);
+        } else if let Some(line_end) = bytes.iter().position(|&byte| byte == b'\n') {
+            self.from = Some(offset + line_end as u64 + 1);
+            state.update(bytes.get(line_end + 1..).unwrap_or_default());
+        }
+    }
+
+    fn finish(self) -> WrittenFile {
+        let known = self.from.is_some();
+        WrittenFile {
+            sha256: self.state.filter(|_| known).map(|state| state.finalize().into()),
+            digest_from: self.from.unwrap_or(0),
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// Where the sink runs.
+enum Place {
+    Here(Sink),
+    Thread { blocks: Option<Sender<Block>>, written: Receiver<io::Result<()>>, free: usize, sink: JoinHandle<Sink> },
+}
+
+/// The output of one call.
+pub(super) struct Output {
+    place: Place,
+    deadline: Instant,
+    bytes_left: u64,
+    files_left: u32,
+    /// Names by the descriptor handles of the policy.
+    open: BTreeMap<u32, Arc<str>>,
+    failed: Option<io::Error>,
+    pub(super) over_quota: bool,
+    pub(super) bytes: u64,
+}
+
+impl Output {
+    pub(super) fn new(limits: &Limits, deadline: Instant) -> Self {
+        Self {
+            place: Place::Here(Sink::default()),
+            deadline,
+            bytes_left: limits.written_bytes,
+            files_left: limits.files,
+            open: BTreeMap::new(),
+            failed: None,
+            over_quota: false,
+            bytes: 0,
+        }
+    }
+
+    /// Accounts for a file about to be created.
+    pub(super) fn create(&mut self) -> Result<(), WriteError> {
+        match self.files_left.checked_sub(1) {
+            Some(left) => {
+                self.files_left = left;
+                Ok(())
+            }
+            None => Err(self.quota()),
+        }
+    }
+
+    pub(super) fn opened(&mut self, handle: u32, name: &str) {
+        self.open.insert(handle, name.into());
+    }
+
+    pub(super) fn closed(&mut self, handle: u32) {
+        self.open.remove(&handle);
+    }
+
+    /// Takes a block of a file that was opened through [`Output::opened`].
+    pub(super) fn write(&mut self, handle: u32, file: &Arc<File>, offset: u64, bytes: Vec<u8>) -> Result<u64, WriteError> {
+        let length = bytes.len() as u64;
+        if length > self.bytes_left || offset.checked_add(length).is_none() {
+            return Err(self.quota());
+        }
+        let Some(name) = self.open.get(&handle).cloned() else {
+            return Err(WriteError::Io(io::ErrorKind::InvalidInput.into()));
+        };
+        self.bytes_left -= length;
+        self.bytes += length;
+        let block = Block { name, file: Arc::clone(file), offset, bytes };
+        if matches!(self.place, Place::Here(_)) && block.bytes.len() >= THREAD_FROM_BYTES {
+            self.start_thread().map_err(WriteError::Io)?;
+        }
+        match &mut self.place {
+            Place::Here(sink) => sink.write(&block).map_err(WriteError::Io)?,
+            Place::Thread { .. } => self.hand_over(block)?,
+        }
+        Ok(length)
+    }
+
+    fn quota(&mut self) -> WriteError {
+        self.over_quota = true;
+        WriteError::Quota
+    }
+
+    fn start_thread(&mut self) -> io::Result<()> {
+        let Place::Here(sink) = &mut self.place else { return Ok(()) };
+        let mut sink = std::mem::take(sink);
+        let (blocks, incoming) = mpsc::channel::<Block>();
+        let (done, written) = mpsc::channel();
+        let sink = std::thread::Builder::new().name("lro-write".into()).spawn(move || {
+            for block in incoming {
+                if done.send(sink.write(&block)).is_err() {
+                    break;
+                }
+            }
+            sink
+        })?;
+        self.place = Place::Thread { blocks: Some(blocks), written, free: BLOCKS_IN_FLIGHT, sink };
+        Ok(())
+    }
+
+    fn hand_over(&mut self, block: Block) -> Result<(), WriteError> {
+        self.wait_until_free(1)?;
+        if let Place::Thread { blocks: Some(blocks), free, .. } = &mut self.place {
+            *free -= 1;
+            // A closed channel means that the thread ended, which `wait_until_free` reports.
+            let _ = blocks.send(block);
+        }
+        Ok(())
+    }
+
+    /// Waits until every block is on its way to the operating system, and tells the first failure.
+    pub(super) fn drain(&mut self) -> Result<(), WriteError> {
+        self.wait_until_free(BLOCKS_IN_FLIGHT)
+    }
+
+    fn wait_until_free(&mut self, wanted: usize) -> Result<(), WriteError> {
+        if let Place::Thread { written, free, .. } = &mut self.place {
+            while *free < wanted {
+                match written.recv_timeout(self.deadline.saturating_duration_since(Instant::now())) {
+                    Ok(Ok(())) => *free += 1,
+                    Ok(Err(error)) => {
+                        *free += 1;
+                        self.failed.get_or_insert(error);
+                    }
+                    Err(RecvTimeoutError::Timeout) => return Err(WriteError::Deadline),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(WriteError::Io(io::Error::other("the writing thread ended")));
+                    }
+                }
+            }
+        }
+        match &self.failed {
+            Some(error) => Err(WriteError::Io(clone_error(error))),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the output and returns what is known of its files, by name.
+    pub(super) fn finish(mut self) -> Result<BTreeMap<String, WrittenFile>, WriteError> {
+        self.drain()?;
+        let sink = match self.place {
+            Place::Here(sink) => sink,
+            Place::Thread { blocks, sink, .. } => {
+                drop(blocks);
+                sink.join().map_err(|_| WriteError::Io(io::Error::other("the writing thread panicked")))?
+            }
+        };
+        Ok(sink.digests.into_iter().map(|(name, digest)| (name.to_string(), digest.finish())).collect())
+    }
+}
+
+fn clone_error(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
+}

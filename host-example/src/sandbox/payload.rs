@@ -1,0 +1,362 @@
+//! A tool result as a policy sees it: parts, read in slices and never copied as a whole.
+
+pub(crate) mod json_string;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
+
+/// Most bytes that one read returns, as the contract in `wit/types.wit` states it.
+pub const SLICE_BYTES_MAX: u32 = 1 << 20;
+
+/// Distance of two remembered positions inside an escaped text. Bounds the cost of going back: 16 bytes are kept for
+/// each, and a read decodes at most this much in vain.
+const CHECKPOINT_BYTES: usize = 1 << 20;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// What a part of a tool result holds; the meaning of each is in `wit/types.wit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// A text, which may or may not be JSON.
+    Text,
+    /// Structured content: one JSON value.
+    Structured,
+    /// Decoded bytes.
+    Binary,
+    /// The JSON of a content block that has no kind of its own.
+    Block,
+    /// The JSON of the metadata object.
+    Meta,
+}
+
+/// One part of a tool result. Its bytes are shared with the message they came from.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What the part holds.
+    pub kind: PartKind,
+    /// Media type such as `image/png`, when the result tells it.
+    pub media_type: Option<String>,
+    /// URI or name of an embedded resource, when the result tells it. Not safe as a file name.
+    pub name: Option<String>,
+    source: Source,
+}
+
+/// Where the bytes of a part come from, in the form they came in.
+#[derive(Clone, Debug)]
+enum Source {
+    /// Valid UTF-8.
+    Text(Bytes),
+    /// The inside of a JSON string literal, valid UTF-8 with valid escapes.
+    JsonString {
+        escaped: Bytes,
+        size: u64,
+        checkpoints: Vec<Position>,
+    },
+    Binary(Bytes),
+    /// Valid base64, without its padding.
+    Base64 {
+        text: Bytes,
+        size: u64,
+    },
+}
+
+/// The same place counted in decoded and in escaped bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    decoded: u64,
+    escaped: usize,
+}
+
+/// Why a part could not be made. Offsets are in bytes from its start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartError {
+    /// The bytes are not UTF-8.
+    #[error("not UTF-8 at byte {0}")]
+    NotUtf8(usize),
+    /// An escape sequence that JSON does not know, a control character or an unescaped quotation mark.
+    #[error("not the inside of a JSON string at byte {0}")]
+    NotJsonString(usize),
+    /// An escape of half a surrogate pair: there is no such character, so no UTF-8 for it.
+    #[error("half a surrogate pair at byte {0}")]
+    LoneSurrogate(usize),
+    /// Not base64 in the standard alphabet.
+    #[error("not base64: {0}")]
+    NotBase64(base64::DecodeError),
+}
+
+/// Why a slice could not be read; the cases of `read-error` in `wit/types.wit` that can occur in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is no part of this index.
+    #[error("no such part")]
+    NoSuchPart,
+    /// A text was read as bytes or the other way round.
+    #[error("the part is of another kind")]
+    WrongKind,
+    /// The offset lies inside the character that starts at this byte.
+    #[error("the offset lies inside the character at byte {0}")]
+    InsideCharacter(u64),
+}
+
+impl Part {
+    /// A part whose text lies in memory as it is.
+    pub fn text(kind: PartKind, text: Bytes) -> Result<Self, PartError> {
+        check_utf8(&text)?;
+        Ok(Self::new(kind, Source::Text(text)))
+    }
+
+    /// A part whose text is the inside of a JSON string literal, given with its escapes and without its quotation marks.
+    pub fn json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
+        check_utf8(&escaped)?;
+        let mut checkpoints = Vec::with_capacity(escaped.len() / CHECKPOINT_BYTES);
+        let mut position = Position::default();
+        while position.escaped < escaped.len() {
+            if position.escaped > 0 {
+                checkpoints.push(position);
+            }
+            let mut until = escaped.len().min(position.escaped + CHECKPOINT_BYTES);
+            while is_continuation(&escaped, until) {
+                until += 1;
+            }
+            let (end, decoded) = json_string::measure(&escaped, position.escaped, until)?;
+            position = Position { decoded: position.decoded + decoded, escaped: end };
+        }
+        if position.decoded == escaped.len() as u64 {
+            return Ok(Self::new(kind, Source::Text(escaped)));
+        }
+        Ok(Self::new(kind, Source::JsonString { escaped, size: position.decoded, checkpoints }))
+    }
+
+    /// A binary part whose bytes lie in memory as they are.
+    pub fn binary(bytes: Bytes) -> Self {
+        Self::new(PartKind::Binary, Source::Binary(bytes))
+    }
+
+    /// A binary part given as base64: standard alphabet, padded or not, no white space.
+    pub fn base64(text: Bytes) -> Result<Self, PartError> {
+        // The whole is decoded once in steps, so that a later read cannot fail.
+        let mut size = 0;
+        let mut scratch = [0; 3 << 10];
+        for (index, step) in text.chunks(4 << 10).enumerate() {
+            let last = (index + 1) * (4 << 10) >= text.len();
+            let decoded = BASE64.decode_slice(step, &mut scratch).map_err(not_base64)?;
+            if !last && decoded != scratch.len() {
+                return Err(PartError::NotBase64(base64::DecodeError::InvalidPadding));
+            }
+            size += decoded as u64;
+        }
+        let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+        let text = text.slice(..text.len() - padding);
+        Ok(Self::new(PartKind::Binary, Source::Base64 { text, size }))
+    }
+
+    /// The part with a media type.
+    #[must_use]
+    pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {
+        self.media_type = Some(media_type.into());
+        self
+    }
+
+    /// The part with a URI or a name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Bytes of the text as UTF-8, or of the decoded binary part.
+    pub fn size(&self) -> u64 {
+        match &self.source {
+            Source::Text(bytes) | Source::Binary(bytes) => bytes.len() as u64,
+            Source::JsonString { size, .. } | Source::Base64 { size, .. } => *size,
+        }
+    }
+
+    /// The text as a whole, for parts that are known to be small; empty for a binary part.
+    pub(crate) fn into_text(self) -> String {
+        match self.source {
+            Source::Text(text) => into_string(text.to_vec()),
+            Source::JsonString { escaped, .. } => decode_slice(&escaped, Position::default(), escaped.len()).0,
+            Source::Binary(_) | Source::Base64 { .. } => String::new(),
+        }
+    }
+
+    const fn new(kind: PartKind, source: Source) -> Self {
+        Self { kind, media_type: None, name: None, source }
+    }
+}
+
+fn not_base64(error: base64::DecodeSliceError) -> PartError {
+    match error {
+        base64::DecodeSliceError::DecodeError(error) => PartError::NotBase64(error),
+        base64::DecodeSliceError::OutputSliceTooSmall => PartError::NotBase64(base64::DecodeError::InvalidPadding),
+    }
+}
+
+fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
+    std::str::from_utf8(bytes).map(drop).map_err(|error| PartError::NotUtf8(error.valid_up_to()))
+}
+
+/// The parts of one tool result: unchanging, shared by the calls that read it.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    parts: Vec<Part>,
+}
+
+impl Payload {
+    /// A tool result of these parts.
+    pub const fn new(parts: Vec<Part>) -> Self {
+        Self { parts }
+    }
+
+    /// The parts in the order of the result.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Bytes of all parts.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().map(Part::size).sum()
+    }
+}
+
+/// Reads the parts of one payload. It remembers where the last read ended: reading on costs only the slice that is
+/// read, going elsewhere at most the decoding of 1 MiB more.
+#[derive(Clone, Debug)]
+pub struct PayloadReader {
+    payload: Arc<Payload>,
+    part: u32,
+    position: Position,
+}
+
+impl PayloadReader {
+    /// A reader at the start of the payload.
+    pub fn new(payload: Arc<Payload>) -> Self {
+        Self { payload, part: 0, position: Position::default() }
+    }
+
+    /// The payload that is read.
+    pub fn payload(&self) -> &Arc<Payload> {
+        &self.payload
+    }
+
+    /// Up to `length` bytes of a part that is not binary, from byte `offset` on.
+    ///
+    /// The slice ends at the end of a character and holds at least one, even when `length` is smaller than it; it is
+    /// empty only at or past the end of the part, and never longer than [`SLICE_BYTES_MAX`].
+    pub fn read_text(&mut self, part: u32, offset: u64, length: u32) -> Result<String, ReadError> {
+        let payload = Arc::clone(&self.payload);
+        let length = length.min(SLICE_BYTES_MAX) as usize;
+        match &payload.parts.get(part as usize).ok_or(ReadError::NoSuchPart)?.source {
+            Source::Text(text) => read_plain(text, offset, length),
+            Source::JsonString { escaped, size, checkpoints } => {
+                if offset >= *size {
+                    return Ok(String::new());
+                }
+                let near = self.nearest(part, offset, checkpoints);
+                let start = seek(escaped, near, offset)?;
+                let (text, end) = decode_slice(escaped, start, length);
+                (self.part, self.position) = (part, end);
+                Ok(text)
+            }
+            Source::Binary(_) | Source::Base64 { .. } => Err(ReadError::WrongKind),
+        }
+    }
+
+    /// Up to `length` bytes of a binary part, from byte `offset` on; empty only at or past its end or when `length` is
+    /// 0, and never longer than [`SLICE_BYTES_MAX`].
+    pub fn read_bytes(&mut self, part: u32, offset: u64, length: u32) -> Result<Vec<u8>, ReadError> {
+        let source = &self.payload.parts.get(part as usize).ok_or(ReadError::NoSuchPart)?.source;
+        let (Source::Binary(_) | Source::Base64 { .. }) = source else {
+            return Err(ReadError::WrongKind);
+        };
+        let Ok(start) = usize::try_from(offset) else { return Ok(Vec::new()) };
+        let length = length.min(SLICE_BYTES_MAX) as usize;
+        let end = start.saturating_add(length);
+        Ok(match source {
+            Source::Base64 { text, size } if offset < *size => {
+                let groups = start / 3 * 4..text.len().min(end.div_ceil(3) * 4);
+                let mut bytes = BASE64.decode(text.get(groups).unwrap_or_default()).unwrap_or_default();
+                bytes.drain(..(start % 3).min(bytes.len()));
+                bytes.truncate(length);
+                bytes
+            }
+            Source::Binary(bytes) => bytes.get(start..bytes.len().min(end)).unwrap_or_default().to_vec(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The last known position at or before `offset`.
+    fn nearest(&self, part: u32, offset: u64, checkpoints: &[Position]) -> Position {
+        let after = checkpoints.partition_point(|checkpoint| checkpoint.decoded <= offset);
+        let checkpoint = after.checked_sub(1).and_then(|index| checkpoints.get(index)).copied().unwrap_or_default();
+        let here = self.part == part && (checkpoint.decoded..=offset).contains(&self.position.decoded);
+        if here { self.position } else { checkpoint }
+    }
+}
+
+/// A slice of text that needs no decoding.
+fn read_plain(text: &Bytes, offset: u64, length: usize) -> Result<String, ReadError> {
+    let Some(start) = usize::try_from(offset).ok().filter(|start| *start < text.len()) else {
+        return Ok(String::new());
+    };
+    if is_continuation(text, start) {
+        let character = (0..start).rev().find(|index| !is_continuation(text, *index)).unwrap_or_default();
+        return Err(ReadError::InsideCharacter(character as u64));
+    }
+    let mut end = text.len().min(start + length);
+    while end > start && is_continuation(text, end) {
+        end -= 1;
+    }
+    if end == start {
+        end = (start + 1..text.len()).find(|index| !is_continuation(text, *index)).unwrap_or(text.len());
+    }
+    Ok(into_string(text.slice(start..end).to_vec()))
+}
+
+fn is_continuation(text: &[u8], index: usize) -> bool {
+    text.get(index).is_some_and(|byte| byte & 0xC0 == 0x80)
+}
+
+/// Decodes in vain from `position` until `offset` is reached.
+fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position, ReadError> {
+    let mut scratch = [0; 16 << 10];
+    while position.decoded < offset {
+        let room = usize::try_from(offset - position.decoded).unwrap_or(usize::MAX).min(scratch.len());
+        let rest = escaped.get(position.escaped..).unwrap_or_default();
+        let (taken, put) = json_string::decode(rest, scratch.get_mut(..room).unwrap_or_default());
+        if put == 0 {
+            return Err(ReadError::InsideCharacter(position.decoded));
+        }
+        position = Position { decoded: position.decoded + put as u64, escaped: position.escaped + taken };
+    }
+    Ok(position)
+}
+
+/// Decodes up to `length` bytes, or one character when it is longer.
+fn decode_slice(escaped: &[u8], start: Position, length: usize) -> (String, Position) {
+    let rest = escaped.get(start.escaped..).unwrap_or_default();
+    let mut output = vec![0; length.min(rest.len())];
+    let (mut taken, mut put) = json_string::decode(rest, &mut output);
+    let mut room = length;
+    while put == 0 && room < 4 {
+        // The next character is longer than what was asked for; no character has more than 4 bytes.
+        room += 1;
+        output.resize(room, 0);
+        (taken, put) = json_string::decode(rest, &mut output);
+    }
+    output.truncate(put);
+    (into_string(output), Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken })
+}
+
+/// The bytes were checked when the part was made; a replacement character would only appear after a defect here.
+fn into_string(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}

@@ -1,0 +1,93 @@
+//! What belongs to one call: the payload, the directory, the output, the limits. It dies with the call's store.
+
+use super::bindings::lro::filter::types;
+use super::limits::{Limits, Meter};
+use super::output::Output;
+use super::payload::{self, PayloadReader};
+use std::fs::File;
+use std::time::Instant;
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::filesystem::WasiFilesystemCtx;
+
+/// The data of one call's store.
+pub(super) struct State {
+    pub(super) wasi: WasiFilesystemCtx,
+    pub(super) table: ResourceTable,
+    pub(super) meter: Meter,
+    pub(super) output: Output,
+    /// The call's staging directory; none while a result is only inspected.
+    pub(super) directory: Option<File>,
+}
+
+impl State {
+    pub(super) fn new(wasi: WasiFilesystemCtx, limits: &Limits, deadline: Instant, directory: Option<File>) -> Self {
+        Self {
+            wasi,
+            table: ResourceTable::new(),
+            meter: Meter::new(limits),
+            output: Output::new(limits, deadline),
+            directory,
+        }
+    }
+}
+
+impl types::Host for State {}
+
+impl types::HostToolResult for State {
+    fn parts(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<Vec<types::Part>> {
+        let reader = self.table.get(&payload)?;
+        Ok(reader.payload().parts().iter().map(types::Part::from).collect())
+    }
+
+    fn read_text(
+        &mut self,
+        payload: Resource<PayloadReader>,
+        part: u32,
+        offset: u64,
+        length: u32,
+    ) -> wasmtime::Result<Result<String, types::ReadError>> {
+        Ok(self.table.get_mut(&payload)?.read_text(part, offset, length).map_err(Into::into))
+    }
+
+    fn read_bytes(
+        &mut self,
+        payload: Resource<PayloadReader>,
+        part: u32,
+        offset: u64,
+        length: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, types::ReadError>> {
+        Ok(self.table.get_mut(&payload)?.read_bytes(part, offset, length).map_err(Into::into))
+    }
+
+    fn drop(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<()> {
+        self.table.delete(payload)?;
+        Ok(())
+    }
+}
+
+impl From<&payload::Part> for types::Part {
+    fn from(part: &payload::Part) -> Self {
+        Self {
+            kind: match part.kind {
+                payload::PartKind::Text => types::PartKind::Text,
+                payload::PartKind::Structured => types::PartKind::Structured,
+                payload::PartKind::Binary => types::PartKind::Binary,
+                payload::PartKind::Block => types::PartKind::Block,
+                payload::PartKind::Meta => types::PartKind::Meta,
+            },
+            media_type: part.media_type.clone(),
+            name: part.name.clone(),
+            size: part.size(),
+        }
+    }
+}
+
+impl From<payload::ReadError> for types::ReadError {
+    fn from(error: payload::ReadError) -> Self {
+        match error {
+            payload::ReadError::NoSuchPart => Self::NoSuchPart,
+            payload::ReadError::WrongKind => Self::WrongKind,
+            payload::ReadError::InsideCharacter(start) => Self::InsideCharacter(start),
+        }
+    }
+}

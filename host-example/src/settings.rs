@@ -1,0 +1,380 @@
+//! Configuration of the command and of an embedding program: defaults, a TOML file, variables, flags.
+//!
+//! Each layer overrides the one before, key by key: default, TOML file, `MCP_LRO_*` variable, flag. Keys are in
+//! kebab-case in all layers. A key that is not known and a value that makes no sense are errors, never silence, and all of
+//! them are reported at once.
+
+mod layers;
+mod policy;
+mod variables;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    num::{NonZeroU32, NonZeroU64},
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+
+use self::layers::{Layers, default_dir, key_text};
+use crate::store;
+
+pub use self::{
+    layers::{Entry, Origin, Problem, SettingsError},
+    policy::{
+        Action, DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings, Preset, Recipe, SectionRule, Size,
+        SizeUnit, SummaryKind, SummaryRule,
+    },
+    variables::{CONFIG_KEY, CONFIG_VARIABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
+};
+
+/// Default of [`Config::threshold`], in characters.
+pub const THRESHOLD_DEFAULT: NonZeroU64 = at_least_one(50_000);
+/// Default of [`Config::inline_limit`], in bytes.
+pub const INLINE_LIMIT_DEFAULT: u32 = 512;
+/// Default of [`Config::descriptor_limit`], in characters: below the 50,000 at which clients write a result to a file of
+/// their own.
+pub const DESCRIPTOR_LIMIT_DEFAULT: NonZeroU32 = match NonZeroU32::new(40_000) {
+    Some(limit) => limit,
+    None => NonZeroU32::MIN,
+};
+/// Default of [`Config::header_type`].
+pub const HEADER_TYPE_DEFAULT: &str = "mcp_lro";
+/// Default of [`Config::truncate_suffix`].
+pub const TRUNCATE_SUFFIX_DEFAULT: &str = "\n\n[truncated: the result was larger than the limit]";
+
+const fn at_least_one(value: u64) -> NonZeroU64 {
+    match NonZeroU64::new(value) {
+        Some(value) => value,
+        None => NonZeroU64::MIN,
+    }
+}
+
+/// Everything that can be configured. The keys of the TOML file are the fields in kebab-case.
+///
+/// Tables and lists are replaced as a whole by a later layer, `limits` and `tools` key by key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Off, every result passes byte for byte and no policy is asked. Default: true.
+    pub enabled: bool,
+    /// Root of the output directories. Default: `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`.
+    #[serde(deserialize_with = "path")]
+    pub dir: PathBuf,
+    /// Age in seconds at which an offload expires, at least 1. Default: 3600.
+    pub ttl_seconds: NonZeroU64,
+    /// Whether publishing an offload waits for the disk. Default: true.
+    pub fsync: bool,
+    /// What the client gets when a policy fails. Default: `open`.
+    pub failure: FailureMode,
+    /// Most bytes of one file of an offload. Default: 1 GiB.
+    pub quota_file: NonZeroU64,
+    /// Most bytes of all offloads of one tenant. Default: 4 GiB.
+    pub quota_tenant: NonZeroU64,
+    /// Most bytes of all offloads. Default: 16 GiB.
+    pub quota_total: NonZeroU64,
+    /// Path of a policy component. Default: none, the built-in policy.
+    #[serde(deserialize_with = "some_path")]
+    pub policy: Option<PathBuf>,
+    /// SHA-256 the policy component must have, as 64 lower case hexadecimal digits (given in either case). Default: none.
+    #[serde(deserialize_with = "sha256")]
+    pub policy_sha256: Option<String>,
+    /// Limits of one call of a policy.
+    pub limits: Limits,
+
+    /// When a result is acted upon. Default: `by-size`.
+    pub mode: DecisionMode,
+    /// A result larger than this is acted upon; at least 1, in `unit`. Default: 50,000.
+    pub threshold: NonZeroU64,
+    /// Unit of `threshold` and `truncate-limit`. Default: `characters`.
+    pub unit: SizeUnit,
+    /// Sets `threshold` and `unit` together. One of them wins over a preset of the same or an earlier layer.
+    pub preset: Option<Preset>,
+    /// What is done with a result that is acted upon. Default: `offload`.
+    pub action: Action,
+    /// Sections to write. Default: none, the policy finds them.
+    pub sections: Vec<SectionRule>,
+    /// JSON Pointers or top-level keys whose values are repeated in the descriptor, in this order. Default: none.
+    pub inline_keys: Vec<String>,
+    /// Most bytes of one other value that stays inline in the descriptor. Default: 512.
+    pub inline_limit: u32,
+    /// Whether schemas and summaries are inferred. Default: true.
+    pub infer: bool,
+    /// `type` in the header line of each JSONL file. Default: `mcp_lro`.
+    pub header_type: String,
+    /// Key of the result whose value stands in for the session in file names. Default: none.
+    pub session_key: Option<String>,
+    /// How much a descriptor tells. Default: `standard`.
+    pub level: DescriptorLevel,
+    /// Field names of a descriptor. Default: `sections`.
+    pub dialect: DescriptorDialect,
+    /// Most characters of a descriptor. Default: 40,000.
+    pub descriptor_limit: NonZeroU32,
+    /// Size of a truncated result in `unit`, at least 1. Default: the threshold.
+    pub truncate_limit: Option<NonZeroU64>,
+    /// Text after the cut of a truncated result.
+    pub truncate_suffix: String,
+    /// Advice of a rejected result. Default: empty, the policy writes its own.
+    pub advice: String,
+    /// Settings of the policy alone, handed on as they are. Default: none.
+    pub custom: Option<String>,
+
+    /// Overrides by name of the tool. `*` stands for any characters; the longest pattern that matches is the one that
+    /// counts, of two equally long the first in alphabetical order.
+    pub tools: BTreeMap<String, ToolOverride>,
+
+    #[serde(skip)]
+    origins: BTreeMap<String, Origin>,
+}
+
+/// What a client gets when a policy fails, or its offload cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureMode {
+    /// The result, within its bound.
+    #[default]
+    Open,
+    /// An error.
+    Closed,
+    /// A truncated result.
+    Truncate,
+}
+
+/// Limits of one call of a policy, each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Limits {
+    /// Wall time in milliseconds. Default: 30,000.
+    pub wall_time_ms: NonZeroU64,
+    /// Linear memory in bytes. Default: 64 MiB.
+    pub memory_bytes: NonZeroU64,
+    /// Elements of a table. Default: 100,000.
+    pub table_elements: NonZeroU64,
+    /// Core instances, memories and tables of each kind. Default: 16.
+    pub instances: NonZeroU64,
+    /// Bytes written to files. Default: 4 GiB.
+    pub written_bytes: NonZeroU64,
+    /// Files created. Default: 256.
+    pub files: NonZeroU64,
+    /// Bytes that pass between host and policy in one step, such as a descriptor. Default: 8 MiB.
+    pub crossing_bytes: NonZeroU64,
+}
+
+/// What differs for the tools of one pattern. A key that is absent is as it is for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ToolOverride {
+    /// When a result is acted upon: `always` and `never` regardless of its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DecisionMode>,
+    /// The threshold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<NonZeroU64>,
+    /// Unit of the threshold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<SizeUnit>,
+    /// What is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+}
+
+impl Default for Config {
+    /// The documented defaults, except that `dir` is empty: it depends on the environment.
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            dir: PathBuf::new(),
+            ttl_seconds: at_least_one(store::TIME_TO_LIVE_DEFAULT.as_secs()),
+            fsync: true,
+            failure: FailureMode::Open,
+            quota_file: at_least_one(store::FILE_BYTES_MAX_DEFAULT),
+            quota_tenant: at_least_one(store::TENANT_BYTES_MAX_DEFAULT),
+            quota_total: at_least_one(store::TOTAL_BYTES_MAX_DEFAULT),
+            policy: None,
+            policy_sha256: None,
+            limits: Limits::default(),
+            mode: DecisionMode::BySize,
+            threshold: THRESHOLD_DEFAULT,
+            unit: SizeUnit::Characters,
+            preset: None,
+            action: Action::Offload,
+            sections: Vec::new(),
+            inline_keys: Vec::new(),
+            inline_limit: INLINE_LIMIT_DEFAULT,
+            infer: true,
+            header_type: HEADER_TYPE_DEFAULT.to_owned(),
+            session_key: None,
+            level: DescriptorLevel::Standard,
+            dialect: DescriptorDialect::Sections,
+            descriptor_limit: DESCRIPTOR_LIMIT_DEFAULT,
+            truncate_limit: None,
+            truncate_suffix: TRUNCATE_SUFFIX_DEFAULT.to_owned(),
+            advice: String::new(),
+            custom: None,
+            tools: BTreeMap::new(),
+            origins: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall_time_ms: at_least_one(30_000),
+            memory_bytes: at_least_one(64 << 20),
+            table_elements: at_least_one(100_000),
+            instances: at_least_one(16),
+            written_bytes: at_least_one(4 << 30),
+            files: at_least_one(256),
+            crossing_bytes: at_least_one(8 << 20),
+        }
+    }
+}
+
+impl Config {
+    /// Reads all layers. `environment` is usually [`std::env::vars_os`]; `flags` are pairs of a key of [`VARIABLES`] and
+    /// the text of its value. The file is the one that the flag `config` or [`CONFIG_VARIABLE`] names.
+    ///
+    /// # Errors
+    /// All problems of all layers at once.
+    pub fn load(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        flags: &[(String, String)],
+    ) -> Result<Self, SettingsError> {
+        let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+        let Layers { merged, origins, mut problems } = Layers::read(&environment, flags);
+        let mut config = Self::deserialize(merged).unwrap_or_else(|error| {
+            problems.push(Problem::new("", "", Origin::Default, error.message()));
+            Self::default()
+        });
+        config.origins = origins;
+        config.apply_preset();
+        if !config.origins.contains_key("dir") {
+            match default_dir(&environment) {
+                Some(dir) => config.dir = dir,
+                None => problems.push(Problem::new("dir", "", Origin::Default, "expected a path, as HOME is not set")),
+            }
+        }
+        if problems.is_empty() { Ok(config) } else { Err(SettingsError { problems }) }
+    }
+
+    /// Where the value of a key came from. The key has a `.` after the name of a table.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// The settings in force for a tool, with the most specific pattern of [`Config::tools`] applied.
+    pub fn for_tool(&self, tool: &str) -> PolicySettings {
+        let none = ToolOverride::default();
+        // `max_by_key` takes the last of equals, so the order is reversed to take the first.
+        let matching = self.tools.iter().rev().filter(|(pattern, _)| matches(pattern.as_bytes(), tool.as_bytes()));
+        let chosen = matching.max_by_key(|(pattern, _)| pattern.len()).map_or(&none, |(_, chosen)| chosen);
+        let unit = chosen.unit.unwrap_or(self.unit);
+        let threshold = Size { amount: chosen.threshold.unwrap_or(self.threshold).get(), unit };
+        PolicySettings {
+            mode: chosen.mode.unwrap_or(self.mode),
+            threshold,
+            action: chosen.action.unwrap_or(self.action),
+            sections: self.sections.clone(),
+            inline_keys: self.inline_keys.clone(),
+            inline_limit: self.inline_limit,
+            infer: self.infer,
+            header_type: self.header_type.clone(),
+            session_key: self.session_key.clone(),
+            level: self.level,
+            dialect: self.dialect,
+            descriptor_limit: self.descriptor_limit.get(),
+            truncate_limit: self
+                .truncate_limit
+                .map_or(threshold, |limit| Size { amount: limit.get(), unit: self.unit }),
+            truncate_suffix: self.truncate_suffix.clone(),
+            advice: self.advice.clone(),
+            custom: self.custom.clone(),
+        }
+    }
+
+    /// Every value in force and its origin, in alphabetical order of the keys.
+    pub fn explain(&self) -> Vec<Entry> {
+        let mut entries = BTreeMap::new();
+        // Plain data with texts as keys always serializes.
+        let value = serde_json::to_value(self).unwrap_or_default();
+        self.explain_value(&mut Vec::new(), &value, &mut entries);
+        entries.into_values().collect()
+    }
+
+    fn explain_value(&self, path: &mut Vec<String>, value: &serde_json::Value, entries: &mut BTreeMap<String, Entry>) {
+        match value {
+            serde_json::Value::Object(members) if !members.is_empty() => {
+                for (key, value) in members {
+                    path.push(key.clone());
+                    self.explain_value(path, value, entries);
+                    path.pop();
+                }
+            }
+            value => {
+                let key = key_text(path);
+                let origin = self.origin(&key);
+                entries.insert(key.clone(), Entry { key, value: value.to_string(), origin });
+            }
+        }
+    }
+
+    /// Puts the preset in the place of a threshold and a unit of earlier layers.
+    fn apply_preset(&mut self) {
+        let (Some(preset), origin) = (self.preset, self.origin("preset")) else { return };
+        let earlier = |config: &Self, key: &str| config.origin(key).rank() < origin.rank();
+        let (amount, unit) = (at_least_one(preset.size().amount), preset.size().unit);
+        if earlier(self, "threshold") {
+            self.threshold = amount;
+            self.origins.insert("threshold".to_owned(), origin.clone());
+        }
+        if earlier(self, "unit") {
+            self.unit = unit;
+            self.origins.insert("unit".to_owned(), origin.clone());
+        }
+    }
+}
+
+/// Whether a pattern, in which `*` stands for any bytes, matches the whole text. Takes at most `pattern` times `text`
+/// steps.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut position) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while position < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                retry = Some((at, position));
+                at += 1;
+            }
+            Some(byte) if Some(byte) == text.get(position) => {
+                at += 1;
+                position += 1;
+            }
+            _ => {
+                let Some((star, from)) = retry else { return false };
+                retry = Some((star, from + 1));
+                (at, position) = (star + 1, from + 1);
+            }
+        }
+    }
+    pattern.iter().skip(at).all(|byte| *byte == b'*')
+}
+
+fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    if path.as_os_str().is_empty() { Err(D::Error::custom("expected a path")) } else { Ok(path) }
+}
+
+fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    path(deserializer).map(Some)
+}
+
+fn sha256<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let digest = String::deserialize(deserializer)?.to_ascii_lowercase();
+    if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(Some(digest))
+    } else {
+        Err(D::Error::custom("expected 64 hexadecimal digits"))
+    }
+}

@@ -1,0 +1,257 @@
+//! Reading the layers, checking each key by itself, and telling where each value came from.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{
+    Config,
+    variables::{CONFIG_KEY, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
+};
+
+/// Most characters of a value in the text of a [`Problem`].
+const SHOWN_CHARACTERS_MAX: usize = 80;
+
+/// The layer a value came from. A later case overrides an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Built in.
+    Default,
+    /// The TOML file of this path.
+    File(PathBuf),
+    /// The variable of this name.
+    Variable(String),
+    /// The flag for this key.
+    Flag(String),
+}
+
+impl Origin {
+    /// Height of the layer: the higher one wins.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File(_) => 1,
+            Self::Variable(_) => 2,
+            Self::Flag(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File(path) => write!(formatter, "file {}", path.display()),
+            Self::Variable(name) => write!(formatter, "variable {name}"),
+            Self::Flag(key) => write!(formatter, "flag --{}", key.replace('.', "-")),
+        }
+    }
+}
+
+/// One value of the configuration in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, with a `.` after the name of a table.
+    pub key: String,
+    /// The value as JSON; `null` when there is none.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// A value that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key, with a `.` after the name of a table.
+    pub key: String,
+    /// The value as it was given, cut to 80 characters.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What is wrong, and what is allowed.
+    pub message: String,
+}
+
+impl Problem {
+    pub(super) fn new(key: &str, value: impl fmt::Display, origin: Origin, message: impl fmt::Display) -> Self {
+        let value = value.to_string().chars().take(SHOWN_CHARACTERS_MAX).collect();
+        Self { key: key.to_owned(), value, origin, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` = `{}` ({}): {}", self.key, self.value, self.origin, self.message)
+    }
+}
+
+/// Everything that is wrong with the configuration; one line for each problem.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid configuration{}", problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
+pub struct SettingsError {
+    /// The problems, in the order of the layers.
+    pub problems: Vec<Problem>,
+}
+
+/// One value of one layer. The path has more than one step inside a table.
+struct Leaf {
+    path: Vec<String>,
+    value: Value,
+    origin: Origin,
+}
+
+/// The layers above the defaults, merged.
+#[derive(Default)]
+pub(super) struct Layers {
+    /// The values that hold, each of which can be read by itself.
+    pub(super) merged: Table,
+    /// Origins of the keys in `merged`.
+    pub(super) origins: BTreeMap<String, Origin>,
+    /// What is wrong with the others.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Layers {
+    /// Reads the variables that begin with [`VARIABLE_PREFIX`], the flags, and the file that one of them names.
+    pub(super) fn read(environment: &BTreeMap<OsString, OsString>, flags: &[(String, String)]) -> Self {
+        let mut layers = Self::default();
+        let mut leaves = layers.variables(environment);
+        leaves.extend(layers.flags(flags));
+        let (named, leaves): (Vec<Leaf>, Vec<Leaf>) =
+            leaves.into_iter().partition(|leaf| leaf.path.iter().eq([CONFIG_KEY]));
+        if let Some(Leaf { value: Value::String(path), origin, .. }) = named.into_iter().next_back() {
+            for leaf in layers.file(Path::new(&path), origin) {
+                layers.merge(leaf);
+            }
+        }
+        leaves.into_iter().for_each(|leaf| layers.merge(leaf));
+        layers
+    }
+
+    fn variables(&mut self, environment: &BTreeMap<OsString, OsString>) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        for (name, text) in environment {
+            let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLE_PREFIX)) else { continue };
+            let origin = Origin::Variable(name.to_owned());
+            match (VARIABLES.iter().find(|variable| variable.name == name), text.to_str()) {
+                (None, _) => {
+                    self.problems.push(Problem::new(name, text.display(), origin, "there is no variable of this name"));
+                }
+                (Some(variable), None) => {
+                    self.problems.push(Problem::new(variable.key, text.display(), origin, "expected UTF-8"));
+                }
+                (Some(variable), Some(text)) => leaves.extend(self.text(variable, text, origin)),
+            }
+        }
+        leaves
+    }
+
+    fn flags(&mut self, flags: &[(String, String)]) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        for (key, text) in flags {
+            let origin = Origin::Flag(key.clone());
+            match VARIABLES.iter().find(|variable| variable.key == key) {
+                Some(variable) => leaves.extend(self.text(variable, text, origin)),
+                None => self.problems.push(Problem::new(key, text, origin, "there is no key of this name")),
+            }
+        }
+        leaves
+    }
+
+    fn file(&mut self, path: &Path, named_by: Origin) -> Vec<Leaf> {
+        let table = match fs::read_to_string(path) {
+            Err(error) => Err(format!("cannot read the file: {error}")),
+            Ok(text) => text.parse::<Table>().map_err(|error| error.to_string()),
+        };
+        let mut leaves = Vec::new();
+        match table {
+            Ok(table) => flatten(&mut Vec::new(), Value::Table(table), &Origin::File(path.to_owned()), &mut leaves),
+            Err(message) => self.problems.push(Problem::new(CONFIG_KEY, path.display(), named_by, message)),
+        }
+        leaves
+    }
+
+    /// Reads the text of a variable or a flag.
+    fn text(&mut self, variable: &Variable, text: &str, origin: Origin) -> Option<Leaf> {
+        let value = match variable.form {
+            ValueForm::Text => Ok(Value::String(text.to_owned())),
+            ValueForm::Integer => text.parse().map(Value::Integer).map_err(|_| "expected a whole number"),
+            ValueForm::Boolean => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Ok(Value::Boolean(true)),
+                "false" | "0" | "no" | "off" => Ok(Value::Boolean(false)),
+                _ => Err("expected one of true, false, 1, 0, yes, no, on, off"),
+            },
+            ValueForm::List => {
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                Ok(Value::Array(items.map(|item| Value::String(item.to_owned())).collect()))
+            }
+        };
+        match value {
+            Ok(value) => Some(Leaf { path: variable.key.split('.').map(str::to_owned).collect(), value, origin }),
+            Err(message) => {
+                self.problems.push(Problem::new(variable.key, text, origin, message));
+                None
+            }
+        }
+    }
+
+    /// Checks one value as if it were the whole configuration, so that an error is about this value alone.
+    fn merge(&mut self, leaf: Leaf) {
+        let key = key_text(&leaf.path);
+        let alone = leaf
+            .path
+            .iter()
+            .rev()
+            .fold(leaf.value.clone(), |value, step| Value::Table(Table::from_iter([(step.clone(), value)])));
+        if let Err(error) = Config::deserialize(alone) {
+            self.problems.push(Problem::new(&key, &leaf.value, leaf.origin, error.message()));
+            return;
+        }
+        let Some((last, tables)) = leaf.path.split_last() else { return };
+        let mut table = &mut self.merged;
+        for step in tables {
+            let entry = table.entry(step).or_insert_with(|| Value::Table(Table::new()));
+            // A step that is no table was refused when the value was checked alone.
+            let Value::Table(inner) = entry else { return };
+            table = inner;
+        }
+        table.insert(last.clone(), leaf.value);
+        self.origins.insert(key, leaf.origin);
+    }
+}
+
+/// Takes tables apart down to values, lists and empty tables.
+fn flatten(path: &mut Vec<String>, value: Value, origin: &Origin, leaves: &mut Vec<Leaf>) {
+    match value {
+        Value::Table(table) if !table.is_empty() => {
+            for (key, value) in table {
+                path.push(key);
+                flatten(path, value, origin, leaves);
+                path.pop();
+            }
+        }
+        Value::Table(_) if path.is_empty() => {}
+        value => leaves.push(Leaf { path: path.clone(), value, origin: origin.clone() }),
+    }
+}
+
+/// The key of a path as TOML writes it.
+pub(super) fn key_text(path: &[String]) -> String {
+    let bare =
+        |step: &str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let steps = path.iter().map(|step| if bare(step) { step.clone() } else { format!("{step:?}") });
+    steps.collect::<Vec<_>>().join(".")
+}
+
+/// `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`. A variable without an absolute path does not count.
+pub(super) fn default_dir(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
+    let path = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("lro-filter"))
+}

@@ -1,0 +1,198 @@
+//! The part of the configuration that a policy is told: the record `settings` of `wit/types.wit`.
+
+use serde::{Deserialize, Serialize};
+
+/// Unit of a size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizeUnit {
+    /// Bytes of UTF-8.
+    Bytes,
+    /// Unicode scalar values.
+    #[default]
+    Characters,
+    /// Estimated tokens.
+    Tokens,
+}
+
+/// A size with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// How many; at least 1.
+    pub amount: u64,
+    /// Of what.
+    pub unit: SizeUnit,
+}
+
+/// A threshold with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Preset {
+    /// 1,600 tokens.
+    #[serde(rename = "1600-tokens")]
+    Tokens1600,
+    /// 25,000 tokens, about 100,000 characters of JSON.
+    #[serde(rename = "25k")]
+    Tokens25000,
+}
+
+impl Preset {
+    /// The threshold it stands for.
+    pub fn size(self) -> Size {
+        match self {
+            Self::Tokens1600 => Size { amount: 1_600, unit: SizeUnit::Tokens },
+            Self::Tokens25000 => Size { amount: 25_000, unit: SizeUnit::Tokens },
+        }
+    }
+}
+
+/// When a result is acted upon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecisionMode {
+    /// When it is larger than the threshold.
+    #[default]
+    BySize,
+    /// Always, whatever its size.
+    Always,
+    /// Never: everything passes.
+    Never,
+}
+
+/// What is done with a result that is acted upon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Write it to files and answer with a descriptor.
+    #[default]
+    Offload,
+    /// Answer with a part of it.
+    Truncate,
+    /// Answer with advice instead of it.
+    Reject,
+}
+
+/// How much a descriptor tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DescriptorLevel {
+    /// Path, counts, and what was kept inline.
+    Pointer,
+    /// Also fields, a summary, two recipes and guidance.
+    #[default]
+    Standard,
+    /// Also JSON Schemas, all summaries and all recipes.
+    Full,
+}
+
+/// The field names and nesting of a descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DescriptorDialect {
+    /// Objects keyed by section.
+    #[default]
+    Sections,
+    /// The layout of the LRO specification.
+    Specification,
+}
+
+/// One value computed over the records of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SummaryKind {
+    /// Number of records.
+    Count,
+    /// Smallest and largest number of a field.
+    Range,
+    /// The most frequent values of a field.
+    TopValues,
+    /// Number of distinct values of a field.
+    Distinct,
+}
+
+/// A summary asked for by the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SummaryRule {
+    /// What is computed.
+    pub kind: SummaryKind,
+    /// JSON Pointer into a record. Without meaning for `count`.
+    #[serde(default)]
+    pub field: String,
+}
+
+/// A command offered to the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Recipe {
+    /// Name in the descriptor.
+    pub name: String,
+    /// One line that says what it answers.
+    pub description: String,
+    /// Shell command; `{file}` stands for the quoted path of the section's file.
+    pub command: String,
+}
+
+/// A section named by the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SectionRule {
+    /// JSON Pointer, or a plain top-level key. The empty string is the whole value.
+    pub key: String,
+    /// Beginning of the file name. Default: the last step of the key.
+    pub filename_prefix: Option<String>,
+    /// JSON Schema of a line, as JSON text. Default: inferred.
+    #[serde(default, deserialize_with = "json_text")]
+    pub schema: Option<String>,
+    /// Summaries to show besides the count. Default: the policy chooses.
+    #[serde(default)]
+    pub summaries: Vec<SummaryRule>,
+    /// Recipes to show before the policy's own.
+    #[serde(default)]
+    pub recipes: Vec<Recipe>,
+}
+
+/// The settings in force for one tool. Each field is as in the record `settings` of `wit/types.wit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PolicySettings {
+    /// When a result is acted upon.
+    pub mode: DecisionMode,
+    /// A result larger than this is acted upon.
+    pub threshold: Size,
+    /// What is done with it.
+    pub action: Action,
+    /// Sections to write. Empty, the policy finds them.
+    pub sections: Vec<SectionRule>,
+    /// Keys whose values are repeated in the descriptor.
+    pub inline_keys: Vec<String>,
+    /// Most bytes of one other value that stays inline in the descriptor.
+    pub inline_limit: u32,
+    /// Whether schemas and summaries are inferred.
+    pub infer: bool,
+    /// `type` in the header line of each JSONL file.
+    pub header_type: String,
+    /// Key of the result whose value stands in for the session.
+    pub session_key: Option<String>,
+    /// How much a descriptor tells.
+    pub level: DescriptorLevel,
+    /// Field names of a descriptor.
+    pub dialect: DescriptorDialect,
+    /// Most characters of a descriptor.
+    pub descriptor_limit: u32,
+    /// Size of a truncated result, its suffix included.
+    pub truncate_limit: Size,
+    /// Text after the cut of a truncated result.
+    pub truncate_suffix: String,
+    /// Advice of a rejected result. Empty, the policy writes its own.
+    pub advice: String,
+    /// Settings of this policy alone.
+    pub custom: Option<String>,
+}
+
+/// A text that must be JSON.
+fn json_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+        Ok(_) => Ok(Some(text)),
+        Err(error) => Err(serde::de::Error::custom(format!("expected a JSON Schema as JSON text: {error}"))),
+    }
+}

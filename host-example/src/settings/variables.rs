@@ -1,0 +1,78 @@
+//! The variables of the environment, and the keys they and the flags of the command set.
+
+/// What all variables begin with.
+pub const VARIABLE_PREFIX: &str = "MCP_LRO_";
+/// The variable that names the TOML file; the flag is `--config`. Without either, no file is read.
+pub const CONFIG_VARIABLE: &str = "MCP_LRO_CONFIG";
+/// The key of [`CONFIG_VARIABLE`].
+pub const CONFIG_KEY: &str = "config";
+
+/// How the text of a variable or a flag is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueForm {
+    /// As it is.
+    Text,
+    /// One of `true`, `false`, `1`, `0`, `yes`, `no`, `on`, `off`, in any case.
+    Boolean,
+    /// A whole number in decimal digits.
+    Integer,
+    /// Texts with commas between them; the empty text is the empty list.
+    List,
+}
+
+/// A key that a variable and a flag can set. The flag is `--` and the key, with `-` for each `.`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The variable: [`VARIABLE_PREFIX`] and the key in upper snake case.
+    pub name: &'static str,
+    /// The key in the TOML file, with a `.` after the name of a table.
+    pub key: &'static str,
+    /// How the text is read.
+    pub form: ValueForm,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+const fn variable(name: &'static str, key: &'static str, form: ValueForm, help: &'static str) -> Variable {
+    Variable { name, key, form, help }
+}
+
+/// Every variable, in the order of the documentation. Lists of tables, such as `sections` and `tools`, have none.
+#[rustfmt::skip]
+pub const VARIABLES: &[Variable] = &[
+    variable(CONFIG_VARIABLE, CONFIG_KEY, ValueForm::Text, "TOML file to read"),
+    variable("MCP_LRO_ENABLED", "enabled", ValueForm::Boolean, "off: every result passes unchanged"),
+    variable("MCP_LRO_DIR", "dir", ValueForm::Text, "root of the output directories"),
+    variable("MCP_LRO_TTL_SECONDS", "ttl-seconds", ValueForm::Integer, "age in seconds at which an offload expires"),
+    variable("MCP_LRO_FSYNC", "fsync", ValueForm::Boolean, "whether publishing an offload waits for the disk"),
+    variable("MCP_LRO_FAILURE", "failure", ValueForm::Text, "answer when a policy fails: open, closed, truncate"),
+    variable("MCP_LRO_QUOTA_FILE", "quota-file", ValueForm::Integer, "most bytes of one file"),
+    variable("MCP_LRO_QUOTA_TENANT", "quota-tenant", ValueForm::Integer, "most bytes of all offloads of one tenant"),
+    variable("MCP_LRO_QUOTA_TOTAL", "quota-total", ValueForm::Integer, "most bytes of all offloads"),
+    variable("MCP_LRO_POLICY", "policy", ValueForm::Text, "path of a policy component"),
+    variable("MCP_LRO_POLICY_SHA256", "policy-sha256", ValueForm::Text, "SHA-256 the policy component must have"),
+    variable("MCP_LRO_MODE", "mode", ValueForm::Text, "when a result is acted upon: by-size, always, never"),
+    variable("MCP_LRO_THRESHOLD", "threshold", ValueForm::Integer, "a larger result is acted upon"),
+    variable("MCP_LRO_UNIT", "unit", ValueForm::Text, "unit of the threshold: bytes, characters, tokens"),
+    variable("MCP_LRO_PRESET", "preset", ValueForm::Text, "threshold and unit by name: 1600-tokens, 25k"),
+    variable("MCP_LRO_ACTION", "action", ValueForm::Text, "what is done: offload, truncate, reject"),
+    variable("MCP_LRO_INLINE_KEYS", "inline-keys", ValueForm::List, "keys repeated in the descriptor"),
+    variable("MCP_LRO_INLINE_LIMIT", "inline-limit", ValueForm::Integer, "most bytes of another value kept inline"),
+    variable("MCP_LRO_INFER", "infer", ValueForm::Boolean, "whether schemas and summaries are inferred"),
+    variable("MCP_LRO_HEADER_TYPE", "header-type", ValueForm::Text, "`type` in the header line of a JSONL file"),
+    variable("MCP_LRO_SESSION_KEY", "session-key", ValueForm::Text, "key of the result that stands for the session"),
+    variable("MCP_LRO_LEVEL", "level", ValueForm::Text, "how much a descriptor tells: pointer, standard, full"),
+    variable("MCP_LRO_DIALECT", "dialect", ValueForm::Text, "field names of a descriptor: sections, specification"),
+    variable("MCP_LRO_DESCRIPTOR_LIMIT", "descriptor-limit", ValueForm::Integer, "most characters of a descriptor"),
+    variable("MCP_LRO_TRUNCATE_LIMIT", "truncate-limit", ValueForm::Integer, "size of a truncated result"),
+    variable("MCP_LRO_TRUNCATE_SUFFIX", "truncate-suffix", ValueForm::Text, "text after the cut of a truncated result"),
+    variable("MCP_LRO_ADVICE", "advice", ValueForm::Text, "advice of a rejected result"),
+    variable("MCP_LRO_CUSTOM", "custom", ValueForm::Text, "settings of the policy alone"),
+    variable("MCP_LRO_LIMITS_WALL_TIME_MS", "limits.wall-time-ms", ValueForm::Integer, "wall time of one call of a policy"),
+    variable("MCP_LRO_LIMITS_MEMORY_BYTES", "limits.memory-bytes", ValueForm::Integer, "memory of a policy"),
+    variable("MCP_LRO_LIMITS_TABLE_ELEMENTS", "limits.table-elements", ValueForm::Integer, "table elements of a policy"),
+    variable("MCP_LRO_LIMITS_INSTANCES", "limits.instances", ValueForm::Integer, "core instances of a policy"),
+    variable("MCP_LRO_LIMITS_WRITTEN_BYTES", "limits.written-bytes", ValueForm::Integer, "bytes written in one call"),
+    variable("MCP_LRO_LIMITS_FILES", "limits.files", ValueForm::Integer, "files created in one call"),
+    variable("MCP_LRO_LIMITS_CROSSING_BYTES", "limits.crossing-bytes", ValueForm::Integer, "bytes passed in one step"),
+];

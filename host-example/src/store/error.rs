@@ -1,0 +1,99 @@
+//! Why the store could not do what it was asked.
+
+use std::{io, path::PathBuf};
+
+use rustix::io::Errno;
+
+use super::{QuotaKind, Ulid};
+
+/// An error of the store. The source of a case is never repeated in its text.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no such offload, or no such file in it.
+    #[error("{} does not exist", path.display())]
+    NotFound {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// The offload is older than the time to live, whether or not it was removed already.
+    #[error("offload {id} has expired")]
+    Expired {
+        /// The offload.
+        id: Ulid,
+    },
+    /// The disk is full, a disk quota of the system is used up, or a file met the system's limit on its size (`ENOSPC`,
+    /// `EDQUOT`, `EFBIG`).
+    #[error("no space left to {action} {}", path.display())]
+    NoSpace {
+        /// What was attempted, such as `write`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The answer of the system.
+        #[source]
+        source: io::Error,
+    },
+    /// An offload is larger than a quota of [`StoreConfig`](super::StoreConfig), or no room could be made for it.
+    #[error("the offload needs {needed} bytes, and the quota for {which} is {limit} bytes")]
+    Quota {
+        /// The quota that was met.
+        which: QuotaKind,
+        /// Its size in bytes.
+        limit: u64,
+        /// Bytes of the file, or of the whole offload with its manifest.
+        needed: u64,
+    },
+    /// The root is no place for private files.
+    #[error("{} is unsafe as the store's root: {reason}", path.display())]
+    UnsafeRoot {
+        /// The root.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A file is not as its record says, or there is something that no record lists.
+    // A guest chose the name: `Debug` escapes what a terminal would act upon.
+    #[error("unexpected file {path:?}: {reason}")]
+    Unexpected {
+        /// The file.
+        path: PathBuf,
+        /// How it differs.
+        reason: &'static str,
+    },
+    /// The manifest of an offload cannot be read or written as JSON.
+    #[error("the manifest {} is not valid", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The system refused something else.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was attempted, such as `rename`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The answer of the system.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Makes the error of a failed system call; to be used with `map_err`.
+pub(super) fn failed<E: Into<io::Error>>(
+    action: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(E) -> StoreError {
+    move |error| {
+        let (path, source) = (path.into(), error.into());
+        match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => StoreError::NotFound { path },
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => StoreError::NoSpace { action, path, source },
+            _ => StoreError::Io { action, path, source },
+        }
+    }
+}

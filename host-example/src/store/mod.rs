@@ -1,0 +1,258 @@
+//! Output directories: staging, atomic publishing, handles, expiry and quotas.
+//!
+//! One offload is one directory, `{root}/{tenant}/{ULID}/`, with its files and a [`MANIFEST_NAME`]. It is written as
+//! `{root}/{tenant}/.staging-{owner}-{ULID}/` and published by one rename, so a reader sees all of it or nothing.
+//! Directories have mode 0700 and files 0600, whatever the umask.
+//!
+//! A guest may plant symbolic links in its directory. Whatever the host opens there is opened beneath it and without
+//! following links, and nothing is published that the record does not list.
+
+mod directory;
+mod error;
+mod manifest;
+mod names;
+mod offload;
+mod owner;
+mod quota;
+mod staging;
+mod sweep;
+mod ulid;
+mod usage;
+
+use std::{
+    fs,
+    io::{ErrorKind, Read},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use serde::de::Error;
+
+use self::{
+    directory::Directory,
+    error::failed,
+    manifest::{MANIFEST_VERSION, Manifest, is_file_name},
+    owner::Owner,
+    usage::Ledger,
+};
+pub use self::{
+    error::StoreError,
+    manifest::{FILE_NAME_BYTES_MAX, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord},
+    names::safe_name,
+    offload::Offload,
+    quota::QuotaKind,
+    staging::Staging,
+    sweep::Sweep,
+    ulid::{ParseUlidError, Ulid, rfc3339},
+};
+
+/// Default of [`StoreConfig::time_to_live`].
+pub const TIME_TO_LIVE_DEFAULT: Duration = Duration::from_secs(3600);
+/// Greatest [`StoreConfig::time_to_live`]: about 100 years; a longer one is cut to it.
+pub const TIME_TO_LIVE_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Default of [`StoreConfig::file_bytes_max`]: 1 GiB.
+pub const FILE_BYTES_MAX_DEFAULT: u64 = 1 << 30;
+/// Default of [`StoreConfig::tenant_bytes_max`]: 4 GiB.
+pub const TENANT_BYTES_MAX_DEFAULT: u64 = 4 << 30;
+/// Default of [`StoreConfig::total_bytes_max`]: 16 GiB.
+pub const TOTAL_BYTES_MAX_DEFAULT: u64 = 16 << 30;
+/// Most bytes of the directory name of a tenant.
+pub const TENANT_NAME_BYTES_MAX: usize = 64;
+
+/// Where offloads are kept, how long, and how much of them.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// The directory that holds everything. It is created with mode 0700 when it is missing.
+    pub root: PathBuf,
+    /// Age at which an offload expires, counted from the time in its id.
+    pub time_to_live: Duration,
+    /// Whether publishing waits until the disk has the data. Without, an offload may be lost or damaged when the power
+    /// fails; other processes never see a part of it either way.
+    pub fsync: bool,
+    /// Most bytes of one file.
+    pub file_bytes_max: u64,
+    /// Most bytes of all offloads of one tenant.
+    pub tenant_bytes_max: u64,
+    /// Most bytes of all offloads.
+    pub total_bytes_max: u64,
+}
+
+impl StoreConfig {
+    /// The defaults for a root: see the constants of this module; `fsync` is on.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            time_to_live: TIME_TO_LIVE_DEFAULT,
+            fsync: true,
+            file_bytes_max: FILE_BYTES_MAX_DEFAULT,
+            tenant_bytes_max: TENANT_BYTES_MAX_DEFAULT,
+            total_bytes_max: TOTAL_BYTES_MAX_DEFAULT,
+        }
+    }
+}
+
+/// The output directories of all tenants. A clone shares everything with its original.
+///
+/// Several processes may have a store open on the same root.
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: StoreConfig,
+    root: Directory,
+    owner: Owner,
+    ledger: Mutex<Ledger>,
+}
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Published offloads.
+    pub offloads: u64,
+    /// Bytes of their files and manifests, and of what is being published.
+    pub bytes: u64,
+}
+
+/// A published offload, as [`Store::list`] finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Directory name of its tenant: [`safe_name`] of the tenant.
+    pub tenant: String,
+    /// Its id.
+    pub id: Ulid,
+    /// Bytes of its files and its manifest.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Opens the store, creates its root when it is missing, and sweeps: see [`Store::sweep`].
+    ///
+    /// # Errors
+    /// [`StoreError::UnsafeRoot`] when the root belongs to another user or others can write to it.
+    pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
+        config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
+        let root = open_root(&config.root)?;
+        let owner = Owner::create(&root)?;
+        let store = Self { inner: Arc::new(Inner { config, root, owner, ledger: Mutex::default() }) };
+        store.sweep(SystemTime::now())?;
+        Ok(store)
+    }
+
+    /// Makes a private, empty directory for one offload. Nobody else finds it before it is published.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`] or [`StoreError::Io`], the latter too when the id is being staged already.
+    pub fn stage(&self, tenant: &str, id: Ulid) -> Result<Staging, StoreError> {
+        let parent = self.tenant_directory(&tenant_name(tenant))?;
+        let name = staging_name(self.inner.owner.id, id);
+        match parent.create_directory(&name)? {
+            Some(directory) => Ok(Staging { store: self.clone(), tenant: tenant.to_owned(), id, parent, directory }),
+            None => Err(failed("create", parent.path.join(name))(std::io::Error::from(ErrorKind::AlreadyExists))),
+        }
+    }
+
+    /// Finds a published offload of this tenant and reads its manifest. The offload of another tenant is not found.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Expired`], [`StoreError::Manifest`].
+    pub fn find(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
+        if self.expires(id) <= SystemTime::now() {
+            return Err(StoreError::Expired { id });
+        }
+        let directory = self.inner.root.directory(tenant_name(tenant))?.directory(id.to_string())?;
+        let (file, _) = directory.file(MANIFEST_NAME)?;
+        let path = directory.path.join(MANIFEST_NAME);
+        let mut text = Vec::new();
+        file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text).map_err(failed("read", &path))?;
+        let manifest: Manifest<String, OffloadRecord> =
+            serde_json::from_slice(&text).map_err(|source| StoreError::Manifest { path: path.clone(), source })?;
+        // Two tenants whose directory names clash still do not see each other's offloads.
+        if manifest.tenant != tenant {
+            return Err(StoreError::NotFound { path: directory.path });
+        }
+        let complete = |file: &FileRecord| is_file_name(&file.name) && file.sha256.is_some();
+        if manifest.version != MANIFEST_VERSION || manifest.id != id || !manifest.record.files.iter().all(complete) {
+            let source = serde_json::Error::custom("it is of another version, for another id, or incomplete");
+            return Err(StoreError::Manifest { path, source });
+        }
+        Ok(self.offload(tenant, id, manifest.record))
+    }
+
+    /// Absolute path of the offload once it is published, without a slash at its end.
+    pub fn shown_path(&self, tenant: &str, id: Ulid) -> PathBuf {
+        self.inner.root.path.join(tenant_name(tenant)).join(id.to_string())
+    }
+
+    /// All published offloads that this process knows of, oldest first: exact after a sweep, and then as long as no other
+    /// process writes.
+    pub fn list(&self) -> Vec<Listed> {
+        let published = self.ledger().published();
+        published.into_iter().map(|(id, tenant, bytes)| Listed { tenant, id, bytes }).collect()
+    }
+
+    /// What is held, as far as this process knows: see [`Store::list`].
+    pub fn usage(&self) -> Usage {
+        self.ledger().usage()
+    }
+
+    /// Opens the directory of a tenant, and makes it when it is missing.
+    fn tenant_directory(&self, name: &str) -> Result<Directory, StoreError> {
+        match self.inner.root.directory(name) {
+            Err(StoreError::NotFound { .. }) => {}
+            opened => return opened,
+        }
+        match self.inner.root.create_directory(name)? {
+            Some(created) => {
+                if self.inner.config.fsync {
+                    self.inner.root.sync()?;
+                }
+                Ok(created)
+            }
+            // Another thread or process was faster.
+            None => self.inner.root.directory(name),
+        }
+    }
+
+    fn offload(&self, tenant: &str, id: Ulid, record: OffloadRecord) -> Offload {
+        let (path, expires) = (self.shown_path(tenant, id), self.expires(id));
+        Offload { tenant: tenant.to_owned(), id, path, expires, record }
+    }
+
+    fn expires(&self, id: Ulid) -> SystemTime {
+        id.time() + self.inner.config.time_to_live
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.inner.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the root, and makes it when it is missing.
+fn open_root(root: &Path) -> Result<Directory, StoreError> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed("create", root))?;
+    let root = Directory::open(fs::canonicalize(root).map_err(failed("find", root))?)?;
+    let metadata = fs::metadata(&root.path).map_err(failed("examine", &root.path))?;
+    let reason = if metadata.uid() != rustix::process::geteuid().as_raw() {
+        "it belongs to another user"
+    } else if metadata.mode() & 0o022 != 0 {
+        "others can write to it"
+    } else {
+        return Ok(root);
+    };
+    Err(StoreError::UnsafeRoot { path: root.path, reason })
+}
+
+/// Directory name of a tenant.
+fn tenant_name(tenant: &str) -> String {
+    safe_name(tenant, TENANT_NAME_BYTES_MAX)
+}
+
+/// Name of a directory that is being written.
+fn staging_name(owner: Ulid, id: Ulid) -> String {
+    format!(".staging-{owner}-{id}")
+}

@@ -1,0 +1,80 @@
+//! Telling the directories of live writers from those of dead ones.
+//!
+//! Each open store holds a lock on a file of its own in `{root}/.owners/`, and its staging directories carry the name of
+//! that file. The system drops the lock when the process ends, however it ends.
+
+use std::fs::File;
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+use super::{StoreError, Ulid, directory::Directory, error::failed};
+
+/// Directory of the owner files, in the root.
+const OWNERS: &str = ".owners";
+
+/// The owner file of this store. Dropped, it is removed.
+#[derive(Debug)]
+pub(super) struct Owner {
+    directory: Directory,
+    pub(super) id: Ulid,
+    // Holds the lock.
+    _file: File,
+}
+
+impl Owner {
+    /// Makes an owner file and locks it.
+    pub(super) fn create(root: &Directory) -> Result<Self, StoreError> {
+        let directory = match root.create_directory(OWNERS)? {
+            Some(created) => created,
+            None => root.directory(OWNERS)?,
+        };
+        loop {
+            let id = Ulid::generate().map_err(failed("read", "/dev/urandom"))?;
+            let name = id.to_string();
+            let file = directory.create_file(&name)?;
+            flock(&file, FlockOperation::LockExclusive).map_err(failed("lock", directory.path.join(&name)))?;
+            // Between creation and lock, a sweep may have taken the file for a dead owner's and removed it.
+            if directory.names_file(&name, &file)? {
+                return Ok(Self { directory, id, _file: file });
+            }
+        }
+    }
+
+    /// Whether the store of this owner file is gone. If so, its file is removed.
+    pub(super) fn is_dead(&self, id: Ulid) -> Result<bool, StoreError> {
+        let name = id.to_string();
+        let file = match self.directory.file(&name) {
+            Err(StoreError::NotFound { .. }) => return Ok(true),
+            opened => opened?.0,
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            locked => locked.map_err(failed("lock", self.directory.path.join(&name)))?,
+        }
+        match self.directory.remove_file(&name) {
+            Err(StoreError::NotFound { .. }) => Ok(true),
+            removed => removed.map(|()| true),
+        }
+    }
+
+    /// Removes the files of all dead owners.
+    pub(super) fn remove_dead(&self) -> Result<(), StoreError> {
+        for name in self.directory.names()? {
+            if let Some(id) = name?.to_str().and_then(|name| name.parse().ok()) {
+                self.is_dead(id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Err(error) = self.directory.remove_file(&self.id.to_string()) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove the owner file");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Removing what has expired and what dead processes left behind.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    ffi::OsStr,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use tracing::{info, warn};
+
+use super::{Store, StoreError, Ulid, directory::Directory, usage::Ledger};
+
+/// What a sweep removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Offloads older than the time to live.
+    pub expired: u64,
+    /// Directories that a dead process had not published, or not removed to the end.
+    pub orphans: u64,
+    /// Bytes of the files in all of them.
+    pub bytes: u64,
+}
+
+/// What a name in the directory of a tenant stands for. Other names are not the store's.
+enum Name {
+    Published(Ulid),
+    Staging { owner: Ulid, id: Ulid },
+    Removing(Ulid),
+}
+
+impl Name {
+    fn parse(name: &OsStr) -> Option<Self> {
+        let name = name.to_str()?;
+        if let Some(rest) = name.strip_prefix(".staging-") {
+            let (owner, id) = rest.split_once('-')?;
+            return Some(Self::Staging { owner: owner.parse().ok()?, id: id.parse().ok()? });
+        }
+        match name.strip_prefix(REMOVING) {
+            Some(id) => id.parse().ok().map(Self::Removing),
+            None => name.parse().ok().map(Self::Published),
+        }
+    }
+}
+
+/// Beginning of the name of an offload that is being removed. Anybody may remove the rest of it.
+const REMOVING: &str = ".removing-";
+
+impl Store {
+    /// Removes what has expired at `now` and what dead processes left behind, and counts anew what is held.
+    ///
+    /// A reader that has a file open keeps it. The staging directory of a process that lives, here or elsewhere, stays.
+    /// A file or directory whose name the store would not give is never touched. A `now` far in the future empties the
+    /// store. A directory that cannot be removed is logged and left to the next sweep.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the root cannot be read.
+    pub fn sweep(&self, now: SystemTime) -> Result<Sweep, StoreError> {
+        let mut sweep = Sweep::default();
+        let tenants = self.tenants()?;
+        for tenant in &tenants {
+            if let Err(error) = self.sweep_tenant(tenant, now, &mut sweep) {
+                warn!(tenant, error = &error as &dyn std::error::Error, "directory not swept");
+            }
+        }
+        let mut ledger = self.ledger();
+        self.forget_absent(&mut ledger);
+        ledger.set_fresh();
+        drop(ledger);
+        self.inner.owner.remove_dead()?;
+        Ok(sweep)
+    }
+
+    fn sweep_tenant(&self, tenant: &str, now: SystemTime, sweep: &mut Sweep) -> Result<(), StoreError> {
+        let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(tenant))? else { return Ok(()) };
+        for name in parent.names()? {
+            match self.sweep_entry(&parent, &name?, tenant, now, sweep) {
+                // Another process removed it meanwhile.
+                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => warn!(tenant, error = &error as &dyn std::error::Error, "entry not swept"),
+            }
+        }
+        self.count(&mut self.ledger(), Some(tenant))
+    }
+
+    fn sweep_entry(
+        &self,
+        parent: &Directory,
+        name: &OsStr,
+        tenant: &str,
+        now: SystemTime,
+        sweep: &mut Sweep,
+    ) -> Result<(), StoreError> {
+        let (expired, id) = match Name::parse(name) {
+            Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
+            Some(Name::Removing(id)) => (false, id),
+            Some(Name::Staging { owner, id }) if self.inner.owner.is_dead(owner)? => (false, id),
+            _ => return Ok(()),
+        };
+        // A file or a link of this name is not the store's.
+        let Some(directory) = open_if_directory(parent, name)? else { return Ok(()) };
+        let bytes = directory.bytes()?;
+        let path = if expired { self.detach(parent, id)? } else { directory.path };
+        if expired {
+            info!(tenant, %id, bytes, "offload expired");
+        }
+        if self.delete(&path, tenant, id, bytes) {
+            sweep.expired += u64::from(expired);
+            sweep.orphans += u64::from(!expired);
+            sweep.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Forgets the tenants whose directory is gone.
+    fn forget_absent(&self, ledger: &mut Ledger) {
+        ledger.retain(|tenant| matches!(open_if_directory(&self.inner.root, OsStr::new(tenant)), Ok(Some(_))));
+    }
+
+    /// Counts what one tenant holds, or all. Sizes that are known are not looked up again: an offload never changes.
+    pub(super) fn count(&self, ledger: &mut Ledger, tenant: Option<&str>) -> Result<(), StoreError> {
+        let Some(tenant) = tenant else {
+            self.forget_absent(ledger);
+            self.tenants()?.iter().try_for_each(|tenant| self.count(ledger, Some(tenant)))?;
+            ledger.set_fresh();
+            return Ok(());
+        };
+        let mut found = BTreeMap::new();
+        if let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(tenant))? {
+            for name in parent.names()? {
+                let name = name?;
+                let Some(Name::Published(id)) = Name::parse(&name) else { continue };
+                let bytes = match ledger.bytes_of(tenant, id) {
+                    Some(bytes) => bytes,
+                    // Another process may remove it meanwhile.
+                    None => match parent.directory(&name).and_then(|directory| directory.bytes()) {
+                        Ok(bytes) => bytes,
+                        Err(_) => continue,
+                    },
+                };
+                found.insert(id, bytes);
+            }
+        }
+        ledger.replace(tenant, found);
+        Ok(())
+    }
+
+    /// Takes a published offload away from its readers. Returns where its files are until they are deleted.
+    pub(super) fn detach(&self, parent: &Directory, id: Ulid) -> Result<PathBuf, StoreError> {
+        let removing = format!("{REMOVING}{id}");
+        parent.rename(&id.to_string(), &removing)?;
+        Ok(parent.path.join(removing))
+    }
+
+    /// Deletes a directory with everything in it, links not followed. Returns whether it was there and is gone.
+    pub(super) fn delete(&self, path: &Path, tenant: &str, id: Ulid, bytes: u64) -> bool {
+        match fs::remove_dir_all(path) {
+            Ok(()) => true,
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "directory not removed");
+                }
+                false
+            }
+        }
+    }
+
+    /// Names of the directories that may be those of tenants.
+    fn tenants(&self) -> Result<HashSet<String>, StoreError> {
+        let names = self.inner.root.names()?.map(|name| Ok(name?.into_string().ok()));
+        let mut tenants = names.filter_map(Result::transpose).collect::<Result<HashSet<String>, StoreError>>()?;
+        tenants.retain(|name| !name.starts_with('.'));
+        Ok(tenants)
+    }
+}
+
+/// Opens a directory. `None` when there is nothing of this name, or something else.
+fn open_if_directory(parent: &Directory, name: &OsStr) -> Result<Option<Directory>, StoreError> {
+    match parent.directory(name) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotADirectory => Ok(None),
+        Err(error) => Err(error),
+    }
+}

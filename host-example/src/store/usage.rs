@@ -1,0 +1,143 @@
+//! How much each tenant holds, as far as this process knows.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
+
+use super::{Ulid, Usage};
+
+/// How long a count is good enough to decide what is removed. Counting takes time in proportion to what is held, and a
+/// tenant at its quota removes something with every offload. What another process removed is noticed at once all the same.
+const COUNT_VALID: Duration = Duration::from_secs(1);
+
+/// The offloads of all tenants, by directory name of the tenant.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    tenants: HashMap<String, Tenant>,
+    bytes: u64,
+    /// When all tenants were counted.
+    counted: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    /// Published, with their bytes, oldest first.
+    published: BTreeMap<Ulid, u64>,
+    /// Counted, and soon published.
+    pending: BTreeMap<Ulid, u64>,
+    bytes: u64,
+    /// When this tenant was counted.
+    counted: Option<Instant>,
+}
+
+impl Ledger {
+    /// Bytes of one tenant, or of all; of what is pending too.
+    pub(super) fn bytes(&self, tenant: Option<&str>) -> u64 {
+        match tenant {
+            Some(tenant) => self.tenants.get(tenant).map_or(0, |tenant| tenant.bytes),
+            None => self.bytes,
+        }
+    }
+
+    /// Whether one tenant, or all, were counted so recently that it need not be done again.
+    pub(super) fn is_fresh(&self, tenant: Option<&str>) -> bool {
+        let counted = match tenant {
+            Some(tenant) => self.tenants.get(tenant).and_then(|tenant| tenant.counted),
+            None => self.counted,
+        };
+        counted.is_some_and(|counted| counted.elapsed() < COUNT_VALID)
+    }
+
+    /// Notes that all tenants were counted.
+    pub(super) fn set_fresh(&mut self) {
+        self.counted = Some(Instant::now());
+    }
+
+    /// Everything, counted.
+    pub(super) fn usage(&self) -> Usage {
+        let offloads = self.tenants.values().map(|tenant| tenant.published.len() as u64).sum();
+        Usage { offloads, bytes: self.bytes }
+    }
+
+    /// Counts an offload that is about to be published.
+    pub(super) fn reserve(&mut self, tenant: &str, id: Ulid, bytes: u64) {
+        let entry = self.tenants.entry(tenant.to_owned()).or_default();
+        entry.pending.insert(id, bytes);
+        entry.bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    /// Ends a reservation: the offload is published, or it is not and counts no more.
+    pub(super) fn settle(&mut self, tenant: &str, id: Ulid, published: bool) {
+        let Some(entry) = self.tenants.get_mut(tenant) else { return };
+        let Some(bytes) = entry.pending.remove(&id) else { return };
+        if published {
+            entry.published.insert(id, bytes);
+        } else {
+            entry.bytes -= bytes;
+            self.bytes -= bytes;
+        }
+    }
+
+    /// Bytes of a published offload, or of a pending one.
+    pub(super) fn bytes_of(&self, tenant: &str, id: Ulid) -> Option<u64> {
+        let entry = self.tenants.get(tenant)?;
+        entry.published.get(&id).or_else(|| entry.pending.get(&id)).copied()
+    }
+
+    /// The oldest published offload of one tenant, or of all.
+    pub(super) fn oldest(&self, tenant: Option<&str>) -> Option<(String, Ulid)> {
+        let first = |name: &str, tenant: &Tenant| Some((*tenant.published.first_key_value()?.0, name.to_owned()));
+        let (id, tenant) = match tenant {
+            Some(name) => first(name, self.tenants.get(name)?)?,
+            None => self.tenants.iter().filter_map(|(name, tenant)| first(name, tenant)).min()?,
+        };
+        Some((tenant, id))
+    }
+
+    /// Forgets a published offload. Returns its bytes.
+    pub(super) fn remove(&mut self, tenant: &str, id: Ulid) -> u64 {
+        let Some(entry) = self.tenants.get_mut(tenant) else { return 0 };
+        let bytes = entry.published.remove(&id).unwrap_or(0);
+        entry.bytes -= bytes;
+        self.bytes -= bytes;
+        bytes
+    }
+
+    /// Replaces what is known of a tenant by what was found on the disk. What is pending stays so.
+    pub(super) fn replace(&mut self, tenant: &str, mut found: BTreeMap<Ulid, u64>) {
+        let entry = self.tenants.entry(tenant.to_owned()).or_default();
+        found.retain(|id, _| !entry.pending.contains_key(id));
+        let bytes = found.values().chain(entry.pending.values()).sum();
+        self.bytes = self.bytes - entry.bytes + bytes;
+        *entry = Tenant {
+            published: found,
+            pending: std::mem::take(&mut entry.pending),
+            bytes,
+            counted: Some(Instant::now()),
+        };
+    }
+
+    /// Forgets the tenants whose directory is gone, and those without offloads.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        let bytes = &mut self.bytes;
+        self.tenants.retain(|name, tenant| {
+            let keep = !tenant.pending.is_empty() || (is_there(name) && !tenant.published.is_empty());
+            if !keep {
+                *bytes -= tenant.bytes;
+            }
+            keep
+        });
+    }
+
+    /// All published offloads, oldest first.
+    pub(super) fn published(&self) -> Vec<(Ulid, String, u64)> {
+        let of_tenant = |(name, tenant): (&String, &Tenant)| {
+            tenant.published.iter().map(|(id, bytes)| (*id, name.clone(), *bytes)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.tenants.iter().flat_map(of_tenant).collect();
+        all.sort();
+        all
+    }
+}

@@ -1,0 +1,322 @@
+//! What the model sees: fields and their order, dialects, kept values, recipes, guidance, names, digests.
+
+use lro_host::filter::{Offloaded, Request};
+use lro_host::sandbox::types::Abilities;
+use lro_host::settings::{DescriptorDialect, PolicySettings, Recipe, SectionRule, SummaryKind, SummaryRule};
+use lro_tests::{always, always_full, filter, keys, offloaded, request, structured};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// One result in files, kept as long as this lives.
+struct Published {
+    offloaded: Offloaded,
+    descriptor: serde_json::Value,
+    _root: TempDir,
+}
+
+impl Published {
+    /// The descriptor with the directory and the id replaced by words that do not change from run to run.
+    fn golden(&self) -> String {
+        let path = self.offloaded.offload.path().to_str().unwrap();
+        self.offloaded.descriptor.replace(path, "DIRECTORY").replace(&self.offloaded.offload.id().to_string(), "ID")
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.offloaded.offload.record().files.iter().map(|file| file.name.as_str()).collect()
+    }
+}
+
+fn publish(request: &Request, document: &str) -> Published {
+    let root = TempDir::new().unwrap();
+    let offloaded = offloaded(filter(root.path()).apply(request, &structured(document.to_owned())));
+    let descriptor = serde_json::from_str(&offloaded.descriptor).unwrap();
+    Published { offloaded, descriptor, _root: root }
+}
+
+fn with(settings: PolicySettings, document: &str) -> Published {
+    publish(&request(settings), document)
+}
+
+fn rule(key: &str) -> SectionRule {
+    SectionRule { key: key.to_owned(), filename_prefix: None, schema: None, summaries: Vec::new(), recipes: Vec::new() }
+}
+
+/// Small and fixed: what the golden tests show.
+fn orders() -> String {
+    let order = |id: u64| {
+        let state = ["open", "paid", "paid"][id as usize % 3];
+        format!(r#"{{"id":{id},"state":"{state}","total":{id}.5,"customer":{{"name":"c{}"}}}}"#, id % 5)
+    };
+    let orders: Vec<String> = (1..=300).map(order).collect();
+    format!(r#"{{"page":1,"orders":[{}],"note":"all of them"}}"#, orders.join(","))
+}
+
+// row 11, 17, 19, 22, 27: path first, then what was kept, then the rest in the order of the reference
+#[test]
+fn the_standard_descriptor() {
+    let published = with(PolicySettings { inline_keys: vec!["note".to_owned()], ..always() }, &orders());
+    let wanted = concat!(
+        r#"{"offloaded":true,"files":{"orders":"DIRECTORY/orders.jsonl"},"note":"all of them","page":1,"#,
+        r#""summary":{"orders":{"count":300,"#,
+    );
+    let golden = published.golden();
+    assert!(golden.starts_with(wanted), "{golden}");
+    let order = ["offloaded", "files", "note", "page", "summary", "schemas", "jq_recipes", "guidance"];
+    assert_eq!(keys(&golden), order);
+    let orders = &published.descriptor["summary"]["orders"];
+    assert_eq!(orders["id"], serde_json::json!({"min": 1, "max": 300}), "{orders}");
+    assert_eq!(orders["state"], serde_json::json!({"top": [["paid", 200], ["open", 100]]}), "{orders}");
+    assert_eq!(published.descriptor["schemas"]["orders"]["total"], "number", "{golden}");
+    let guidance = concat!(
+        "The result was too large and is in files. Line 1 of a .jsonl file is a header, each later line one record. ",
+        "Run a recipe or your own filter; do not read a file whole.",
+    );
+    assert_eq!(published.descriptor["guidance"], guidance);
+}
+
+// row 25
+#[test]
+fn the_dialect_of_the_specification() {
+    let settings = PolicySettings { dialect: DescriptorDialect::Specification, ..always_full() };
+    let published = with(settings, &orders());
+    let golden = published.golden();
+    let order = [
+        "offloaded",
+        "file_path",
+        "files",
+        "page",
+        "note",
+        "summary",
+        "line_schema",
+        "jq_recipes",
+        "guidance",
+        "integrity",
+    ];
+    assert_eq!(keys(&golden), order);
+    let descriptor = &published.descriptor;
+    assert!(descriptor["file_path"].as_str().unwrap().ends_with("/orders.jsonl"));
+    assert_eq!(descriptor["summary"]["count"], 300);
+    assert_eq!(descriptor["summary"]["operation"], "tool");
+    assert_eq!(descriptor["line_schema"]["type"], "object");
+    for recipe in descriptor["jq_recipes"].as_array().unwrap() {
+        assert!(recipe["description"].is_string(), "{recipe}");
+        let output = Command::new("sh").args(["-c", recipe["command"].as_str().unwrap()]).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty() && !output.stdout.is_empty(), "{recipe}");
+    }
+}
+
+// row 19, 30, 34
+#[test]
+fn guidance_names_only_what_the_reader_has() {
+    let tools =
+        [(Abilities::SHELL, "recipe"), (Abilities::EXTRACT_TOOL, "lro_extract"), (Abilities::READ_TOOL, "lro_read")];
+    for bits in 0..8_usize {
+        let has = |index: usize| bits >> index & 1 == 1;
+        let given = tools.iter().enumerate().filter(|(index, _)| has(*index)).map(|(_, (ability, _))| *ability);
+        let abilities = given.fold(Abilities::empty(), |all, ability| all | ability);
+        let published = publish(&Request { abilities, ..request(always()) }, &orders());
+        let guidance = published.descriptor["guidance"].as_str().unwrap();
+        for (index, (_, word)) in tools.iter().enumerate() {
+            assert_eq!(guidance.contains(word), has(index), "{bits:03b}: {guidance}");
+        }
+        // Recipes stay beside the native tools, and are not offered without a shell.
+        let recipes = published.descriptor["jq_recipes"].as_object().unwrap();
+        assert_eq!(recipes.is_empty(), !has(0), "{bits:03b}");
+        // A tool needs the handle; it comes before the files.
+        let handle = published.descriptor["handle"].as_str();
+        if has(1) || has(2) {
+            assert_eq!(handle, Some(published.offloaded.offload.id().to_string().as_str()));
+            assert_eq!(keys(&published.offloaded.descriptor)[1], "handle");
+        }
+    }
+}
+
+// row 12, 14
+#[test]
+fn sections_of_the_same_last_key_lose_nothing() {
+    let rows = |name: &str| {
+        let rows: Vec<String> =
+            (0..400).map(|id| format!(r#"{{"id":{id},"kind":"{name}{}","n":{id}}}"#, id % 2)).collect();
+        format!("[{}]", rows.join(","))
+    };
+    let document = format!(r#"{{"a":{{"items":{}}},"b":{{"items":{}}}}}"#, rows("x"), rows("y"));
+    let one = with(always_full(), &format!(r#"{{"a":{{"items":{}}}}}"#, rows("x")));
+    let two = with(always_full(), &document);
+    for field in ["files", "summary", "schemas"] {
+        assert_eq!(two.descriptor[field].as_object().unwrap().len(), 2, "{field}: {}", two.offloaded.descriptor);
+    }
+    let count = |published: &Published| published.descriptor["jq_recipes"].as_object().unwrap().len();
+    assert_eq!(count(&two), 2 * count(&one), "{}", two.offloaded.descriptor);
+    let commands: std::collections::BTreeSet<_> =
+        two.descriptor["jq_recipes"].as_object().unwrap().values().map(|command| command.as_str().unwrap()).collect();
+    assert_eq!(commands.len(), count(&two));
+}
+
+// row 11, 13, 14
+#[test]
+fn a_configured_section_shows_what_it_was_asked_for() {
+    let summary = |kind, field: &str| SummaryRule { kind, field: field.to_owned() };
+    let section = SectionRule {
+        filename_prefix: Some("my/orders".to_owned()),
+        schema: Some(r#"{"title":"Order"}"#.to_owned()),
+        summaries: vec![summary(SummaryKind::Range, "/total"), summary(SummaryKind::Distinct, "/customer/name")],
+        recipes: vec![Recipe {
+            name: "last".to_owned(),
+            description: "the last one".to_owned(),
+            command: "tail -n 1 {file}".to_owned(),
+        }],
+        ..rule("orders")
+    };
+    let published = with(PolicySettings { sections: vec![section], ..always_full() }, &orders());
+    let descriptor = &published.descriptor;
+    let wanted = serde_json::json!({
+        "count": 300, "total": {"min": 1.5, "max": 300.5}, "customer.name": {"distinct": 5},
+    });
+    assert_eq!(descriptor["summary"]["orders"], wanted);
+    assert_eq!(descriptor["schemas"]["orders"], serde_json::json!({"title": "Order"}));
+    assert!(published.names()[0].starts_with("my_orders"), "{:?}", published.names());
+    let last = descriptor["jq_recipes"]["last"].as_str().unwrap();
+    let output = Command::new("sh").args(["-c", last]).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with(r#"{"id":300,"#));
+}
+
+// row 16
+#[test]
+fn hostile_sessions_give_safe_names() {
+    let long = "s".repeat(5000);
+    let sessions = [
+        "../",
+        "..",
+        "/etc/passwd",
+        "a\0b",
+        &long,
+        "ünï 文 \u{202e}",
+        "$(touch X)",
+        "`id`",
+        "-rf",
+        "a b",
+        "\n",
+        ".",
+        "tests",
+    ];
+    let mut seen = BTreeMap::new();
+    for by_key in [false, true] {
+        for session in sessions {
+            let mut request = request(always());
+            let mut document = orders();
+            if by_key {
+                let settings = PolicySettings { session_key: Some("session".to_owned()), ..always() };
+                request = lro_tests::request(settings);
+                let value = serde_json::to_string(session).unwrap();
+                document = format!(r#"{{"session":{value},{}"#, document.strip_prefix('{').unwrap());
+            } else {
+                request.session = Some(session.to_owned());
+            }
+            let published = publish(&request, &document);
+            for name in published.names() {
+                let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                assert!(name.bytes().all(safe) && name.len() <= 128 && !name.starts_with(['.', '-']), "{name}");
+            }
+            let name = published.names()[0].to_owned();
+            assert_ne!(name, "orders.jsonl", "{session:.20} left no trace");
+            if let Some(other) = seen.insert((by_key, name.clone()), session) {
+                panic!("{other:.20} and {session:.20} are both {name}");
+            }
+        }
+    }
+}
+
+// row 73: also when the session key renames the files at the end
+#[test]
+fn the_descriptor_tells_the_digest_of_the_records() {
+    for session_key in [None, Some("note".to_owned())] {
+        let published = with(PolicySettings { session_key: session_key.clone(), ..always_full() }, &orders());
+        let integrity = published.descriptor["integrity"].as_object().unwrap();
+        assert_eq!(integrity.len(), 1);
+        for (name, entry) in integrity {
+            let path = published.offloaded.offload.path().join(name);
+            assert_eq!(entry["bytes"].as_u64(), Some(path.metadata().unwrap().len()));
+            let command = format!("tail -n +2 '{}' | sha256sum", path.display());
+            let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+            let digest = String::from_utf8(output.stdout).unwrap();
+            let found = entry["sha256"].as_str().unwrap();
+            assert_eq!(Some(found), digest.split_whitespace().next(), "session key {session_key:?}");
+            published.offloaded.offload.verify(name).unwrap();
+        }
+    }
+}
+
+/// Keys that clash with the descriptor's own names are among them.
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "offloaded",
+            "files",
+            "summary",
+            "guidance",
+            "inline",
+            "handle",
+            "warning",
+            "rows-2"
+        ])
+        .prop_map(str::to_owned),
+        "[a-z]{1,3}",
+        "[ -~é文]{1,6}",
+    ]
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("12345678901234567890.10e+5".to_owned()),
+        Just(r#"{"z":1,"a":[1.0,null],"z":2}"#.to_owned()),
+        Just(r#""\u0041\ud83d\ude00""#.to_owned()),
+        "-?[1-9][0-9]{0,20}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // row 15
+    #[test]
+    fn inline_keys_are_kept_verbatim(
+        members in prop::collection::btree_map(key(), value(), 0..8),
+        absent in prop::collection::vec("[A-Z]{4}", 0..3),
+        reverse: bool,
+    ) {
+        let mut wanted: Vec<(String, String)> = members.into_iter().filter(|(key, _)| !key.starts_with('/')).collect();
+        let quoted = |text: &str| serde_json::to_string(text).unwrap();
+        let document: Vec<String> = wanted.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
+        let rows = vec![r#"{"id":1}"#; 300].join(",");
+        let document = format!(r#"{{"the rows":[{rows}]{}{}}}"#, if document.is_empty() { "" } else { "," }, document.join(","));
+        if reverse {
+            wanted.reverse();
+        }
+        let inline_keys = absent.iter().cloned().chain(wanted.iter().map(|(key, _)| key.clone())).collect();
+        let published = with(PolicySettings { inline_keys, ..always() }, &document);
+        let text = &published.offloaded.descriptor;
+        let own = ["offloaded", "handle", "files", "summary", "schemas", "jq_recipes", "guidance", "inline"];
+        let members = |text: &str| -> Vec<(String, String)> {
+            let members = lro_jsonl::members(text).unwrap();
+            members.iter().map(|member| (serde_json::from_str(member.key).unwrap(), member.value.to_owned())).collect()
+        };
+        let top = members(text);
+        // The descriptor's own members keep their names and come once.
+        for name in ["offloaded", "files", "summary", "guidance"] {
+            prop_assert_eq!(top.iter().filter(|(key, _)| key == name).count(), 1, "{}", text);
+        }
+        prop_assert_eq!(&top[0], &("offloaded".to_owned(), "true".to_owned()));
+        let clashes = top.iter().find(|(key, _)| key == "inline").map(|(_, value)| members(value)).unwrap_or_default();
+        let shown: Vec<_> = top.into_iter().filter(|(key, _)| !own.contains(&key.as_str())).collect();
+        for (found, clashing) in [(&shown, false), (&clashes, true)] {
+            let positions: Vec<_> = found
+                .iter()
+                .map(|member| wanted.iter().position(|wanted| wanted == member))
+                .collect();
+            prop_assert!(positions.iter().all(Option::is_some) && positions.is_sorted(), "{} {}: {:?}", clashing, text, wanted);
+        }
+        prop_assert_eq!(shown.len() + clashes.len(), wanted.len(), "{}: {:?}", text, wanted);
+    }
+}

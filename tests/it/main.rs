@@ -1,0 +1,11 @@
+//! End-to-end tests, one binary. Each test names the rows of the acceptance list it proves.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod bad_input;
+mod crash;
+mod descriptor;
+mod differential;
+mod real_data;
+mod sandbox;
+mod wit;

@@ -1,0 +1,352 @@
+//! What an untrusted policy can do: only what it was given, and only as much.
+
+use lro_host::filter::{Decision, Filter, FilterError, Outcome};
+use lro_host::policy::DEFAULT_POLICY;
+use lro_host::sandbox::{CallError, Limits};
+use lro_host::settings::{FailureMode, PolicySettings};
+use lro_host::store::MANIFEST_NAME;
+use lro_tests::{always, filter, filter_with, hostile_policy, offloaded, request, structured, text};
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Limits that are met soon.
+fn tight() -> Limits {
+    Limits {
+        wall_time: Duration::from_millis(300),
+        memory_bytes: 8 << 20,
+        written_bytes: 16 << 20,
+        files: 16,
+        crossing_bytes: 1 << 20,
+        ..Limits::default()
+    }
+}
+
+/// A filter with the hostile policies, tight limits, and an answer that shows every failure.
+fn hostile(root: &Path) -> Filter {
+    Filter { limits: tight(), failure: FailureMode::Closed, ..filter_with(hostile_policy(), root) }
+}
+
+fn act(filter: &Filter, behaviour: &str) -> Decision {
+    let settings = PolicySettings { custom: Some(behaviour.to_owned()), ..always() };
+    filter.apply(&request(settings), &text("a result"))
+}
+
+/// Acts out a behaviour; then the next call must work and nothing may be left of the failed one.
+fn contained(behaviour: &str) -> (CallError, Duration) {
+    match refused(behaviour) {
+        (FilterError::Call(error), time) => (error, time),
+        (other, _) => panic!("{behaviour}: {other}"),
+    }
+}
+
+fn refused(behaviour: &str) -> (FilterError, Duration) {
+    let root = TempDir::new().unwrap();
+    let filter = hostile(root.path());
+    let started = Instant::now();
+    let decision = act(&filter, behaviour);
+    let time = started.elapsed();
+    let failure = decision.failure.unwrap_or_else(|| panic!("{behaviour}: no failure but {:?}", decision.outcome));
+    assert!(matches!(decision.outcome, Outcome::Fail(_)), "{behaviour}: {:?}", decision.outcome);
+    assert_eq!(published(root.path()), BTreeSet::new(), "{behaviour}: something is left");
+    let next = offloaded(act(&filter, "honest"));
+    assert_eq!(std::fs::read_to_string(next.offload.path().join("honest.txt")).unwrap(), "the whole truth\n");
+    (failure, time)
+}
+
+/// Everything in the directory of the tenant.
+fn published(root: &Path) -> BTreeSet<String> {
+    let Ok(entries) = std::fs::read_dir(root.join(lro_tests::TENANT)) else { return BTreeSet::new() };
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// The imports of the outermost component.
+fn imports(component: &[u8]) -> BTreeSet<String> {
+    let (mut imports, mut depth) = (BTreeSet::new(), 0);
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        match payload.unwrap() {
+            wasmparser::Payload::ModuleSection { .. } | wasmparser::Payload::ComponentSection { .. } => depth += 1,
+            wasmparser::Payload::End(_) => depth -= 1,
+            wasmparser::Payload::ComponentImportSection(section) if depth == 0 => {
+                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    imports
+}
+
+// row 85
+#[test]
+fn the_component_imports_only_what_it_needs() {
+    let wanted = ["lro:filter/types@0.1.0", "wasi:filesystem/preopens@0.2.12", "wasi:filesystem/types@0.2.12"];
+    assert_eq!(imports(DEFAULT_POLICY), wanted.map(String::from).into());
+}
+
+// row 82, L1
+#[test]
+fn an_endless_loop_ends_at_the_deadline() {
+    for behaviour in ["loop", "inspect-loop", "read", "inspect-read"] {
+        let (error, time) = contained(behaviour);
+        assert!(matches!(error, CallError::Deadline(limit) if limit == tight().wall_time), "{behaviour}: {error}");
+        assert!(error.to_string().contains("wall-time-ms"), "{error}");
+        let most = tight().wall_time + Duration::from_millis(700);
+        assert!(time >= tight().wall_time && time < most, "{behaviour} took {time:?}");
+    }
+}
+
+// row 82, L5
+#[test]
+fn a_memory_bomb_is_told_from_a_trap() {
+    for behaviour in ["memory", "inspect-memory"] {
+        let (error, _) = contained(behaviour);
+        assert!(matches!(error, CallError::Memory(limit) if limit == tight().memory_bytes), "{behaviour}: {error}");
+        assert!(error.to_string().contains("memory-bytes"), "{error}");
+    }
+    for behaviour in ["trap", "inspect-trap"] {
+        let (error, _) = contained(behaviour);
+        assert!(matches!(error, CallError::Trap(_)), "{behaviour}: {error}");
+    }
+}
+
+// row 82, L6
+#[test]
+fn deep_recursion_ends_in_an_error() {
+    for behaviour in ["stack", "inspect-stack"] {
+        let (error, _) = contained(behaviour);
+        assert!(matches!(error, CallError::Stack), "{behaviour}: {error}");
+        assert!(error.to_string().contains("stack"), "{error}");
+    }
+}
+
+// row 82, L3, L4
+#[test]
+fn a_giant_answer_is_not_copied() {
+    for behaviour in ["big-descriptor:4000000", "many-notes:4000", "inspect-advice:4000000", "inspect-plan:4000000"] {
+        let (error, _) = contained(behaviour);
+        let limit = tight().crossing_bytes;
+        // A plan of that length does not fit into the memory of the policy either.
+        assert!(
+            matches!(error, CallError::Crossing(found) if found == limit) || matches!(error, CallError::Memory(_)),
+            "{behaviour}: {error}"
+        );
+    }
+}
+
+// row 82: a descriptor that may cross but is longer than the settings allow
+#[test]
+fn a_descriptor_over_its_limit_is_refused() {
+    let (error, _) = refused("big-descriptor:50000");
+    assert!(error.to_string().contains("descriptor over its limit"), "{error}");
+}
+
+// row 82, L8: every behaviour is bounded by the limits of its own call, whatever the limits of the others
+#[test]
+fn each_call_has_limits_of_its_own() {
+    let root = TempDir::new().unwrap();
+    let patient = Filter { limits: Limits { wall_time: Duration::from_secs(2), ..tight() }, ..hostile(root.path()) };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let started = Instant::now();
+            let decision = act(&patient, "loop");
+            assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", decision.failure);
+        });
+        for _ in 0..3 {
+            let started = Instant::now();
+            let decision = act(&hostile(root.path()), "loop");
+            assert!(matches!(decision.failure, Some(FilterError::Call(CallError::Deadline(_)))));
+            assert!(started.elapsed() < Duration::from_millis(1200));
+        }
+    });
+}
+
+// row 72, 82
+#[test]
+fn files_and_bytes_are_counted_while_they_are_written() {
+    for behaviour in ["many-files:1000000", "many-bytes:100000", "overwrite:100000"] {
+        let (error, time) = contained(behaviour);
+        let CallError::Quota { written_bytes, files } = error else { panic!("{behaviour}: {error}") };
+        assert_eq!((written_bytes, files), (tight().written_bytes, tight().files));
+        assert!(error.to_string().contains("written-bytes") && error.is_no_space(), "{error}");
+        assert!(time < Duration::from_secs(1), "{behaviour} took {time:?}");
+    }
+}
+
+// row 72, 82: a policy that was stopped and says nothing about it holds no more than its limit
+#[test]
+fn a_silenced_quota_is_still_a_limit() {
+    let root = TempDir::new().unwrap();
+    let decision = act(&hostile(root.path()), "many-bytes-silently:100000");
+    match decision.outcome {
+        Outcome::Offload(offloaded) => {
+            let bytes: u64 = offloaded.offload.record().files.iter().map(|file| file.bytes).sum();
+            assert!(bytes <= tight().written_bytes, "{bytes} bytes");
+        }
+        Outcome::Fail(_) => assert!(matches!(decision.failure, Some(FilterError::Call(CallError::Quota { .. })))),
+        other => panic!("{other:?}"),
+    }
+}
+
+// row 72, 82: one byte far behind the quota makes a large file that takes no room
+#[test]
+fn a_sparse_file_counts_with_its_length() {
+    let (error, _) = refused("sparse:2000000");
+    let text = error.to_string();
+    assert!(["quota", "written-bytes", "limit", "large"].iter().any(|word| text.contains(word)), "{text}");
+}
+
+// row 82
+#[test]
+fn a_lying_descriptor_is_refused() {
+    let lies = [
+        ("lie-size", "size"),
+        ("lie-absent", "absent"),
+        ("lie-unlisted", "not listed"),
+        ("lie-twice", "twice"),
+        ("lie-name", "name is not allowed"),
+        ("lie-manifest", "name is not allowed"),
+        ("lie-not-json", "not a JSON object"),
+        ("lie-not-object", "not a JSON object"),
+        ("lie-schema", "schema"),
+    ];
+    for (behaviour, reason) in lies {
+        let (error, _) = refused(behaviour);
+        assert!(error.to_string().contains(reason), "{behaviour}: {error}");
+    }
+}
+
+// row 73, 82: digests are those of the files under their last names
+#[test]
+fn files_that_change_places_keep_true_digests() {
+    let root = TempDir::new().unwrap();
+    let decision = act(&hostile(root.path()), "exchange");
+    if let Outcome::Offload(offloaded) = decision.outcome {
+        for file in &offloaded.offload.record().files {
+            offloaded.offload.verify(&file.name).unwrap_or_else(|error| panic!("{}: {error}", file.name));
+        }
+    }
+}
+
+// row 70, F1, F2
+#[test]
+fn nothing_outside_the_directory_can_be_reached() {
+    let root = TempDir::new().unwrap();
+    let outside = root.path().join("outside.txt");
+    std::fs::write(&outside, "secret").unwrap();
+    let filter = hostile(&root.path().join("store"));
+    // The tenant's directory is the parent of every staging directory.
+    let first = offloaded(act(&filter, "honest"));
+    let parent = first.offload.path().parent().unwrap();
+    std::fs::write(parent.join("outside.txt"), "secret").unwrap();
+
+    let staging =
+        filter.store.as_ref().unwrap().stage(lro_tests::TENANT, lro_host::store::Ulid::generate().unwrap()).unwrap();
+    let elsewhere = root.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("secret.txt"), "secret").unwrap();
+    symlink(&outside, staging.path().join("planted-link")).unwrap();
+    symlink(&elsewhere, staging.path().join("planted-directory")).unwrap();
+
+    let attempts = attempts(&filter, staging.path());
+    assert!(attempts.len() > 150, "{} attempts", attempts.len());
+    // Renaming or removing a planted link itself touches nothing outside.
+    let harmless = |what: &str, path: &str| path == "planted-link" && ["remove", "rename from"].contains(&what);
+    let escapes: Vec<_> =
+        attempts.iter().filter(|(what, path, outcome)| outcome == "ok" && !harmless(what, path)).collect();
+    assert_eq!(escapes, Vec::<&(String, String, String)>::new());
+
+    for secret in [&outside, &parent.join("outside.txt"), &elsewhere.join("secret.txt")] {
+        assert_eq!(std::fs::read_to_string(secret).unwrap(), "secret", "{}", secret.display());
+    }
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
+}
+
+/// What, where, and how it ended, of every attempt to leave a directory.
+fn attempts(filter: &Filter, directory: &Path) -> Vec<(String, String, String)> {
+    let settings = PolicySettings { custom: Some("write-outside".to_owned()), ..always() };
+    let call = call(settings);
+    let payload = text("a result");
+    let limits = Limits { wall_time: Duration::from_secs(10), files: 1000, ..tight() };
+    let prepared = filter.policy.prepared();
+    let (verdict, _) = prepared.inspect(&limits, &call, &payload).unwrap();
+    let lro_host::sandbox::Verdict::Offload(plan) = verdict else { panic!("{verdict:?}") };
+    let (written, _) = prepared.write(&limits, &call, &payload, &plan, directory).unwrap();
+    let descriptor: serde_json::Value = serde_json::from_str(&written.descriptor.content).unwrap();
+    serde_json::from_value(descriptor["attempts"].clone()).unwrap()
+}
+
+/// A call as the host would make it, of fixed id and time.
+pub(crate) fn call(settings: PolicySettings) -> lro_host::sandbox::types::Call {
+    let request = request(settings);
+    lro_host::sandbox::types::Call {
+        id: "01K00000000000000000000000".to_owned(),
+        time: "2026-11-20T09:30:00Z".to_owned(),
+        tenant: request.tenant,
+        session: request.session,
+        tool: request.tool,
+        query: request.query,
+        is_error: request.is_error,
+        shown_path: "/shown".to_owned(),
+        abilities: request.abilities,
+        settings: request.settings.as_ref().into(),
+    }
+}
+
+// row 81, 82, F6: nothing survives a call, and who only inspects sees no directory
+#[test]
+fn a_call_inherits_nothing() {
+    let root = TempDir::new().unwrap();
+    let filter = hostile(root.path());
+    for _ in 0..3 {
+        assert_eq!(offloaded(act(&filter, "remember")).descriptor, r#"{"calls":1}"#);
+    }
+    let Outcome::Reject(directories) = act(&filter, "inspect-directories").outcome else { panic!("not rejected") };
+    assert_eq!(directories, "0");
+}
+
+// row 83
+#[test]
+fn the_failure_mode_answers_for_a_trap() {
+    let root = TempDir::new().unwrap();
+    for (mode, behaviour) in [
+        (FailureMode::Open, "inspect-trap"),
+        (FailureMode::Open, "trap"),
+        (FailureMode::Closed, "trap"),
+        (FailureMode::Truncate, "inspect-trap"),
+    ] {
+        let decision = act(&Filter { failure: mode, ..hostile(root.path()) }, behaviour);
+        assert!(decision.failure.is_some(), "{behaviour}");
+        match (mode, behaviour, decision.outcome) {
+            (FailureMode::Open, "inspect-trap", Outcome::Pass) | (FailureMode::Closed, _, Outcome::Fail(_)) => {}
+            (_, _, Outcome::Truncate { warning: Some(_), .. }) => {}
+            (mode, behaviour, outcome) => panic!("{mode:?} {behaviour}: {outcome:?}"),
+        }
+    }
+}
+
+// row 86: the same call gives the same bytes
+#[test]
+fn the_same_call_gives_the_same_bytes() {
+    let root = TempDir::new().unwrap();
+    let filter = filter(root.path());
+    let records: Vec<String> = (0..500).map(|id| format!(r#"{{"id":{id},"name":"n{}","x":{id}.5}}"#, id % 7)).collect();
+    let payload = structured(format!(r#"{{"rows":[{}],"total":500}}"#, records.join(",")));
+    let call = call(lro_tests::always_full());
+    let run = |directory: &Path| {
+        let prepared = filter.policy.prepared();
+        let (verdict, _) = prepared.inspect(&Limits::default(), &call, &payload).unwrap();
+        let lro_host::sandbox::Verdict::Offload(plan) = verdict else { panic!("{verdict:?}") };
+        let (written, _) = prepared.write(&Limits::default(), &call, &payload, &plan, directory).unwrap();
+        let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let contents: Vec<_> =
+            files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
+        (written.descriptor, contents)
+    };
+    let (first, second) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (one, other) = (run(first.path()), run(second.path()));
+    assert!(!one.1.is_empty() && one.1.iter().all(|(name, _)| name != MANIFEST_NAME));
+    assert_eq!(one, other);
+}

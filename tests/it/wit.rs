@@ -1,0 +1,101 @@
+//! The contract reads the same in old and new tools, and says what everything means.
+
+use lro_tests::{read, workspace};
+use std::path::{Path, PathBuf};
+use wit_parser_new::{Docs, PackageId, Resolve, SourceMap, TypeDefKind, UnresolvedPackageGroup};
+
+const PACKAGE: (&str, &str) = ("lro", "filter");
+
+/// The package in `wit/`. Read file by file: the parser's own directory reader needs a feature that would compile
+/// wasmtime a second time, with other features of its dependencies.
+fn resolve() -> (Resolve, PackageId) {
+    let main = group(&wit_files(&workspace().join("wit")));
+    let dependencies = wit_files(&workspace().join("wit/deps")).into_iter().map(|file| group(&[file])).collect();
+    let mut resolve = Resolve::default();
+    let package = resolve.push_groups(main, dependencies).unwrap();
+    (resolve, package)
+}
+
+fn wit_files(directory: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = paths.filter(|path| path.extension().is_some_and(|extension| extension == "wit")).collect();
+    files.sort();
+    assert!(files.len() >= 3, "{}: run `make setup`", directory.display());
+    files
+}
+
+fn group(files: &[PathBuf]) -> UnresolvedPackageGroup {
+    let mut sources = SourceMap::default();
+    for file in files {
+        sources.push_str(&file.display().to_string(), read(file));
+    }
+    sources.parse().map_err(|(sources, error)| error.render(&sources)).unwrap()
+}
+
+/// What is not documented.
+#[derive(Default)]
+struct Silent(Vec<String>);
+
+impl Silent {
+    fn see(&mut self, name: impl Into<String>, docs: &Docs) {
+        if docs.contents.as_deref().unwrap_or_default().trim().is_empty() {
+            self.0.push(name.into());
+        }
+    }
+}
+
+#[test]
+fn the_newest_parser_reads_the_contract() {
+    let (resolve, package) = resolve();
+    let name = &resolve.packages[package].name;
+    assert_eq!((name.namespace.as_str(), name.name.as_str()), PACKAGE);
+    let world = resolve.select_world(&[package], Some("lro-policy")).unwrap();
+    assert_eq!(resolve.worlds[world].exports.len(), 1);
+}
+
+#[test]
+fn the_parser_of_cargo_component_reads_the_contract() {
+    let mut resolve = wit_parser_old::Resolve::default();
+    let (package, _) = resolve.push_dir(workspace().join("wit")).unwrap();
+    let name = &resolve.packages[package].name;
+    assert_eq!((name.namespace.as_str(), name.name.as_str()), PACKAGE);
+    resolve.select_world(package, Some("lro-policy")).unwrap();
+}
+
+/// Interfaces, worlds, types, functions, and the cases of variants, enums and flags. The fields of a record are told by the
+/// record where their names do not say it all.
+#[test]
+fn everything_is_documented() {
+    let (resolve, package) = resolve();
+    let (package, mut silent) = (&resolve.packages[package], Silent::default());
+    for (name, world) in &package.worlds {
+        silent.see(name, &resolve.worlds[*world].docs);
+    }
+    for (interface_name, interface) in &package.interfaces {
+        let interface = &resolve.interfaces[*interface];
+        silent.see(interface_name, &interface.docs);
+        for (name, function) in &interface.functions {
+            silent.see(format!("{interface_name}.{name}"), &function.docs);
+        }
+        for (name, found) in &interface.types {
+            let found = &resolve.types[*found];
+            // A name brought in by `use` is documented where it comes from.
+            if matches!(found.kind, TypeDefKind::Type(_)) {
+                continue;
+            }
+            let name = format!("{interface_name}.{name}");
+            silent.see(&name, &found.docs);
+            let cases: Vec<(&str, &Docs)> = match &found.kind {
+                TypeDefKind::Variant(kind) => kind.cases.iter().map(|case| (case.name.as_str(), &case.docs)).collect(),
+                TypeDefKind::Enum(kind) => kind.cases.iter().map(|case| (case.name.as_str(), &case.docs)).collect(),
+                TypeDefKind::Flags(kind) => kind.flags.iter().map(|flag| (flag.name.as_str(), &flag.docs)).collect(),
+                _ => Vec::new(),
+            };
+            for (case, docs) in cases {
+                silent.see(format!("{name}.{case}"), docs);
+            }
+        }
+    }
+    assert!(package.interfaces.len() >= 2 && package.worlds.len() == 1);
+    assert_eq!(silent.0, Vec::<String>::new());
+}

@@ -1,0 +1,68 @@
+//! Tries to reach what lies outside the preopened directory.
+//!
+//! The descriptor tells of every attempt whether it succeeded (`"ok"`) or how it was refused.
+
+use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
+use crate::bindings::wasi::filesystem::preopens::get_directories;
+use crate::bindings::wasi::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
+
+/// Paths that lead outside, whatever the directory is called. `outside.txt` and `secret.txt` are planted by the test: in
+/// the parent directory, in the root of the file system, and behind the links it puts in the way.
+const PATHS: [&str; 16] = [
+    "..",
+    "../",
+    "../outside.txt",
+    "../../outside.txt",
+    "./../outside.txt",
+    "sub/../../outside.txt",
+    "..//outside.txt",
+    "/",
+    "/etc/passwd",
+    "/etc/passwd/",
+    "//etc/passwd",
+    "/proc/self/environ",
+    "planted-link",
+    "planted-link/",
+    "planted-directory/secret.txt",
+    "planted-directory/../outside.txt",
+];
+
+pub(crate) fn attempts() -> Result<Descriptor, PolicyError> {
+    let Some((directory, _)) = get_directories().into_iter().next() else {
+        return Err(PolicyError::Io("no directory is preopened".to_owned()));
+    };
+    let mut attempts = Vec::new();
+    for path in PATHS {
+        for (how, links) in [("", PathFlags::empty()), (" following links", PathFlags::SYMLINK_FOLLOW)] {
+            let open = |flags, access| directory.open_at(links, path, flags, access).map(drop);
+            note(&mut attempts, "read", how, path, open(OpenFlags::empty(), DescriptorFlags::READ));
+            note(&mut attempts, "write", how, path, open(OpenFlags::empty(), DescriptorFlags::WRITE));
+            note(&mut attempts, "create", how, path, open(OpenFlags::CREATE, DescriptorFlags::WRITE));
+            // Not `stat-at`: its answer has times in it, and with them comes an import that no policy gets.
+            note(&mut attempts, "examine", how, path, directory.metadata_hash_at(links, path).map(drop));
+        }
+        note(&mut attempts, "remove", "", path, directory.unlink_file_at(path));
+        note(&mut attempts, "make directory", "", path, directory.create_directory_at(path));
+        note(&mut attempts, "remove directory", "", path, directory.remove_directory_at(path));
+        note(&mut attempts, "rename from", "", path, directory.rename_at(path, &directory, "stolen"));
+    }
+    let own = directory.open_at(PathFlags::empty(), "own", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    let Ok(own) = own else { return Err(PolicyError::Io("the directory cannot be written at all".to_owned())) };
+    note(&mut attempts, "rename to", "", "../outside.txt", directory.rename_at("own", &directory, "../outside.txt"));
+    note(&mut attempts, "hard link", "", "own", directory.link_at(PathFlags::empty(), "own", &directory, "second"));
+    let link = directory.link_at(PathFlags::empty(), "../outside.txt", &directory, "third");
+    note(&mut attempts, "hard link", "", "../outside.txt", link);
+    note(&mut attempts, "symbolic link", "", "/etc/passwd", directory.symlink_at("/etc/passwd", "evil"));
+    note(&mut attempts, "symbolic link", "", "..", directory.symlink_at("..", "up"));
+    note(&mut attempts, "symbolic link", "", "own", directory.symlink_at("own", "alias"));
+    note(&mut attempts, "make directory", "", "sub", directory.create_directory_at("sub"));
+    note(&mut attempts, "read link", "", "planted-link", directory.readlink_at("planted-link").map(drop));
+    drop(own);
+    directory.unlink_file_at("own").map_err(|code| PolicyError::Io(format!("own: {}", code.name())))?;
+    Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), Vec::new()))
+}
+
+fn note(attempts: &mut Vec<String>, what: &str, how: &str, path: &str, outcome: Result<(), ErrorCode>) {
+    let outcome = outcome.map_or_else(|code| code.name(), |()| "ok");
+    attempts.push(format!("[\"{what}{how}\",\"{path}\",\"{outcome}\"]"));
+}

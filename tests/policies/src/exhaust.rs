@@ -1,0 +1,59 @@
+//! Uses up what a call may use.
+
+use crate::bindings::exports::lro::filter::lro_filter::Descriptor;
+use crate::bindings::lro::filter::types::ToolResult;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes taken at a time: small enough that the limit is met closely.
+const MEMORY_STEP_BYTES: usize = 1 << 20;
+
+/// Calls that this instance has seen.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn endlessly() -> ! {
+    let mut turns = 0_u64;
+    loop {
+        turns = black_box(turns.wrapping_add(1));
+    }
+}
+
+/// Spends its time inside the host.
+pub(crate) fn read_endlessly(payload: &ToolResult) -> ! {
+    loop {
+        let _ = black_box(payload.read_text(0, 0, u32::MAX));
+    }
+}
+
+pub(crate) fn memory() -> ! {
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    loop {
+        held.push(black_box(vec![1; MEMORY_STEP_BYTES]));
+    }
+}
+
+pub(crate) fn stack() -> ! {
+    trap_with(deeper(1))
+}
+
+/// Not a tail call: the sum needs the frame.
+fn deeper(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    let below = if black_box(depth) == 0 { 0 } else { deeper(black_box(depth + 1)) };
+    below + frame.iter().sum::<u64>()
+}
+
+pub(crate) fn trap() -> ! {
+    trap_with(0)
+}
+
+fn trap_with(value: u64) -> ! {
+    black_box(value);
+    std::process::abort()
+}
+
+/// Tells how many calls this instance has seen.
+pub(crate) fn remember() -> Descriptor {
+    let calls = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
+    crate::answer(format!("{{\"calls\":{calls}}}"), Vec::new())
+}

@@ -1,0 +1,103 @@
+//! Policies that misbehave, all in one component: `settings.custom` names what it does.
+//!
+//! A name that begins with `inspect-` is acted out while inspecting, any other while writing. A number after a colon is
+//! how much of it: `big-descriptor:9000000`. An unknown name is an error, so that a test cannot pass by a typing mistake.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `exhaust` | uses up time, memory, stack, or ends in a trap |
+//! | `escape` | tries to reach what lies outside its directory |
+//! | `output` | writes too much, or tells lies about what it wrote |
+
+mod escape;
+mod exhaust;
+mod output;
+
+mod bindings {
+    wit_bindgen::generate!({ path: "../../wit", world: "lro-policy", generate_all });
+}
+
+use bindings::exports::lro::filter::lro_filter::{Descriptor, Guest, Plan, PolicyError, Verdict};
+use bindings::lro::filter::types::{Call, File, FileKind, PlannedPart, ToolResult};
+use bindings::wasi::filesystem::preopens::get_directories;
+
+struct Hostile;
+
+bindings::export!(Hostile with_types_in bindings);
+
+impl Guest for Hostile {
+    fn inspect_result(call: Call, payload: &ToolResult) -> Result<Verdict, PolicyError> {
+        let plan = || Plan { parts: payload.parts().iter().map(|_| PlannedPart::Text).collect() };
+        match behaviour(&call) {
+            ("inspect-loop", _) => exhaust::endlessly(),
+            ("inspect-read", _) => exhaust::read_endlessly(payload),
+            ("inspect-memory", _) => exhaust::memory(),
+            ("inspect-stack", _) => exhaust::stack(),
+            ("inspect-trap", _) => exhaust::trap(),
+            ("inspect-advice", amount) => Ok(Verdict::Reject("x".repeat(amount))),
+            ("inspect-directories", _) => Ok(Verdict::Reject(get_directories().len().to_string())),
+            ("inspect-plan", amount) => {
+                Ok(Verdict::Offload(Plan { parts: (0..amount).map(|_| PlannedPart::Text).collect() }))
+            }
+            _ => Ok(Verdict::Offload(plan())),
+        }
+    }
+
+    fn write_sections(call: Call, payload: &ToolResult, _: Plan) -> Result<Descriptor, PolicyError> {
+        match behaviour(&call) {
+            ("loop", _) => exhaust::endlessly(),
+            ("read", _) => exhaust::read_endlessly(payload),
+            ("memory", _) => exhaust::memory(),
+            ("stack", _) => exhaust::stack(),
+            ("trap", _) => exhaust::trap(),
+            ("remember", _) => Ok(exhaust::remember()),
+            ("write-outside", _) => escape::attempts(),
+            ("big-descriptor", amount) => Ok(answer(format!("{{\"text\":\"{}\"}}", "x".repeat(amount)), Vec::new())),
+            ("many-notes", amount) => {
+                Ok(Descriptor { notes: vec!["x".repeat(1000); amount], ..answer("{}".to_owned(), Vec::new()) })
+            }
+            ("many-files", amount) => output::many_files(amount),
+            ("many-bytes", amount) => output::many_bytes(amount),
+            ("many-bytes-silently", amount) => output::many_bytes_silently(amount),
+            ("overwrite", amount) => output::overwrite(amount),
+            ("sparse", amount) => output::sparse(amount),
+            ("exchange", _) => output::exchange(),
+            ("honest", _) => output::honest(),
+            ("lie-size", _) => output::lie_about_size(),
+            ("lie-absent", _) => Ok(answer("{}".to_owned(), vec![file("absent.txt", 1)])),
+            ("lie-unlisted", _) => output::unlisted(),
+            ("lie-twice", _) => output::listed_twice(),
+            ("lie-name", _) => Ok(answer("{}".to_owned(), vec![file("../escaped.txt", 0)])),
+            ("lie-manifest", _) => output::manifest(),
+            ("lie-not-json", _) => Ok(answer("not JSON".to_owned(), Vec::new())),
+            ("lie-not-object", _) => Ok(answer("[]".to_owned(), Vec::new())),
+            ("lie-schema", _) => output::bad_schema(),
+            (other, _) => Err(PolicyError::Invalid(format!("custom: no behaviour `{other}`"))),
+        }
+    }
+}
+
+/// What to do, and how much of it.
+fn behaviour(call: &Call) -> (&str, usize) {
+    let custom = call.settings.custom.as_deref().unwrap_or_default();
+    let (name, amount) = custom.split_once(':').unwrap_or((custom, "0"));
+    (name, amount.parse().unwrap_or(0))
+}
+
+fn answer(content: String, files: Vec<File>) -> Descriptor {
+    Descriptor { content, files, offloaded_tokens: 0, notes: Vec::new() }
+}
+
+fn file(name: &str, bytes: u64) -> File {
+    File {
+        name: name.to_owned(),
+        kind: FileKind::Text,
+        section: name.to_owned(),
+        part: 0,
+        pointer: None,
+        media_type: "text/plain".to_owned(),
+        records: 0,
+        bytes,
+        schema: None,
+    }
+}

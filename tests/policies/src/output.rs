@@ -1,0 +1,129 @@
+//! Writes too much, or tells lies about what it wrote.
+
+use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
+use crate::bindings::lro::filter::types::File;
+use crate::bindings::wasi::filesystem::preopens::get_directories;
+use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
+use crate::{answer, file};
+
+/// Bytes of one write of the behaviours that write many.
+const BLOCK_BYTES: usize = 1 << 20;
+
+type Outcome = Result<Answer, PolicyError>;
+
+fn directory() -> Result<Descriptor, PolicyError> {
+    match get_directories().into_iter().next() {
+        Some((directory, _)) => Ok(directory),
+        None => Err(PolicyError::Io("no directory is preopened".to_owned())),
+    }
+}
+
+fn create(directory: &Descriptor, name: &str) -> Result<Descriptor, ErrorCode> {
+    directory.open_at(PathFlags::empty(), name, OpenFlags::CREATE | OpenFlags::EXCLUSIVE, DescriptorFlags::WRITE)
+}
+
+fn failed(code: ErrorCode) -> PolicyError {
+    match code {
+        ErrorCode::InsufficientSpace | ErrorCode::Quota | ErrorCode::FileTooLarge => PolicyError::NoSpace,
+        other => PolicyError::Io(other.name().to_owned()),
+    }
+}
+
+fn write(name: &str, text: &str) -> Result<File, PolicyError> {
+    create(&directory()?, name).map_err(failed)?.write(text.as_bytes(), 0).map_err(failed)?;
+    Ok(file(name, text.len() as u64))
+}
+
+fn empty(files: Vec<File>) -> Outcome {
+    Ok(answer("{}".to_owned(), files))
+}
+
+pub(crate) fn many_files(amount: usize) -> Outcome {
+    let directory = directory()?;
+    let mut files = Vec::new();
+    for number in 0..amount {
+        create(&directory, &format!("{number}.txt")).map_err(failed)?;
+        files.push(file(&format!("{number}.txt"), 0));
+    }
+    empty(files)
+}
+
+/// Writes until it is told to stop, and says so.
+pub(crate) fn many_bytes(blocks: usize) -> Outcome {
+    let (written, error) = write_blocks(blocks)?;
+    error.map_or_else(|| empty(vec![file("big.bin", written)]), |code| Err(failed(code)))
+}
+
+/// Writes until it is told to stop, and says that all went well.
+pub(crate) fn many_bytes_silently(blocks: usize) -> Outcome {
+    let (written, _) = write_blocks(blocks)?;
+    empty(vec![file("big.bin", written)])
+}
+
+fn write_blocks(blocks: usize) -> Result<(u64, Option<ErrorCode>), PolicyError> {
+    let big = create(&directory()?, "big.bin").map_err(failed)?;
+    let (block, mut written) = (vec![b'x'; BLOCK_BYTES], 0);
+    for _ in 0..blocks {
+        match big.write(&block, written) {
+            Ok(length) => written += length,
+            Err(code) => return Ok((written, Some(code))),
+        }
+    }
+    Ok((written, None))
+}
+
+/// Writes the same bytes again and again: the file stays small, the work does not.
+pub(crate) fn overwrite(blocks: usize) -> Outcome {
+    let small = create(&directory()?, "small.bin").map_err(failed)?;
+    let block = vec![b'x'; BLOCK_BYTES];
+    for _ in 0..blocks {
+        small.write(&block, 0).map_err(failed)?;
+    }
+    empty(vec![file("small.bin", BLOCK_BYTES as u64)])
+}
+
+/// One byte far away: a large file that takes no room.
+pub(crate) fn sparse(offset: usize) -> Outcome {
+    let offset = offset as u64 * BLOCK_BYTES as u64;
+    create(&directory()?, "sparse.bin").map_err(failed)?.write(b"x", offset).map_err(failed)?;
+    empty(vec![file("sparse.bin", offset + 1)])
+}
+
+/// Two files of equal size change places after they were written.
+pub(crate) fn exchange() -> Outcome {
+    let (first, second) = (write("first.txt", "first")?, write("second.txt", "other")?);
+    let directory = directory()?;
+    for (old, new) in [("first.txt", "third.txt"), ("second.txt", "first.txt"), ("third.txt", "second.txt")] {
+        directory.rename_at(old, &directory, new).map_err(failed)?;
+    }
+    empty(vec![first, second])
+}
+
+pub(crate) fn honest() -> Outcome {
+    empty(vec![write("honest.txt", "the whole truth\n")?])
+}
+
+pub(crate) fn lie_about_size() -> Outcome {
+    let written = write("short.txt", "short")?;
+    empty(vec![File { bytes: written.bytes + 1, ..written }])
+}
+
+pub(crate) fn unlisted() -> Outcome {
+    write("hidden.txt", "hidden")?;
+    empty(vec![write("shown.txt", "shown")?])
+}
+
+pub(crate) fn listed_twice() -> Outcome {
+    let written = write("once.txt", "once")?;
+    empty(vec![written.clone(), written])
+}
+
+/// Takes the name of the host's own file.
+pub(crate) fn manifest() -> Outcome {
+    empty(vec![write("manifest.json", "{}")?])
+}
+
+pub(crate) fn bad_schema() -> Outcome {
+    let written = write("shown.txt", "shown")?;
+    empty(vec![File { schema: Some("{not JSON".to_owned()), ..written }])
+}

@@ -1,0 +1,186 @@
+//! What the tests share: where things are, a filter to call, and the Python checker.
+//!
+//! A failure to prepare a test is a panic that says what to run.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "every caller is a test")]
+
+use bytes::Bytes;
+use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
+use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::sandbox::types::Abilities;
+use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
+use lro_host::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings};
+use lro_host::store::{Store, StoreConfig};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+/// The only tenant of most tests.
+pub const TENANT: &str = "tests";
+
+/// Status of `check.py` when it finds something wrong: a crash of the checker must not pass for a finding.
+const FOUND: i32 = 3;
+
+/// Root of the workspace.
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace").to_owned()
+}
+
+/// Cargo's target directory.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// The command `lro`: `LRO_BIN`, or the release build.
+pub fn lro() -> PathBuf {
+    let found = std::env::var_os("LRO_BIN").map_or_else(|| target().join("release/lro"), PathBuf::from);
+    assert!(found.is_file(), "{} is not there: run `make build`", found.display());
+    found
+}
+
+/// Installed test data: `npm/PACKAGE/FILE` or `python/PACKAGE/FILE`.
+pub fn test_data(path: &str) -> PathBuf {
+    let root = target().join("test-data");
+    let found = match path.split_once('/') {
+        Some(("npm", rest)) => root.join("npm/node_modules").join(rest),
+        Some(("python", rest)) => {
+            let libraries = std::fs::read_dir(root.join("venv/lib")).ok().and_then(|mut entries| entries.next());
+            let library = libraries.and_then(Result::ok).map_or_else(PathBuf::new, |entry| entry.path());
+            library.join("site-packages").join(rest)
+        }
+        _ => panic!("`{path}` begins with neither `npm/` nor `python/`"),
+    };
+    assert!(found.exists(), "{} is not there: run `make test-data`", found.display());
+    found
+}
+
+/// Reads a text of the test data.
+pub fn read_data(path: &str) -> String {
+    read(&test_data(path))
+}
+
+/// Reads a text.
+pub fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Runs `tests/tools/check.py`. Panics with what it says when it finds anything wrong; returns its JSON.
+pub fn check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> serde_json::Value {
+    match try_check(arguments) {
+        Ok(counts) => counts,
+        Err(text) => panic!("check.py {text}"),
+    }
+}
+
+/// As [`check`], with what is wrong as an error.
+///
+/// # Errors
+/// What the checker says on its standard error.
+pub fn try_check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<serde_json::Value, String> {
+    let python = target().join("test-data/venv/bin/python");
+    assert!(python.exists(), "{} is not there: run `make test-data`", python.display());
+    let script = workspace().join("tests/tools/check.py");
+    let output = Command::new(python).arg(script).args(arguments).output().expect("Python starts");
+    if output.status.success() {
+        return Ok(serde_json::from_slice(&output.stdout).expect("the checker prints JSON"));
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(FOUND), "the checker itself failed: {text}");
+    Err(text)
+}
+
+/// The engine all tests of a process share.
+pub fn sandbox() -> &'static Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    SANDBOX.get_or_init(|| Sandbox::new().expect("an engine"))
+}
+
+/// The default policy, compiled once.
+pub fn default_policy() -> Policy {
+    static POLICY: OnceLock<Policy> = OnceLock::new();
+    let load = || Policy::from_bytes(sandbox(), DEFAULT_POLICY, &LoadOptions::default()).expect("the default policy");
+    POLICY.get_or_init(load).clone()
+}
+
+/// The policies of `tests/policies`, compiled once.
+pub fn hostile_policy() -> Policy {
+    static POLICY: OnceLock<Policy> = OnceLock::new();
+    let load = || {
+        let path = target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm");
+        let hint = "cargo build --profile component --target wasm32-unknown-unknown -p lro-test-policies";
+        Policy::from_file(sandbox(), &path, &LoadOptions::default())
+            .unwrap_or_else(|error| panic!("{error}: run `{hint}`"))
+    };
+    POLICY.get_or_init(load).clone()
+}
+
+/// A filter with a policy that writes below `root`. Does not wait for the disk.
+pub fn filter_with(policy: Policy, root: &Path) -> Filter {
+    let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
+    let store = Ok(Store::open(config).expect("a store"));
+    Filter { policy, store, limits: Limits::default(), failure: FailureMode::Open }
+}
+
+/// A filter with the default policy that writes below `root`.
+pub fn filter(root: &Path) -> Filter {
+    filter_with(default_policy(), root)
+}
+
+/// The default settings.
+pub fn settings() -> PolicySettings {
+    Config::default().for_tool("tool")
+}
+
+/// The default settings, but any result is written to files.
+pub fn always() -> PolicySettings {
+    PolicySettings { mode: DecisionMode::Always, ..settings() }
+}
+
+/// As [`always`], with everything a descriptor can tell.
+pub fn always_full() -> PolicySettings {
+    PolicySettings { level: DescriptorLevel::Full, ..always() }
+}
+
+/// A call of a tool whose reader has a shell.
+pub fn request(settings: PolicySettings) -> Request {
+    Request {
+        tenant: TENANT.to_owned(),
+        session: None,
+        tool: "tool".to_owned(),
+        query: None,
+        is_error: false,
+        abilities: Abilities::SHELL,
+        settings: Arc::new(settings),
+    }
+}
+
+/// A result of one part of structured content.
+pub fn structured(json: impl Into<Bytes>) -> Arc<Payload> {
+    one_part(PartKind::Structured, json)
+}
+
+/// A result of one text.
+pub fn text(text: impl Into<Bytes>) -> Arc<Payload> {
+    one_part(PartKind::Text, text)
+}
+
+fn one_part(kind: PartKind, text: impl Into<Bytes>) -> Arc<Payload> {
+    Arc::new(Payload::new(vec![Part::text(kind, text.into()).expect("UTF-8")]))
+}
+
+/// What a decision published. Panics when it is another one.
+pub fn offloaded(decision: Decision) -> Offloaded {
+    match decision.outcome {
+        Outcome::Offload(offloaded) => *offloaded,
+        other => panic!("{other:?}, because of {:?}", decision.failure),
+    }
+}
+
+/// The keys of a JSON object, in order.
+pub fn keys(object: &str) -> Vec<String> {
+    lro_jsonl::members(object)
+        .expect("an object")
+        .iter()
+        .map(|member| member.key.trim_matches('"').to_owned())
+        .collect()
+}

@@ -1,0 +1,315 @@
+"""Checks a published offload against the input it was made from.
+
+    check.py lossless DIRECTORY INPUT    every value of the input is in the files or the descriptor, once, unchanged
+    check.py schema DIRECTORY            the lines validate against the schemas of the manifest
+    check.py summary DIRECTORY           the descriptor's summaries equal a computation over the lines
+
+DIRECTORY is that of the offload, INPUT the only part of the result. Prints one JSON object with what was counted; anything
+wrong ends the program with status 3 and one line that says what and where.
+
+Values are compared as they were written: numbers as their text, so that 1.0 is not 1 and no digit of a large integer is
+lost; objects as lists of pairs, so that order and repeated keys count. Only the standard library's parser is used.
+"""
+
+import hashlib
+import json
+import random
+import re
+import sys
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+# Names of the descriptor's own, never of data.
+RESERVED = {
+    "offloaded", "handle", "files", "more_files", "inline", "summary", "schemas", "jq_recipes", "guidance", "file_path",
+    "line_schema", "integrity", "warning",
+}
+HEADER = {
+    "type", "operation", "section", "pointer", "count", "estimated_tokens", "query", "schema_version", "timestamp",
+    "detail",
+}
+# Status of a finding, other than that of a crash of this program (1) and of a wrong call (2).
+FOUND = 3
+# Of a large file the schema is checked on so many first lines, and on so many others chosen with a fixed seed.
+SCHEMA_FIRST, SCHEMA_SAMPLE = 20_000, 2_000
+
+
+class Wrong(Exception):
+    """What the offload got wrong."""
+
+
+class Number(str):
+    """The text of a number."""
+
+    __slots__ = ()
+
+
+class Object(tuple):
+    """The members of an object: pairs of key and value in order."""
+
+    __slots__ = ()
+
+
+def exact(text):
+    def constant(name):
+        raise ValueError(f"{name} is not JSON")
+
+    return json.loads(
+        text, parse_float=Number, parse_int=Number, object_pairs_hook=Object, parse_constant=constant
+    )
+
+
+def same(left, right):
+    """Whether two values are equal, type for type: a number is not a string, an object not a list."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, Object):
+        return len(left) == len(right) and all(
+            a[0] == b[0] and same(a[1], b[1]) for a, b in zip(left, right)
+        )
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right
+
+
+def require(condition, text):
+    if not condition:
+        raise Wrong(text)
+
+
+class Offload:
+    """A published directory: its manifest, its descriptor, and its files, each of them checked for integrity."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        text = (self.directory / "manifest.json").read_bytes().decode("utf-8")
+        record = json.loads(text)["record"]
+        self.files, self.tool = record["files"], record["tool"]
+        self.descriptor = dict(dict(exact(text))["record"])["descriptor"]
+        names = {file["name"] for file in self.files} | {"manifest.json"}
+        require(names == {path.name for path in self.directory.iterdir()}, "the files are not those of the manifest")
+        for file in self.files:
+            self.check_integrity(file)
+
+    def check_integrity(self, file):
+        data = (self.directory / file["name"]).read_bytes()
+        require(len(data) == file["bytes"], f"{file['name']}: {len(data)} bytes, {file['bytes']} in the manifest")
+        start = data.index(b"\n") + 1 if file["kind"] == "records" else 0
+        require(file["digest_from"] == start, f"{file['name']}: digest from {file['digest_from']}, not {start}")
+        digest = hashlib.sha256(data[start:]).hexdigest()
+        require(digest == file["sha256"], f"{file['name']}: SHA-256 differs from the manifest")
+
+    def lines(self, file):
+        """The lines of a JSONL file without its header, which is checked."""
+        text = (self.directory / file["name"]).read_bytes().decode("utf-8")
+        require(text.endswith("\n"), f"{file['name']}: the last line does not end")
+        # Not splitlines: it takes more characters than the line feed for the end of a line.
+        header, *lines = text[:-1].split("\n")
+        header = json.loads(header)
+        require(set(header) == HEADER, f"{file['name']}: header {sorted(header)}")
+        counts = (header["count"], file["records"], len(lines))
+        require(len(set(counts)) == 1, f"{file['name']}: header, manifest and file count {counts}")
+        require(header["operation"] == self.tool, f"{file['name']}: operation {header['operation']}")
+        require(header["section"] == file["section"], f"{file['name']}: section {header['section']}")
+        require(header["schema_version"] == "1", f"{file['name']}: schema_version {header['schema_version']}")
+        require(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", header["timestamp"]), f"{file['name']}: timestamp")
+        require(not lines or header["estimated_tokens"] > 0, f"{file['name']}: estimated_tokens")
+        return lines
+
+    def inline(self):
+        """Name and value of each inline value."""
+        members = [member for member in self.descriptor if member[0] not in RESERVED]
+        for key, value in self.descriptor:
+            if key == "inline":
+                members.extend(value)
+        return members
+
+
+def lossless(directory, path):
+    offload = Offload(directory)
+    kinds = {file["kind"] for file in offload.files}
+    if kinds == {"text"}:
+        return lossless_text(offload, Path(path).read_bytes())
+    document = exact(Path(path).read_bytes().decode("utf-8"))
+    account = Account(offload)
+    account.visit("", document, True)
+    account.require_all_used()
+    return {"files": len(offload.files), "records": account.records, "inline": account.inline_used}
+
+
+def lossless_text(offload, data):
+    require(len(offload.files) == 1, "a text is not one file")
+    file = offload.files[0]
+    require((offload.directory / file["name"]).read_bytes() == data, "the text differs")
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    require(file["records"] == lines, f"{file['records']} lines, not {lines}")
+    return {"files": 1, "records": lines, "inline": 0}
+
+
+class Account:
+    """Finds each value of the document among the files, the inline values and the rest, and uses each of them once."""
+
+    def __init__(self, offload):
+        self.offload = offload
+        self.files = {}
+        self.rest = []
+        for file in offload.files:
+            if file["pointer"] is not None:
+                self.files.setdefault(file["pointer"], []).append(file)
+                continue
+            for line in offload.lines(file):
+                entry = exact(line)
+                require([key for key, _ in entry] == ["pointer", "value"], f"{file['name']}: a line of the rest")
+                self.rest.append((entry[0][1], entry[1][1]))
+        self.inline = offload.inline()
+        self.records = 0
+        self.inline_used = 0
+
+    def visit(self, pointer, value, root=False):
+        if self.files.get(pointer):
+            self.compare_file(self.files[pointer].pop(0), pointer, value)
+        elif self.take(pointer, value):
+            pass
+        elif isinstance(value, Object) and (value or root):
+            for key, member in value:
+                self.visit(f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", member)
+        elif isinstance(value, list) and value:
+            for index, element in enumerate(value):
+                self.visit(f"{pointer}/{index}", element)
+        else:
+            raise Wrong(f"`{pointer}` is nowhere: {str(value)[:80]}")
+
+    def take(self, pointer, value):
+        """Uses an inline value or a line of the rest."""
+        for index, (found, other) in enumerate(self.rest):
+            if found == pointer and same(value, other):
+                del self.rest[index]
+                return True
+        names = {pointer}
+        if pointer.count("/") == 1:
+            names.add(pointer[1:].replace("~1", "/").replace("~0", "~"))
+        for index, (name, other) in enumerate(self.inline):
+            # A name that was taken has a number behind it.
+            if (name in names or re.sub(r"-\d+$", "", name) in names) and same(value, other):
+                del self.inline[index]
+                self.inline_used += 1
+                return True
+        return False
+
+    def compare_file(self, file, pointer, value):
+        if file["kind"] == "value":
+            text = (self.offload.directory / file["name"]).read_bytes().decode("utf-8")
+            require(text.endswith("\n") and text.count("\n") == 1, f"{file['name']}: not one line")
+            require(same(value, exact(text)), f"`{pointer}`: the value differs")
+            return
+        if isinstance(value, list):
+            wanted = value
+        else:
+            wanted = [value]
+        lines = self.offload.lines(file)
+        # An object is a table of its members, unless the configuration made it the one record of a section.
+        if isinstance(value, Object) and [line for line in lines if not same(value, exact(line))] == lines:
+            wanted = [Object((("key", key), ("value", member))) for key, member in value]
+        require(len(lines) == len(wanted), f"`{pointer}`: {len(lines)} records, not {len(wanted)}")
+        for number, (line, element) in enumerate(zip(lines, wanted)):
+            require(same(element, exact(line)), f"`{pointer}`: record {number} differs: {line[:120]}")
+        self.records += len(lines)
+
+    def require_all_used(self):
+        files = [file["name"] for left in self.files.values() for file in left]
+        inline = [name for name, _ in self.inline]
+        require(not files and not inline and not self.rest, f"not of the input: {files} {inline} {self.rest[:3]}")
+
+
+def schema(directory):
+    from jsonschema import Draft202012Validator
+
+    offload, checked = Offload(directory), 0
+    for file in offload.files:
+        if file["kind"] != "records" or file["pointer"] is None:
+            continue
+        require(file["schema"] is not None, f"{file['name']}: no schema")
+        Draft202012Validator.check_schema(file["schema"])
+        validator = Draft202012Validator(file["schema"])
+        lines = offload.lines(file)
+        others = lines[SCHEMA_FIRST:]
+        sample = random.Random(2026).sample(others, min(SCHEMA_SAMPLE, len(others)))
+        for line in lines[:SCHEMA_FIRST] + sample:
+            error = next(validator.iter_errors(json.loads(line)), None)
+            require(error is None, f"{file['name']}: {error and error.message[:200]}: {line[:120]}")
+            checked += 1
+    return {"lines": checked}
+
+
+def summary(directory):
+    offload, checked = Offload(directory), 0
+    summaries = dict(dict(offload.descriptor)["summary"])
+    for file in offload.files:
+        if file["kind"] != "records" or file["section"] not in summaries:
+            continue
+        found = dict(summaries[file["section"]])
+        lines = offload.lines(file)
+        require(found.pop("count") == str(len(lines)), f"{file['section']}: count")
+        fields = {}
+        for line in lines:
+            gather(exact(line), [], fields)
+        for name, detail in found.items():
+            # A field whose name was taken, such as `count`, has a number behind it.
+            values = fields.get(name, fields.get(re.sub(r"-\d+$", "", name)))
+            require(values is not None, f"{file['section']}: no field `{name}`")
+            compare_summary(f"{file['section']}.{name}", dict(detail), values)
+            checked += len(detail)
+    return {"figures": checked}
+
+
+def gather(value, path, fields):
+    """Adds the scalars under a record, null apart, to those of their field; arrays are not looked into."""
+    values = fields.setdefault(".".join(path) or ".", [])
+    if isinstance(value, Object):
+        for key, member in value:
+            gather(member, [*path, key], fields)
+    elif not isinstance(value, list) and value is not None:
+        values.append(value)
+
+
+def compare_summary(name, detail, values):
+    numbers = [Decimal(value) for value in values if isinstance(value, Number)]
+    for key, wanted in (("min", min), ("max", max)):
+        if key in detail:
+            require(Decimal(detail[key]) == wanted(numbers), f"{name}: {key} {detail[key]}, not {wanted(numbers)}")
+    # A number is told from a string of the same text.
+    counts = Counter((isinstance(value, Number), type(value) is bool, value) for value in values)
+    if "distinct" in detail:
+        require(detail["distinct"] == str(len(counts)), f"{name}: distinct {detail['distinct']}, not {len(counts)}")
+    if "top" in detail:
+        top = [((isinstance(value, Number), type(value) is bool, value), int(count)) for value, count in detail["top"]]
+        for value, count in top:
+            require(counts[value] == count, f"{name}: {value[2]} {count} times, not {counts[value]}")
+        require(sorted((count for _, count in top), reverse=True) == [count for _, count in top], f"{name}: order")
+        # The most frequent of those short enough to show; numbers with a fraction are not ranked.
+        ranked = [value for value in counts if not (value[0] and re.search("[.eE]", value[2]))]
+        short = [value for value in ranked if len(json.dumps(value[2], ensure_ascii=False).encode()) <= 40]
+        best = sorted((counts[value] for value in short), reverse=True)[: len(top)]
+        require(best == [count for _, count in top], f"{name}: the most frequent are {best}")
+    require(set(detail) <= {"min", "max", "top", "distinct"}, f"{name}: {sorted(detail)}")
+
+
+def main(arguments):
+    checks = {"lossless": (lossless, 2), "schema": (schema, 1), "summary": (summary, 1)}
+    check, count = checks.get(arguments[0] if arguments else "", (None, 0))
+    if check is None or len(arguments) != count + 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    # Documents may nest deeper than Python expects of a program.
+    sys.setrecursionlimit(20_000)
+    try:
+        print(json.dumps(check(*arguments[1:])))
+    except Wrong as wrong:
+        print(f"{arguments[0]}: {wrong}", file=sys.stderr)
+        return FOUND
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
