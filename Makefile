@@ -36,7 +36,8 @@ test-data: ## Install the packages whose data the tests use
 .PHONY: test
 test: build test-data ## Run all tests
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
-	@$(CARGO) test --locked --release --workspace --exclude lro-policy --exclude lro-test-policies
+	@$(CARGO) test --locked --release -p lro-host -p lro-tests
+	@$(CARGO) test --locked --release -p lro-jsonl
 
 .PHONY: bench
 bench: build ## Measure against plain writes, native code and a Python baseline

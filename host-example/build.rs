@@ -13,7 +13,10 @@ fn main() {
     println!("cargo::rerun-if-changed={}", component.display());
     let Some(out) = env::var_os("OUT_DIR") else { return };
     if let Err(error) = fs::copy(&component, PathBuf::from(out).join("lro_policy.wasm")) {
-        println!("cargo::error=the default policy {} is not built ({error}): run `make component`", component.display());
+        println!(
+            "cargo::error=the default policy {} is not built ({error}): run `make component`",
+            component.display()
+        );
     }
 }
 

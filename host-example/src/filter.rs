@@ -269,7 +269,8 @@ impl Filter {
 fn records(files: Vec<File>, digests: &BTreeMap<String, WrittenFile>) -> Result<Vec<FileRecord>, FilterError> {
     let record = |file: File| {
         let schema = file.schema.map(RawValue::from_string).transpose();
-        let schema = schema.map_err(|_| FilterError::Answer(format!("a schema of `{}` that is not JSON", file.name)))?;
+        let schema =
+            schema.map_err(|_| FilterError::Answer(format!("a schema of `{}` that is not JSON", file.name)))?;
         let digest = digests.get(&file.name);
         Ok(FileRecord {
             kind: match file.kind {
@@ -282,6 +283,10 @@ fn records(files: Vec<File>, digests: &BTreeMap<String, WrittenFile>) -> Result<
             section: file.section,
             part: file.part,
             pointer: file.pointer,
+            shape: file.shape.map(|shape| match shape {
+                types::SectionShape::Elements => store::RecordShape::Elements,
+                types::SectionShape::Members => store::RecordShape::Members,
+            }),
             media_type: file.media_type,
             records: file.records,
             bytes: file.bytes,

@@ -1,4 +1,5 @@
 //! The command `lro`, run as people and scripts run it.
+#![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -296,7 +297,7 @@ fn the_form_can_be_given_and_is_checked() {
         ("json", b"[1,}", "byte 3"),
         ("json", b"1,\"isError\":true", "byte 1"),
         ("json", b"\"a\xff\"", "byte 2"),
-        ("json", b"", "byte 0"),
+        ("json", b"", "after 0 bytes"),
         ("text", b"ab\xff", "byte 2"),
         ("tool-result", b"{\"content\":[}", "byte 12"),
     ];

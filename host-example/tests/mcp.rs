@@ -538,7 +538,7 @@ proptest! {
     fn a_copy_is_found_whatever_its_spelling(content in any_text(), spell: u64, times in 1_usize..60, other: char) {
         // row 40
         let values = vec![format!("\"{}\"", spelled(&content, spell)); times];
-        let structured = json!({"rows": vec![content.clone(); times], "n": -1});
+        let structured = json!({"n": -1, "rows": vec![content.clone(); times]});
         for separator in [",", ", ", " ,\n\t "] {
             let copy = format!("{{\"n\": -1 , \"rows\":\n[{}]}}\n", values.join(separator));
             let result = parse(&json!({"content": [text(&copy)], "structuredContent": structured}));

@@ -48,6 +48,7 @@ fn file(name: &str, content: &str, digest_from: usize) -> FileRecord {
         section: name.to_owned(),
         part: 0,
         pointer: Some("/items".to_owned()),
+        shape: None,
         media_type: "application/jsonl".to_owned(),
         records: 2,
         bytes: content.len() as u64,

@@ -31,13 +31,6 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// The command `lro`: `LRO_BIN`, or the release build.
-pub fn lro() -> PathBuf {
-    let found = std::env::var_os("LRO_BIN").map_or_else(|| target().join("release/lro"), PathBuf::from);
-    assert!(found.is_file(), "{} is not there: run `make build`", found.display());
-    found
-}
-
 /// Installed test data: `npm/PACKAGE/FILE` or `python/PACKAGE/FILE`.
 pub fn test_data(path: &str) -> PathBuf {
     let root = target().join("test-data");

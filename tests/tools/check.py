@@ -26,8 +26,8 @@ RESERVED = {
     "line_schema", "integrity", "warning",
 }
 HEADER = {
-    "type", "operation", "section", "pointer", "count", "estimated_tokens", "query", "schema_version", "timestamp",
-    "detail",
+    "type", "operation", "section", "pointer", "shape", "count", "estimated_tokens", "query", "schema_version",
+    "timestamp", "detail",
 }
 # Status of a finding, other than that of a crash of this program (1) and of a wrong call (2).
 FOUND = 3
@@ -208,8 +208,8 @@ class Account:
         else:
             wanted = [value]
         lines = self.offload.lines(file)
-        # An object is a table of its members, unless the configuration made it the one record of a section.
-        if isinstance(value, Object) and [line for line in lines if not same(value, exact(line))] == lines:
+        # An object of another shape is the one record of a section.
+        if isinstance(value, Object) and file["shape"] == "members":
             wanted = [Object((("key", key), ("value", member))) for key, member in value]
         require(len(lines) == len(wanted), f"`{pointer}`: {len(lines)} records, not {len(wanted)}")
         for number, (line, element) in enumerate(zip(lines, wanted)):

@@ -38,7 +38,9 @@ mod value;
 pub use envelope::{Member, elements, members};
 pub use error::{Error, SyntaxError, SyntaxErrorKind};
 pub use measure::{Measure, tokens};
-pub use output::{BLOCK_BYTES, Document, FileReport, LargeShape, Options, Output, Section, Shape, Stream, Target};
+pub use output::{
+    BLOCK_BYTES, Document, FileReport, LARGE_MAX, LargeShape, Options, Output, Section, Shape, Stream, Target,
+};
 pub use profile::{
     DEPTH_MAX as PROFILE_DEPTH_MAX, DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct, Field, Key, NODES_MAX,
     NUMBER_BYTES_MAX, PROPERTIES_MAX, PROPERTY_BYTES_MAX, Profile, Types,

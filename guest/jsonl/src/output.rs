@@ -5,6 +5,9 @@ use crate::Profile;
 /// Bytes of lines that are gathered before they go to [`Output::write`]: 256 KiB.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
+/// Default of [`Options::large_max`]: 32, so that no document can make its reader open thousands of files.
+pub const LARGE_MAX: usize = 32;
+
 /// How the records of a section lie in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -30,7 +33,9 @@ pub struct Section {
 ///
 /// The ancestors of `sections` and `keep` are the skeleton: their other members are kept, inline, large or rest. With
 /// no section at all, a root object is skeleton, and a root array or scalar is one member with the pointer `""`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// By default everything is empty, off or 0, except `large_max`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The parts that become files. Of two with the same pointer the first counts; one inside another is ignored.
     pub sections: Vec<Section>,
@@ -39,13 +44,31 @@ pub struct Options {
     pub keep: Vec<String>,
     /// Longest compact JSON, in bytes, of a kept value.
     pub keep_bytes: usize,
-    /// Longest compact JSON, in bytes, of any other member that stays inline; a longer one becomes a file of its own.
+    /// Longest compact JSON, in bytes, of any other member that stays inline; a longer one becomes a file of its own,
+    /// or a line of the rest.
     pub inline_bytes: usize,
     /// Bytes of pointers and values that stay inline together, kept ones not counted; members beyond go to one file
     /// more, the rest.
     pub inline_total: usize,
+    /// Files of large members, [`LARGE_MAX`] by default. A large member after so many of them is one line of the rest,
+    /// streamed whatever its size and without a profile; with 0 all are.
+    pub large_max: usize,
     /// Infer schema and summary of the records of every section and large member; [`Profile`] tells what that costs.
     pub profile: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sections: Vec::new(),
+            keep: Vec::new(),
+            keep_bytes: 0,
+            inline_bytes: 0,
+            inline_total: 0,
+            large_max: LARGE_MAX,
+            profile: false,
+        }
+    }
 }
 
 /// What a new output file is for.
@@ -60,14 +83,15 @@ pub enum Target<'a> {
         /// Its shape as it was asked for.
         shape: Shape,
     },
-    /// A member outside all sections that is longer than [`Options::inline_bytes`].
+    /// A member outside all sections that is longer than [`Options::inline_bytes`], at most [`Options::large_max`] times.
     Large {
         /// Its JSON Pointer.
         pointer: &'a str,
         /// What its lines are.
         shape: LargeShape,
     },
-    /// The small members that no longer fit inline: lines `{"pointer":P,"value":V}`, in document order.
+    /// The small members that no longer fit inline, and the large ones after [`Options::large_max`] files: lines
+    /// `{"pointer":P,"value":V}`, in document order.
     Rest,
 }
 

@@ -23,6 +23,8 @@ pub struct Splitter<O: Output> {
     /// Indices into [`Options::keep`] of `document.kept`.
     pub(crate) kept: Vec<usize>,
     pub(crate) inline_total: usize,
+    /// Files of large members so far.
+    pub(crate) large_files: usize,
     /// Bytes of the current key, small value or block of a file.
     pub(crate) buffer: Vec<u8>,
     pub(crate) rest: Option<(Vec<u8>, FileReport)>,
@@ -78,6 +80,7 @@ impl<O: Output> Splitter<O> {
             document: Document::default(),
             kept: Vec::new(),
             inline_total: 0,
+            large_files: 0,
             buffer: Vec::with_capacity(crate::BLOCK_BYTES),
             rest: None,
             profile: Profile::default(),
@@ -323,6 +326,7 @@ impl<O: Output> Splitter<O> {
     }
 
     /// Ends the value, if there is one, before the token at this bit.
+    #[inline(never)]
     fn end_value_at(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
         if !matches!(self.state, State::Value(_)) {
             return Ok(());

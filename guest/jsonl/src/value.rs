@@ -26,8 +26,18 @@ pub(crate) struct Value {
     limit: usize,
     /// Bytes already handed to the output.
     written: u64,
-    /// Whether it has a file yet.
-    file: bool,
+    place: Place,
+}
+
+/// Where the bytes of a value go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// They are gathered, because it may be small.
+    Memory,
+    /// To a file of its own.
+    File,
+    /// To a line of the rest.
+    Rest,
 }
 
 impl<O: Output> Splitter<O> {
@@ -70,8 +80,8 @@ impl<O: Output> Splitter<O> {
             Role::Keep(_) => self.options.keep_bytes.max(self.options.inline_bytes),
             Role::Other => self.options.inline_bytes,
         };
-        let file = section.is_some();
-        self.state = State::Value(Value { form, records: 0, role, limit, written: 0, file });
+        let place = if section.is_some() { Place::File } else { Place::Memory };
+        self.state = State::Value(Value { form, records: 0, role, limit, written: 0, place });
         Ok(form)
     }
 
@@ -93,10 +103,9 @@ impl<O: Output> Splitter<O> {
     #[cold]
     fn append_beyond(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
         match &self.state {
-            State::Value(Value { file: false, form, .. }) => {
+            State::Value(Value { place: Place::Memory, form, .. }) => {
                 let begins_key = *form == Form::Members && self.buffer.last().is_none_or(|last| *last == b'\n');
-                self.begin_large()?;
-                if begins_key {
+                if self.begin_large()? == Place::File && begins_key {
                     self.buffer.extend_from_slice(BEFORE_KEY);
                 }
             }
@@ -112,11 +121,13 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// Appends what stands between the parts of a line: `gathered` as long as there is no file, else `written`.
+    /// Appends what stands between the parts of a line of a file; as long as there is none, `gathered`.
     #[inline(always)]
     pub(crate) fn punctuate(&mut self, gathered: &[u8], written: &[u8]) -> Result<(), Error<O::Error>> {
         match &self.state {
-            State::Value(value) if value.file => self.append(written),
+            State::Value(Value { place: Place::File, .. }) => self.append(written),
+            State::Value(Value { place: Place::Rest, .. }) if gathered == b"\n" => self.append(b","),
+            State::Value(Value { place: Place::Rest, .. }) => self.append(gathered),
             // Not against the limit: the form of a line must not change within its punctuation.
             _ => {
                 self.buffer.extend_from_slice(gathered);
@@ -125,23 +136,47 @@ impl<O: Output> Splitter<O> {
         }
     }
 
-    /// Gives the current value a file, because it is too long to stay inline.
-    fn begin_large(&mut self) -> Result<(), Error<O::Error>> {
+    /// Gives the current value a file, or a line of the rest, because it is too long to stay inline.
+    fn begin_large(&mut self) -> Result<Place, Error<O::Error>> {
         let State::Value(value) = &mut self.state else {
-            return Ok(());
+            return Ok(Place::Memory);
         };
+        value.limit = BLOCK_BYTES;
+        if self.large_files >= self.options.large_max {
+            value.place = Place::Rest;
+            let opening: &[u8] = match value.form {
+                Form::Elements => b"[",
+                Form::Members => b"{",
+                Form::Value => b"",
+            };
+            self.buffer.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b',');
+            self.begin_rest_line()?;
+            self.write_rest(opening)?;
+            self.flush()?;
+            return Ok(Place::Rest);
+        }
+        value.place = Place::File;
+        self.large_files += 1;
         let target = Target::Large { pointer: &self.pointer, shape: value.form.large_shape() };
         self.output.begin(target).map_err(Error::Output)?;
-        value.file = true;
-        value.limit = BLOCK_BYTES;
         if value.form == Form::Members {
             self.buffer = member_lines(&self.buffer);
         }
-        if self.buffer.len() > BLOCK_BYTES { self.flush() } else { Ok(()) }
+        if self.buffer.len() > BLOCK_BYTES {
+            self.flush()?;
+        }
+        Ok(Place::File)
     }
 
     /// Hands the buffer to the output.
     fn flush(&mut self) -> Result<(), Error<O::Error>> {
+        if let State::Value(Value { place: Place::Rest, .. }) = self.state {
+            let buffer = std::mem::take(&mut self.buffer);
+            self.write_rest(&buffer)?;
+            self.buffer = buffer;
+            self.buffer.clear();
+            return Ok(());
+        }
         for block in self.buffer.chunks(BLOCK_BYTES) {
             self.output.write(Stream::Current, block).map_err(Error::Output)?;
         }
@@ -157,14 +192,18 @@ impl<O: Output> Splitter<O> {
         let State::Value(value) = &mut self.state else {
             return Ok(());
         };
+        if value.place == Place::Rest {
+            let form = value.form;
+            return self.end_large_in_rest(form);
+        }
         // A container without records has no line, and then nothing at all was copied.
         if value.records > 0 || value.written > 0 || !self.buffer.is_empty() {
             self.end_line()?;
         }
-        let State::Value(Value { form, role, file, .. }) = self.state else {
+        let State::Value(Value { form, role, place, .. }) = self.state else {
             return Ok(());
         };
-        if file {
+        if place == Place::File {
             return self.end_file();
         }
         let bytes = match form {
@@ -178,10 +217,13 @@ impl<O: Output> Splitter<O> {
                 self.document.kept.push(value);
                 Ok(())
             }
-            _ if bytes > self.options.inline_bytes => {
-                self.begin_large()?;
-                self.end_file()
-            }
+            _ if bytes > self.options.inline_bytes => match self.large_files < self.options.large_max {
+                true => {
+                    self.begin_large()?;
+                    self.end_file()
+                }
+                false => self.end_in_rest(form),
+            },
             _ if self.inline_total + self.pointer.len() + bytes <= self.options.inline_total => {
                 self.inline_total += self.pointer.len() + bytes;
                 let value = self.take_small(form);
@@ -214,30 +256,60 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
+    /// Ends a value that was gathered as a line of the rest.
     fn end_in_rest(&mut self, form: Form) -> Result<(), Error<O::Error>> {
         join(form, &mut self.buffer);
-        let (lines, report) = match &mut self.rest {
-            Some(rest) => rest,
-            None => {
-                self.output.begin(Target::Rest).map_err(Error::Output)?;
-                self.rest.insert((Vec::with_capacity(BLOCK_BYTES), FileReport::default()))
-            }
-        };
+        let value = std::mem::take(&mut self.buffer);
+        self.begin_rest_line()?;
+        self.write_rest(&value)?;
+        self.buffer = value;
+        self.end_rest_line()
+    }
+
+    /// Ends a value that went to a line of the rest while it was read.
+    fn end_large_in_rest(&mut self, form: Form) -> Result<(), Error<O::Error>> {
+        self.flush()?;
+        self.write_rest(match form {
+            Form::Elements => b"]",
+            Form::Members => b"}",
+            Form::Value => b"",
+        })?;
+        self.end_rest_line()
+    }
+
+    fn begin_rest_line(&mut self) -> Result<(), Error<O::Error>> {
+        if self.rest.is_none() {
+            self.output.begin(Target::Rest).map_err(Error::Output)?;
+            self.rest = Some((Vec::with_capacity(BLOCK_BYTES), FileReport::default()));
+        }
         let mut line = String::from("{\"pointer\":");
         pointer::write_string(&mut line, &self.pointer);
-        for piece in [line.as_bytes(), BEFORE_VALUE, &self.buffer, AFTER_VALUE] {
-            report.bytes += piece.len() as u64;
-            for piece in piece.chunks(BLOCK_BYTES) {
-                if lines.len() + piece.len() > BLOCK_BYTES {
-                    self.output.write(Stream::Rest, lines).map_err(Error::Output)?;
-                    lines.clear();
-                }
-                lines.extend_from_slice(piece);
-            }
+        self.write_rest(line.as_bytes())?;
+        self.write_rest(BEFORE_VALUE)
+    }
+
+    fn end_rest_line(&mut self) -> Result<(), Error<O::Error>> {
+        self.write_rest(AFTER_VALUE)?;
+        if let Some((_, report)) = &mut self.rest {
+            report.records += 1;
         }
-        report.records += 1;
         self.buffer.clear();
         self.state = State::Skeleton;
+        Ok(())
+    }
+
+    fn write_rest(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
+        let Some((lines, report)) = &mut self.rest else {
+            return Ok(());
+        };
+        report.bytes += bytes.len() as u64;
+        for piece in bytes.chunks(BLOCK_BYTES) {
+            if lines.len() + piece.len() > BLOCK_BYTES {
+                self.output.write(Stream::Rest, lines).map_err(Error::Output)?;
+                lines.clear();
+            }
+            lines.extend_from_slice(piece);
+        }
         Ok(())
     }
 

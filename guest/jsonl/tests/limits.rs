@@ -7,6 +7,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lro_jsonl::{
@@ -17,6 +18,9 @@ use support::split;
 
 /// Counts what is allocated, and the most there was at once.
 struct Counting;
+
+/// Held by every test here, because the allocator counts for all threads.
+static ALONE: Mutex<()> = Mutex::new(());
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
@@ -87,12 +91,12 @@ fn stream(head: &str, piece: &str, count: usize, tail: &str) -> (Document, Count
 /// What the documentation of `Splitter` promises, generously: two blocks, the inline values, the scanner, a profile.
 const MEMORY_BYTES_MAX: usize = 2 * BLOCK_BYTES + 64 * 1024;
 
-/// One million records, a string of 200 MB, a number, a record and a key of 8 MB: all in the same memory. In one test,
-/// because the allocator counts for all threads.
+/// One million records, a string of 200 MB, a number, a record and a key of 8 MB: all in the same memory.
 // row 69
 // row 67
 #[test]
 fn memory_is_bounded() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let long = "0123456789abcdef".repeat(BLOCK_BYTES / 16);
     let digits = "1234567890".repeat(BLOCK_BYTES / 10);
     let rows = "{\"id\":1},".repeat(1_000);
@@ -130,6 +134,7 @@ fn memory_is_bounded() {
 /// A key outside all sections may be as long as the limit, and no longer; in a record it may be longer.
 #[test]
 fn keys_of_the_skeleton_are_limited() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let document =
         |before: &str, length: usize, after: &str| format!("{before}\"{}\":1{after}", "k".repeat(length - 2));
     assert!(split(&[&document("{", KEY_BYTES_MAX, "}")], &options()).is_ok());
@@ -142,6 +147,7 @@ fn keys_of_the_skeleton_are_limited() {
 /// The error of the output is the splitter's, and the output comes back.
 #[test]
 fn a_failing_output_stops() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     #[derive(Debug, Default)]
     struct Full(u64);
 

@@ -4,9 +4,9 @@
 
 mod support;
 
-use lro_jsonl::{Options, Section, Shape};
+use lro_jsonl::{LARGE_MAX, Options, Section, Shape};
 use proptest::prelude::*;
-use support::{Json, Pieces, dice, json, slices, split, token, white};
+use support::{Json, Pieces, Written, dice, json, slices, split, token, white};
 
 const POINTERS: &[&str] =
     &["", "/a", "/b", "/c", "/a/b", "/a/id", "/0", "/0/a", "/1/b", "/a~1b~0c", "/", "/é", "/\"q\"/a"];
@@ -22,14 +22,15 @@ fn options() -> impl Strategy<Value = Options> {
         proptest::collection::vec(section, 0..3),
         proptest::collection::vec(pointer(), 0..2),
         (sizes(), sizes(), sizes()),
-        any::<bool>(),
+        (0..3_usize, any::<bool>()),
     )
-        .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), profile)| Options {
+        .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile))| Options {
             sections,
             keep,
             keep_bytes,
             inline_bytes,
             inline_total,
+            large_max,
             profile,
         })
 }
@@ -110,6 +111,7 @@ proptest! {
         }
         let inline: usize = document.inline.iter().map(|(pointer, value)| pointer.len() + value.len()).sum();
         prop_assert!(inline <= options.inline_total);
+        prop_assert!(output.files.iter().filter(|file| file.section.is_none()).count() <= options.large_max);
         prop_assert!(document.inline.iter().all(|(_, value)| value.len() <= options.inline_bytes));
         let mut pieces = Pieces::new(&document, &output);
         prop_assert_eq!(rebuild(&json, "", &options, &mut pieces), json.compact());
@@ -159,7 +161,7 @@ fn each_value_goes_where_it_belongs() {
         keep_bytes: 10,
         inline_bytes: 16,
         inline_total: 4,
-        profile: false,
+        ..Options::default()
     };
     let (document, output) = split(&[text], &options).expect("valid");
     let pair = |pointer: &str, json: &str| (pointer.into(), json.into());
@@ -177,6 +179,39 @@ fn each_value_goes_where_it_belongs() {
         ]
     );
     assert_eq!(output.rest.map(|rest| rest.text), Some("{\"pointer\":\"/m\",\"value\":6}\n".into()));
+}
+
+/// After so many files of large members, the others are lines of the rest, whatever their type and size.
+#[test]
+fn large_members_are_limited() {
+    let long = "0123456789".repeat(60_000);
+    let member = |index: usize| match index % 4 {
+        0 => format!("[{index}, \"a\\nb\", [{}1]]", "12345678, ".repeat(if index == 96 { 60_000 } else { 20 })),
+        1 => format!("{{\"k\": {index}, \"{}\": {{\"x\": []}}, \"k\": null}}", "y".repeat(100)),
+        2 => format!("\"{index}{}\"", if index == 98 { long.as_str() } else { &long[..200] }),
+        _ => format!("{}{index}", "98765432".repeat(20)),
+    };
+    let members: Vec<_> = (0..100).map(|index| format!("\"m{index}\" : {}", member(index))).collect();
+    let text = format!("{{{}, \"small\": 1}}", members.join(","));
+    for large_max in [0, 1, LARGE_MAX, 100, usize::MAX] {
+        let options = Options { inline_bytes: 100, inline_total: 100, large_max, profile: true, ..Options::default() };
+        let slices: Vec<_> =
+            text.as_bytes().chunks(100_000).map(|slice| str::from_utf8(slice).expect("ASCII")).collect();
+        let (document, output) = split(&slices, &options).expect("valid");
+        assert_eq!(document.inline, [("/small".into(), "1".into())]);
+        assert_eq!(output.files.len(), large_max.min(100));
+        let lines = output.rest.as_ref().map_or(Vec::new(), Written::lines);
+        assert_eq!(lines.len(), 100 - output.files.len());
+        for (index, line) in (output.files.len()..).zip(&lines) {
+            let value = member(index).replace(", ", ",").replace(": ", ":");
+            assert_eq!(*line, format!("{{\"pointer\":\"/m{index}\",\"value\":{value}}}"));
+        }
+        for (index, file) in output.files.iter().enumerate() {
+            assert_eq!(file.pointer, format!("/m{index}"));
+            assert!(file.report.profile.is_some());
+        }
+    }
+    assert_eq!(Options::default().large_max, LARGE_MAX);
 }
 
 /// Sections over other values than they were made for, at the root, through arrays, and missing.

@@ -4,7 +4,7 @@
 //! there is room, and a piece that does not fit is left out whole. Kept values and the shown path do not count.
 
 use crate::bindings::lro::filter::types::{
-    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Settings, SummaryKind,
+    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, SectionShape, Settings, SummaryKind,
 };
 use crate::header::level_name;
 use crate::json::{self, Object};
@@ -51,6 +51,7 @@ pub(crate) struct Entry {
     pub(crate) kind: FileKind,
     pub(crate) part: u32,
     pub(crate) pointer: Option<String>,
+    pub(crate) shape: Option<SectionShape>,
     pub(crate) media_type: String,
     pub(crate) records: u64,
     pub(crate) bytes: u64,
@@ -69,6 +70,7 @@ impl Default for Entry {
             kind: FileKind::Records,
             part: 0,
             pointer: None,
+            shape: None,
             media_type: String::new(),
             records: 0,
             bytes: 0,
@@ -83,8 +85,11 @@ impl Default for Entry {
 impl Entry {
     /// The JSON Schema of a line: the configured one, else the inferred one.
     pub(crate) fn schema(&self, settings: &Settings) -> Option<String> {
-        let given = self.rule.and_then(|rule| settings.sections.get(rule)?.schema.clone());
-        given.or_else(|| self.profile.as_ref().map(Profile::schema_json))
+        self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
+    }
+
+    fn given_schema<'a>(&self, settings: &'a Settings) -> Option<&'a str> {
+        settings.sections.get(self.rule?)?.schema.as_deref()
     }
 }
 
@@ -277,7 +282,7 @@ impl<'a> Builder<'a> {
 
     /// At the full level the JSON Schema, else the fields and their types as far as there is room.
     fn schema(&mut self, entry: &Entry) -> Option<String> {
-        if self.level == DescriptorLevel::Full || (entry.rule.is_some() && entry.profile.is_none()) {
+        if self.level == DescriptorLevel::Full || entry.given_schema(&self.call.settings).is_some() {
             let schema = entry.schema(&self.call.settings)?;
             return (self.level == DescriptorLevel::Full || self.fits(&schema)).then_some(schema);
         }
@@ -350,8 +355,8 @@ impl<'a> Builder<'a> {
             if wanted(SummaryKind::TopValues) {
                 top_values(&mut detail, &field);
             }
-            if let (true, Some(distinct)) = (wanted(SummaryKind::Distinct), &field.distinct) {
-                detail.member("distinct", &distinct.len().to_string());
+            if wanted(SummaryKind::Distinct) {
+                distinct(&mut detail, &field);
             }
             let (name, detail) = (recipes::display_path(&field), detail);
             if !detail.is_empty() && self.fits(&format!("{name}{}", detail.finish())) {
@@ -464,6 +469,17 @@ fn range(detail: &mut Object, field: &Field<'_>) {
         if minimum.len() <= VALUE_BYTES_MAX && maximum.len() <= VALUE_BYTES_MAX {
             detail.member("min", minimum).member("max", maximum);
         }
+    }
+}
+
+/// The number of distinct values, where all that occurred are told apart.
+fn distinct(detail: &mut Object, field: &Field<'_>) {
+    let types = field.types;
+    if let Some(distinct) = &field.distinct
+        && types.decimals + types.arrays + types.objects == 0
+        && !distinct.is_empty()
+    {
+        detail.member("distinct", &distinct.len().to_string());
     }
 }
 

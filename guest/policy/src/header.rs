@@ -3,7 +3,7 @@
 //! It tells the number of records, which is known only at the end: the line is written with room for it and completed in
 //! place. The room that is left over is white space before the line feed.
 
-use crate::bindings::lro::filter::types::{Call, DescriptorLevel};
+use crate::bindings::lro::filter::types::{Call, DescriptorLevel, SectionShape};
 use crate::json::{self, Object};
 
 /// Version of the layout of the files.
@@ -23,13 +23,14 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn new(call: &Call, section: &str, pointer: &str) -> Self {
+    pub(crate) fn new(call: &Call, section: &str, pointer: Option<&str>, shape: Option<SectionShape>) -> Self {
         let mut before = Object::default();
         before
             .member("type", &json::string(&call.settings.header_type))
             .member("operation", &json::string(&call.tool))
             .member("section", &json::string(section))
-            .member("pointer", &json::string(pointer));
+            .member("pointer", &pointer.map_or_else(|| "null".to_owned(), json::string))
+            .member("shape", shape.map_or("null", shape_name));
         let query = call.query.as_deref().map(|query| query.chars().take(QUERY_CHARACTERS_MAX).collect::<String>());
         let after = vec![
             ("query", query.map_or_else(|| "null".to_owned(), |query| json::string(&query))),
@@ -57,6 +58,13 @@ impl Header {
             object.member(key, value);
         }
         object.finish()
+    }
+}
+
+fn shape_name(shape: SectionShape) -> &'static str {
+    match shape {
+        SectionShape::Elements => "\"elements\"",
+        SectionShape::Members => "\"members\"",
     }
 }
 

@@ -190,8 +190,8 @@ fn text_or_sections(
     match survey(&beginning, complete) {
         Ok(found) if call.settings.sections.is_empty() => Ok(PlannedPart::Sections(named(found, names))),
         Ok(_) => Ok(PlannedPart::Sections(configured(call, names))),
-        Err(_) if kind == PartKind::Text => Ok(PlannedPart::Text),
-        Err(error) => Err(PolicyError::Invalid(format!("structured content is not JSON: {error}"))),
+        // Not JSON, or nested deeper than the splitter goes.
+        Err(_) => Ok(PlannedPart::Text),
     }
 }
 

@@ -1,12 +1,12 @@
 //! The files of one JSON part: sections, large members, and the rest.
 
-use crate::bindings::lro::filter::types::{Call, FileKind, PlannedSection, PolicyError};
+use crate::bindings::lro::filter::types::{Call, FileKind, PlannedSection, PolicyError, SectionShape};
 use crate::descriptor::Entry;
 use crate::directory::{Directory, File};
 use crate::header::Header;
 use crate::json::last_step;
 use crate::names::Names;
-use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
+use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Shape, Stream, Target};
 
 /// Bytes at the beginning of a file whose tokens are counted; the rest of the file is taken to be like them.
 const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
@@ -48,13 +48,22 @@ impl Records<'_> {
         Ok(())
     }
 
-    fn open(&mut self, pointer: &str, kind: FileKind, planned: Option<&PlannedSection>) -> Result<Open, PolicyError> {
+    /// Makes a file for the value under `pointer`, or for the rest when there is none.
+    fn open(
+        &mut self,
+        pointer: Option<&str>,
+        kind: FileKind,
+        shape: Option<SectionShape>,
+        planned: Option<&PlannedSection>,
+    ) -> Result<Open, PolicyError> {
         let settings = &self.call.settings;
         let section = match planned {
             // A second occurrence of the key makes a second file.
             Some(planned) if self.entries.iter().all(|entry| entry.section != planned.name) => planned.name.clone(),
             Some(planned) => self.section_names.unique(&planned.name),
-            None => self.section_names.section(&last_step(pointer).unwrap_or_else(|| "records".to_owned())),
+            None => self.section_names.section(
+                &pointer.map_or_else(|| Some(REST.to_owned()), last_step).unwrap_or_else(|| "records".to_owned()),
+            ),
         };
         let rule = planned.and_then(|planned| settings.sections.iter().position(|rule| planned.is_of(rule)));
         let prefix = rule.and_then(|rule| settings.sections.get(rule)?.filename_prefix.as_deref());
@@ -63,7 +72,7 @@ impl Records<'_> {
             _ => ("json", "application/json"),
         };
         let file_name = self.file_names.file(prefix.unwrap_or(&section), self.call.session.as_deref(), extension);
-        let header = (kind == FileKind::Records).then(|| Header::new(self.call, &section, pointer));
+        let header = (kind == FileKind::Records).then(|| Header::new(self.call, &section, pointer, shape));
         Ok(Open {
             file: self.directory.create(&file_name)?,
             pending: header.as_ref().map_or_else(Vec::new, |header| header.line(0, 0)),
@@ -74,7 +83,8 @@ impl Records<'_> {
                 section,
                 kind,
                 part: self.part,
-                pointer: Some(pointer.to_owned()),
+                pointer: pointer.map(str::to_owned),
+                shape,
                 media_type: media_type.to_owned(),
                 rule,
                 ..Entry::default()
@@ -135,19 +145,23 @@ impl Output for Records<'_> {
 
     fn begin(&mut self, target: Target<'_>) -> Result<(), PolicyError> {
         match target {
-            Target::Section { index, pointer, .. } => {
+            Target::Section { index, pointer, shape } => {
+                let shape = match shape {
+                    Shape::Elements => SectionShape::Elements,
+                    Shape::Members => SectionShape::Members,
+                };
                 let planned = self.planned.get(index);
-                self.current = Some(self.open(pointer, FileKind::Records, planned)?);
+                self.current = Some(self.open(Some(pointer), FileKind::Records, Some(shape), planned)?);
             }
             Target::Large { pointer, shape } => {
-                let kind = if shape == LargeShape::Value { FileKind::Value } else { FileKind::Records };
-                self.current = Some(self.open(pointer, kind, None)?);
+                let (kind, shape) = match shape {
+                    LargeShape::Elements => (FileKind::Records, Some(SectionShape::Elements)),
+                    LargeShape::Members => (FileKind::Records, Some(SectionShape::Members)),
+                    LargeShape::Value => (FileKind::Value, None),
+                };
+                self.current = Some(self.open(Some(pointer), kind, shape, None)?);
             }
-            Target::Rest => {
-                let mut open = self.open(&format!("/{REST}"), FileKind::Records, None)?;
-                open.entry.pointer = None;
-                self.rest = Some(open);
-            }
+            Target::Rest => self.rest = Some(self.open(None, FileKind::Records, None, None)?),
         }
         Ok(())
     }

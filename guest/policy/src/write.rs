@@ -11,7 +11,7 @@ use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
 use crate::records::Records;
 use crate::{SLICE_BYTES, read_text};
-use lro_jsonl::{Error, Measure, Options, Section, Shape, Splitter, SyntaxError};
+use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Shape, Splitter, SyntaxError};
 
 pub(crate) fn sections(call: &Call, payload: &ToolResult, plan: &Plan) -> Result<Descriptor, PolicyError> {
     let parts = payload.parts();
@@ -127,6 +127,7 @@ impl Writer<'_> {
             keep_bytes: settings.descriptor_limit as usize / 2 / keep.len().max(1),
             keep,
             inline_bytes: settings.inline_limit as usize,
+            large_max: LARGE_MAX,
             inline_total: match settings.level {
                 DescriptorLevel::Pointer => 160,
                 DescriptorLevel::Standard => 320,
@@ -224,6 +225,7 @@ impl Writer<'_> {
             section: entry.section,
             part: entry.part,
             pointer: entry.pointer,
+            shape: entry.shape,
             media_type: entry.media_type,
             records: entry.records,
             bytes: entry.bytes,

@@ -30,7 +30,8 @@ impl CompileCache {
         let metadata = fs::symlink_metadata(&directory)?;
         let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
         if !ours || metadata.mode() & 0o022 != 0 {
-            let text = format!("{}: must be a directory of this user that nobody else may write to", directory.display());
+            let text =
+                format!("{}: must be a directory of this user that nobody else may write to", directory.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         Ok(Self { directory })

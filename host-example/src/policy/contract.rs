@@ -13,10 +13,10 @@ pub const VERSION: Version = Version::new(0, 1, 0);
 /// The world a policy is built for.
 pub const WORLD: &str = "lro-policy";
 
-/// Everything a policy may import, without versions: what the world lists, and the errors that `wasi:filesystem` speaks
-/// of.
+/// Everything a policy may import, without versions: what the world lists, and the interface whose type `datetime`
+/// `wasi:filesystem` uses. Only that type is there: a policy that wants the clock itself does not load.
 pub const ALLOWED_IMPORTS: [&str; 4] =
-    ["lro:filter/types", "wasi:filesystem/preopens", "wasi:filesystem/types", "wasi:io/error"];
+    ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
 
 /// Imports, and the version of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]

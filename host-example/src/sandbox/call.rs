@@ -139,11 +139,10 @@ impl Prepared {
         let started = run.started;
         let finished = run.store.into_data().output.finish();
         cost.time = started.elapsed();
-        let descriptor = match answer {
-            Ok(descriptor) => descriptor,
-            Err(_) if over_quota => return Err(quota(limits)),
-            Err(error) => return Err(CallError::Policy(error)),
-        };
+        if over_quota {
+            return Err(quota(limits));
+        }
+        let descriptor = answer.map_err(CallError::Policy)?;
         let files = finished.map_err(|error| write_error(error, limits))?;
         Ok((Written { descriptor, files }, cost))
     }
@@ -195,11 +194,7 @@ impl Run {
 
     fn cost(&self) -> Cost {
         let state = self.store.data();
-        Cost {
-            time: self.started.elapsed(),
-            memory_bytes: state.meter.memory_bytes,
-            written_bytes: state.output.bytes,
-        }
+        Cost { time: self.started.elapsed(), memory_bytes: state.meter.memory_bytes, written_bytes: state.output.bytes }
     }
 
     fn explain(&self, error: &wasmtime::Error) -> CallError {

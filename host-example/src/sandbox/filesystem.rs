@@ -10,11 +10,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, FsPerms, OpenMode, WasiFilesystemCtxView};
-use wasmtime_wasi::p2::bindings::filesystem::types as wasi;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types as wasi;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
-    self as sync, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
-    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+    self as sync, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
+    ErrorCode, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::bindings::sync::io::streams::{InputStream, OutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
@@ -147,12 +147,16 @@ impl sync::HostDescriptor for View<'_> {
 
     fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
         self.settled()?;
-        ready(wasi::HostDescriptor::rename_at(&mut self.wasi(), fd, old, new_fd, new))
+        ready(wasi::HostDescriptor::rename_at(&mut self.wasi(), fd, old.clone(), new_fd, new.clone()))?;
+        self.0.output.renamed(&old, &new);
+        Ok(())
     }
 
     fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
         self.settled()?;
-        ready(wasi::HostDescriptor::unlink_file_at(&mut self.wasi(), fd, path))
+        ready(wasi::HostDescriptor::unlink_file_at(&mut self.wasi(), fd, path.clone()))?;
+        self.0.output.removed(&path);
+        Ok(())
     }
 
     fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {

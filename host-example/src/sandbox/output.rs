@@ -51,9 +51,13 @@ struct FileDigest {
     bytes: u64,
 }
 
+/// Number of a file of the call, in the order of opening. Names change hands; numbers do not.
+type FileNumber = u32;
+
 /// A block on its way to the disk.
 struct Block {
-    name: Arc<str>,
+    number: FileNumber,
+    is_jsonl: bool,
     file: Arc<File>,
     offset: u64,
     bytes: Vec<u8>,
@@ -62,21 +66,21 @@ struct Block {
 /// Writes blocks and keeps the digests.
 #[derive(Default)]
 struct Sink {
-    digests: BTreeMap<Arc<str>, FileDigest>,
+    digests: BTreeMap<FileNumber, FileDigest>,
 }
 
 impl Sink {
     fn write(&mut self, block: &Block) -> io::Result<()> {
         block.file.write_all_at(&block.bytes, block.offset)?;
-        let digest = self.digests.entry(Arc::clone(&block.name)).or_insert_with(|| FileDigest::new(&block.name));
+        let digest = self.digests.entry(block.number).or_insert_with(|| FileDigest::new(block.is_jsonl));
         digest.add(block.offset, &block.bytes);
         Ok(())
     }
 }
 
 impl FileDigest {
-    fn new(name: &str) -> Self {
-        let from = if name.ends_with(".jsonl") { None } else { Some(0) };
+    fn new(is_jsonl: bool) -> Self {
+        let from = if is_jsonl { None } else { Some(0) };
         Self { state: Some(Sha256::new()), from, next: 0, bytes: 0 }
     }
 
@@ -121,8 +125,11 @@ pub(super) struct Output {
     deadline: Instant,
     bytes_left: u64,
     files_left: u32,
-    /// Names by the descriptor handles of the policy.
-    open: BTreeMap<u32, Arc<str>>,
+    /// Number and kind of each open file, by the policy's descriptor handle.
+    open: BTreeMap<u32, (FileNumber, bool)>,
+    /// The files by their present names.
+    names: BTreeMap<String, FileNumber>,
+    opened: FileNumber,
     failed: Option<io::Error>,
     pub(super) over_quota: bool,
     pub(super) bytes: u64,
@@ -136,6 +143,8 @@ impl Output {
             bytes_left: limits.written_bytes,
             files_left: limits.files,
             open: BTreeMap::new(),
+            names: BTreeMap::new(),
+            opened: 0,
             failed: None,
             over_quota: false,
             bytes: 0,
@@ -154,7 +163,22 @@ impl Output {
     }
 
     pub(super) fn opened(&mut self, handle: u32, name: &str) {
-        self.open.insert(handle, name.into());
+        let number = *self.names.entry(name.to_owned()).or_insert_with(|| {
+            self.opened += 1;
+            self.opened
+        });
+        self.open.insert(handle, (number, name.ends_with(".jsonl")));
+    }
+
+    pub(super) fn renamed(&mut self, old: &str, new: &str) {
+        self.names.remove(new);
+        if let Some(number) = self.names.remove(old) {
+            self.names.insert(new.to_owned(), number);
+        }
+    }
+
+    pub(super) fn removed(&mut self, name: &str) {
+        self.names.remove(name);
     }
 
     pub(super) fn closed(&mut self, handle: u32) {
@@ -162,17 +186,23 @@ impl Output {
     }
 
     /// Takes a block of a file that was opened through [`Output::opened`].
-    pub(super) fn write(&mut self, handle: u32, file: &Arc<File>, offset: u64, bytes: Vec<u8>) -> Result<u64, WriteError> {
+    pub(super) fn write(
+        &mut self,
+        handle: u32,
+        file: &Arc<File>,
+        offset: u64,
+        bytes: Vec<u8>,
+    ) -> Result<u64, WriteError> {
         let length = bytes.len() as u64;
         if length > self.bytes_left || offset.checked_add(length).is_none() {
             return Err(self.quota());
         }
-        let Some(name) = self.open.get(&handle).cloned() else {
+        let Some(&(number, is_jsonl)) = self.open.get(&handle) else {
             return Err(WriteError::Io(io::ErrorKind::InvalidInput.into()));
         };
         self.bytes_left -= length;
         self.bytes += length;
-        let block = Block { name, file: Arc::clone(file), offset, bytes };
+        let block = Block { number, is_jsonl, file: Arc::clone(file), offset, bytes };
         if matches!(self.place, Place::Here(_)) && block.bytes.len() >= THREAD_FROM_BYTES {
             self.start_thread().map_err(WriteError::Io)?;
         }
@@ -245,14 +275,15 @@ impl Output {
     /// Ends the output and returns what is known of its files, by name.
     pub(super) fn finish(mut self) -> Result<BTreeMap<String, WrittenFile>, WriteError> {
         self.drain()?;
-        let sink = match self.place {
+        let mut sink = match self.place {
             Place::Here(sink) => sink,
             Place::Thread { blocks, sink, .. } => {
                 drop(blocks);
                 sink.join().map_err(|_| WriteError::Io(io::Error::other("the writing thread panicked")))?
             }
         };
-        Ok(sink.digests.into_iter().map(|(name, digest)| (name.to_string(), digest.finish())).collect())
+        let known = |(name, number)| Some((name, sink.digests.remove(&number)?.finish()));
+        Ok(self.names.into_iter().filter_map(known).collect())
     }
 }
 

@@ -44,8 +44,10 @@ pub struct FileRecord {
     pub section: String,
     /// Index of the part of the tool result it came from.
     pub part: u32,
-    /// JSON Pointer inside the part, for a file that came from JSON.
+    /// JSON Pointer inside the part, for a file that came from one value of a JSON part.
     pub pointer: Option<String>,
+    /// How that value became records.
+    pub shape: Option<RecordShape>,
     /// Media type such as `application/jsonl`.
     pub media_type: String,
     /// Records of a JSONL file, its header line not counted; lines of a text file; otherwise 0.
@@ -55,7 +57,8 @@ pub struct FileRecord {
     /// JSON Schema of a line.
     pub schema: Option<Box<RawValue>>,
     /// SHA-256 of the bytes from `digest_from` on, in the manifest as 64 hexadecimal digits. `None` asks
-    /// [`Staging::publish`](super::Staging::publish) to compute it; a published file always has one.
+    /// [`Staging::publish`](super::Staging::publish) to compute it and, for records, `digest_from`; a published file always
+    /// has one.
     ///
     /// The digest of a JSONL file covers its records, which are all bytes after the header line, because the header is
     /// completed in place once the records are written; `tail -n +2 FILE | sha256sum` checks it. The digest of any other
@@ -79,6 +82,16 @@ pub enum FileKind {
     Value,
     /// Bytes, unchanged.
     Bytes,
+}
+
+/// How a value became the records of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordShape {
+    /// An array: one line an element.
+    Elements,
+    /// A keyed object: one line a member, `{"key": …, "value": …}`.
+    Members,
 }
 
 /// The content of `manifest.json`. Generic so that it is written from borrowed data and read into owned.

@@ -39,7 +39,9 @@ use self::{
 };
 pub use self::{
     error::StoreError,
-    manifest::{FILE_NAME_BYTES_MAX, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord},
+    manifest::{
+        FILE_NAME_BYTES_MAX, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord, RecordShape,
+    },
     names::safe_name,
     offload::Offload,
     quota::QuotaKind,
@@ -99,6 +101,7 @@ impl StoreConfig {
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Inner>,
+    opening: Sweep,
 }
 
 #[derive(Debug)]
@@ -138,9 +141,15 @@ impl Store {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
         let root = open_root(&config.root)?;
         let owner = Owner::create(&root)?;
-        let store = Self { inner: Arc::new(Inner { config, root, owner, ledger: Mutex::default() }) };
-        store.sweep(SystemTime::now())?;
-        Ok(store)
+        let inner = Arc::new(Inner { config, root, owner, ledger: Mutex::default() });
+        let store = Self { inner, opening: Sweep::default() };
+        let opening = store.sweep(SystemTime::now())?;
+        Ok(Self { opening, ..store })
+    }
+
+    /// What [`Store::open`] removed.
+    pub fn opening_sweep(&self) -> Sweep {
+        self.opening
     }
 
     /// Makes a private, empty directory for one offload. Nobody else finds it before it is published.

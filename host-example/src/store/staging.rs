@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs::File,
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::Path,
 };
 
@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use tracing::warn;
 
 use super::{
-    FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, QuotaKind, Store, StoreError, Ulid,
+    FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, QuotaKind, Store, StoreError,
+    Ulid,
     directory::Directory,
     error::failed,
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
@@ -117,6 +118,9 @@ impl Staging {
         }
         self.directory.make_private(&file, &record.name)?;
         if record.sha256.is_none() {
+            if record.kind == FileKind::Records {
+                record.digest_from = first_line_bytes(&mut file).map_err(failed("read", &path))?;
+            }
             record.sha256 = Some(digest(&mut file, record.digest_from).map_err(failed("read", &path))?);
         }
         self.sync(&file, &record.name)
@@ -167,6 +171,24 @@ impl Drop for Staging {
     fn drop(&mut self) {
         // Once published, there is nothing of this name.
         self.store.delete(self.path(), &self.tenant, self.id, 0);
+    }
+}
+
+/// Length of a file's first line, its line feed included; 0 when there is no line feed.
+fn first_line_bytes(file: &mut File) -> io::Result<u64> {
+    let mut reader = BufReader::new(file);
+    let mut length = 0;
+    loop {
+        let block = reader.fill_buf()?;
+        if let Some(end) = block.iter().position(|&byte| byte == b'\n') {
+            return Ok(length + end as u64 + 1);
+        }
+        let block_bytes = block.len();
+        if block_bytes == 0 {
+            return Ok(0);
+        }
+        length += block_bytes as u64;
+        reader.consume(block_bytes);
     }
 }
 

@@ -95,6 +95,7 @@ fn file(name: &str, bytes: u64) -> File {
         section: name.to_owned(),
         part: 0,
         pointer: None,
+        shape: None,
         media_type: "text/plain".to_owned(),
         records: 0,
         bytes,

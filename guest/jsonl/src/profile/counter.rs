@@ -83,7 +83,9 @@ impl Table {
         let length = end - start;
         let ends = ends(text, start, end);
         let mut slot = slot(ends, length);
-        while let Some(value) = self.slots.get(slot).and_then(|&index| self.values.get_mut(usize::from(index).wrapping_sub(1))) {
+        while let Some(value) =
+            self.slots.get(slot).and_then(|&index| self.values.get_mut(usize::from(index).wrapping_sub(1)))
+        {
             if value.ends == ends && value.length == length {
                 // Up to 16 bytes the two ends are all of it.
                 let seen = self.texts.get(value.start..value.start + length);
@@ -125,7 +127,8 @@ impl Table {
 /// The first and the last eight bytes of a text of up to 16 bytes or more; of up to eight, its bytes and 0.
 #[inline(always)]
 fn ends(text: &[u8], start: usize, end: usize) -> (u64, u64) {
-    let word = |at: usize| text.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|bytes| u64::from_le_bytes(*bytes));
+    let word =
+        |at: usize| text.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|bytes| u64::from_le_bytes(*bytes));
     match (word(start), end - start) {
         (Some(first), length @ 1..=8) => (first & u64::MAX >> (64 - 8 * length), 0),
         (Some(first), 9..) => (first, word(end - 8).unwrap_or_default()),

@@ -59,7 +59,8 @@ impl Profile {
         let expected = self.nodes.get(self.reader.container.expected as usize);
         let order = expected.map_or(0, |node| node.order as usize);
         let (before, after) = node.properties.split_at_checked(order)?;
-        let has_key = |property: &&u32| self.nodes.get(**property as usize).is_some_and(|node| node.has_key(text, start));
+        let has_key =
+            |property: &&u32| self.nodes.get(**property as usize).is_some_and(|node| node.has_key(text, start));
         after.iter().chain(before).find(has_key).copied()
     }
 

@@ -101,8 +101,9 @@ impl Node {
         }
         self.types.booleans += 1;
         if self.counter.counts() {
-            let literal: &[u8] = if first == b't' { b"true" } else { b"false" };
-            self.counter.add(literal, 0, literal.len());
+            // With something behind it, as in a document: its word is read at once.
+            let (text, length) = if first == b't' { (b"true    ", 4) } else { (b"false   ", 5) };
+            self.counter.add(text, 0, length);
         }
     }
 

@@ -196,6 +196,7 @@ impl Extremes {
             false => i128::from(rank_with_exponent(number)) << 64,
         };
         let rank = if negative { -size } else { size };
+        let inside = plain && self.low < rank && rank < self.high;
         if plain && magnitude.len() <= RANK_BYTES {
             // It is only that no text was behind it.
             let mut bytes = [0; RANK_BYTES + 1];
@@ -203,7 +204,7 @@ impl Extremes {
                 *to = *from;
             }
             self.add_short(Short { rank, bytes: &bytes, length: number.len(), integer });
-        } else if !self.is_unknown() && !(plain && self.low < rank && rank < self.high) {
+        } else if !inside && !self.is_unknown() {
             self.update(number, rank, plain);
         }
         integer
@@ -218,9 +219,9 @@ impl Extremes {
     #[inline(never)]
     fn update(&mut self, bytes: &[u8], rank: i128, plain: bool) {
         let (least, greatest) = &mut **self.range.get_or_insert_with(|| {
-            let number = |text: &ShortText, rank| match text.length {
+            let number = |text: &ShortText, known| match text.length {
                 0 => Number::new(bytes, rank, plain),
-                _ => Number::new(text.bytes(), rank, true),
+                _ => Number::new(text.bytes(), known, true),
             };
             let [least, greatest] = &self.texts;
             Box::new((number(least, self.low), number(greatest, self.high)))

@@ -58,7 +58,7 @@ impl Profile {
     }
 
     /// Reads the tokens of a block at the places of `mask`.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn read(&mut self, text: &[u8], block: &Block, mask: u64) {
         if self.reader.cut.is_open() && !self.read_end(text, block) {
             return;

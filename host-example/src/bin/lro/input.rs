@@ -130,8 +130,12 @@ fn check_json(wrapped: &[u8]) -> anyhow::Result<()> {
             _ => bail!("the input is not JSON: no value at byte 0"),
         },
         Err(mut error) => {
-            let inside = (text.len() - before - AFTER.len()) as u64;
-            error.offset = error.offset.saturating_sub(before as u64).min(inside);
+            let length = (text.len() - before - AFTER.len()) as u64;
+            error.offset = error.offset.saturating_sub(before as u64);
+            if error.offset >= length {
+                // Only the brace that was put behind the input, or the end behind that, is out of place.
+                bail!("the input is not JSON: it ends too early or with a bracket too many, after {length} bytes");
+            }
             Err(anyhow::Error::new(error).context("the input is not JSON"))
         }
     }

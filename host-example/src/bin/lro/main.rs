@@ -46,7 +46,7 @@ struct Arguments {
     #[command(flatten)]
     settings: SettingFlags,
     /// What is logged to stderr: off, error, warn, info, debug, trace, or directives such as `lro_host=debug`
-    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", default_value = "warn", value_parser = log_filter, global = true)]
+    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", default_value = "error", value_parser = log_filter, global = true)]
     log: String,
     /// Whether messages have colors; `auto` asks the terminal, and NO_COLOR
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
