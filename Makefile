@@ -46,7 +46,8 @@ bench: build ## Measure against plain writes, native code and a Python baseline
 .PHONY: lint
 lint: component ## Check formatting, lints and documentation
 	@$(CARGO) fmt --all --check
-	@$(CARGO) clippy --locked --release --workspace --all-targets --exclude lro-policy --exclude lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-policy -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
 

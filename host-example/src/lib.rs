@@ -25,7 +25,7 @@
 //! let rows = vec![r#"{"city":"Bern","note":null}"#; 5000].join(",").replace('"', "\\\"");
 //! let message = format!(r#"{{"content":[{{"type":"text","text":"[{rows}]"}}]}}"#);
 //! let result = ToolResult::parse(message.into())?;
-//! let decision = filter.apply(&Request::new("default", "cities"), &result.payload());
+//! let decision = filter.apply(&Request::new("default", "cities"), result.payload());
 //! let reply = result.answer(&decision.outcome);
 //! assert!(reply.len() < 2000);
 //! # Ok(())

@@ -43,6 +43,8 @@ pub struct Splitter<O: Output> {
     /// White space of the block still to be skipped, and where the block begins.
     white: u64,
     block_start: usize,
+    /// Whether the value being read is profiled.
+    pub(crate) profiling: bool,
     /// First bit of the block that the profile has not seen.
     profile_from: u32,
 }
@@ -92,6 +94,7 @@ impl<O: Output> Splitter<O> {
             span: 0,
             white: 0,
             block_start: 0,
+            profiling: false,
             profile_from: 0,
         }
     }
@@ -114,7 +117,7 @@ impl<O: Output> Splitter<O> {
         if !matches!(self.state, State::Skeleton) {
             self.copy_until(text, text.len())?;
         }
-        if self.options.profile {
+        if self.profiling {
             self.profile.end_slice(text);
         }
         self.scanner.end(text);
@@ -128,7 +131,7 @@ impl<O: Output> Splitter<O> {
     /// [`Error::Syntax`] when the document is not complete, [`Error::Output`] when the output fails.
     pub fn finish(mut self) -> Result<(Document, O), Error<O::Error>> {
         self.document.bytes = self.scanner.finish()?;
-        if self.options.profile {
+        if self.profiling {
             self.profile.end_document();
         }
         self.end_value()?;
@@ -176,7 +179,7 @@ impl<O: Output> Splitter<O> {
             done = below | bracket;
             brackets &= brackets - 1;
         }
-        if self.options.profile && matches!(self.state, State::Value(_)) {
+        if self.profiling && matches!(self.state, State::Value(_)) {
             self.profile.read(text, block, u64::MAX.unbounded_shl(self.profile_from));
         }
         if self.white != 0 && !matches!(self.state, State::Skeleton) {
@@ -314,12 +317,14 @@ impl<O: Output> Splitter<O> {
 
     /// Begins a value at its first byte.
     fn begin(&mut self, role: Role, first: u8, index: usize, bit: u32) -> Result<(), Error<O::Error>> {
+        let known = matches!(role, Role::Section(section) if self.options.unprofiled.contains(&section));
+        self.profiling = self.options.profile && !known;
         let form = self.begin_value(role, first)?;
         let inside = form != Form::Value;
         self.span = index + usize::from(inside);
         self.profile_from = bit + u32::from(inside);
         self.level += usize::from(inside);
-        if self.options.profile {
+        if self.profiling {
             self.profile.begin(form);
         }
         Ok(())
@@ -331,7 +336,7 @@ impl<O: Output> Splitter<O> {
         if !matches!(self.state, State::Value(_)) {
             return Ok(());
         }
-        if self.options.profile {
+        if self.profiling {
             let before = (1_u64 << bit) - 1;
             self.profile.read(text, block, before & u64::MAX.unbounded_shl(self.profile_from));
         }

@@ -248,7 +248,7 @@ impl<O: Output> Splitter<O> {
             self.flush()?;
         }
         if let State::Value(value) = &self.state {
-            let profile = self.options.profile.then(|| std::mem::take(&mut self.profile));
+            let profile = self.profiling.then(|| std::mem::take(&mut self.profile));
             let report = FileReport { records: value.records, bytes: value.written, profile };
             self.output.end(Stream::Current, report).map_err(Error::Output)?;
         }

@@ -32,6 +32,7 @@ fn options() -> impl Strategy<Value = Options> {
             inline_total,
             large_max,
             profile,
+            unprofiled: Vec::new(),
         })
 }
 

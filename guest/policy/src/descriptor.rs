@@ -198,10 +198,10 @@ impl<'a> Builder<'a> {
         {
             object.member("handle", &json::string(&self.call.id));
         }
-        if self.call.settings.dialect == DescriptorDialect::Specification {
-            if let Some(main) = main_entry(shown) {
-                object.member("file_path", &json::string(&self.path(main)));
-            }
+        if self.call.settings.dialect == DescriptorDialect::Specification
+            && let Some(main) = main_entry(shown)
+        {
+            object.member("file_path", &json::string(&self.path(main)));
         }
         let mut files = Object::default();
         for entry in shown {
@@ -465,10 +465,10 @@ fn counts(summary: &mut Object, entry: &Entry) {
 }
 
 fn range(detail: &mut Object, field: &Field<'_>) {
-    if let (Some(minimum), Some(maximum)) = (field.minimum, field.maximum) {
-        if minimum.len() <= VALUE_BYTES_MAX && maximum.len() <= VALUE_BYTES_MAX {
-            detail.member("min", minimum).member("max", maximum);
-        }
+    if let (Some(minimum), Some(maximum)) = (field.minimum, field.maximum)
+        && minimum.len().max(maximum.len()) <= VALUE_BYTES_MAX
+    {
+        detail.member("min", minimum).member("max", maximum);
     }
 }
 

@@ -22,7 +22,6 @@ mod recipes;
 mod records;
 mod write;
 
-#[expect(clippy::use_self, reason = "generated; the documentation stands in the WIT files")]
 mod bindings {
     wit_bindgen::generate!({ path: "../../wit", world: "lro-policy", generate_all });
 }

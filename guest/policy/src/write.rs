@@ -133,7 +133,8 @@ impl Writer<'_> {
                 DescriptorLevel::Standard => 320,
                 DescriptorLevel::Full => 2048,
             },
-            profile: settings.infer && !(planned.iter().all(has_schema) && !planned.is_empty()),
+            profile: settings.infer,
+            unprofiled: (0..).zip(planned).filter(|(_, section)| has_schema(section)).map(|(index, _)| index).collect(),
         }
     }
 

@@ -91,7 +91,7 @@ impl ToolResult {
     /// A JSON-RPC error, a `resultType` of `input_required` or `task`, and the task object of older servers are not for a
     /// policy: they have no parts and pass.
     pub fn parse(message: Bytes) -> Result<Self, ParseError> {
-        let text = std::str::from_utf8(&message).map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
+        let text = simdutf8::compat::from_utf8(&message).map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
         let start = span::skip_white(&message, 0);
         let mut outer = Object::walk(&message, start);
         outer.make_parts(&message);

@@ -182,8 +182,10 @@ impl Part {
     /// The text as a whole, for parts that are known to be small; empty for a binary part.
     pub(crate) fn into_text(self) -> String {
         match self.source {
-            Source::Text(text) => into_string(text.to_vec()),
-            Source::JsonString { escaped, .. } => decode_slice(&escaped, Position::default(), escaped.len()).0,
+            Source::Text(text) => to_text(&text),
+            Source::JsonString { escaped, .. } => {
+                decode_slice(&escaped, Position::default(), escaped.len(), &mut Vec::new()).0
+            }
             Source::Binary(_) | Source::Base64 { .. } => String::new(),
         }
     }
@@ -201,7 +203,7 @@ fn not_base64(error: base64::DecodeSliceError) -> PartError {
 }
 
 fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
-    std::str::from_utf8(bytes).map(drop).map_err(|error| PartError::NotUtf8(error.valid_up_to()))
+    simdutf8::compat::from_utf8(bytes).map(drop).map_err(|error| PartError::NotUtf8(error.valid_up_to()))
 }
 
 /// The parts of one tool result: unchanging, shared by the calls that read it.
@@ -234,12 +236,14 @@ pub struct PayloadReader {
     payload: Arc<Payload>,
     part: u32,
     position: Position,
+    /// Where slices are decoded, kept from one to the next.
+    room: Vec<u8>,
 }
 
 impl PayloadReader {
     /// A reader at the start of the payload.
     pub fn new(payload: Arc<Payload>) -> Self {
-        Self { payload, part: 0, position: Position::default() }
+        Self { payload, part: 0, position: Position::default(), room: Vec::new() }
     }
 
     /// The payload that is read.
@@ -262,7 +266,7 @@ impl PayloadReader {
                 }
                 let near = self.nearest(part, offset, checkpoints);
                 let start = seek(escaped, near, offset)?;
-                let (text, end) = decode_slice(escaped, start, length);
+                let (text, end) = decode_slice(escaped, start, length, &mut self.room);
                 (self.part, self.position) = (part, end);
                 Ok(text)
             }
@@ -318,7 +322,7 @@ fn read_plain(text: &Bytes, offset: u64, length: usize) -> Result<String, ReadEr
     if end == start {
         end = (start + 1..text.len()).find(|index| !is_continuation(text, *index)).unwrap_or(text.len());
     }
-    Ok(into_string(text.slice(start..end).to_vec()))
+    Ok(to_text(text.get(start..end).unwrap_or_default()))
 }
 
 fn is_continuation(text: &[u8], index: usize) -> bool {
@@ -340,23 +344,26 @@ fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position,
     Ok(position)
 }
 
-/// Decodes up to `length` bytes, or one character when it is longer.
-fn decode_slice(escaped: &[u8], start: Position, length: usize) -> (String, Position) {
+/// Decodes up to `length` bytes, or one character when it is longer. `output` is only room to work in.
+fn decode_slice(escaped: &[u8], start: Position, length: usize, output: &mut Vec<u8>) -> (String, Position) {
     let rest = escaped.get(start.escaped..).unwrap_or_default();
-    let mut output = vec![0; length.min(rest.len())];
-    let (mut taken, mut put) = json_string::decode(rest, &mut output);
+    output.resize(length.min(rest.len()), 0);
+    let (mut taken, mut put) = json_string::decode(rest, output);
     let mut room = length;
     while put == 0 && room < 4 {
         // The next character is longer than what was asked for; no character has more than 4 bytes.
         room += 1;
         output.resize(room, 0);
-        (taken, put) = json_string::decode(rest, &mut output);
+        (taken, put) = json_string::decode(rest, output);
     }
-    output.truncate(put);
-    (into_string(output), Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken })
+    let text = to_text(output.get(..put).unwrap_or_default());
+    (text, Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken })
 }
 
 /// The bytes were checked when the part was made; a replacement character would only appear after a defect here.
-fn into_string(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+fn to_text(bytes: &[u8]) -> String {
+    match simdutf8::basic::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }

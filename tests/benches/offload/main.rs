@@ -4,9 +4,9 @@
 //! `make bench`, or `LRO_BENCH_RECORDS=1000,100000 make bench` for other sizes.
 
 #![expect(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "a program that may stop at the first surprise"
 )]
 
@@ -68,7 +68,7 @@ fn small_result(bench: &Bench) {
     let [bare, inspected] = alternate(
         2000,
         [&mut || prepared.instantiate(&limits).unwrap(), &mut || {
-            drop(prepared.inspect(&limits, &call, &payload).unwrap())
+            drop(prepared.inspect(&limits, &call, &payload).unwrap());
         }],
     );
     println!("\nsmall result ({} bytes), fresh store and instance each time", payload.size());
@@ -195,7 +195,7 @@ fn one_result(message: &Path) {
     for _ in 0..5 {
         let started = Instant::now();
         let result = ToolResult::parse(message.clone()).unwrap();
-        let Outcome::Offload(offloaded) = filter.apply(&request, &result.payload()).outcome else {
+        let Outcome::Offload(offloaded) = filter.apply(&request, result.payload()).outcome else {
             panic!("not offloaded")
         };
         assert!(result.offloaded(&offloaded.descriptor, &offloaded.kept, false).len() < 10_000);

@@ -24,7 +24,7 @@ impl Output for OneFile {
 }
 
 /// Splits `/results` of a document, given in slices as a policy reads them, into one file.
-pub fn split(path: &Path, text: &str, profile: bool) {
+pub(crate) fn split(path: &Path, text: &str, profile: bool) {
     let options = Options {
         sections: vec![Section { pointer: "/results".to_owned(), shape: Shape::Elements }],
         inline_bytes: 512,

@@ -29,7 +29,7 @@ const WORDS: [&str; 16] = [
 const TAGS: [&str; 8] = ["red", "green", "blue", "p0", "p1", "eu", "us", "apac"];
 
 /// A result with `records` records under `results`, as compact JSON.
-pub fn payload(records: usize) -> String {
+pub(crate) fn payload(records: usize) -> String {
     let mut text = String::with_capacity(records * 210 + 128);
     let _ = write!(text, r#"{{"request_id":"req-{records}","query":"synthetic","total_count":{records},"results":["#);
     let mut random = Mt19937::new(20_251_120);
@@ -49,7 +49,7 @@ fn record(text: &mut String, index: usize, random: &mut Mt19937) {
     let _ = write!(text, r#"{{"id":{},"score":{},"#, index * 7919 + 1_000_000, rounded(a, 6));
     let _ = write!(text, r#""title":"{} {} {}","#, WORDS[pick(b, 16)], WORDS[pick(c, 16)], index % 997);
     let _ = write!(text, r#""category":"{}","active":{},"#, CATEGORIES[pick(d, 12)], e < 0.5);
-    if index % 11 == 0 {
+    if index.is_multiple_of(11) {
         text.push_str(r#""note":null,"#);
     } else {
         let _ = write!(text, r#""note":"{}","#, "n".repeat(index % 23));

@@ -59,6 +59,7 @@ fn run(text: &str, slice_bytes: usize, sections: Vec<Section>) -> Result<(), Syn
         inline_total: 40,
         large_max: 2,
         profile: true,
+        unprofiled: Vec::new(),
     };
     let mut splitter = Splitter::new(options, Lines::default());
     let mut rest = text;
