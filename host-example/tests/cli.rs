@@ -6,8 +6,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 
-use lro_host::policy::DEFAULT_POLICY;
+use lro_host::filter::{Filter, Outcome, Request};
+use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
+use lro_host::settings::FailureMode;
+use lro_host::store::{Store, StoreConfig};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -475,4 +480,48 @@ fn progress_is_shown_on_a_terminal_only() {
     let mut terminal = home.command("script");
     let shown = run(terminal.env("TERM", "xterm").args(["-qec", &line, "/dev/null"]), "").stdout;
     assert!(String::from_utf8_lossy(&shown).contains("reading"), "{}", String::from_utf8_lossy(&shown));
+}
+
+#[test]
+fn command_and_library_write_the_same_records() {
+    // row 18
+    let home = Home::new();
+    let input = rows(3000);
+    let report = home.report(&[], &input);
+    let records = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap();
+        text.split_once('\n').unwrap().1.to_owned()
+    };
+    let by_command = records(Path::new(report["files"][0]["path"].as_str().unwrap()));
+    assert_eq!(by_command.lines().count(), 3000);
+
+    let sandbox = Sandbox::new().unwrap();
+    let filter = Filter {
+        policy: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap(),
+        store: Ok(Store::open(StoreConfig::new(home.path("library"))).unwrap()),
+        limits: Limits::default(),
+        failure: FailureMode::Closed,
+    };
+    let payload = Arc::new(Payload::new(vec![Part::text(PartKind::Text, input.into()).unwrap()]));
+    let request = Request::new("default", "offload");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    let waiting = runtime.block_on(filter.apply_async(request.clone(), Arc::clone(&payload)));
+    for decision in [filter.apply(&request, &payload), waiting] {
+        let Outcome::Offload(offloaded) = decision.outcome else { panic!("not offloaded: {:?}", decision.failure) };
+        let file = &offloaded.offload.record().files[0];
+        assert_eq!(records(&offloaded.offload.path().join(&file.name)), by_command);
+    }
+}
+
+#[test]
+fn what_does_not_pass_is_logged_with_tool_size_and_limit() {
+    // row 46
+    let home = Home::new();
+    let input = rows(3000);
+    let logged = |arguments: &[&str]| stderr(&home.run(&[&["offload", "--log", "warn"], arguments].concat(), &input));
+    let text = logged(&["--tool", "search"]);
+    for fact in [r#"tool="search""#, &format!("bytes={}", input.len()), "limit=50000", r#"verdict="offload""#] {
+        assert!(text.contains(fact), "{fact} is not in {text}");
+    }
+    assert_eq!(logged(&["--threshold", "1000000"]), "");
 }

@@ -62,8 +62,7 @@ fn the_parser_of_cargo_component_reads_the_contract() {
     resolve.select_world(package, Some("lro-policy")).unwrap();
 }
 
-/// Interfaces, worlds, types, functions, and the cases of variants, enums and flags. The fields of a record are told by the
-/// record where their names do not say it all.
+/// Interfaces, worlds, types, functions, the fields of records, and the cases of variants, enums and flags.
 #[test]
 fn everything_is_documented() {
     let (resolve, package) = resolve();
@@ -89,6 +88,9 @@ fn everything_is_documented() {
                 TypeDefKind::Variant(kind) => kind.cases.iter().map(|case| (case.name.as_str(), &case.docs)).collect(),
                 TypeDefKind::Enum(kind) => kind.cases.iter().map(|case| (case.name.as_str(), &case.docs)).collect(),
                 TypeDefKind::Flags(kind) => kind.flags.iter().map(|flag| (flag.name.as_str(), &flag.docs)).collect(),
+                TypeDefKind::Record(kind) => {
+                    kind.fields.iter().map(|field| (field.name.as_str(), &field.docs)).collect()
+                }
                 _ => Vec::new(),
             };
             for (case, docs) in cases {
