@@ -3,6 +3,7 @@
 # through the default policy; then one of the descriptor's own recipes runs on the files.
 set -euo pipefail
 lro=${LRO:-target/release/lro}
+command -v jq >/dev/null || { echo "installing jq"; apt-get update -qq && apt-get install -y -qq jq >/dev/null; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export MCP_LRO_DIR=$work/offloads

@@ -27,11 +27,12 @@ use output::Terminal;
 
 const ABOUT: &str = "Keeps large tool results out of a model's context.
 
-A policy, a sandboxed WASI component, looks at a result and answers: pass it, offload it to JSONL files, truncate it, or
-reject it with advice.
+A policy, a sandboxed WASI component, looks at a result and answers: pass it, offload it to JSONL files, truncate it, \
+or reject it with advice.
 
-Each setting can be given as a flag, as a variable MCP_LRO_*, or in a TOML file (--config, MCP_LRO_CONFIG); a flag wins
-over a variable, a variable over the file, the file over the default. `lro config` shows what is in force, and why.";
+Each setting can be given as a flag, as a variable MCP_LRO_*, or in a TOML file (--config, MCP_LRO_CONFIG); a flag \
+wins over a variable, a variable over the file, the file over the default. `lro config` shows what is in force, and \
+why.";
 
 const EXAMPLES: &str = "Examples:
   lro offload result.json                      a tool result, JSON, text or bytes

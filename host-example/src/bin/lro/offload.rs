@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use clap::Args;
 use lro_host::filter::{Decision, Outcome};
-use lro_host::mcp::Truncation;
 use lro_host::settings::Config;
 
 use crate::exit::{self, Exit};
@@ -76,17 +75,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 /// What goes on in the place of the input; `None` when the input does.
 fn reply(input: &Input, outcome: &Outcome) -> Option<Bytes> {
     let Some(tool_result) = input.tool_result() else { return plain_reply(input, outcome).map(Bytes::from) };
-    let reply = match outcome {
-        Outcome::Pass | Outcome::Fail(_) => return None,
-        Outcome::Offload(offloaded) => tool_result.offloaded(&offloaded.descriptor, &offloaded.kept, false),
-        Outcome::Truncate { truncation, warning } => tool_result.truncated(&Truncation {
-            limit: truncation.limit,
-            suffix: &truncation.suffix,
-            warning: warning.as_deref().unwrap_or_default(),
-        }),
-        Outcome::Reject(advice) => tool_result.rejected(advice),
-    };
-    Some(reply.into())
+    match outcome {
+        Outcome::Pass | Outcome::Fail(_) => None,
+        _ => Some(tool_result.answer(outcome)),
+    }
 }
 
 fn plain_reply(input: &Input, outcome: &Outcome) -> Option<String> {
