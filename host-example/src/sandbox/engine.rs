@@ -6,7 +6,7 @@ use super::state::State;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::{Component, HasSelf, Linker};
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
@@ -23,6 +23,11 @@ const STACK_BYTES_MAX: usize = 512 << 10;
 
 /// Most linear memory of one instance in the pool, whatever a call's limits allow.
 const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
+
+/// Memory of a finished call that is reset and kept for the next one, instead of being given back to the system and faulted
+/// in again. It halves the cost of a small result, where the system can tell which pages were written (Linux from 6.7 on);
+/// elsewhere resetting all of it would cost more than it saves.
+const RESIDENT_BYTES: usize = 4 << 20;
 
 /// Compiles policies and runs them, each call in a store and instance of its own.
 ///
@@ -98,6 +103,9 @@ fn pool() -> InstanceAllocationStrategy {
         .total_memories(CONCURRENT_CALLS_MAX)
         .total_tables(CONCURRENT_CALLS_MAX * 4)
         .max_memory_size(POOLED_MEMORY_BYTES_MAX);
+    if PoolingAllocationConfig::is_pagemap_scan_available() {
+        pool.pagemap_scan(Enabled::Yes).linear_memory_keep_resident(RESIDENT_BYTES).table_keep_resident(RESIDENT_BYTES);
+    }
     pool.into()
 }
 
