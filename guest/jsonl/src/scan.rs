@@ -173,8 +173,8 @@ impl Scanner {
             first_error.add(start + misplaced.trailing_zeros() as usize, SyntaxErrorKind::UnexpectedToken);
         }
 
-        if masks.control != 0 {
-            controls(text, start, masks.control, in_string, &mut first_error);
+        if masks.control {
+            controls(text, start, in_string, &mut first_error);
         }
         if escaped & valid != 0 {
             self.escapes(text, start, escaped & in_string & valid, &mut first_error);
@@ -282,14 +282,12 @@ fn follow(mask: u64, carry: &mut u64, white: u64) -> u64 {
 
 /// Finds control characters other than the white space between tokens.
 #[cold]
-fn controls(text: &[u8], start: usize, mut control: u64, in_string: u64, first_error: &mut FirstError) {
-    while control != 0 {
-        let bit = control.trailing_zeros();
-        let index = start + bit as usize;
-        if in_string >> bit & 1 == 1 || !matches!(text.get(index), Some(b'\t' | b'\n' | b'\r')) {
-            return first_error.add(index, SyntaxErrorKind::ControlCharacter);
+fn controls(text: &[u8], start: usize, in_string: u64, first_error: &mut FirstError) {
+    let block = text.iter().skip(start).take(BLOCK).enumerate();
+    for (bit, byte) in block.filter(|(_, byte)| **byte < b' ') {
+        if in_string >> bit & 1 == 1 || !matches!(byte, b'\t' | b'\n' | b'\r') {
+            return first_error.add(start + bit, SyntaxErrorKind::ControlCharacter);
         }
-        control &= control - 1;
     }
 }
 

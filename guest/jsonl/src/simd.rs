@@ -17,8 +17,8 @@ pub(crate) struct Masks {
     pub(crate) colon: u64,
     /// Bytes up to 0x20: white space and control characters.
     pub(crate) low: u64,
-    /// Bytes below 0x20.
-    pub(crate) control: u64,
+    /// Whether there is a byte below 0x20 at all.
+    pub(crate) control: bool,
 }
 
 /// Bytes in a block.
@@ -67,13 +67,13 @@ pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
         __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     };
     let mut masks = Masks::default();
-    for quarter in 0..4 {
-        // SAFETY: SSE2 is part of x86_64, and the unaligned load reads 16 bytes of the 64 from offset 0, 16, 32 or 48.
-        unsafe {
+    // SAFETY: SSE2 is part of x86_64, and each unaligned load reads 16 bytes of the 64 from offset 0, 16, 32 or 48.
+    unsafe {
+        let mut least = _mm_set1_epi8(-1);
+        for quarter in 0..4 {
             let bytes = _mm_loadu_si128(block.as_ptr().add(quarter * 16).cast::<__m128i>());
             let bits = |vector| (_mm_movemask_epi8(vector) as u16 as u64) << (quarter * 16);
             let equal = |byte: u8| bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8)));
-            let at_most = |byte: u8| bits(_mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(byte as i8)), bytes));
             // `[` and `{`, `]` and `}` differ in this bit only.
             let braces = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
             let brace = |byte: u8| bits(_mm_cmpeq_epi8(braces, _mm_set1_epi8(byte as i8)));
@@ -83,9 +83,10 @@ pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
             masks.close |= brace(b'}');
             masks.comma |= equal(b',');
             masks.colon |= equal(b':');
-            masks.low |= at_most(0x20);
-            masks.control |= at_most(0x1F);
+            masks.low |= bits(_mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x20)), bytes));
+            least = _mm_min_epu8(least, bytes);
         }
+        masks.control = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(least, _mm_set1_epi8(0x1F)), least)) != 0;
     }
     masks
 }
@@ -93,14 +94,16 @@ pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
-    use std::arch::wasm32::{i8x16_bitmask, i8x16_eq, u8x16_le, u8x16_splat, v128, v128_load, v128_or};
+    use std::arch::wasm32::{
+        i8x16_bitmask, i8x16_eq, u8x16_le, u8x16_min, u8x16_splat, v128, v128_any_true, v128_load, v128_or,
+    };
     let mut masks = Masks::default();
+    let mut least = u8x16_splat(u8::MAX);
     for quarter in 0..4 {
         // SAFETY: the load needs no alignment and reads 16 bytes of the 64 from offset 0, 16, 32 or 48.
         let bytes = unsafe { v128_load(block.as_ptr().add(quarter * 16).cast::<v128>()) };
         let bits = |vector| u64::from(i8x16_bitmask(vector)) << (quarter * 16);
         let equal = |byte: u8| bits(i8x16_eq(bytes, u8x16_splat(byte)));
-        let at_most = |byte: u8| bits(u8x16_le(bytes, u8x16_splat(byte)));
         // `[` and `{`, `]` and `}` differ in this bit only.
         let braces = v128_or(bytes, u8x16_splat(0x20));
         let brace = |byte: u8| bits(i8x16_eq(braces, u8x16_splat(byte)));
@@ -110,9 +113,10 @@ pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
         masks.close |= brace(b'}');
         masks.comma |= equal(b',');
         masks.colon |= equal(b':');
-        masks.low |= at_most(0x20);
-        masks.control |= at_most(0x1F);
+        masks.low |= bits(u8x16_le(bytes, u8x16_splat(0x20)));
+        least = u8x16_min(least, bytes);
     }
+    masks.control = v128_any_true(u8x16_le(least, u8x16_splat(0x1F)));
     masks
 }
 
@@ -128,7 +132,7 @@ pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
         masks.comma |= set(byte == b',');
         masks.colon |= set(byte == b':');
         masks.low |= set(byte <= 0x20);
-        masks.control |= set(byte < 0x20);
+        masks.control |= byte < 0x20;
     }
     masks
 }

@@ -28,54 +28,57 @@ const SIMPLE: [u8; 256] = {
 /// complete an escape. Returns where it stopped and how many bytes all of it has when decoded.
 pub(super) fn measure(source: &[u8], start: usize, until: usize) -> Result<(usize, u64), PartError> {
     let mut at = start;
-    let mut decoded = 0;
+    // Bytes that decoding takes away.
+    let mut saved = 0;
+    let mut after_backslash = false;
+    // End of the last `\u` escape or pair of them, whose digits are checked.
+    let mut checked = start;
     while let Some(block) = source.get(at..until).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        let mut backslashes = equal(block, b'\\');
-        let mut escaped = 0;
-        let mut end = BLOCK;
-        decoded += BLOCK as u64;
-        while backslashes != 0 {
-            let place = backslashes.trailing_zeros() as usize;
-            let (length, bytes) = escape_length(source, at + place)?;
-            if place + length > BLOCK {
-                // The next block begins after this escape.
-                decoded = decoded - (BLOCK - place) as u64 + bytes;
-                end = place + length;
-                escaped |= !0 << place;
-                break;
-            }
-            decoded = decoded + bytes - length as u64;
-            escaped |= 2 << place;
-            backslashes = match length {
-                2 => after_escape(backslashes, source, at + place),
-                _ => backslashes & (!0_u64).unbounded_shl((place + length) as u32),
-            };
-        }
-        let unescaped = equal(block, b'"') & !escaped;
-        if unescaped != 0 {
-            return Err(PartError::NotJsonString(at + unescaped.trailing_zeros() as usize));
+        let (backslashes, quotes) = (equal(block, b'\\'), equal(block, b'"'));
+        let escaped = escaped(backslashes, &mut after_backslash);
+        if quotes & !escaped != 0 {
+            return Err(PartError::NotJsonString(at + (quotes & !escaped).trailing_zeros() as usize));
         }
         if block.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
             let place = block.iter().position(|byte| *byte < 0x20).unwrap_or_default();
             return Err(PartError::NotJsonString(at + place));
         }
-        at += end;
+        // Every escape loses its backslash; those of other than `"` and `\` are looked at one by one.
+        saved += (backslashes & !escaped).count_ones() as usize;
+        let mut others = escaped & !(quotes | backslashes);
+        while others != 0 {
+            let place = at + others.trailing_zeros() as usize;
+            others &= others - 1;
+            let byte = source.get(place).copied().unwrap_or_default();
+            if SIMPLE[byte as usize] == 0 && place > checked {
+                let (length, bytes) = escape_length(source, place - 1)?;
+                checked = place - 1 + length;
+                saved += length - length / 6 - bytes;
+            }
+        }
+        at += BLOCK;
+    }
+    if checked > at {
+        // In a pair, the backslash of the second half may not have been seen yet.
+        saved += usize::from(checked >= at + 6);
+        at = checked;
+    } else if after_backslash {
+        // The escape is read again from its beginning.
+        at -= 1;
+        saved -= 1;
     }
     while at < until {
         match source.get(at) {
             Some(b'\\') => {
                 let (length, bytes) = escape_length(source, at)?;
                 at += length;
-                decoded += bytes;
+                saved += length - bytes;
             }
             Some(b'"' | 0..=0x1F) | None => return Err(PartError::NotJsonString(at)),
-            Some(_) => {
-                at += 1;
-                decoded += 1;
-            }
+            Some(_) => at += 1,
         }
     }
-    Ok((at, decoded))
+    Ok((at, (at - start - saved) as u64))
 }
 
 /// Decodes whole characters of `source`, which was checked before, until it or `output` is used up. Returns bytes taken
@@ -169,12 +172,12 @@ fn after_escape(backslashes: u64, source: &[u8], at: usize) -> u64 {
 
 /// Length of the escape at `at`, and of its character in UTF-8.
 #[inline(always)]
-fn escape_length(source: &[u8], at: usize) -> Result<(usize, u64), PartError> {
+fn escape_length(source: &[u8], at: usize) -> Result<(usize, usize), PartError> {
     if source.get(at + 1).is_some_and(|byte| SIMPLE[*byte as usize] != 0) {
         return Ok((2, 1));
     }
     let (character, length) = unicode_escape(source, at)?;
-    Ok((length, character.len_utf8() as u64))
+    Ok((length, character.len_utf8()))
 }
 
 /// The character of a `\uXXXX` escape or of a surrogate pair of two, and the length of it all.
