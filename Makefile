@@ -2,7 +2,6 @@
 
 TARGET    := $(or $(CARGO_TARGET_DIR),target)
 WASM      := wasm32-unknown-unknown
-COMPONENT := $(TARGET)/$(WASM)/component/lro_policy.wasm
 LRO       := $(TARGET)/release/lro
 CARGO     := cargo
 .DEFAULT_GOAL := help
@@ -17,12 +16,11 @@ setup: ## Install the wasm target and lay out the WASI interface files
 	@sh tests/tools/wit-deps.sh
 
 .PHONY: component
-component: setup ## Build the default policy as a component
-	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-policy
-	@test -f $(COMPONENT)
+component: setup ## Build the default policy and the query component
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-policy -p lro-extract
 
 .PHONY: build
-build: component ## Build the default policy and the lro command
+build: component ## Build the components and the lro command
 	@$(CARGO) build --locked --release -p lro-host
 
 .PHONY: demo
@@ -37,7 +35,7 @@ test-data: ## Install the packages whose data the tests use
 test: build test-data ## Run all tests
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
 	@$(CARGO) test --locked --release -p lro-host -p lro-tests
-	@$(CARGO) test --locked --release -p lro-jsonl
+	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract
 
 .PHONY: bench
 bench: build ## Measure against plain writes, native code and a Python baseline
@@ -47,8 +45,8 @@ bench: build ## Measure against plain writes, native code and a Python baseline
 lint: component ## Check formatting, lints and documentation
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -- -D warnings
-	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-policy -p lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-policy -p lro-extract -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
 
 .PHONY: clean

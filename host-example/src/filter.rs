@@ -3,12 +3,11 @@
 mod convert;
 
 use crate::policy::Policy;
-use crate::sandbox::types::{self, Abilities, File, FileKind, PlannedPart};
-use crate::sandbox::{CallError, Cost, Limits, Payload, Plan, Verdict, Written, WrittenFile};
+use crate::sandbox::types::{self, Abilities, PlannedPart};
+use crate::sandbox::{CallError, Cost, Limits, Payload, Plan, Verdict, Written};
 use crate::settings::{Config, FailureMode, PolicySettings};
-use crate::store::{self, FileRecord, Offload, OffloadRecord, Store, StoreError, Ulid, rfc3339};
+use crate::store::{FileRecord, Offload, OffloadRecord, Store, StoreError, Ulid, rfc3339};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,8 +102,8 @@ pub struct Decision {
 #[non_exhaustive]
 pub enum FilterError {
     /// A call into the policy.
-    #[error(transparent)]
-    Call(#[from] CallError),
+    #[error("the policy {0}")]
+    Call(CallError),
     /// Opening the store, staging or publishing.
     #[error(transparent)]
     Store(#[from] Arc<StoreError>),
@@ -117,6 +116,22 @@ pub enum FilterError {
     /// The call did not come back.
     #[error("the policy did not come back within {} ms", .0.as_millis())]
     Lost(Duration),
+}
+
+impl From<StoreError> for FilterError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            // What lies in the directory is the policy's doing.
+            StoreError::Unexpected { .. } => Self::Answer(format!("a false account of its files: {error}")),
+            error => Self::Store(Arc::new(error)),
+        }
+    }
+}
+
+impl From<CallError> for FilterError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
 }
 
 /// A policy, the store it writes to, and the bounds of its calls. A clone shares everything with its original.
@@ -206,14 +221,14 @@ impl Filter {
         plan: &Plan,
     ) -> Result<(Offloaded, Cost), FilterError> {
         let store = self.store.as_ref().map_err(Arc::clone)?;
-        let staging = store.stage(&request.tenant, id).map_err(Arc::new)?;
+        let staging = store.stage(&request.tenant, id)?;
         let (written, cost) = self.policy.prepared().write(&self.limits, call, payload, plan, staging.path())?;
-        let Written { descriptor, files: digests } = written;
+        let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
         if descriptor.content.chars().count() > call.settings.descriptor_limit as usize {
             return Err(FilterError::Answer("a descriptor over its limit".to_owned()));
         }
-        let files = records(descriptor.files, &digests)?;
+        let files = records(descriptor.files)?;
         let shown = RawValue::from_string(descriptor.content)
             .ok()
             .filter(|json| json.get().starts_with('{'))
@@ -225,7 +240,7 @@ impl Filter {
             descriptor: shown.clone(),
             files,
         };
-        let offload = staging.publish(record).map_err(Arc::new)?;
+        let offload = staging.with_digests(digests).publish(record)?;
         let descriptor = match call.settings.level {
             types::DescriptorLevel::Full => with_integrity(shown.get(), &offload.record().files),
             _ => shown.get().to_owned(),
@@ -265,35 +280,11 @@ impl Filter {
     }
 }
 
-/// The policy's account of its files, completed with the host's digests.
-fn records(files: Vec<File>, digests: &BTreeMap<String, WrittenFile>) -> Result<Vec<FileRecord>, FilterError> {
-    let record = |file: File| {
-        let schema = file.schema.map(RawValue::from_string).transpose();
-        let schema =
-            schema.map_err(|_| FilterError::Answer(format!("a schema of `{}` that is not JSON", file.name)))?;
-        let digest = digests.get(&file.name);
-        Ok(FileRecord {
-            kind: match file.kind {
-                FileKind::Records => store::FileKind::Records,
-                FileKind::Text => store::FileKind::Text,
-                FileKind::Value => store::FileKind::Value,
-                FileKind::Bytes => store::FileKind::Bytes,
-            },
-            name: file.name,
-            section: file.section,
-            part: file.part,
-            pointer: file.pointer,
-            shape: file.shape.map(|shape| match shape {
-                types::SectionShape::Elements => store::RecordShape::Elements,
-                types::SectionShape::Members => store::RecordShape::Members,
-            }),
-            media_type: file.media_type,
-            records: file.records,
-            bytes: file.bytes,
-            schema,
-            sha256: digest.and_then(|digest| digest.sha256),
-            digest_from: digest.map_or(0, |digest| digest.digest_from),
-        })
+/// The policy's account of its files, in the terms of the store.
+fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
+    let record = |file: types::File| {
+        let name = file.name.clone();
+        FileRecord::try_from(file).map_err(|wrong| FilterError::Answer(format!("`{name}`: {wrong}")))
     };
     files.into_iter().map(record).collect()
 }
@@ -301,8 +292,7 @@ fn records(files: Vec<File>, digests: &BTreeMap<String, WrittenFile>) -> Result<
 /// A descriptor with size and digest of each file as its last member.
 fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
     let entry = |file: &FileRecord| {
-        let digest = file.sha256.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-        let value = serde_json::json!({ "bytes": file.bytes, "sha256": digest, "digest_from": file.digest_from });
+        let value = serde_json::json!({ "bytes": file.bytes, "sha256": file.sha256, "digest_from": file.digest_from });
         (file.name.clone(), value)
     };
     let integrity: serde_json::Map<String, serde_json::Value> = files.iter().map(entry).collect();

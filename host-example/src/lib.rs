@@ -39,16 +39,21 @@
 //! |---|---|---|
 //! | [`mcp`] | takes MCP tool results apart and builds replies | everything below |
 //! | [`filter`] | one result through one policy | `policy`, `store`, `settings` |
-//! | [`settings`] | configuration: file, environment, flags | nothing |
+//! | [`read`] | pages of what was offloaded, signed cursors | `store` |
+//! | [`extract`] | questions about what was offloaded | `policy`, `store` |
+//! | [`settings`] | configuration: file, environment, flags | defaults of the others |
 //! | [`policy`] | loads policies: checks, compiles, caches | `sandbox` |
 //! | [`store`] | output directories: staging, publishing, expiry, quotas | nothing |
 //! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |
 //!
 //! Someone who embeds it without MCP makes a [`Payload`](sandbox::Payload) of parts and needs no [`mcp`].
 
+mod digest;
+pub mod extract;
 pub mod filter;
 pub mod mcp;
 pub mod policy;
+pub mod read;
 pub mod sandbox;
 pub mod settings;
 pub mod store;

@@ -18,6 +18,7 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use self::layers::{Layers, default_dir, key_text};
+use crate::extract::Budget;
 use crate::store;
 
 pub use self::{
@@ -53,7 +54,7 @@ const fn at_least_one(value: u64) -> NonZeroU64 {
 
 /// Everything that can be configured. The keys of the TOML file are the fields in kebab-case.
 ///
-/// Tables and lists are replaced as a whole by a later layer, `limits` and `tools` key by key.
+/// Tables and lists are replaced as a whole by a later layer, `limits`, `query` and `tools` key by key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
@@ -82,6 +83,8 @@ pub struct Config {
     pub policy_sha256: Option<String>,
     /// Limits of one call of a policy.
     pub limits: Limits,
+    /// Limits of one query over what was offloaded.
+    pub query: QueryLimits,
 
     /// When a result is acted upon. Default: `by-size`.
     pub mode: DecisionMode,
@@ -161,6 +164,20 @@ pub struct Limits {
     pub crossing_bytes: NonZeroU64,
 }
 
+/// Limits of one query over what was offloaded, each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct QueryLimits {
+    /// Wall time in milliseconds. Default: 30,000.
+    pub wall_time_ms: NonZeroU64,
+    /// Linear memory in bytes. Default: 256 MiB; only a jq program over all records at once takes more than 64 MiB.
+    pub memory_bytes: NonZeroU64,
+    /// Bytes of an answer. Default: 20,000.
+    pub answer_bytes: NonZeroU32,
+    /// Estimated tokens of an answer. Default: 8,000.
+    pub answer_tokens: NonZeroU32,
+}
+
 /// What differs for the tools of one pattern. A key that is absent is as it is for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -194,6 +211,7 @@ impl Default for Config {
             policy: None,
             policy_sha256: None,
             limits: Limits::default(),
+            query: QueryLimits::default(),
             mode: DecisionMode::BySize,
             threshold: THRESHOLD_DEFAULT,
             unit: SizeUnit::Characters,
@@ -228,6 +246,18 @@ impl Default for Limits {
             written_bytes: at_least_one(4 << 30),
             files: at_least_one(256),
             crossing_bytes: at_least_one(8 << 20),
+        }
+    }
+}
+
+impl Default for QueryLimits {
+    fn default() -> Self {
+        let Budget { bytes, tokens } = Budget::default();
+        Self {
+            wall_time_ms: at_least_one(30_000),
+            memory_bytes: at_least_one(256 << 20),
+            answer_bytes: NonZeroU32::new(bytes).unwrap_or(NonZeroU32::MIN),
+            answer_tokens: NonZeroU32::new(tokens).unwrap_or(NonZeroU32::MIN),
         }
     }
 }

@@ -256,6 +256,10 @@ fn truncated_input_keeps_to_the_limit() {
     let kept = object[""].as_array().unwrap().len();
     assert!(json.len() <= 500 && kept > 3, "{object}");
     assert_eq!(object["omitted"][""], 1000 - kept);
+    // No JSON, though it would be in the place of a member's value.
+    let injected = format!("{},\"isError\":true", rows(1000));
+    let text = home.run(&[&arguments[..], &["--truncate-suffix", "[cut]"]].concat(), injected).stdout;
+    assert!(text.starts_with(b"[{\"id\":0,") && text.ends_with(b"[cut]"));
     let reply = home.run(&arguments, tool_result(&"\"\n".repeat(1000), false)).stdout;
     assert!(reply.len() <= 500, "{}", reply.len());
     assert!(serde_json::from_slice::<Value>(&reply).unwrap()["content"][0]["text"].as_str().unwrap().len() > 100);
@@ -427,6 +431,18 @@ fn cleaning_removes_what_is_old_or_everything() {
     fs::write(old.join("data.jsonl"), "12345").unwrap();
     let orphan = Path::new(&young).with_file_name(".staging-00000000010000000000000000-00000000010000000000000000");
     fs::create_dir(&orphan).unwrap();
+    let before = files_below(&home.path("out"));
+    let orphan_listed = serde_json::json!({ "path": orphan, "expired": false, "bytes": 0 });
+    let old_listed = serde_json::json!({ "path": old, "expired": true, "bytes": 5 });
+    assert_eq!(clean(&["--dry-run"]), serde_json::json!([orphan_listed, old_listed]));
+    assert_eq!(clean(&["--dry-run", "--all"]).as_array().unwrap().len(), 3);
+    let listed = String::from_utf8(home.run(&["clean", "--dry-run"], "").stdout).unwrap();
+    let (old_line, orphan_line) =
+        (format!("offload {}: 5 bytes", old.display()), format!("orphan {}:", orphan.display()));
+    assert!(listed.contains(&old_line) && listed.contains(&orphan_line), "{listed}");
+    assert!(listed.ends_with("to be removed: directories 2, bytes 5\n"), "{listed}");
+    assert_eq!(files_below(&home.path("out")), before);
+    assert!(orphan.exists());
     assert_eq!(clean(&[]), serde_json::json!({ "offloads": 1, "orphans": 1, "bytes": 5, "left": 1 }));
     assert!(Path::new(&young).exists() && !old.exists() && !orphan.exists());
     let cleaned = clean(&["--all"]);

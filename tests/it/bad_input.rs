@@ -6,6 +6,7 @@ use lro_host::sandbox::{Part, Payload};
 use lro_host::settings::{PolicySettings, SectionRule};
 use lro_host::store::FileKind;
 use lro_tests::{TENANT, always, check, filter, offloaded, request, settings, structured, text};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -256,7 +257,10 @@ fn run_child(command: &mut Command, root: &Path) -> Result<(), String> {
     }
 }
 
-const CHILD: [&str; 4] = ["--exact", "bad_input::child_on_a_bad_disk", "--nocapture", "--test-threads=1"];
+/// The arguments that run one of the children.
+fn child(name: &str) -> [String; 4] {
+    ["--exact", &format!("bad_input::{name}"), "--nocapture", "--test-threads=1"].map(str::to_owned)
+}
 
 // row 21, C5
 #[test]
@@ -269,7 +273,39 @@ fn a_full_disk_is_no_failure_of_the_call() {
     }
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", &format!("{mount} && exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
-    run_child(command.args(CHILD), root.path()).unwrap();
+    run_child(command.args(child("child_on_a_bad_disk")), root.path()).unwrap();
+}
+
+/// Not a test of its own: what the one below runs where the directory of the tenant cannot be written.
+#[test]
+fn child_on_a_read_only_disk() {
+    let Some(root) = std::env::var_os(ROOT_VARIABLE) else { return };
+    let root = Path::new(&root);
+    falls_back(filter(root).apply(&plain(), &large()), root);
+    println!("the child is done");
+}
+
+// row 21, C7
+#[test]
+fn a_read_only_directory_is_no_failure_of_the_call() {
+    let root = TempDir::new().unwrap();
+    let tenant = root.path().join(TENANT);
+    std::fs::create_dir(&tenant).unwrap();
+    let mount = format!("mount -t tmpfs -o ro,mode=700 tmpfs '{}'", tenant.display());
+    if Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output().is_ok_and(|output| output.status.success()) {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", &format!("{mount} && exec \"$0\" \"$@\"")]);
+        command.arg(std::env::current_exe().unwrap());
+        run_child(command.args(child("child_on_a_read_only_disk")), root.path()).unwrap();
+    } else {
+        println!("skipped: `unshare -rm` with a tmpfs does not work here");
+    }
+    std::fs::set_permissions(&tenant, std::fs::Permissions::from_mode(0o500)).unwrap();
+    if std::fs::write(tenant.join("probe"), "").is_ok() {
+        println!("skipped: modes do not stop this user");
+        return;
+    }
+    falls_back(filter(root.path()).apply(&plain(), &large()), root.path());
 }
 
 // row 21, C6: the signal is ignored here as the command `lro` does it
@@ -283,5 +319,5 @@ fn a_file_size_limit_is_no_failure_of_the_call() {
     let root = TempDir::new().unwrap();
     let mut command = Command::new("env");
     command.args(["--ignore-signal=XFSZ", "prlimit", "--fsize=4000000"]).arg(std::env::current_exe().unwrap());
-    run_child(command.args(CHILD), root.path()).unwrap();
+    run_child(command.args(child("child_on_a_bad_disk")), root.path()).unwrap();
 }

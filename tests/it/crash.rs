@@ -69,14 +69,15 @@ fn check_whole(store: &Store, root: &Path, name: &str) {
     let text = std::fs::read(directory.join(MANIFEST_NAME)).unwrap_or_else(|error| panic!("{name}: {error}"));
     let manifest: serde_json::Value = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
     let files = manifest["record"]["files"].as_array().unwrap();
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), files.len() + 1, "{name}");
+    let indexes = files.iter().filter(|file| !file["index"].is_null()).count();
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), files.len() + indexes + 1, "{name}");
     for file in files {
         let size = std::fs::metadata(directory.join(file["name"].as_str().unwrap())).unwrap().len();
         assert_eq!(Some(size), file["bytes"].as_u64(), "{name}");
     }
     let offload = store.find(TENANT, name.parse().unwrap()).unwrap();
     for file in &offload.record().files {
-        offload.verify(&file.name).unwrap();
+        offload.open(&file.name).unwrap().verify().unwrap();
     }
 }
 

@@ -121,9 +121,10 @@ fn guidance_names_only_what_the_reader_has() {
         for (index, (_, word)) in tools.iter().enumerate() {
             assert_eq!(guidance.contains(word), has(index), "{bits:03b}: {guidance}");
         }
-        // Recipes stay beside the native tools, and are not offered without a shell.
+        // Recipes stay beside the native tools: as commands for a shell, else as calls of `lro_extract`.
         let recipes = published.descriptor["jq_recipes"].as_object().unwrap();
-        assert_eq!(recipes.is_empty(), !has(0), "{bits:03b}");
+        assert_eq!(recipes.is_empty(), !has(0) && !has(1), "{bits:03b}");
+        assert!(recipes.values().all(|recipe| recipe.as_str().unwrap().starts_with('{') != has(0)), "{recipes:?}");
         // A tool needs the handle; it comes before the files.
         let handle = published.descriptor["handle"].as_str();
         if has(1) || has(2) {
@@ -166,6 +167,7 @@ fn a_configured_section_shows_what_it_was_asked_for() {
             name: "last".to_owned(),
             description: "the last one".to_owned(),
             command: "tail -n 1 {file}".to_owned(),
+            query: None,
         }],
         ..rule("orders")
     };
@@ -243,7 +245,7 @@ fn the_descriptor_tells_the_digest_of_the_records() {
             let digest = String::from_utf8(output.stdout).unwrap();
             let found = entry["sha256"].as_str().unwrap();
             assert_eq!(Some(found), digest.split_whitespace().next(), "session key {session_key:?}");
-            published.offloaded.offload.verify(name).unwrap();
+            published.offloaded.offload.open(name).unwrap().verify().unwrap();
         }
     }
 }

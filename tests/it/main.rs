@@ -6,6 +6,7 @@ mod bad_input;
 mod crash;
 mod descriptor;
 mod differential;
+mod extract;
 mod real_data;
 mod sandbox;
 mod wit;

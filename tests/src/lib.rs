@@ -5,15 +5,17 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "every caller is a test")]
 
 use bytes::Bytes;
+use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
-use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
-use lro_host::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings};
+use lro_host::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::store::{Store, StoreConfig};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
+use tempfile::TempDir;
 
 /// The only tenant of most tests.
 pub const TENANT: &str = "tests";
@@ -105,6 +107,24 @@ pub fn hostile_policy() -> Policy {
             .unwrap_or_else(|error| panic!("{error}: run `{hint}`"))
     };
     POLICY.get_or_init(load).clone()
+}
+
+/// The built-in component that answers questions, compiled once, with the default limits of the configuration.
+pub fn extractor() -> Extractor {
+    extractor_with(&Config::default().query)
+}
+
+/// As [`extractor`], with other limits.
+pub fn extractor_with(limits: &QueryLimits) -> Extractor {
+    // Compiling takes a second; the cache makes it one for all tests of a run.
+    static CACHE: OnceLock<(TempDir, CompileCache)> = OnceLock::new();
+    let (_, cache) = CACHE.get_or_init(|| {
+        let directory = TempDir::new().expect("a directory");
+        let cache = CompileCache::open(directory.path().join("compiled")).expect("a cache");
+        (directory, cache)
+    });
+    let options = LoadOptions { pin: None, cache: Some(cache.clone()) };
+    Extractor::from_bytes(sandbox(), EXTRACT_COMPONENT, &options, limits.into()).expect("the built-in component")
 }
 
 /// A filter with a policy that writes below `root`. Does not wait for the disk.

@@ -15,6 +15,7 @@ import hashlib
 import json
 import random
 import re
+import struct
 import sys
 from collections import Counter
 from decimal import Decimal
@@ -33,6 +34,8 @@ HEADER = {
 FOUND = 3
 # Of a large file the schema is checked on so many first lines, and on so many others chosen with a fixed seed.
 SCHEMA_FIRST, SCHEMA_SAMPLE = 20_000, 2_000
+# Bytes of a file between two points that its index has an entry for.
+INDEX_STEP = 64 * 1024
 
 
 class Wrong(Exception):
@@ -78,6 +81,19 @@ def require(condition, text):
         raise Wrong(text)
 
 
+def index(data, start):
+    """For every 64 KiB of a file: number and offset of the first line that begins there or later."""
+    starts = [start] + [feed.end() for feed in re.compile(b"\n").finditer(data, start)]
+    if starts[-1] == len(data):
+        starts.pop()
+    entries, number = [], 0
+    for point in range(0, len(data), INDEX_STEP):
+        while number < len(starts) and starts[number] < point:
+            number += 1
+        entries.append(struct.pack("<QQ", number, starts[number] if number < len(starts) else len(data)))
+    return b"".join(entries)
+
+
 class Offload:
     """A published directory: its manifest, its descriptor, and its files, each of them checked for integrity."""
 
@@ -88,6 +104,7 @@ class Offload:
         self.files, self.tool = record["files"], record["tool"]
         self.descriptor = dict(dict(exact(text))["record"])["descriptor"]
         names = {file["name"] for file in self.files} | {"manifest.json"}
+        names |= {f".{file['name']}.index" for file in self.files if file["index"]}
         require(names == {path.name for path in self.directory.iterdir()}, "the files are not those of the manifest")
         for file in self.files:
             self.check_integrity(file)
@@ -99,6 +116,13 @@ class Offload:
         require(file["digest_from"] == start, f"{file['name']}: digest from {file['digest_from']}, not {start}")
         digest = hashlib.sha256(data[start:]).hexdigest()
         require(digest == file["sha256"], f"{file['name']}: SHA-256 differs from the manifest")
+        wanted = index(data, start) if file["kind"] in ("records", "text") and len(data) > INDEX_STEP else None
+        require((wanted is None) == (file["index"] is None), f"{file['name']}: index {file['index']}")
+        if wanted is not None:
+            found = (self.directory / f".{file['name']}.index").read_bytes()
+            require(found == wanted, f"{file['name']}: the index is wrong")
+            expected = {"bytes": len(found), "sha256": hashlib.sha256(found).hexdigest()}
+            require(file["index"] == expected, f"{file['name']}: index {file['index']}, not {expected}")
 
     def lines(self, file):
         """The lines of a JSONL file without its header, which is checked."""

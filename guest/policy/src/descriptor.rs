@@ -60,6 +60,7 @@ pub(crate) struct Entry {
     pub(crate) rule: Option<usize>,
     pub(crate) profile: Option<Profile>,
     pub(crate) preview: Option<Preview>,
+    pub(crate) recipes: Vec<Recipe>,
 }
 
 impl Default for Entry {
@@ -78,6 +79,7 @@ impl Default for Entry {
             rule: None,
             profile: None,
             preview: None,
+            recipes: Vec::new(),
         }
     }
 }
@@ -301,26 +303,28 @@ impl<'a> Builder<'a> {
         (!fields.is_empty()).then(|| fields.finish())
     }
 
+    /// The recipes that found room, as commands for a shell, else as arguments of the tool `lro_extract`.
     fn recipes(&mut self, shown: &[&Entry], order: &[usize]) -> Vec<Recipe> {
+        let (has_shell, has_tool) =
+            (self.call.abilities.contains(Abilities::SHELL), self.call.abilities.contains(Abilities::EXTRACT_TOOL));
         let mut chosen = Vec::new();
-        let mut names = Names::default();
         for &index in order {
             let Some(entry) = shown.get(index) else { continue };
-            let rule = entry.rule.and_then(|rule| self.call.settings.sections.get(rule));
-            let path = self.path(entry);
-            let configured = rule.map(|rule| recipes::configured(&rule.recipes, &path)).unwrap_or_default();
-            let offered = if self.call.abilities.contains(Abilities::SHELL) {
-                recipes::offered(entry, &path)
-            } else {
-                Vec::new()
-            };
-            let most = if self.level == DescriptorLevel::Full { usize::MAX } else { 2 };
-            let wanted = configured.len() + most.min(offered.len());
-            for mut recipe in configured.into_iter().chain(offered).take(wanted) {
-                let cost = format!("{}{}", recipe.name, recipe.command.replace(self.call.shown_path.as_str(), ""));
+            let mut own_left = if self.level == DescriptorLevel::Full { usize::MAX } else { 2 };
+            for recipe in &entry.recipes {
+                let command = match recipe.call(&self.call.id) {
+                    _ if has_shell => recipe.command.clone(),
+                    Some(call) if has_tool => call,
+                    _ if recipe.configured => recipe.command.clone(),
+                    _ => continue,
+                };
+                if !recipe.configured {
+                    let Some(left) = own_left.checked_sub(1) else { break };
+                    own_left = left;
+                }
+                let cost = format!("{}{}", recipe.name, command.replace(self.call.shown_path.as_str(), ""));
                 if self.fits(&cost) {
-                    recipe.name = names.unique(&recipe.name);
-                    chosen.push(recipe);
+                    chosen.push(Recipe { command, ..recipe.clone() });
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::bindings::lro::filter::types::{
 use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
 use crate::read_text;
-use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Shape, survey};
+use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, survey};
 
 /// Bytes of the beginning of a text that decide whether it is measured as JSON.
 const LOOKS_LIKE_JSON_BYTES: usize = 4096;
@@ -198,10 +198,7 @@ fn text_or_sections(
 fn named(found: Vec<Section>, names: &mut Names) -> Vec<PlannedSection> {
     let planned = found.into_iter().map(|Section { pointer, shape }| PlannedSection {
         name: names.section(&last_step(&pointer).unwrap_or_else(|| "records".to_owned())),
-        shape: match shape {
-            Shape::Elements => SectionShape::Elements,
-            Shape::Members => SectionShape::Members,
-        },
+        shape: shape.into(),
         pointer,
     });
     planned.collect()

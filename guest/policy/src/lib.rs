@@ -27,7 +27,8 @@ mod bindings {
 }
 
 use bindings::exports::lro::filter::lro_filter::{Descriptor, Guest, Plan, PolicyError, Verdict};
-use bindings::lro::filter::types::{Call, ToolResult};
+use bindings::lro::filter::types::{Call, SectionShape, ToolResult};
+use lro_jsonl::Shape;
 
 struct Policy;
 
@@ -59,5 +60,23 @@ fn read_text(
             return Ok(());
         }
         offset += slice.len() as u64;
+    }
+}
+
+impl From<Shape> for SectionShape {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::Elements => Self::Elements,
+            Shape::Members => Self::Members,
+        }
+    }
+}
+
+impl From<SectionShape> for Shape {
+    fn from(shape: SectionShape) -> Self {
+        match shape {
+            SectionShape::Elements => Self::Elements,
+            SectionShape::Members => Self::Members,
+        }
     }
 }

@@ -1,7 +1,11 @@
-//! Commands that run on the files: only on fields that are there, safe on null, with the path quoted.
+//! Commands and queries that run on the files: only on fields that are there, safe on null, with the path quoted.
 
-use crate::bindings::lro::filter::types::{self, FileKind};
+use crate::bindings::lro::filter::types::{
+    self, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
+};
 use crate::descriptor::Entry;
+use crate::json::{self, Object};
+use crate::names::Names;
 use lro_jsonl::{Field, Key};
 
 /// Longest value, in bytes of JSON, that a recipe compares with.
@@ -10,84 +14,182 @@ const VALUE_BYTES_MAX: usize = 40;
 /// Fields that a recipe picks from each record.
 const PICKED_FIELDS_MAX: usize = 4;
 
-/// A command as the model sees it.
+/// Records of the recipe that shows the first ones.
+const FIRST_RECORDS: u32 = 3;
+
+/// Something that can be asked about a file.
+#[derive(Clone)]
 pub(crate) struct Recipe {
+    /// Unique in the offload.
     pub(crate) name: String,
     pub(crate) description: String,
+    /// For a shell.
     pub(crate) command: String,
+    /// For the tool `lro_extract`, and stored with the file.
+    pub(crate) query: Option<Query>,
+    /// Whether it comes from the configuration.
+    pub(crate) configured: bool,
 }
 
-/// The recipes of the configuration.
-pub(crate) fn configured(recipes: &[types::Recipe], path: &str) -> Vec<Recipe> {
+impl Recipe {
+    pub(crate) fn stored(&self) -> Option<StoredQuery> {
+        let query = self.query.clone()?;
+        Some(StoredQuery { name: self.name.clone(), description: self.description.clone(), query })
+    }
+
+    /// The arguments of the tool `lro_extract` that run it.
+    pub(crate) fn call(&self, handle: &str) -> Option<String> {
+        let query = self.query.as_ref()?;
+        let mut call = Object::default();
+        call.member("handle", &json::string(handle)).member("recipe", &json::string(&self.name));
+        let mut parameters = Object::default();
+        for condition in &query.where_ {
+            if let Condition::Test(Test { parameter: Some(name), value: Some(value), .. }) = condition {
+                parameters.member(name, value);
+            }
+        }
+        if !parameters.is_empty() {
+            call.member("params", &parameters.finish());
+        }
+        Some(call.finish())
+    }
+}
+
+/// The recipes of each file, those of the configuration first, then the most useful.
+pub(crate) fn of_files(call: &types::Call, entries: &[Entry]) -> Vec<Vec<Recipe>> {
+    let mut names = Names::default();
+    let of_file = |entry: &Entry| {
+        let path = format!("{}/{}", call.shown_path, entry.file_name);
+        let rule = entry.rule.and_then(|rule| call.settings.sections.get(rule));
+        let mut recipes = rule.map(|rule| configured(&rule.recipes, &path)).unwrap_or_default();
+        recipes.extend(offered(entry, &path));
+        for recipe in &mut recipes {
+            recipe.name = names.unique(&recipe.name);
+        }
+        recipes
+    };
+    entries.iter().map(of_file).collect()
+}
+
+fn configured(recipes: &[types::Recipe], path: &str) -> Vec<Recipe> {
     let recipe = |recipe: &types::Recipe| Recipe {
         name: recipe.name.clone(),
         description: recipe.description.clone(),
         command: recipe.command.replace("{file}", &quoted(path)),
+        query: recipe.query.clone(),
+        configured: true,
     };
     recipes.iter().map(recipe).collect()
 }
 
-/// The policy's own recipes, the most useful first.
-pub(crate) fn offered(entry: &Entry, path: &str) -> Vec<Recipe> {
+fn offered(entry: &Entry, path: &str) -> Vec<Recipe> {
     let file = quoted(path);
-    let recipe = |name: &str, description: &str, command: String| Recipe {
+    let recipe = |name: &str, description: &str, command: String, query: Option<Query>| Recipe {
         name: format!("{}_{name}", entry.section),
         description: description.to_owned(),
         command,
+        query,
+        configured: false,
     };
     match entry.kind {
         FileKind::Records => {
             let mut recipes = field_recipes(entry, &file, &recipe);
-            recipes
-                .insert(recipes.len().min(1), recipe("first", "the first records", format!("sed -n '2,4p;4q' {file}")));
-            recipes.push(recipe("count", "number of records", format!("tail -n +2 {file} | wc -l")));
+            let (first, count) = (Query { limit: Some(FIRST_RECORDS), ..all() }, Query { count: true, ..all() });
+            let command = format!("sed -n '2,4p;4q' {file}");
+            recipes.insert(recipes.len().min(1), recipe("first", "the first records", command, Some(first)));
+            recipes.push(recipe("count", "number of records", format!("tail -n +2 {file} | wc -l"), Some(count)));
             recipes
         }
         FileKind::Text => vec![
-            recipe("head", "the first lines", format!("head -n 20 {file}")),
-            recipe("tail", "the last lines", format!("tail -n 20 {file}")),
+            recipe("head", "the first lines", format!("head -n 20 {file}"), None),
+            recipe("tail", "the last lines", format!("tail -n 20 {file}"), None),
         ],
-        FileKind::Value => vec![recipe("begin", "the beginning of the value", format!("head -c 2000 {file}"))],
+        FileKind::Value => vec![recipe("begin", "the beginning of the value", format!("head -c 2000 {file}"), None)],
         FileKind::Bytes => Vec::new(),
     }
 }
 
+/// Makes a recipe of its name, description, command and query.
+type Make<'a> = &'a dyn Fn(&str, &str, String, Option<Query>) -> Recipe;
+
 /// Recipes that name fields, for records that are all objects.
-fn field_recipes(entry: &Entry, file: &str, recipe: &dyn Fn(&str, &str, String) -> Recipe) -> Vec<Recipe> {
+fn field_recipes(entry: &Entry, file: &str, recipe: Make<'_>) -> Vec<Recipe> {
     let Some(profile) = &entry.profile else { return Vec::new() };
-    let all: Vec<Field<'_>> = profile.fields().filter(|field| field.path.len() <= 1).collect();
-    if all.is_empty() || all.iter().any(|field| field.path.is_empty()) {
+    let all_fields: Vec<Field<'_>> = profile.fields().filter(|field| field.path.len() <= 1).collect();
+    if all_fields.is_empty() || all_fields.iter().any(|field| field.path.is_empty()) {
         return Vec::new();
     }
     let records = format!("tail -n +2 {file} | jq -c");
     let mut recipes = Vec::new();
-    let chosen = all.iter().find_map(|field| Some((field, frequent_value(field)?)));
+    let chosen = all_fields.iter().find_map(|field| Some((field, frequent_value(field)?)));
     if let Some((field, value)) = &chosen {
         let filter = format!("select({} == {value})", access(field));
-        recipes.push(recipe("where", "records with one value", format!("{records} {}", quoted(&filter))));
+        let query = tested(field, Operator::Eq, value, "value");
+        recipes.push(recipe("where", "records with one value", format!("{records} {}", quoted(&filter)), query));
     }
     if let Some((field, least)) =
-        all.iter().find_map(|field| Some((field, field.minimum.filter(|text| text.len() <= VALUE_BYTES_MAX)?)))
+        all_fields.iter().find_map(|field| Some((field, field.minimum.filter(|text| text.len() <= VALUE_BYTES_MAX)?)))
     {
         let filter = format!("select(({} | numbers) >= {least})", access(field));
-        recipes.push(recipe("at_least", "records from one number on", format!("{records} {}", quoted(&filter))));
+        let query = tested(field, Operator::Ge, least, "least");
+        recipes.push(recipe("at_least", "records from one number on", format!("{records} {}", quoted(&filter)), query));
     }
-    let picked: Vec<String> =
-        all.iter().take(PICKED_FIELDS_MAX).filter_map(|field| Some(key_text(field.path.first()?))).collect();
-    recipes.push(recipe(
-        "fields",
-        "some fields of each record",
-        format!("{records} {}", quoted(&format!("{{{}}}", picked.join(", ")))),
-    ));
+    let picked = all_fields.iter().take(PICKED_FIELDS_MAX);
+    let keys: Vec<String> = picked.clone().filter_map(|field| Some(key_text(field.path.first()?))).collect();
+    let command = format!("{records} {}", quoted(&format!("{{{}}}", keys.join(", "))));
+    let select = picked.map(selection).collect::<Option<_>>().map(|select| Query { select, ..all() });
+    recipes.push(recipe("fields", "some fields of each record", command, select));
     if let Some((field, _)) = chosen {
-        let filter = access(field);
-        recipes.push(recipe(
-            "groups",
-            "values with their counts",
-            format!("{records} {} | sort | uniq -c | sort -rn", quoted(&filter)),
-        ));
+        let command = format!("{records} {} | sort | uniq -c | sort -rn", quoted(&access(field)));
+        recipes.push(recipe("groups", "values with their counts", command, grouped(field)));
     }
     recipes
+}
+
+/// The query for the first records there are.
+fn all() -> Query {
+    Query {
+        where_: Vec::new(),
+        group: None,
+        select: Vec::new(),
+        distinct: false,
+        sort: Vec::new(),
+        sample: None,
+        count: false,
+        offset: 0,
+        limit: None,
+    }
+}
+
+fn tested(field: &Field<'_>, operator: Operator, value: &str, parameter: &str) -> Option<Query> {
+    let test = Test {
+        field: name(field)?,
+        operator,
+        value: Some(value.to_owned()),
+        ignore_case: false,
+        parameter: Some(parameter.to_owned()),
+    };
+    Some(Query { where_: vec![Condition::Test(test)], ..all() })
+}
+
+/// The values of a field with their counts, the most frequent first.
+fn grouped(field: &Field<'_>) -> Option<Query> {
+    let by = selection(field).filter(|by| by.field != "count")?;
+    let sort = vec![SortKey { field: "count".to_owned(), descending: true }];
+    Some(Query { group: Some(Group { by: vec![by], aggregates: Vec::new() }), sort, ..all() })
+}
+
+fn selection(field: &Field<'_>) -> Option<Selection> {
+    Some(Selection { field: name(field)?, name: None })
+}
+
+/// A field as a query names it; none for one whose keys have escapes.
+fn name(field: &Field<'_>) -> Option<String> {
+    let is_plain = |key: &Key<'_>| !key.raw.is_empty() && !key.raw.contains(['.', '/', '~']);
+    if field.path.iter().any(|key| key.escaped) {
+        return None;
+    }
+    Some(if field.path.iter().all(is_plain) { display_path(field) } else { pointer(field) })
 }
 
 /// A value worth filtering by: the most frequent one, where it is not the only one.

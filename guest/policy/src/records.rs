@@ -6,7 +6,7 @@ use crate::directory::{Directory, File};
 use crate::header::Header;
 use crate::json::last_step;
 use crate::names::Names;
-use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Shape, Stream, Target};
+use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
 
 /// Bytes at the beginning of a file whose tokens are counted; the rest of the file is taken to be like them.
 const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
@@ -146,12 +146,8 @@ impl Output for Records<'_> {
     fn begin(&mut self, target: Target<'_>) -> Result<(), PolicyError> {
         match target {
             Target::Section { index, pointer, shape } => {
-                let shape = match shape {
-                    Shape::Elements => SectionShape::Elements,
-                    Shape::Members => SectionShape::Members,
-                };
                 let planned = self.planned.get(index);
-                self.current = Some(self.open(Some(pointer), FileKind::Records, Some(shape), planned)?);
+                self.current = Some(self.open(Some(pointer), FileKind::Records, Some(shape.into()), planned)?);
             }
             Target::Large { pointer, shape } => {
                 let (kind, shape) = match shape {

@@ -2,16 +2,16 @@
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError};
 use crate::bindings::lro::filter::types::{
-    Call, DescriptorLevel, File, FileKind, Part, PartKind, PlannedPart, PlannedSection, SectionRule, SectionShape,
-    ToolResult,
+    Call, DescriptorLevel, File, FileKind, Part, PartKind, PlannedPart, PlannedSection, SectionRule, ToolResult,
 };
 use crate::descriptor::{self, Contents, Entry, Preview};
 use crate::directory::Directory;
 use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
+use crate::recipes::{self, Recipe};
 use crate::records::Records;
 use crate::{SLICE_BYTES, read_text};
-use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Shape, Splitter, SyntaxError};
+use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter, SyntaxError};
 
 pub(crate) fn sections(call: &Call, payload: &ToolResult, plan: &Plan) -> Result<Descriptor, PolicyError> {
     let parts = payload.parts();
@@ -215,12 +215,17 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn describe(self) -> Descriptor {
+    fn describe(mut self) -> Descriptor {
+        let recipes = recipes::of_files(self.call, &self.contents.entries);
+        for (entry, recipes) in self.contents.entries.iter_mut().zip(recipes) {
+            entry.recipes = recipes;
+        }
         let content = descriptor::content(self.call, &self.contents);
         let offloaded_tokens = self.contents.entries.iter().map(|entry| entry.tokens).sum();
         let settings = &self.call.settings;
         let files = self.contents.entries.into_iter().map(|entry| File {
             schema: entry.schema(settings),
+            queries: entry.recipes.iter().filter_map(Recipe::stored).collect(),
             name: entry.file_name,
             kind: entry.kind,
             section: entry.section,
@@ -236,13 +241,7 @@ impl Writer<'_> {
 }
 
 fn section(planned: &PlannedSection) -> Section {
-    Section {
-        pointer: planned.pointer.clone(),
-        shape: match planned.shape {
-            SectionShape::Elements => Shape::Elements,
-            SectionShape::Members => Shape::Members,
-        },
-    }
+    Section { pointer: planned.pointer.clone(), shape: planned.shape.into() }
 }
 
 /// A top-level member goes by its key, a deeper one by its pointer.

@@ -1,7 +1,10 @@
-//! Configuration in the terms of the contract.
+//! Configuration in the terms of the contract, and a policy's answers in those of the store.
 
+use crate::extract::{Budget, Query};
 use crate::sandbox::{Limits, types};
 use crate::settings as plain;
+use crate::store;
+use serde_json::value::RawValue;
 use std::time::Duration;
 
 impl From<plain::Size> for types::Size {
@@ -68,6 +71,12 @@ impl From<&plain::SectionRule> for types::SectionRule {
             name: recipe.name.clone(),
             description: recipe.description.clone(),
             command: recipe.command.clone(),
+            // The configuration refuses what is no query.
+            query: recipe
+                .query
+                .as_deref()
+                .and_then(|text| serde_json::from_str::<Query>(text).ok())
+                .map(|query| (&query).into()),
         };
         Self {
             key: rule.key.clone(),
@@ -76,6 +85,63 @@ impl From<&plain::SectionRule> for types::SectionRule {
             summaries: rule.summaries.iter().map(summary).collect(),
             recipes: rule.recipes.iter().map(recipe).collect(),
         }
+    }
+}
+
+impl From<types::FileKind> for store::FileKind {
+    fn from(kind: types::FileKind) -> Self {
+        match kind {
+            types::FileKind::Records => Self::Records,
+            types::FileKind::Text => Self::Text,
+            types::FileKind::Value => Self::Value,
+            types::FileKind::Bytes => Self::Bytes,
+        }
+    }
+}
+
+impl From<types::SectionShape> for store::RecordShape {
+    fn from(shape: types::SectionShape) -> Self {
+        match shape {
+            types::SectionShape::Elements => Self::Elements,
+            types::SectionShape::Members => Self::Members,
+        }
+    }
+}
+
+impl TryFrom<types::File> for store::FileRecord {
+    type Error = &'static str;
+
+    /// Fails with what is wrong.
+    fn try_from(file: types::File) -> Result<Self, &'static str> {
+        let schema = file.schema.map(RawValue::from_string).transpose().map_err(|_| "a schema that is not JSON")?;
+        let queries = file.queries.iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        Ok(Self {
+            name: file.name,
+            kind: file.kind.into(),
+            section: file.section,
+            part: file.part,
+            pointer: file.pointer,
+            shape: file.shape.map(Into::into),
+            media_type: file.media_type,
+            records: file.records,
+            bytes: file.bytes,
+            schema,
+            queries,
+            sha256: None,
+            digest_from: 0,
+            index: None,
+        })
+    }
+}
+
+impl TryFrom<&types::StoredQuery> for store::StoredQuery {
+    type Error = &'static str;
+
+    /// Fails when it is no query.
+    fn try_from(stored: &types::StoredQuery) -> Result<Self, &'static str> {
+        let query = Query::try_from(&stored.query).map_err(|()| "a stored query that is none")?;
+        let query = serde_json::value::to_raw_value(&query).map_err(|_| "a stored query that is not JSON")?;
+        Ok(Self { name: stored.name.clone(), description: stored.description.clone(), query })
     }
 }
 
@@ -91,5 +157,24 @@ impl From<&plain::Limits> for Limits {
             files: u32::try_from(limits.files.get()).unwrap_or(u32::MAX),
             crossing_bytes: size(limits.crossing_bytes.get()),
         }
+    }
+}
+
+impl From<&plain::QueryLimits> for Limits {
+    /// A query writes nothing.
+    fn from(limits: &plain::QueryLimits) -> Self {
+        Self {
+            wall_time: Duration::from_millis(limits.wall_time_ms.get()),
+            memory_bytes: usize::try_from(limits.memory_bytes.get()).unwrap_or(usize::MAX),
+            written_bytes: 0,
+            files: 0,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&plain::QueryLimits> for Budget {
+    fn from(limits: &plain::QueryLimits) -> Self {
+        Self { bytes: limits.answer_bytes.get(), tokens: limits.answer_tokens.get() }
     }
 }

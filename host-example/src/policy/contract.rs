@@ -4,16 +4,26 @@ use super::PolicyError;
 use semver::{Comparator, Op, Version};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// The interface every policy exports, without its version.
-const EXPORT: &str = "lro:filter/lro-filter";
-
 /// Newest version of the package `lro:filter` this host runs; older ones that it is compatible with run too.
 pub const VERSION: Version = Version::new(0, 1, 0);
+
+/// A world, told by what its components export.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) name: &'static str,
+    /// The exported interface, without its version.
+    export: &'static str,
+}
 
 /// The world a policy is built for.
 pub const WORLD: &str = "lro-policy";
 
-/// Everything a policy may import, without versions: what the world lists, and the interface whose type `datetime`
+pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-filter" };
+
+/// The world of the component that answers questions.
+pub(crate) const EXTRACTION: World = World { name: "lro-extract", export: "lro:filter/lro-query" };
+
+/// Everything a component may import, without versions: what the world lists, and the interface whose type `datetime`
 /// `wasi:filesystem` uses. Only that type is there: a policy that wants the clock itself does not load.
 pub const ALLOWED_IMPORTS: [&str; 4] =
     ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
@@ -28,14 +38,14 @@ pub struct Contract {
 }
 
 /// Reads a component's contract and checks that this host can keep it.
-pub(super) fn read(bytes: &[u8]) -> Result<Contract, PolicyError> {
+pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, PolicyError> {
     let (mut imports, exports) = names(bytes)?;
     imports.sort();
     if let Some(foreign) = imports.iter().find(|name| !ALLOWED_IMPORTS.contains(&split(name).0)) {
         return Err(PolicyError::Import { name: foreign.clone() });
     }
-    let Some(export) = exports.iter().find(|name| split(name).0 == EXPORT) else {
-        return Err(PolicyError::World { exports });
+    let Some(export) = exports.iter().find(|name| split(name).0 == world.export) else {
+        return Err(PolicyError::World { world: world.name, export: world.export, exports });
     };
     let version = split(export).1;
     if !Version::parse(version).is_ok_and(|version| is_supported(&version)) {

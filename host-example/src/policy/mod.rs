@@ -5,13 +5,13 @@ mod contract;
 
 pub use cache::CompileCache;
 pub use contract::{ALLOWED_IMPORTS, Contract, VERSION, WORLD};
+pub(crate) use contract::{EXTRACTION, World};
+
+pub use crate::digest::{Digest, ParseDigestError};
 
 use crate::sandbox::{Prepared, Sandbox};
-use sha2::{Digest as _, Sha256};
-use std::fmt;
 use std::io::Read;
 use std::path::Path;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
@@ -20,47 +20,6 @@ pub const POLICY_BYTES_MAX: u64 = 64 << 20;
 
 /// The default policy, `guest/policy` of this workspace.
 pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
-
-/// SHA-256 of a component's bytes. Written and parsed as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    /// The digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
-
-impl FromStr for Digest {
-    type Err = PolicyError;
-
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let bad = || PolicyError::DigestText(text.to_owned());
-        let digits = text.strip_prefix("sha256:").unwrap_or(text);
-        if digits.len() != 64 || !digits.is_ascii() {
-            return Err(bad());
-        }
-        let mut bytes = [0; 32];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            let pair = digits.get(index * 2..index * 2 + 2).ok_or_else(bad)?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
-        }
-        Ok(Self(bytes))
-    }
-}
 
 /// Why a policy was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -89,9 +48,6 @@ pub enum PolicyError {
         /// That of the bytes.
         found: Digest,
     },
-    /// A digest is not 64 hexadecimal digits.
-    #[error("`{0}` is not a SHA-256 digest: 64 hexadecimal digits are wanted")]
-    DigestText(String),
     /// No WebAssembly, or cut.
     #[error("policy is not a WebAssembly component: {0}")]
     Malformed(String),
@@ -99,11 +55,12 @@ pub enum PolicyError {
     #[error("policy is a core module, not a component: build it as a component for the world `{WORLD}`")]
     CoreModule,
     /// A component of another world.
-    #[error(
-        "policy does not export `lro:filter/lro-filter`, so it is not of the world `{WORLD}`; it exports {}",
-        listed(.exports)
-    )]
+    #[error("policy does not export `{export}`, so it is not of the world `{world}`; it exports {}", listed(.exports))]
     World {
+        /// The wanted world.
+        world: &'static str,
+        /// The interface it should export.
+        export: &'static str,
         /// What it does export.
         exports: Vec<String>,
     },
@@ -154,18 +111,9 @@ impl Policy {
     /// # Errors
     /// With the first check that fails.
     pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, PolicyError> {
-        let digest = Digest::of(bytes);
-        if let Some(expected) = options.pin.filter(|pin| *pin != digest) {
-            return Err(PolicyError::Pin { expected, found: digest });
-        }
-        let size = bytes.len() as u64;
-        if size > POLICY_BYTES_MAX {
-            return Err(PolicyError::TooLarge(size));
-        }
-        let contract = contract::read(bytes)?;
-        let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
+        let Loaded { component, digest, contract, compile_time } = load(sandbox, bytes, options, &contract::POLICY)?;
         let prepared = sandbox.prepare(&component).map_err(|error| PolicyError::Compile(format!("{error:#}")))?;
-        Ok(Self { prepared, digest, contract, bytes: size, compile_time })
+        Ok(Self { prepared, digest, contract, bytes: bytes.len() as u64, compile_time })
     }
 
     /// Loads a component from a file.
@@ -200,6 +148,34 @@ impl Policy {
     pub fn compile_time(&self) -> Option<Duration> {
         self.compile_time
     }
+}
+
+/// A component that passed every check and is compiled.
+pub(crate) struct Loaded {
+    pub(crate) component: Component,
+    digest: Digest,
+    contract: Contract,
+    compile_time: Option<Duration>,
+}
+
+/// Checks and compiles a component of a world.
+pub(crate) fn load(
+    sandbox: &Sandbox,
+    bytes: &[u8],
+    options: &LoadOptions,
+    world: &'static World,
+) -> Result<Loaded, PolicyError> {
+    let digest = Digest::of(bytes);
+    if let Some(expected) = options.pin.filter(|pin| *pin != digest) {
+        return Err(PolicyError::Pin { expected, found: digest });
+    }
+    let size = bytes.len() as u64;
+    if size > POLICY_BYTES_MAX {
+        return Err(PolicyError::TooLarge(size));
+    }
+    let contract = contract::read(bytes, world)?;
+    let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
+    Ok(Loaded { component, digest, contract, compile_time })
 }
 
 fn compile(

@@ -14,3 +14,19 @@ wasmtime::component::bindgen!({
         "wasi:io": wasmtime_wasi::p2::bindings::sync::io,
     },
 });
+
+/// The world of the component that answers questions.
+pub mod extraction {
+    wasmtime::component::bindgen!({
+        path: "../wit",
+        world: "lro-extract",
+        imports: { default: trappable },
+        additional_derives: [PartialEq],
+        with: {
+            "lro:filter/types": super::lro::filter::types,
+            "wasi:filesystem": wasmtime_wasi::p2::bindings::sync::filesystem,
+            "wasi:clocks": wasmtime_wasi::p2::bindings::clocks,
+            "wasi:io": wasmtime_wasi::p2::bindings::sync::io,
+        },
+    });
+}

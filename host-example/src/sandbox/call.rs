@@ -1,37 +1,40 @@
 //! One call into a policy: a fresh store, an instance, an answer, and what it cost.
 
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
+use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
-use super::engine::{EPOCH_TICK, Prepared};
+use super::engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
-use super::output::{WriteError, WrittenFile};
+use super::output::WriteError;
 use super::state::State;
 use super::{Payload, PayloadReader};
+use crate::digest::FileDigest;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wasmtime::{Store, Trap};
+use wasmtime::{Engine, Store, Trap};
+use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
-/// Why a call gave no answer.
+/// Why a call gave no answer, as a sentence without its subject: the policy, or the query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The policy ran, or the disk kept it waiting, longer than [`Limits::wall_time`].
-    #[error("the policy took longer than {} ms (limit wall-time-ms)", .0.as_millis())]
+    #[error("took longer than {} ms (limit wall-time-ms)", .0.as_millis())]
     Deadline(Duration),
     /// The policy asked for more memory than [`Limits::memory_bytes`].
-    #[error("the policy needed more than {0} bytes of memory (limit memory-bytes)")]
+    #[error("needed more than {0} bytes of memory (limit memory-bytes)")]
     Memory(usize),
     /// The policy's calls nested too deeply.
-    #[error("the policy ran out of stack")]
+    #[error("ran out of stack (limit {STACK_BYTES_MAX} bytes)")]
     Stack,
     /// More than [`Limits::crossing_bytes`] in one step between host and policy.
-    #[error("the policy passed more than {0} bytes in one step (limit crossing-bytes)")]
+    #[error("passed more than {0} bytes in one step (limit crossing-bytes)")]
     Crossing(usize),
     /// More than [`Limits::written_bytes`] or [`Limits::files`].
-    #[error("the policy wrote more than {written_bytes} bytes or {files} files (limits written-bytes, files)")]
+    #[error("wrote more than {written_bytes} bytes or {files} files (limits written-bytes, files)")]
     Quota {
         /// The limit of bytes.
         written_bytes: u64,
@@ -39,17 +42,17 @@ pub enum CallError {
         files: u32,
     },
     /// [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) calls are running.
-    #[error("too many calls at once")]
+    #[error("found {CONCURRENT_CALLS_MAX} calls running already")]
     Busy,
     /// The policy trapped: it panicked or broke a rule of WebAssembly.
-    #[error("the policy failed: {0}")]
+    #[error("failed: {0}")]
     Trap(String),
     /// The policy answered with an error.
-    #[error("the policy refused: {}", describe(.0))]
+    #[error("refused: {}", describe(.0))]
     Policy(PolicyError),
     /// The output directory could not be opened or written.
-    #[error("the output could not be written")]
-    Output(#[source] std::io::Error),
+    #[error("has a directory that could not be opened or written: {0}")]
+    Output(std::io::Error),
 }
 
 impl CallError {
@@ -93,8 +96,8 @@ pub struct Cost {
 pub struct Written {
     /// Its own account.
     pub descriptor: Descriptor,
-    /// The host's account, by file name.
-    pub files: BTreeMap<String, WrittenFile>,
+    /// The digests of the files that were written front to back, by file name.
+    pub digests: BTreeMap<String, FileDigest>,
 }
 
 impl Prepared {
@@ -103,7 +106,7 @@ impl Prepared {
     /// # Errors
     /// As a call's.
     pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
-        let mut run = Run::new(self, limits, None)?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None)?;
         let made = self.pre.instantiate(&mut run.store).map(drop);
         made.map_err(|error| run.explain(&error))
     }
@@ -113,7 +116,7 @@ impl Prepared {
     /// # Errors
     /// When the policy fails or breaks a limit.
     pub fn inspect(&self, limits: &Limits, call: &Call, payload: &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
-        let mut run = Run::new(self, limits, None)?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None)?;
         let answer = run.inspect(self, call, payload).map_err(|error| run.explain(&error))?;
         let verdict = answer.map_err(CallError::Policy)?;
         Ok((verdict, run.cost()))
@@ -132,7 +135,7 @@ impl Prepared {
         directory: &Path,
     ) -> Result<(Written, Cost), CallError> {
         let directory = File::open(directory).map_err(CallError::Output)?;
-        let mut run = Run::new(self, limits, Some(directory))?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Some((directory, FsPerms::ReadWrite)))?;
         let answer = run.write(self, call, payload, plan).map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();
         let over_quota = run.store.data().output.over_quota;
@@ -143,8 +146,31 @@ impl Prepared {
             return Err(quota(limits));
         }
         let descriptor = answer.map_err(CallError::Policy)?;
-        let files = finished.map_err(|error| write_error(error, limits))?;
-        Ok((Written { descriptor, files }, cost))
+        let digests = finished.map_err(|error| write_error(error, limits))?;
+        Ok((Written { descriptor, digests }, cost))
+    }
+}
+
+impl PreparedExtraction {
+    /// Asks a question about a file in `directory`, which is all of the file system the component sees, and read-only.
+    ///
+    /// # Errors
+    /// When the component fails or breaks a limit. The error in the answer is its own.
+    pub fn extract(
+        &self,
+        limits: &Limits,
+        directory: File,
+        source: &Source,
+        question: &Question,
+        budget: Budget,
+    ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Some((directory, FsPerms::ReadOnly)))?;
+        let answer = run.extract(self, source, question, budget).map_err(|error| match error.downcast_ref() {
+            // Half of the stack lies at the beginning of the memory, and safe Rust leaves its memory in no other way.
+            Some(Trap::MemoryOutOfBounds) => CallError::Stack,
+            _ => run.explain(&error),
+        })?;
+        Ok((answer, run.cost()))
     }
 }
 
@@ -156,11 +182,16 @@ struct Run {
 }
 
 impl Run {
-    fn new(prepared: &Prepared, limits: &Limits, directory: Option<File>) -> Result<Self, CallError> {
+    fn new(
+        engine: &Engine,
+        wasi: &WasiFilesystemCtx,
+        limits: &Limits,
+        directory: Option<(File, FsPerms)>,
+    ) -> Result<Self, CallError> {
         let started = Instant::now();
         let deadline = started + limits.wall_time;
-        let state = State::new(prepared.wasi.clone(), limits, deadline, directory);
-        let mut store = Store::new(prepared.pre.engine(), state);
+        let state = State::new(wasi.clone(), limits, deadline, directory);
+        let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(limits.crossing_bytes);
         // One more than the quotient: the tick under way is not a whole one.
@@ -190,6 +221,17 @@ impl Run {
         let policy = prepared.pre.instantiate(&mut self.store)?;
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
         policy.lro_filter_lro_filter().call_write_sections(&mut self.store, call, reader, plan)
+    }
+
+    fn extract(
+        &mut self,
+        prepared: &PreparedExtraction,
+        source: &Source,
+        question: &Question,
+        budget: Budget,
+    ) -> wasmtime::Result<Result<Answer, ExtractError>> {
+        let component = prepared.pre.instantiate(&mut self.store)?;
+        component.lro_filter_lro_query().call_extract(&mut self.store, source, question, budget)
     }
 
     fn cost(&self) -> Cost {

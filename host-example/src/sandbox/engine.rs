@@ -1,6 +1,7 @@
 //! The engine all policies of a process share, with its clock.
 
 use super::bindings::LroPolicyPre;
+use super::bindings::extraction::LroExtractPre;
 use super::filesystem::{Filesystem, View};
 use super::state::State;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub const EPOCH_TICK: Duration = Duration::from_millis(10);
 pub const CONCURRENT_CALLS_MAX: u32 = 256;
 
 /// Deepest stack of a policy. A thread that makes calls needs twice as much of its own.
-const STACK_BYTES_MAX: usize = 512 << 10;
+pub(super) const STACK_BYTES_MAX: usize = 512 << 10;
 
 /// Most linear memory of one instance in the pool, whatever a call's limits allow.
 const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
@@ -74,6 +75,28 @@ impl Sandbox {
     pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
         let pre = LroPolicyPre::new(self.linker.instantiate_pre(component)?)?;
         Ok(Prepared { pre, wasi: self.wasi.clone() })
+    }
+
+    /// As [`Sandbox::prepare`], for a component that exports `lro-query`.
+    ///
+    /// # Errors
+    /// As [`Sandbox::prepare`].
+    pub fn prepare_extraction(&self, component: &Component) -> wasmtime::Result<PreparedExtraction> {
+        let pre = LroExtractPre::new(self.linker.instantiate_pre(component)?)?;
+        Ok(PreparedExtraction { pre, wasi: self.wasi.clone() })
+    }
+}
+
+/// A compiled component that answers questions, with its imports resolved.
+#[derive(Clone)]
+pub struct PreparedExtraction {
+    pub(super) pre: LroExtractPre<State>,
+    pub(super) wasi: WasiFilesystemCtx,
+}
+
+impl std::fmt::Debug for PreparedExtraction {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PreparedExtraction").finish_non_exhaustive()
     }
 }
 

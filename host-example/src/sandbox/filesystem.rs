@@ -2,7 +2,8 @@
 //! writes, and without what a policy has no use for.
 //!
 //! Links of either kind, directories, times and streams are refused: `not-permitted` where a policy could gain something by
-//! them, `unsupported` for the rest.
+//! them, `unsupported` for the rest. A path is the name of a file and nothing else: digests are kept by it, and `./a` would
+//! be a second name of `a`.
 
 use super::output::WriteError;
 use super::state::State;
@@ -55,6 +56,11 @@ fn refuse<T>(code: wasi::ErrorCode) -> FsResult<T> {
     Err(code.into())
 }
 
+/// Refuses a path that is more than a name.
+fn check_name(path: &str) -> FsResult<()> {
+    if path.contains('/') || matches!(path, "." | "..") { refuse(wasi::ErrorCode::NotPermitted) } else { Ok(()) }
+}
+
 fn write_error(error: WriteError) -> FsError {
     match error {
         WriteError::Quota => wasi::ErrorCode::Quota.into(),
@@ -65,8 +71,12 @@ fn write_error(error: WriteError) -> FsError {
 
 impl preopens::Host for View<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
-        let Some(directory) = &self.0.directory else { return Ok(Vec::new()) };
-        let directory = Dir::new(directory.try_clone()?, FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE, true);
+        let Some((directory, permissions)) = &self.0.directory else { return Ok(Vec::new()) };
+        let mode = match permissions {
+            FsPerms::ReadOnly => OpenMode::READ,
+            FsPerms::ReadWrite => OpenMode::READ | OpenMode::WRITE,
+        };
+        let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
         Ok(vec![(self.0.table.push(Descriptor::Dir(directory))?, PREOPEN.to_owned())])
     }
 }
@@ -90,6 +100,7 @@ impl sync::HostDescriptor for View<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Fd> {
+        check_name(&path)?;
         self.settled()?;
         if open_flags.contains(OpenFlags::CREATE) {
             self.0.output.create().map_err(write_error)?;
@@ -102,7 +113,7 @@ impl sync::HostDescriptor for View<'_> {
             open_flags.into(),
             flags.into(),
         ))?;
-        self.0.output.opened(opened.rep(), &path);
+        self.0.output.opened(opened.rep(), &path, open_flags.contains(OpenFlags::TRUNCATE));
         Ok(opened)
     }
 
@@ -146,6 +157,8 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
+        check_name(&old)?;
+        check_name(&new)?;
         self.settled()?;
         ready(wasi::HostDescriptor::rename_at(&mut self.wasi(), fd, old.clone(), new_fd, new.clone()))?;
         self.0.output.renamed(&old, &new);
@@ -153,6 +166,7 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        check_name(&path)?;
         self.settled()?;
         ready(wasi::HostDescriptor::unlink_file_at(&mut self.wasi(), fd, path.clone()))?;
         self.0.output.removed(&path);

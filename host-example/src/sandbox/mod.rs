@@ -1,4 +1,4 @@
-//! Runs policies: engine, limits, the file system a policy sees, one call.
+//! Runs policies and queries: engine, limits, the file system a component sees, one call.
 //!
 //! A policy is untrusted. Each call gets a store and an instance of its own, so nothing of a policy outlives a call; one
 //! preopened directory, or none while it only inspects; and [`Limits`]. Nothing here knows MCP.
@@ -15,7 +15,6 @@ mod state;
 pub use bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 pub use bindings::lro::filter::types;
 pub use call::{CallError, Cost, Written};
-pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, Sandbox};
+pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, Sandbox};
 pub use limits::Limits;
-pub use output::WrittenFile;
 pub use payload::*;

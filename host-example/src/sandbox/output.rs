@@ -5,8 +5,8 @@
 //! the end of the call in any case.
 
 use super::Limits;
-use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use crate::digest::{FileDigest, FileHasher};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -21,17 +21,6 @@ const BLOCKS_IN_FLIGHT: usize = 3;
 /// From this many bytes on a thread pays: below it, starting one costs more than the write.
 const THREAD_FROM_BYTES: usize = 128 << 10;
 
-/// What is known of a written file without reading it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenFile {
-    /// SHA-256 of the bytes from `digest_from` to the end. None when the file was not written front to back.
-    pub sha256: Option<[u8; 32]>,
-    /// Where the digest begins: after the first line of a JSONL file, which is completed in place at the end.
-    pub digest_from: u64,
-    /// Size of the file.
-    pub bytes: u64,
-}
-
 /// Why a write was refused or failed.
 #[derive(Debug)]
 pub(super) enum WriteError {
@@ -41,14 +30,6 @@ pub(super) enum WriteError {
     Deadline,
     /// The operating system's answer.
     Io(io::Error),
-}
-
-/// The digest of one file, kept while it is written.
-struct FileDigest {
-    state: Option<Sha256>,
-    from: Option<u64>,
-    next: u64,
-    bytes: u64,
 }
 
 /// Number of a file of the call, in the order of opening. Names change hands; numbers do not.
@@ -66,50 +47,15 @@ struct Block {
 /// Writes blocks and keeps the digests.
 #[derive(Default)]
 struct Sink {
-    digests: BTreeMap<FileNumber, FileDigest>,
+    hashers: BTreeMap<FileNumber, FileHasher>,
 }
 
 impl Sink {
     fn write(&mut self, block: &Block) -> io::Result<()> {
         block.file.write_all_at(&block.bytes, block.offset)?;
-        let digest = self.digests.entry(block.number).or_insert_with(|| FileDigest::new(block.is_jsonl));
-        digest.add(block.offset, &block.bytes);
+        let hasher = self.hashers.entry(block.number).or_insert_with(|| FileHasher::new(block.is_jsonl));
+        hasher.add(block.offset, &block.bytes);
         Ok(())
-    }
-}
-
-impl FileDigest {
-    fn new(is_jsonl: bool) -> Self {
-        let from = if is_jsonl { None } else { Some(0) };
-        Self { state: Some(Sha256::new()), from, next: 0, bytes: 0 }
-    }
-
-    fn add(&mut self, offset: u64, bytes: &[u8]) {
-        let end = offset + bytes.len() as u64;
-        self.bytes = self.bytes.max(end);
-        if self.from.is_some_and(|from| end <= from) && end <= self.next {
-            return;
-        }
-        if offset != self.next {
-            self.state = None;
-        }
-        self.next = end;
-        let Some(state) = &mut self.state else { return };
-        if self.from.is_some() {
-            state.update(bytes);
-        } else if let Some(line_end) = bytes.iter().position(|&byte| byte == b'\n') {
-            self.from = Some(offset + line_end as u64 + 1);
-            state.update(bytes.get(line_end + 1..).unwrap_or_default());
-        }
-    }
-
-    fn finish(self) -> WrittenFile {
-        let known = self.from.is_some();
-        WrittenFile {
-            sha256: self.state.filter(|_| known).map(|state| state.finalize().into()),
-            digest_from: self.from.unwrap_or(0),
-            bytes: self.bytes,
-        }
     }
 }
 
@@ -129,6 +75,8 @@ pub(super) struct Output {
     open: BTreeMap<u32, (FileNumber, bool)>,
     /// The files by their present names.
     names: BTreeMap<String, FileNumber>,
+    /// The files that lost bytes after they were first opened.
+    truncated: BTreeSet<FileNumber>,
     opened: FileNumber,
     failed: Option<io::Error>,
     pub(super) over_quota: bool,
@@ -144,6 +92,7 @@ impl Output {
             files_left: limits.files,
             open: BTreeMap::new(),
             names: BTreeMap::new(),
+            truncated: BTreeSet::new(),
             opened: 0,
             failed: None,
             over_quota: false,
@@ -162,19 +111,28 @@ impl Output {
         }
     }
 
-    pub(super) fn opened(&mut self, handle: u32, name: &str) {
-        let number = *self.names.entry(name.to_owned()).or_insert_with(|| {
-            self.opened += 1;
-            self.opened
-        });
+    pub(super) fn opened(&mut self, handle: u32, name: &str, truncated: bool) {
+        let number = match self.names.get(name) {
+            Some(number) => {
+                if truncated {
+                    self.truncated.insert(*number);
+                }
+                *number
+            }
+            None => {
+                self.opened += 1;
+                self.names.insert(name.to_owned(), self.opened);
+                self.opened
+            }
+        };
         self.open.insert(handle, (number, name.ends_with(".jsonl")));
     }
 
     pub(super) fn renamed(&mut self, old: &str, new: &str) {
-        self.names.remove(new);
-        if let Some(number) = self.names.remove(old) {
-            self.names.insert(new.to_owned(), number);
-        }
+        match self.names.remove(old) {
+            Some(number) => self.names.insert(new.to_owned(), number),
+            None => self.names.remove(new),
+        };
     }
 
     pub(super) fn removed(&mut self, name: &str) {
@@ -272,8 +230,8 @@ impl Output {
         }
     }
 
-    /// Ends the output and returns what is known of its files, by name.
-    pub(super) fn finish(mut self) -> Result<BTreeMap<String, WrittenFile>, WriteError> {
+    /// Ends the output and returns the digests that are known, by file name.
+    pub(super) fn finish(mut self) -> Result<BTreeMap<String, FileDigest>, WriteError> {
         self.drain()?;
         let mut sink = match self.place {
             Place::Here(sink) => sink,
@@ -282,7 +240,8 @@ impl Output {
                 sink.join().map_err(|_| WriteError::Io(io::Error::other("the writing thread panicked")))?
             }
         };
-        let known = |(name, number)| Some((name, sink.digests.remove(&number)?.finish()));
+        sink.hashers.retain(|number, _| !self.truncated.contains(number));
+        let known = |(name, number)| Some((name, sink.hashers.remove(&number)?.finish()?));
         Ok(self.names.into_iter().filter_map(known).collect())
     }
 }

@@ -7,7 +7,7 @@ use super::payload::{self, PayloadReader};
 use std::fs::File;
 use std::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
-use wasmtime_wasi::filesystem::WasiFilesystemCtx;
+use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
 /// The data of one call's store.
 pub(super) struct State {
@@ -15,12 +15,17 @@ pub(super) struct State {
     pub(super) table: ResourceTable,
     pub(super) meter: Meter,
     pub(super) output: Output,
-    /// The call's staging directory; none while a result is only inspected.
-    pub(super) directory: Option<File>,
+    /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
+    pub(super) directory: Option<(File, FsPerms)>,
 }
 
 impl State {
-    pub(super) fn new(wasi: WasiFilesystemCtx, limits: &Limits, deadline: Instant, directory: Option<File>) -> Self {
+    pub(super) fn new(
+        wasi: WasiFilesystemCtx,
+        limits: &Limits,
+        deadline: Instant,
+        directory: Option<(File, FsPerms)>,
+    ) -> Self {
         Self {
             wasi,
             table: ResourceTable::new(),

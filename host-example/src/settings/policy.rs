@@ -1,6 +1,8 @@
 //! The part of the configuration that a policy is told: the record `settings` of `wit/types.wit`.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+
+use crate::extract::Query;
 
 /// Unit of a size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +132,15 @@ pub struct Recipe {
     pub description: String,
     /// Shell command; `{file}` stands for the quoted path of the section's file.
     pub command: String,
+    /// The same as a typed query, as JSON: see [`extract::Query`](crate::extract::Query).
+    #[serde(default, deserialize_with = "query", skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+}
+
+fn query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    serde_json::from_str::<Query>(&text).map_err(|error| D::Error::custom(format!("expected a query: {error}")))?;
+    Ok(Some(text))
 }
 
 /// A section named by the configuration.
@@ -189,10 +200,10 @@ pub struct PolicySettings {
 }
 
 /// A text that must be JSON.
-fn json_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+fn json_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
         Ok(_) => Ok(Some(text)),
-        Err(error) => Err(serde::de::Error::custom(format!("expected a JSON Schema as JSON text: {error}"))),
+        Err(error) => Err(Error::custom(format!("expected a JSON Schema as JSON text: {error}"))),
     }
 }

@@ -75,4 +75,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("MCP_LRO_LIMITS_WRITTEN_BYTES", "limits.written-bytes", ValueForm::Integer, "bytes written in one call"),
     variable("MCP_LRO_LIMITS_FILES", "limits.files", ValueForm::Integer, "files created in one call"),
     variable("MCP_LRO_LIMITS_CROSSING_BYTES", "limits.crossing-bytes", ValueForm::Integer, "bytes passed in one step"),
+    variable("MCP_LRO_QUERY_WALL_TIME_MS", "query.wall-time-ms", ValueForm::Integer, "wall time of one query"),
+    variable("MCP_LRO_QUERY_MEMORY_BYTES", "query.memory-bytes", ValueForm::Integer, "memory of one query"),
+    variable("MCP_LRO_QUERY_ANSWER_BYTES", "query.answer-bytes", ValueForm::Integer, "bytes of an answer"),
+    variable("MCP_LRO_QUERY_ANSWER_TOKENS", "query.answer-tokens", ValueForm::Integer, "estimated tokens of an answer"),
 ];

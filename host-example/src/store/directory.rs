@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat},
+    fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat},
     io::Errno,
 };
 
@@ -35,6 +35,11 @@ impl Directory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = fs::openat(CWD, &path, flags, Mode::empty()).map_err(failed("open", &path))?;
         Ok(Self { descriptor, path })
+    }
+
+    /// The open directory alone.
+    pub(super) fn into_file(self) -> File {
+        self.descriptor.into()
     }
 
     /// Opens a directory in this one.
@@ -73,10 +78,12 @@ impl Directory {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(unexpected("it is not a regular file"));
         }
-        if stat.st_nlink != 1 {
-            return Err(unexpected("it has another name"));
+        match stat.st_nlink {
+            1 => Ok((file, stat)),
+            // Removed since it was opened.
+            0 => Err(StoreError::NotFound { path }),
+            _ => Err(unexpected("it has another name")),
         }
-        Ok((file, stat))
     }
 
     /// Makes a file in this directory, private whatever the umask, and opens it for writing.
@@ -127,6 +134,12 @@ impl Directory {
     /// Renames something in this directory. A directory of the new name is replaced only when it is empty.
     pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         fs::renameat(&self.descriptor, from, &self.descriptor, to).map_err(failed("rename", self.path.join(from)))
+    }
+
+    /// Renames something in this directory, unless there is something of the new name.
+    pub(super) fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        let renamed = fs::renameat_with(&self.descriptor, from, &self.descriptor, to, RenameFlags::NOREPLACE);
+        renamed.map_err(failed("rename", self.path.join(from)))
     }
 
     /// Removes a file of this directory.

@@ -61,6 +61,16 @@ pub enum StoreError {
         /// How it differs.
         reason: &'static str,
     },
+    /// A published file is not the one that was published.
+    #[error("{path:?} has changed: expected {expected}, found {found}")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Size and SHA-256 of the file that was published.
+        expected: String,
+        /// Size and SHA-256 of the present one, or what is there in its place.
+        found: String,
+    },
     /// The manifest of an offload cannot be read or written as JSON.
     #[error("the manifest {} is not valid", path.display())]
     Manifest {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Ulid;
+use crate::digest::{Digest, index_bytes};
 
 /// Name of the manifest in the directory of an offload.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -56,18 +57,66 @@ pub struct FileRecord {
     pub bytes: u64,
     /// JSON Schema of a line.
     pub schema: Option<Box<RawValue>>,
-    /// SHA-256 of the bytes from `digest_from` on, in the manifest as 64 hexadecimal digits. `None` asks
-    /// [`Staging::publish`](super::Staging::publish) to compute it and, for records, `digest_from`; a published file always
-    /// has one.
+    /// Queries over its records that a reader may run by name.
+    pub queries: Vec<StoredQuery>,
+    /// SHA-256 of the bytes from `digest_from` on, in the manifest as 64 hexadecimal digits. Set by
+    /// [`Staging::publish`](super::Staging::publish): a published file always has one.
     ///
     /// The digest of a JSONL file covers its records, which are all bytes after the header line, because the header is
     /// completed in place once the records are written; `tail -n +2 FILE | sha256sum` checks it. The digest of any other
     /// file covers it whole.
-    #[serde(with = "hexadecimal")]
-    pub sha256: Option<[u8; 32]>,
+    pub sha256: Option<Digest>,
     /// Offset of the first byte the digest covers: the length of the header line of a JSONL file with its line feed,
-    /// otherwise 0.
+    /// otherwise 0. Set by publishing.
     pub digest_from: u64,
+    /// Where the lines of a JSONL or text file of more than [`INDEX_STEP_BYTES`](super::INDEX_STEP_BYTES) begin. Set by
+    /// publishing.
+    pub index: Option<IndexRecord>,
+}
+
+impl FileRecord {
+    /// Name of its index in the directory: no policy can take it, because it begins with a dot.
+    pub(super) fn index_name(&self) -> String {
+        format!(".{}.index", self.name)
+    }
+
+    /// Whether it is divided into lines that are counted.
+    pub(crate) fn has_lines(&self) -> bool {
+        matches!(self.kind, FileKind::Records | FileKind::Text)
+    }
+
+    /// Whether it is as publishing leaves it.
+    pub(super) fn is_complete(&self) -> bool {
+        is_file_name(&self.name)
+            && self.sha256.is_some()
+            && self.index.as_ref().is_none_or(|index| index.bytes == index_bytes(self.bytes))
+    }
+}
+
+/// A query with a name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredQuery {
+    /// Its name, unique in the offload.
+    pub name: String,
+    /// One line that says what it answers.
+    pub description: String,
+    /// The query as JSON.
+    pub query: Box<RawValue>,
+}
+
+/// The index of a file, in the directory as `.{name}.index`: 16 bytes for each started [`INDEX_STEP_BYTES`] of the file.
+///
+/// Entry `k` tells of the first line that begins at byte `k` × 65,536 or after it: its number and its offset, each 8 bytes,
+/// little-endian. Lines are counted from 0, in a JSONL file behind its header line. Where no line begins any more, the entry
+/// is the number of lines and the size of the file.
+///
+/// [`INDEX_STEP_BYTES`]: super::INDEX_STEP_BYTES
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IndexRecord {
+    /// Its size.
+    pub bytes: u64,
+    /// SHA-256 of all of it.
+    pub sha256: Digest,
 }
 
 /// What a file of an offload holds.
@@ -110,34 +159,4 @@ pub(super) fn is_file_name(name: &str) -> bool {
         && !name.starts_with('.')
         && name != MANIFEST_NAME
         && name.bytes().all(allowed)
-}
-
-/// A digest as 64 hexadecimal digits.
-mod hexadecimal {
-    use std::fmt::Write;
-
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(digest: &Option<[u8; 32]>, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(digest) = digest else { return serializer.serialize_none() };
-        let mut text = String::with_capacity(64);
-        for byte in digest {
-            write!(text, "{byte:02x}").map_err(serde::ser::Error::custom)?;
-        }
-        serializer.serialize_str(&text)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u8; 32]>, D::Error> {
-        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-        let digits: Option<Vec<u8>> = text.chars().map(|digit| digit.to_digit(16)?.try_into().ok()).collect();
-        let bytes: Vec<u8> = digits
-            .unwrap_or_default()
-            .chunks(2)
-            .map(|pair| pair.iter().fold(0, |sum, digit| sum << 4 | digit))
-            .collect();
-        match <[u8; 32]>::try_from(bytes) {
-            Ok(digest) if text.len() == 64 => Ok(Some(digest)),
-            _ => Err(D::Error::custom("a SHA-256 is 64 hexadecimal digits")),
-        }
-    }
 }

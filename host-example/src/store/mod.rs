@@ -9,17 +9,21 @@
 
 mod directory;
 mod error;
+mod key;
 mod manifest;
 mod names;
 mod offload;
 mod owner;
 mod quota;
+mod reader;
 mod staging;
 mod sweep;
 mod ulid;
 mod usage;
+mod verified;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{ErrorKind, Read},
     os::unix::fs::{DirBuilderExt, MetadataExt},
@@ -33,22 +37,27 @@ use serde::de::Error;
 use self::{
     directory::Directory,
     error::failed,
-    manifest::{MANIFEST_VERSION, Manifest, is_file_name},
+    manifest::{MANIFEST_VERSION, Manifest},
     owner::Owner,
     usage::Ledger,
+    verified::Verified,
 };
 pub use self::{
     error::StoreError,
     manifest::{
-        FILE_NAME_BYTES_MAX, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord, RecordShape,
+        FILE_NAME_BYTES_MAX, FileKind, FileRecord, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
+        RecordShape, StoredQuery,
     },
     names::safe_name,
     offload::Offload,
     quota::QuotaKind,
+    reader::Reader,
     staging::Staging,
-    sweep::Sweep,
+    sweep::{Removal, Sweep},
     ulid::{ParseUlidError, Ulid, rfc3339},
+    verified::VERIFIED_FILES_MAX,
 };
+pub use crate::digest::{Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
 
 /// Default of [`StoreConfig::time_to_live`].
 pub const TIME_TO_LIVE_DEFAULT: Duration = Duration::from_secs(3600);
@@ -110,6 +119,7 @@ struct Inner {
     root: Directory,
     owner: Owner,
     ledger: Mutex<Ledger>,
+    verified: Arc<Verified>,
 }
 
 /// What a store holds.
@@ -137,14 +147,27 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::UnsafeRoot`] when the root belongs to another user or others can write to it.
-    pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
+    pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
+        let store = Self::open_unswept(config)?;
+        let opening = store.sweep(SystemTime::now())?;
+        Ok(Self { opening, ..store })
+    }
+
+    /// As [`Store::open`], but removes nothing and counts nothing yet.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
         let root = open_root(&config.root)?;
         let owner = Owner::create(&root)?;
-        let inner = Arc::new(Inner { config, root, owner, ledger: Mutex::default() });
-        let store = Self { inner, opening: Sweep::default() };
-        let opening = store.sweep(SystemTime::now())?;
-        Ok(Self { opening, ..store })
+        let inner = Arc::new(Inner { config, root, owner, ledger: Mutex::default(), verified: Arc::default() });
+        Ok(Self { inner, opening: Sweep::default() })
+    }
+
+    /// The directory that holds everything, as an absolute path without links.
+    pub fn root(&self) -> &Path {
+        &self.inner.root.path
     }
 
     /// What [`Store::open`] removed.
@@ -160,7 +183,10 @@ impl Store {
         let parent = self.tenant_directory(&tenant_name(tenant))?;
         let name = staging_name(self.inner.owner.id, id);
         match parent.create_directory(&name)? {
-            Some(directory) => Ok(Staging { store: self.clone(), tenant: tenant.to_owned(), id, parent, directory }),
+            Some(directory) => {
+                let (store, tenant, digests) = (self.clone(), tenant.to_owned(), BTreeMap::new());
+                Ok(Staging { store, tenant, id, parent, directory, digests })
+            }
             None => Err(failed("create", parent.path.join(name))(std::io::Error::from(ErrorKind::AlreadyExists))),
         }
     }
@@ -184,8 +210,10 @@ impl Store {
         if manifest.tenant != tenant {
             return Err(StoreError::NotFound { path: directory.path });
         }
-        let complete = |file: &FileRecord| is_file_name(&file.name) && file.sha256.is_some();
-        if manifest.version != MANIFEST_VERSION || manifest.id != id || !manifest.record.files.iter().all(complete) {
+        if manifest.version != MANIFEST_VERSION
+            || manifest.id != id
+            || !manifest.record.files.iter().all(FileRecord::is_complete)
+        {
             let source = serde_json::Error::custom("it is of another version, for another id, or incomplete");
             return Err(StoreError::Manifest { path, source });
         }
@@ -195,6 +223,15 @@ impl Store {
     /// Absolute path of the offload once it is published, without a slash at its end.
     pub fn shown_path(&self, tenant: &str, id: Ulid) -> PathBuf {
         self.inner.root.path.join(tenant_name(tenant)).join(id.to_string())
+    }
+
+    /// The key that cursors are signed with: 32 random bytes in a file `.cursor-key` of the root, the same for all processes
+    /// on this root. It is made when there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Unexpected`] when others have access to the file or it is no key; [`StoreError::Io`].
+    pub fn cursor_key(&self) -> Result<[u8; 32], StoreError> {
+        key::read_or_make(&self.inner.root)
     }
 
     /// All published offloads that this process knows of, oldest first: exact after a sweep, and then as long as no other
@@ -229,7 +266,8 @@ impl Store {
 
     fn offload(&self, tenant: &str, id: Ulid, record: OffloadRecord) -> Offload {
         let (path, expires) = (self.shown_path(tenant, id), self.expires(id));
-        Offload { tenant: tenant.to_owned(), id, path, expires, record }
+        let verified = Arc::clone(&self.inner.verified);
+        Offload { tenant: tenant.to_owned(), id, path, expires, record, verified }
     }
 
     fn expires(&self, id: Ulid) -> SystemTime {

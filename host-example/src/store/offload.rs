@@ -1,14 +1,15 @@
-//! A published offload, and reading from it.
+//! A published offload.
 
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::Arc,
     time::SystemTime,
 };
 
-use super::{FileRecord, OffloadRecord, StoreError, Ulid, directory::Directory, error::failed, staging::digest};
+use super::{FileRecord, OffloadRecord, StoreError, Ulid, directory::Directory, reader::Reader, verified::Verified};
 
-/// A published offload. Plain data: it holds nothing open, and does not keep the offload from being removed.
+/// A published offload. It holds nothing open, and does not keep the offload from being removed.
 #[derive(Clone, Debug)]
 pub struct Offload {
     pub(super) tenant: String,
@@ -16,6 +17,7 @@ pub struct Offload {
     pub(super) path: PathBuf,
     pub(super) expires: SystemTime,
     pub(super) record: OffloadRecord,
+    pub(super) verified: Arc<Verified>,
 }
 
 impl Offload {
@@ -44,39 +46,27 @@ impl Offload {
         &self.record
     }
 
-    /// Opens a file of the record for reading, without following links. It stays readable when the offload is removed.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`] when no such file is listed, or the offload was removed; [`StoreError::Unexpected`] when
-    /// it is no longer a regular file of the listed size.
-    pub fn open(&self, name: &str) -> Result<File, StoreError> {
-        self.open_listed(name).map(|(file, _)| file)
+    /// The file of this name, else that of the first section of this name.
+    pub fn file(&self, name: &str) -> Option<&FileRecord> {
+        let files = &self.record.files;
+        files.iter().find(|file| file.name == name).or_else(|| files.iter().find(|file| file.section == name))
     }
 
-    /// Reads a file to its end and compares its digest with the record's.
+    /// Opens its directory, which must not be a link.
     ///
     /// # Errors
-    /// Those of [`Offload::open`], and [`StoreError::Unexpected`] when the digest differs.
-    pub fn verify(&self, name: &str) -> Result<(), StoreError> {
-        let (mut file, record) = self.open_listed(name)?;
-        let path = self.path.join(name);
-        let found = digest(&mut file, record.digest_from).map_err(failed("read", &path))?;
-        if record.sha256 == Some(found) {
-            Ok(())
-        } else {
-            Err(StoreError::Unexpected { path, reason: "its digest is not the listed one" })
-        }
+    /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`].
+    pub fn directory(&self) -> Result<File, StoreError> {
+        Directory::open(self.path.clone()).map(Directory::into_file)
     }
 
-    fn open_listed(&self, name: &str) -> Result<(File, &FileRecord), StoreError> {
-        let path = || self.path.join(name);
-        let Some(record) = self.record.files.iter().find(|file| file.name == name) else {
-            return Err(StoreError::NotFound { path: path() });
-        };
-        let (file, stat) = Directory::open(self.path.clone())?.file(name)?;
-        if u64::try_from(stat.st_size) != Ok(record.bytes) {
-            return Err(StoreError::Unexpected { path: path(), reason: "its size is not the listed one" });
-        }
-        Ok((file, record))
+    /// Opens a file, named as in [`Offload::file`], without following links.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when no such file is listed, or the offload was removed; [`StoreError::Changed`] when it
+    /// is missing, something else than a regular file of one name, or of another size.
+    pub fn open(&self, name: &str) -> Result<Reader, StoreError> {
+        let Some(record) = self.file(name) else { return Err(StoreError::NotFound { path: self.path.join(name) }) };
+        Reader::open(&Directory::open(self.path.clone())?, record, &self.verified)
     }
 }

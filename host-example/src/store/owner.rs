@@ -24,6 +24,14 @@ pub(super) struct Owner {
     _file: File,
 }
 
+/// What an owner file tells.
+enum Look {
+    Alive,
+    /// The store is gone; the file is now locked by who looks.
+    Dead(File),
+    Absent,
+}
+
 impl Owner {
     /// Makes an owner file and locks it.
     pub(super) fn create(root: &Directory) -> Result<Self, StoreError> {
@@ -43,28 +51,32 @@ impl Owner {
         }
     }
 
-    /// Whether the store of this owner file is gone. If so, its file is removed.
+    /// Whether the store of this owner file is gone.
     pub(super) fn is_dead(&self, id: Ulid) -> Result<bool, StoreError> {
+        Ok(!matches!(self.look(id)?, Look::Alive))
+    }
+
+    fn look(&self, id: Ulid) -> Result<Look, StoreError> {
         let name = id.to_string();
         let file = match self.directory.file(&name) {
-            Err(StoreError::NotFound { .. }) => return Ok(true),
+            Err(StoreError::NotFound { .. }) => return Ok(Look::Absent),
             opened => opened?.0,
         };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Ok(false),
-            locked => locked.map_err(failed("lock", self.directory.path.join(&name)))?,
-        }
-        match self.directory.remove_file(&name) {
-            Err(StoreError::NotFound { .. }) => Ok(true),
-            removed => removed.map(|()| true),
+            Err(Errno::WOULDBLOCK) => Ok(Look::Alive),
+            locked => locked.map(|()| Look::Dead(file)).map_err(failed("lock", self.directory.path.join(&name))),
         }
     }
 
     /// Removes the files of all dead owners.
     pub(super) fn remove_dead(&self) -> Result<(), StoreError> {
         for name in self.directory.names()? {
-            if let Some(id) = name?.to_str().and_then(|name| name.parse().ok()) {
-                self.is_dead(id)?;
+            let name = name?;
+            let Some((name, id)) = name.to_str().and_then(|name| Some((name, name.parse().ok()?))) else { continue };
+            let Look::Dead(_locked) = self.look(id)? else { continue };
+            match self.directory.remove_file(name) {
+                Err(StoreError::NotFound { .. }) => {}
+                removed => removed?,
             }
         }
         Ok(())

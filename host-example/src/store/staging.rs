@@ -1,26 +1,22 @@
 //! One offload while it is written, and its publishing.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    io::Write,
     path::Path,
 };
 
-use sha2::{Digest, Sha256};
 use tracing::warn;
 
 use super::{
-    FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, QuotaKind, Store, StoreError,
-    Ulid,
+    Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
+    Offload, OffloadRecord, QuotaKind, Store, StoreError, Ulid,
     directory::Directory,
     error::failed,
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
     staging_name, tenant_name,
 };
-
-/// Most bytes read at once for a digest.
-const DIGEST_BLOCK_BYTES: usize = 64 * 1024;
 
 /// A private directory that a policy writes an offload into. Dropped without being published, it removes the directory.
 #[derive(Debug)]
@@ -31,6 +27,14 @@ pub struct Staging {
     /// Directory of the tenant.
     pub(super) parent: Directory,
     pub(super) directory: Directory,
+    /// What is known of the files, by name.
+    pub(super) digests: BTreeMap<String, FileDigest>,
+}
+
+/// A file that the store adds to those of the policy.
+struct Addition {
+    name: String,
+    bytes: Vec<u8>,
 }
 
 impl Staging {
@@ -44,13 +48,20 @@ impl Staging {
         self.id
     }
 
-    /// Checks the files, writes the manifest, makes room, and publishes everything by one rename.
+    /// Adds what is known of files, by name, so that they need not be read again. It is taken on trust.
+    pub fn with_digests(mut self, digests: BTreeMap<String, FileDigest>) -> Self {
+        self.digests = digests;
+        self
+    }
+
+    /// Checks the files, writes their indexes and the manifest, makes room, and publishes everything by one rename.
     ///
     /// The policy must have ended: nothing may write to the directory any more. On any error the directory is removed.
+    /// Digests, indexes and the number of lines of a text are filled in.
     ///
     /// # Errors
-    /// [`StoreError::Unexpected`] names a file that is not as `record` says: absent, of another size, not a regular
-    /// file, linked twice, with a name that is not allowed, or not listed. [`StoreError::Quota`],
+    /// [`StoreError::Unexpected`] names a file that is not as `record` says: absent, of another size or number of
+    /// records, not a regular file, linked twice, with a name that is not allowed, or not listed. [`StoreError::Quota`],
     /// [`StoreError::NoSpace`] and [`StoreError::Io`] as they say; a failed fsync fails the publishing.
     pub fn publish(self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
         let bytes: u64 = record.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
@@ -66,13 +77,16 @@ impl Staging {
 
     fn try_publish(&self, record: &mut OffloadRecord, bytes: u64) -> Result<(), StoreError> {
         self.check_names(&record.files)?;
+        let mut additions = Vec::new();
         for file in &mut record.files {
-            self.check_file(file)?;
+            let digest = self.check_file(file)?;
+            additions.extend(complete(file, digest));
         }
-        let manifest = self.manifest(record)?;
+        additions.push(self.manifest(record)?);
         let tenant = tenant_name(&self.tenant);
-        self.store.reserve(&tenant, self.id, bytes.saturating_add(manifest.len() as u64))?;
-        let published = self.write_and_rename(&manifest);
+        let added: u64 = additions.iter().map(|addition| addition.bytes.len() as u64).sum();
+        self.store.reserve(&tenant, self.id, bytes.saturating_add(added))?;
+        let published = self.write_and_rename(&additions);
         self.store.ledger().settle(&tenant, self.id, published.is_ok());
         published
     }
@@ -98,35 +112,37 @@ impl Staging {
         Ok(())
     }
 
-    /// Compares one file with its record, completes the digest, and makes the file private and durable.
-    fn check_file(&self, record: &mut FileRecord) -> Result<(), StoreError> {
+    /// Compares one file with its record, and makes the file private and durable.
+    fn check_file(&self, record: &FileRecord) -> Result<FileDigest, StoreError> {
         let path = self.path().join(&record.name);
         let unexpected = |reason| StoreError::Unexpected { path: path.clone(), reason };
-        let (mut file, stat) = match self.directory.file(&record.name) {
+        let (file, stat) = match self.directory.file(&record.name) {
             Err(StoreError::NotFound { .. }) => return Err(unexpected("it is listed and absent")),
             opened => opened?,
         };
         if u64::try_from(stat.st_size) != Ok(record.bytes) {
             return Err(unexpected("its size is not the listed one"));
         }
-        if record.digest_from > record.bytes {
-            return Err(unexpected("its digest begins after its end"));
-        }
         let limit = self.store.inner.config.file_bytes_max;
         if record.bytes > limit {
             return Err(StoreError::Quota { which: QuotaKind::File, limit, needed: record.bytes });
         }
         self.directory.make_private(&file, &record.name)?;
-        if record.sha256.is_none() {
-            if record.kind == FileKind::Records {
-                record.digest_from = first_line_bytes(&mut file).map_err(failed("read", &path))?;
-            }
-            record.sha256 = Some(digest(&mut file, record.digest_from).map_err(failed("read", &path))?);
+        let has_header = record.kind == FileKind::Records;
+        let is_of_file = |digest: &&FileDigest| digest.bytes == record.bytes && (digest.digest_from > 0) == has_header;
+        let digest = match self.digests.get(&record.name).filter(is_of_file) {
+            Some(digest) => Some(digest.clone()),
+            None => FileDigest::of(&file, has_header).map_err(failed("read", &path))?,
+        };
+        let digest = digest.ok_or_else(|| unexpected("it has no header line"))?;
+        if has_header && digest.lines != record.records {
+            return Err(unexpected("its number of records is not the listed one"));
         }
-        self.sync(&file, &record.name)
+        self.sync(&file, &record.name)?;
+        Ok(digest)
     }
 
-    fn manifest(&self, record: &OffloadRecord) -> Result<Vec<u8>, StoreError> {
+    fn manifest(&self, record: &OffloadRecord) -> Result<Addition, StoreError> {
         let path = self.path().join(MANIFEST_NAME);
         let manifest = Manifest { version: MANIFEST_VERSION, id: self.id, tenant: &*self.tenant, record };
         let mut text =
@@ -135,14 +151,16 @@ impl Staging {
         if text.len() as u64 > MANIFEST_BYTES_MAX {
             return Err(StoreError::Unexpected { path, reason: "a manifest has at most 8 MiB" });
         }
-        Ok(text)
+        Ok(Addition { name: MANIFEST_NAME.to_owned(), bytes: text })
     }
 
     /// Order matters: every file, then the manifest, then their names, then the rename, then the name it gave.
-    fn write_and_rename(&self, manifest: &[u8]) -> Result<(), StoreError> {
-        let mut file = self.directory.create_file(MANIFEST_NAME)?;
-        file.write_all(manifest).map_err(failed("write", self.path().join(MANIFEST_NAME)))?;
-        self.sync(&file, MANIFEST_NAME)?;
+    fn write_and_rename(&self, additions: &[Addition]) -> Result<(), StoreError> {
+        for Addition { name, bytes } in additions {
+            let mut file = self.directory.create_file(name)?;
+            file.write_all(bytes).map_err(failed("write", self.path().join(name)))?;
+            self.sync(&file, name)?;
+        }
         let durable = self.store.inner.config.fsync;
         if durable {
             self.directory.sync()?;
@@ -174,37 +192,18 @@ impl Drop for Staging {
     }
 }
 
-/// Length of a file's first line, its line feed included; 0 when there is no line feed.
-fn first_line_bytes(file: &mut File) -> io::Result<u64> {
-    let mut reader = BufReader::new(file);
-    let mut length = 0;
-    loop {
-        let block = reader.fill_buf()?;
-        if let Some(end) = block.iter().position(|&byte| byte == b'\n') {
-            return Ok(length + end as u64 + 1);
-        }
-        let block_bytes = block.len();
-        if block_bytes == 0 {
-            return Ok(0);
-        }
-        length += block_bytes as u64;
-        reader.consume(block_bytes);
+/// Fills in what is known of a file. Returns its index, if it needs one.
+fn complete(record: &mut FileRecord, digest: FileDigest) -> Option<Addition> {
+    record.sha256 = Some(digest.sha256);
+    record.digest_from = digest.digest_from;
+    record.index = None;
+    if !record.has_lines() {
+        return None;
     }
-}
-
-/// SHA-256 of a file from an offset to its end.
-pub(super) fn digest(file: &mut File, from: u64) -> io::Result<[u8; 32]> {
-    file.seek(SeekFrom::Start(from))?;
-    let rest = file.metadata()?.len().saturating_sub(from);
-    // Of an empty file one byte is asked for, to see its end.
-    let block_bytes = usize::try_from(rest).unwrap_or(usize::MAX).clamp(1, DIGEST_BLOCK_BYTES);
-    let (mut hasher, mut block) = (Sha256::new(), vec![0; block_bytes]);
-    loop {
-        match file.read(&mut block) {
-            Ok(0) => return Ok(hasher.finalize().into()),
-            Ok(length) => hasher.update(block.get(..length).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    record.records = digest.lines;
+    if record.bytes <= INDEX_STEP_BYTES {
+        return None;
     }
+    record.index = Some(IndexRecord { bytes: digest.index.len() as u64, sha256: Digest::of(&digest.index) });
+    Some(Addition { name: record.index_name(), bytes: digest.index })
 }

@@ -24,6 +24,17 @@ pub struct Sweep {
     pub bytes: u64,
 }
 
+/// A directory that a sweep removes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether it is a published offload older than the time to live; otherwise a dead process left it.
+    pub is_expired: bool,
+    /// Bytes of the files in it.
+    pub bytes: u64,
+}
+
 /// What a name in the directory of a tenant stands for. Other names are not the store's.
 enum Name {
     Published(Ulid),
@@ -73,6 +84,26 @@ impl Store {
         Ok(sweep)
     }
 
+    /// What [`Store::sweep`] would remove, in no order. Removes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when a directory cannot be read.
+    pub fn removals(&self, now: SystemTime) -> Result<Vec<Removal>, StoreError> {
+        let mut removals = Vec::new();
+        for tenant in self.tenants()? {
+            let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(&tenant))? else { continue };
+            for name in parent.names()? {
+                match self.removal(&parent, &name?, now) {
+                    Ok(found) => removals.extend(found.map(|(_, removal)| removal)),
+                    // Another process removed it meanwhile.
+                    Err(StoreError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(removals)
+    }
+
     fn sweep_tenant(&self, tenant: &str, now: SystemTime, sweep: &mut Sweep) -> Result<(), StoreError> {
         let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(tenant))? else { return Ok(()) };
         for name in parent.names()? {
@@ -93,25 +124,36 @@ impl Store {
         now: SystemTime,
         sweep: &mut Sweep,
     ) -> Result<(), StoreError> {
-        let (expired, id) = match Name::parse(name) {
-            Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
-            Some(Name::Removing(id)) => (false, id),
-            Some(Name::Staging { owner, id }) if self.inner.owner.is_dead(owner)? => (false, id),
-            _ => return Ok(()),
-        };
-        // A file or a link of this name is not the store's.
-        let Some(directory) = open_if_directory(parent, name)? else { return Ok(()) };
-        let bytes = directory.bytes()?;
-        let path = if expired { self.detach(parent, id)? } else { directory.path };
-        if expired {
+        let Some((id, Removal { path, is_expired, bytes })) = self.removal(parent, name, now)? else { return Ok(()) };
+        let path = if is_expired { self.detach(parent, id)? } else { path };
+        if is_expired {
             info!(tenant, %id, bytes, "offload expired");
         }
         if self.delete(&path, tenant, id, bytes) {
-            sweep.expired += u64::from(expired);
-            sweep.orphans += u64::from(!expired);
+            sweep.expired += u64::from(is_expired);
+            sweep.orphans += u64::from(!is_expired);
             sweep.bytes += bytes;
         }
         Ok(())
+    }
+
+    /// Whether something in the directory of a tenant is to be removed.
+    fn removal(
+        &self,
+        parent: &Directory,
+        name: &OsStr,
+        now: SystemTime,
+    ) -> Result<Option<(Ulid, Removal)>, StoreError> {
+        let (is_expired, id) = match Name::parse(name) {
+            Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
+            Some(Name::Removing(id)) => (false, id),
+            Some(Name::Staging { owner, id }) if self.inner.owner.is_dead(owner)? => (false, id),
+            _ => return Ok(None),
+        };
+        // A file or a link of this name is not the store's.
+        let Some(directory) = open_if_directory(parent, name)? else { return Ok(None) };
+        let bytes = directory.bytes()?;
+        Ok(Some((id, Removal { path: directory.path, is_expired, bytes })))
     }
 
     /// Forgets the tenants whose directory is gone.

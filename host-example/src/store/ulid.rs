@@ -58,6 +58,16 @@ impl Ulid {
         Self(milliseconds << RANDOM_BITS | (random & ((1 << RANDOM_BITS) - 1)))
     }
 
+    /// The id as a number.
+    pub(crate) const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// The id of a number.
+    pub(crate) const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
     /// When it was made, to the millisecond.
     pub fn time(self) -> SystemTime {
         // 48 bits of milliseconds always fit, so the fallback is never taken.

@@ -62,6 +62,28 @@ pub(crate) fn attempts() -> Result<Descriptor, PolicyError> {
     Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), Vec::new()))
 }
 
+/// Other ways to write the name of a file that is there, or of one in its directory.
+const SPELLINGS: [&str; 8] = ["./own", "own/", ".//own", "own/.", "./new", "new/", ".", ".."];
+
+pub(crate) fn spellings() -> Result<Descriptor, PolicyError> {
+    let Some((directory, _)) = get_directories().into_iter().next() else {
+        return Err(PolicyError::Io("no directory is preopened".to_owned()));
+    };
+    let own = directory.open_at(PathFlags::empty(), "own", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    own.map(drop).map_err(|code| PolicyError::Io(format!("own: {}", code.name())))?;
+    let mut attempts = Vec::new();
+    for path in SPELLINGS {
+        let open = |flags, access| directory.open_at(PathFlags::empty(), path, flags, access).map(drop);
+        note(&mut attempts, "create", "", path, open(OpenFlags::CREATE, DescriptorFlags::WRITE));
+        note(&mut attempts, "write", "", path, open(OpenFlags::empty(), DescriptorFlags::WRITE));
+        note(&mut attempts, "read", "", path, open(OpenFlags::empty(), DescriptorFlags::READ));
+        note(&mut attempts, "rename to", "", path, directory.rename_at("own", &directory, path));
+        note(&mut attempts, "rename from", "", path, directory.rename_at(path, &directory, "own"));
+        note(&mut attempts, "remove", "", path, directory.unlink_file_at(path));
+    }
+    Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), vec![crate::file("own", 0)]))
+}
+
 fn note(attempts: &mut Vec<String>, what: &str, how: &str, path: &str, outcome: Result<(), ErrorCode>) {
     let outcome = outcome.map_or_else(|code| code.name(), |()| "ok");
     attempts.push(format!("[\"{what}{how}\",\"{path}\",\"{outcome}\"]"));

@@ -62,6 +62,10 @@ impl Guest for Hostile {
             ("overwrite", amount) => output::overwrite(amount),
             ("sparse", amount) => output::sparse(amount),
             ("exchange", _) => output::exchange(),
+            ("truncate", _) => output::truncate(),
+            ("rename-to-itself", _) => output::rename_to_itself(),
+            ("split-header", _) => output::split_header(),
+            ("spellings", _) => escape::spellings(),
             ("honest", _) => output::honest(),
             ("lie-size", _) => output::lie_about_size(),
             ("lie-absent", _) => Ok(answer("{}".to_owned(), vec![file("absent.txt", 1)])),
@@ -72,6 +76,8 @@ impl Guest for Hostile {
             ("lie-not-json", _) => Ok(answer("not JSON".to_owned(), Vec::new())),
             ("lie-not-object", _) => Ok(answer("[]".to_owned(), Vec::new())),
             ("lie-schema", _) => output::bad_schema(),
+            ("lie-count", amount) => output::records("items.jsonl", amount as u64),
+            ("lie-count-unnamed", amount) => output::records("items.bin", amount as u64),
             (other, _) => Err(PolicyError::Invalid(format!("custom: no behaviour `{other}`"))),
         }
     }
@@ -100,5 +106,6 @@ fn file(name: &str, bytes: u64) -> File {
         records: 0,
         bytes,
         schema: None,
+        queries: Vec::new(),
     }
 }

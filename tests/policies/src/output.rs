@@ -1,7 +1,7 @@
 //! Writes too much, or tells lies about what it wrote.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
-use crate::bindings::lro::filter::types::File;
+use crate::bindings::lro::filter::types::{File, FileKind};
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 use crate::{answer, file};
@@ -97,6 +97,43 @@ pub(crate) fn exchange() -> Outcome {
         directory.rename_at(old, &directory, new).map_err(failed)?;
     }
     empty(vec![first, second])
+}
+
+fn open(directory: &Descriptor, name: &str, flags: OpenFlags) -> Result<Descriptor, PolicyError> {
+    directory.open_at(PathFlags::empty(), name, flags, DescriptorFlags::WRITE).map_err(failed)
+}
+
+/// Cuts a file off after it was written, and goes on behind the gap.
+pub(crate) fn truncate() -> Outcome {
+    let first = write("first.txt", "hello")?;
+    let again = open(&directory()?, "first.txt", OpenFlags::TRUNCATE)?;
+    again.write(b" world", first.bytes).map_err(failed)?;
+    empty(vec![File { bytes: 11, ..first }])
+}
+
+/// Gives a file the name it has, and then writes over its beginning.
+pub(crate) fn rename_to_itself() -> Outcome {
+    let first = write("first.txt", "hello")?;
+    let directory = directory()?;
+    directory.rename_at("first.txt", &directory, "first.txt").map_err(failed)?;
+    open(&directory, "first.txt", OpenFlags::empty())?.write(b"abc", 0).map_err(failed)?;
+    empty(vec![first])
+}
+
+/// Makes two lines of the header line after the records were written.
+pub(crate) fn split_header() -> Outcome {
+    let text = "header\n{}\n";
+    let written = create(&directory()?, "items.jsonl").map_err(failed)?;
+    written.write(text.as_bytes(), 0).map_err(failed)?;
+    written.write(b"\n", 2).map_err(failed)?;
+    let listed = file("items.jsonl", text.len() as u64);
+    empty(vec![File { kind: FileKind::Records, records: 2, ..listed }])
+}
+
+/// Three records, and a word about how many there are.
+pub(crate) fn records(name: &str, count: u64) -> Outcome {
+    let written = write(name, "{\"header\":0}\n1\n2\n3\n")?;
+    empty(vec![File { kind: FileKind::Records, records: count, ..written }])
 }
 
 pub(crate) fn honest() -> Outcome {

@@ -4,13 +4,14 @@ use std::time::SystemTime;
 
 use clap::Args;
 use lro_host::settings::Config;
-use lro_host::store::{Store, Sweep, TIME_TO_LIVE_MAX};
+use lro_host::store::{Removal, Store, Sweep, TIME_TO_LIVE_MAX};
 
 use crate::exit::Exit;
 use crate::{host, output};
 
 const EXAMPLES: &str = "Examples:
   lro clean
+  lro clean --dry-run
   lro clean --ttl-seconds 60
   lro clean --all --json";
 
@@ -23,7 +24,10 @@ pub(crate) struct Arguments {
     /// Remove every published offload, of all tenants, whatever its age
     #[arg(long)]
     all: bool,
-    /// Print one line of JSON: {"offloads", "orphans", "bytes", "left"}
+    /// Only list what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one line of JSON: {"offloads", "orphans", "bytes", "left"}; with --dry-run an array of {"path", "expired", "bytes"}
     #[arg(long)]
     json: bool,
 }
@@ -41,12 +45,24 @@ struct Cleaned {
     left: u64,
 }
 
+/// What would be removed.
+#[derive(serde::Serialize)]
+struct Listed {
+    path: String,
+    /// Whether it is an expired offload; otherwise a process that ended early left it.
+    expired: bool,
+    /// Bytes of the files in it.
+    bytes: u64,
+}
+
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+    if arguments.dry_run {
+        return list(arguments, config);
+    }
     let store = Store::open(host::store_config(config))?;
     let mut swept = store.opening_sweep();
     if arguments.all {
-        // After the greatest time to live everything made until now has expired.
-        let all = store.sweep(SystemTime::now() + TIME_TO_LIVE_MAX)?;
+        let all = store.sweep(end_of_time())?;
         swept.expired += all.expired;
         swept.orphans += all.orphans;
         swept.bytes += all.bytes;
@@ -61,4 +77,32 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         ))?;
     }
     Ok(Exit::Success)
+}
+
+fn list(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+    let store = Store::open_unswept(host::store_config(config))?;
+    let mut removals = store.removals(if arguments.all { end_of_time() } else { SystemTime::now() })?;
+    removals.sort_by(|one, other| one.path.cmp(&other.path));
+    let listed = removals.into_iter().map(|Removal { path, is_expired: expired, bytes }| Listed {
+        path: path.display().to_string(),
+        expired,
+        bytes,
+    });
+    let listed: Vec<Listed> = listed.collect();
+    if arguments.json {
+        output::json(&listed)?;
+        return Ok(Exit::Success);
+    }
+    for Listed { path, expired, bytes } in &listed {
+        let kind = if *expired { "offload" } else { "orphan" };
+        output::text(&format!("{kind} {path}: {bytes} bytes\n"))?;
+    }
+    let bytes: u64 = listed.iter().map(|removal| removal.bytes).sum();
+    output::text(&format!("to be removed: directories {}, bytes {bytes}\n", listed.len()))?;
+    Ok(Exit::Success)
+}
+
+/// After the greatest time to live everything made until now has expired.
+fn end_of_time() -> SystemTime {
+    SystemTime::now() + TIME_TO_LIVE_MAX
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Filter, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, Digest, LoadOptions, Policy};
 use lro_host::sandbox::Sandbox;
@@ -43,6 +44,12 @@ pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
         Some(path) => Policy::from_file(&sandbox, path, &options)?,
         None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &options)?,
     })
+}
+
+/// The built-in component that answers questions.
+pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
+    let options = LoadOptions { pin: None, cache: compile_cache() };
+    Ok(Extractor::from_bytes(&sandbox()?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
 }
 
 /// Compiled code lies beside the default store, not in it: the directories there are tenants. Without a cache every start

@@ -85,8 +85,10 @@ impl Input {
 
     /// An input that is JSON, as the structured content of a tool result.
     pub(crate) fn as_structured(&self) -> Option<ToolResult> {
-        check_json(&self.wrapped).ok()?;
-        ToolResult::parse(self.wrapped.clone()).ok()
+        let tool_result = ToolResult::parse(self.wrapped.clone()).ok()?;
+        let [part] = tool_result.payload().parts() else { return None };
+        // What is more than one value would be other members of the object around it.
+        (part.size() == self.bytes().trim_ascii().len() as u64).then_some(tool_result)
     }
 
     /// Shows that a policy is at work on a long input, until it is dropped.

@@ -3,14 +3,18 @@
 mod clean;
 mod config;
 mod exit;
+mod extract;
 mod flags;
+mod handle;
 mod host;
 mod input;
 mod inspect;
 mod offload;
 mod output;
 mod policy;
+mod read;
 mod report;
+mod table;
 mod truncate;
 
 use std::process::ExitCode;
@@ -38,6 +42,8 @@ const EXAMPLES: &str = "Examples:
   lro offload result.json                      a tool result, JSON, text or bytes
   curl -s https://example.org/data | lro offload --report
   lro offload --unit tokens --threshold 25000 --json - < result.json
+  lro extract HANDLE --where 'score > 0.9' --select id,title
+  lro read HANDLE --from 900000 --limit 10
   lro policy check my-policy.wasm
   lro config";
 
@@ -60,6 +66,8 @@ struct Arguments {
 enum Command {
     Offload(offload::Arguments),
     Inspect(inspect::Arguments),
+    Extract(extract::Arguments),
+    Read(read::Arguments),
     Policy(policy::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
@@ -86,6 +94,8 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     match &arguments.command {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
         Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
+        Command::Extract(arguments) => extract::run(arguments, &config, terminal),
+        Command::Read(arguments) => read::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),

@@ -122,7 +122,7 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
     let request = host::request(&arguments.call, config, is_error);
     let mut decision = filter.apply(&request, input.payload());
     if let Some(failure) = decision.failure.take() {
-        return Err(anyhow::Error::new(failure).context("the policy failed"));
+        return Err(failure.into());
     }
     let mut report = Report::new(offload::verdict(&decision.outcome), &input.bytes(), Some(&filter.policy));
     report.decided(&decision, None);

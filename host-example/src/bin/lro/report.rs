@@ -1,7 +1,7 @@
 //! What happened to a result, for scripts and for people.
 
 use lro_host::filter::{Decision, Offloaded, Outcome};
-use lro_host::policy::Policy;
+use lro_host::policy::{Digest, Policy};
 use lro_host::sandbox::Cost;
 use lro_host::store::{FileKind, FileRecord};
 use serde::Serialize;
@@ -43,7 +43,7 @@ struct File {
     media_type: String,
     records: u64,
     bytes: u64,
-    sha256: Option<String>,
+    sha256: Option<Digest>,
     digest_from: u64,
 }
 
@@ -184,7 +184,7 @@ impl File {
             media_type: record.media_type.clone(),
             records: record.records,
             bytes: record.bytes,
-            sha256: record.sha256.map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+            sha256: record.sha256,
             digest_from: record.digest_from,
         }
     }

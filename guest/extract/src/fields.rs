@@ -1,0 +1,112 @@
+//! The fields a query names: where they are in a record, and whether there are any.
+
+use crate::ExtractError;
+use crate::find::{Finder, Record};
+use crate::json::{self, Damaged};
+use crate::near;
+use crate::path::{self, Step};
+
+/// Index of a field in [`Fields`].
+pub(crate) type FieldId = usize;
+
+#[derive(Clone, Debug)]
+struct Field {
+    spelled: String,
+    steps: Vec<Step>,
+    /// The member of the record that the first step is; none for the whole record.
+    member: Option<usize>,
+}
+
+/// All fields of a query.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields {
+    fields: Vec<Field>,
+    /// Keys of the members that the fields begin with.
+    members: Vec<Vec<u8>>,
+    /// Those that no record had so far.
+    unseen: Vec<FieldId>,
+    /// Of groups, the only fields there are.
+    names: Option<Vec<String>>,
+}
+
+impl Fields {
+    /// Fields of results that have these keys.
+    pub(crate) fn of_groups(names: Vec<String>) -> Self {
+        Self { names: Some(names), ..Self::default() }
+    }
+
+    /// Adds a field.
+    pub(crate) fn add(&mut self, spelled: &str) -> Result<FieldId, ExtractError> {
+        let mut steps = path::steps(spelled);
+        if let Some(names) = &self.names {
+            let has = |name: &[u8]| names.iter().any(|there| there.as_bytes() == name);
+            steps = match steps.as_slice() {
+                _ if has(spelled.as_bytes()) => vec![Step::new(spelled.to_owned())],
+                [] => Vec::new(),
+                [step] if has(&step.key) => steps,
+                _ => return Err(near::ranked(spelled, names.clone())),
+            };
+        }
+        if let Some(id) = self.fields.iter().position(|field| field.steps == steps) {
+            return Ok(id);
+        }
+        let member = steps.first().map(|step| self.member(&step.key));
+        self.fields.push(Field { spelled: spelled.to_owned(), steps, member });
+        let id = self.fields.len() - 1;
+        self.unseen.push(id);
+        Ok(id)
+    }
+
+    fn member(&mut self, key: &[u8]) -> usize {
+        if let Some(index) = self.members.iter().position(|member| member == key) {
+            return index;
+        }
+        self.members.push(key.to_vec());
+        self.members.len() - 1
+    }
+
+    /// A finder of what the fields begin with.
+    pub(crate) fn finder(&self) -> Finder {
+        Finder::new(&self.members)
+    }
+
+    /// The text that begins with the value of a field.
+    #[inline(always)]
+    pub(crate) fn value<'a>(&self, record: &Record<'a>, id: FieldId) -> Result<Option<&'a [u8]>, Damaged> {
+        let Some(field) = self.fields.get(id) else { return Ok(None) };
+        let line = record.line;
+        match (line.first(), field.member) {
+            (Some(b'{'), Some(member)) => {
+                let Some(at) = record.member(member) else { return Ok(None) };
+                let at = if line.get(at).is_some_and(|byte| *byte <= b' ') { json::skip_white(line, at) } else { at };
+                match field.steps.get(1..) {
+                    Some(steps) if !steps.is_empty() => Ok(path::find(line, at, steps)?.and_then(|at| line.get(at..))),
+                    _ => Ok(line.get(at..)),
+                }
+            }
+            _ => Ok(path::find(line, json::skip_white(line, 0), &field.steps)?.and_then(|at| line.get(at..))),
+        }
+    }
+
+    /// Notes which fields a record has.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, record: &Record<'_>) -> Result<(), Damaged> {
+        if self.unseen.is_empty() { Ok(()) } else { self.note_unseen(record) }
+    }
+
+    fn note_unseen(&mut self, record: &Record<'_>) -> Result<(), Damaged> {
+        let mut unseen = Vec::with_capacity(self.unseen.len());
+        for id in std::mem::take(&mut self.unseen) {
+            if self.value(record, id)?.is_none() {
+                unseen.push(id);
+            }
+        }
+        self.unseen = unseen;
+        Ok(())
+    }
+
+    /// A field that no record had, as the query spells it.
+    pub(crate) fn first_unseen(&self) -> Option<&str> {
+        self.fields.get(*self.unseen.first()?).map(|field| field.spelled.as_str())
+    }
+}

@@ -1,0 +1,252 @@
+//! Groups of records with equal values, and what is computed over each.
+
+use crate::ExtractError;
+use crate::bindings::lro::filter::types::{Aggregate, AggregateKind, Group};
+use crate::fields::{FieldId, Fields};
+use crate::find::Record;
+use crate::json::{self, Damaged};
+use crate::key::{self, Case};
+use crate::keys::Keys;
+use crate::number::{self, Decimal, spelled};
+use crate::path;
+use crate::results::{Output, outputs, write_selected};
+
+/// Most memory of all groups: 24 MiB.
+pub const GROUPS_BYTES_MAX: usize = 24 << 20;
+
+/// All groups so far.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    by: Vec<Output>,
+    aggregates: Vec<Computed>,
+    keys: Keys,
+    /// The first members of each group's result, one after another.
+    text: Vec<u8>,
+    /// Where in the text each group's ends.
+    ends: Vec<u32>,
+    /// As many a group as there are aggregates.
+    states: Vec<State>,
+    key: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Computed {
+    name: String,
+    kind: AggregateKind,
+    field: Option<FieldId>,
+}
+
+/// What is known of one aggregate of one group.
+#[derive(Clone, Debug)]
+enum State {
+    Count(u64),
+    /// Also of a mean.
+    Sum {
+        integers: i128,
+        others: f64,
+        has_others: bool,
+        count: u64,
+    },
+    /// The smallest or greatest number and its key.
+    Extreme(Option<(Box<[u8]>, Box<[u8]>)>),
+}
+
+impl Groups {
+    pub(crate) fn new(group: &Group, fields: &mut Fields) -> Result<Self, ExtractError> {
+        let by = outputs("group", &group.by, fields)?;
+        let count = Aggregate { kind: AggregateKind::Count, field: None, name: None };
+        let asked =
+            if group.aggregates.is_empty() { std::slice::from_ref(&count) } else { group.aggregates.as_slice() };
+        let aggregates = asked.iter().map(|asked| computed(asked, fields)).collect::<Result<_, _>>()?;
+        let groups = Self {
+            by,
+            aggregates,
+            keys: Keys::new("groups-bytes", GROUPS_BYTES_MAX),
+            text: Vec::new(),
+            ends: Vec::new(),
+            states: Vec::new(),
+            key: Vec::new(),
+        };
+        let names = groups.names();
+        match names.iter().enumerate().find(|(index, name)| names.iter().take(*index).any(|other| other == *name)) {
+            Some((_, name)) => Err(ExtractError::Invalid(format!("group: two fields are named {name}"))),
+            None => Ok(groups),
+        }
+    }
+
+    /// Keys of the results.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let by = self.by.iter().map(|output| output.name.clone());
+        by.chain(self.aggregates.iter().map(|aggregate| aggregate.name.clone())).collect()
+    }
+
+    /// Adds a record to its group.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
+        let damaged = |_| ExtractError::Damaged(record.number);
+        self.key.clear();
+        for output in &self.by {
+            let value = fields.value(record, output.field).map_err(damaged)?;
+            key::push(&mut self.key, value, Case::Matters).map_err(damaged)?;
+        }
+        let (index, is_new) = self.keys.index(&self.key)?;
+        if is_new {
+            self.begin(fields, record)?;
+        }
+        let count = self.aggregates.len();
+        let states = self.states.iter_mut().skip(index * count);
+        for (aggregate, state) in self.aggregates.iter().zip(states) {
+            let value = match aggregate.field {
+                Some(field) => match fields.value(record, field).map_err(damaged)? {
+                    Some(value) => Some(value),
+                    None => continue,
+                },
+                None => None,
+            };
+            state.add(aggregate.kind, value, &mut self.key).map_err(damaged)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn begin(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
+        let damaged = |_| ExtractError::Damaged(record.number);
+        let start = self.text.len();
+        write_selected(&mut self.text, &self.by, fields, record).map_err(damaged)?;
+        json::checked(self.text.get(start..).unwrap_or_default()).map_err(damaged)?;
+        self.begin_states()
+    }
+
+    /// A group whose first members are the last in the text.
+    fn begin_states(&mut self) -> Result<(), ExtractError> {
+        self.ends.push(self.text.len() as u32);
+        self.states.extend(self.aggregates.iter().map(|aggregate| State::new(aggregate.kind)));
+        if self.text.len() + self.states.len() * size_of::<State>() > GROUPS_BYTES_MAX {
+            let message = format!("groups-bytes: all groups together need more than {GROUPS_BYTES_MAX} bytes");
+            return Err(ExtractError::Limit(message));
+        }
+        Ok(())
+    }
+
+    /// The results as lines.
+    pub(crate) fn into_lines(mut self) -> Result<Vec<u8>, ExtractError> {
+        if self.by.is_empty() && self.ends.is_empty() {
+            self.text.extend_from_slice(b"{}");
+            self.begin_states()?;
+        }
+        let mut lines = Vec::with_capacity(self.text.len() + self.states.len() * 16);
+        let (mut start, mut states) = (0, self.states.iter());
+        for end in &self.ends {
+            let members = self.text.get(start..*end as usize).unwrap_or_default();
+            lines.extend_from_slice(members.strip_suffix(b"}").unwrap_or_default());
+            for (index, (aggregate, state)) in self.aggregates.iter().zip(&mut states).enumerate() {
+                if index > 0 || members.len() > 2 {
+                    lines.push(b',');
+                }
+                lines.extend_from_slice(json::quoted(&aggregate.name).as_bytes());
+                lines.push(b':');
+                state.write(aggregate.kind, &mut lines);
+            }
+            lines.extend_from_slice(b"}\n");
+            start = *end as usize;
+        }
+        Ok(lines)
+    }
+}
+
+fn computed(asked: &Aggregate, fields: &mut Fields) -> Result<Computed, ExtractError> {
+    let kind = match asked.kind {
+        AggregateKind::Count => "count",
+        AggregateKind::Sum => "sum",
+        AggregateKind::Min => "min",
+        AggregateKind::Max => "max",
+        AggregateKind::Avg => "avg",
+    };
+    let name = match (&asked.name, &asked.field) {
+        (Some(name), _) => name.clone(),
+        (None, Some(field)) => format!("{kind}_{}", path::normal(field)),
+        (None, None) => kind.to_owned(),
+    };
+    if asked.field.is_none() && asked.kind != AggregateKind::Count {
+        return Err(ExtractError::Invalid(format!("group: {kind} needs a field")));
+    }
+    let field = asked.field.as_ref().map(|field| fields.add(field)).transpose()?;
+    Ok(Computed { name, kind: asked.kind, field })
+}
+
+impl State {
+    fn new(kind: AggregateKind) -> Self {
+        match kind {
+            AggregateKind::Count => Self::Count(0),
+            AggregateKind::Sum | AggregateKind::Avg => {
+                Self::Sum { integers: 0, others: 0.0, has_others: false, count: 0 }
+            }
+            AggregateKind::Min | AggregateKind::Max => Self::Extreme(None),
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, kind: AggregateKind, value: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<(), Damaged> {
+        let number = value.filter(|value| matches!(value.first(), Some(b'-' | b'0'..=b'9')));
+        match (self, number) {
+            (Self::Count(count), _) => *count += 1,
+            (Self::Sum { integers, others, has_others, count }, Some(number)) => {
+                *count += 1;
+                match integer(number)?.and_then(|integer| integers.checked_add(integer)) {
+                    Some(sum) => *integers = sum,
+                    None => {
+                        *has_others = true;
+                        *others += float(number)?;
+                    }
+                }
+            }
+            (Self::Extreme(extreme), Some(number)) => {
+                scratch.clear();
+                key::push(scratch, Some(number), Case::Matters)?;
+                let is_better = extreme.as_ref().is_none_or(|(key, _)| match kind {
+                    AggregateKind::Min => scratch.as_slice() < key.as_ref(),
+                    _ => scratch.as_slice() > key.as_ref(),
+                });
+                if is_better {
+                    let number = json::checked(json::value(number)?)?;
+                    *extreme = Some((scratch.as_slice().into(), number.as_bytes().into()));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn write(&self, kind: AggregateKind, line: &mut Vec<u8>) {
+        let text = match self {
+            Self::Count(count) => count.to_string(),
+            Self::Sum { integers, others, has_others, count } => match (kind, *has_others) {
+                (AggregateKind::Sum, false) => integers.to_string(),
+                (AggregateKind::Sum, true) => spelled(*integers as f64 + others),
+                _ if *count == 0 => "null".to_owned(),
+                _ => spelled((*integers as f64 + others) / *count as f64),
+            },
+            Self::Extreme(None) => "null".to_owned(),
+            Self::Extreme(Some((_, number))) => return line.extend_from_slice(number),
+        };
+        line.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// An integer that is written as one and not too large.
+#[inline(always)]
+fn integer(number: &[u8]) -> Result<Option<i128>, Damaged> {
+    match number::short(number) {
+        Some(short) => Ok((short.scale == 0).then_some(i128::from(short.mantissa))),
+        None if Decimal::read(number, 0)?.is_integer => Ok(text(number)?.parse().ok()),
+        None => Ok(None),
+    }
+}
+
+fn float(number: &[u8]) -> Result<f64, Damaged> {
+    text(number)?.parse().map_err(|_| Damaged)
+}
+
+fn text(number: &[u8]) -> Result<&str, Damaged> {
+    std::str::from_utf8(json::value(number)?).map_err(|_| Damaged)
+}

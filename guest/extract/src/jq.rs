@@ -1,0 +1,285 @@
+//! A jq program over each record, or over the array of all.
+
+use crate::answer::Lines;
+use crate::json;
+use crate::number::spelled;
+use crate::{Answer, Argument, Budget, ExtractError, Failures, Jq, Read, Source, SyntaxError, lines};
+use jaq_core::data::JustLut;
+use jaq_core::load::lex::{Lexer, Tok, Token};
+use jaq_core::load::{Arena, Error, File, Loader, parse};
+use jaq_core::{Ctx, Filter, Vars, compile};
+use jaq_json::{Num, Val, read};
+
+/// Longest program: 64 KiB.
+pub const FILTER_BYTES_MAX: usize = 64 << 10;
+
+/// Most variables of a program.
+pub const ARGUMENTS_MAX: usize = 100;
+
+/// Longest message of a failure; it may quote a whole record.
+const MESSAGE_BYTES_MAX: usize = 500;
+
+/// What jq has and a sandbox has not: environment, clock, further inputs, other outputs, an exit.
+const UNAVAILABLE: [&str; 20] = [
+    "$ENV",
+    "debug",
+    "debug_empty",
+    "env",
+    "get_search_list",
+    "halt",
+    "halt_error",
+    "import",
+    "include",
+    "input",
+    "input_filename",
+    "input_line_number",
+    "inputs",
+    "localtime",
+    "modulemeta",
+    "now",
+    "stderr",
+    "stderr_empty",
+    "strflocaltime",
+    "strptime_local",
+];
+
+type Data = JustLut<Val>;
+
+pub(crate) fn run(source: &Source, jq: &Jq, budget: Budget, read: &mut Read<'_>) -> Result<Answer, ExtractError> {
+    if jq.filter.len() > FILTER_BYTES_MAX {
+        return Err(ExtractError::Limit(format!("filter-bytes: a program has at most {FILTER_BYTES_MAX} bytes")));
+    }
+    let (names, values) = arguments(&jq.arguments)?;
+    let filter = compiled(&jq.filter, &names)?;
+    let mut program =
+        Program { filter: &filter, values, lines: Lines::new(budget), total: 0, failures: None, text: String::new() };
+    let (mut examined, mut all) = (0, Vec::new());
+    lines::each_run(source, read, |_, run| {
+        for line in run.strip_suffix(b"\n").unwrap_or(run).split(|&byte| byte == b'\n') {
+            let record = record(line).ok_or(ExtractError::Damaged(examined))?;
+            match jq.slurp {
+                true => all.push(record),
+                false => program.run(examined, record),
+            }
+            examined += 1;
+        }
+        Ok(())
+    })?;
+    if jq.slurp {
+        program.run(0, all.into_iter().collect());
+    }
+    program.answer(examined, if jq.slurp { 1 } else { examined })
+}
+
+/// The value of a line. The check also keeps the parser from what it takes besides JSON, and from too deep a nesting.
+fn record(line: &[u8]) -> Option<Val> {
+    read::parse_single(json::checked(line).ok()?.as_bytes()).ok()
+}
+
+/// Names, each with its `$`, and values of the variables.
+fn arguments(arguments: &[Argument]) -> Result<(Vec<String>, Vec<Val>), ExtractError> {
+    if arguments.len() > ARGUMENTS_MAX {
+        return Err(ExtractError::Limit(format!("arguments: a program has at most {ARGUMENTS_MAX}")));
+    }
+    let (mut names, mut values) = (Vec::new(), Vec::new());
+    for argument in arguments {
+        let fail = |why| ExtractError::Invalid(format!("argument {}: {why}", argument.name));
+        let starts_well = argument.name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        if !starts_well || !argument.name.chars().all(|other| other.is_ascii_alphanumeric() || other == '_') {
+            return Err(fail("is no name of a variable"));
+        }
+        let name = format!("${}", argument.name);
+        if names.contains(&name) {
+            return Err(fail("is given twice"));
+        }
+        names.push(name);
+        values.push(record(argument.value.trim_ascii().as_bytes()).ok_or_else(|| fail("is not JSON"))?);
+    }
+    Ok((names, values))
+}
+
+/// Definitions and functions of jq, without those that reach out of the sandbox.
+fn compiled(program: &str, variables: &[String]) -> Result<Filter<Data>, ExtractError> {
+    no_modules(program)?;
+    let own = parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()).chain(own);
+    let functions = jaq_core::funs::<Data>().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let arena = Arena::default();
+    let modules = Loader::new(definitions.filter(|definition| is_available(definition.name)))
+        .load(&arena, File { code: program, path: () })
+        .map_err(|errors| match errors.into_iter().next() {
+            Some((_, error)) => not_loaded(program, error),
+            None => syntax(program, program, "cannot be read".to_owned()),
+        })?;
+    compile::Compiler::default()
+        .with_funs(functions.filter(|(name, ..)| is_available(name)))
+        .with_global_vars(variables.iter().map(String::as_str))
+        .compile(modules)
+        .map_err(|errors| match errors.into_iter().flat_map(|(_, errors)| errors).next() {
+            Some((name, _)) if !is_available(name) => syntax(program, name, format!("{name} is not available here")),
+            Some((name, kind)) => {
+                let arity = match kind {
+                    compile::Undefined::Filter(arity) => format!("/{arity}"),
+                    _ => String::new(),
+                };
+                syntax(program, name, format!("{} {name}{arity} is not defined", kind.as_str()))
+            }
+            None => syntax(program, program, "cannot be compiled".to_owned()),
+        })
+}
+
+fn is_available(name: &str) -> bool {
+    !UNAVAILABLE.contains(&name)
+}
+
+/// Refuses `import` and `include`, which stand at the beginning of a program.
+fn no_modules(program: &str) -> Result<(), ExtractError> {
+    let mut before = ";";
+    for Token(word, kind) in Lexer::new(program).lex().unwrap_or_default() {
+        if before == ";" && matches!(kind, Tok::Word) && matches!(word, "import" | "include") {
+            return Err(syntax(program, word, format!("{word} is not available here")));
+        }
+        before = word;
+    }
+    Ok(())
+}
+
+fn not_loaded(program: &str, error: Error<&str>) -> ExtractError {
+    let first = match error {
+        Error::Io(errors) => errors.into_iter().next(),
+        Error::Lex(errors) => {
+            errors.into_iter().next().map(|(expected, found)| (found, format!("expected {}", expected.as_str())))
+        }
+        Error::Parse(errors) => errors.into_iter().next().map(|(expected, found)| {
+            let expected = match expected {
+                parse::Expect::Nothing => "the end of the program",
+                ref other => other.as_str(),
+            };
+            (found, format!("expected {expected}"))
+        }),
+    };
+    match first {
+        Some((found, message)) if found.is_empty() => syntax(program, found, format!("{message} before the end")),
+        Some((found, message)) => {
+            let word: String = found.chars().take(20).take_while(|character| !character.is_whitespace()).collect();
+            syntax(program, found, format!("{message}, not {word}"))
+        }
+        None => syntax(program, program, "cannot be read".to_owned()),
+    }
+}
+
+/// The error at a part of the program.
+fn syntax(program: &str, part: &str, message: String) -> ExtractError {
+    let offset = (part.as_ptr() as usize).checked_sub(program.as_ptr() as usize);
+    let offset = offset.filter(|offset| *offset <= program.len()).unwrap_or(0) as u64;
+    ExtractError::Syntax(SyntaxError { offset, message })
+}
+
+/// A compiled program and what it gave so far.
+struct Program<'f> {
+    filter: &'f Filter<Data>,
+    values: Vec<Val>,
+    lines: Lines,
+    total: u64,
+    failures: Option<Failures>,
+    text: String,
+}
+
+impl Program<'_> {
+    /// Runs on one value.
+    fn run(&mut self, number: u64, input: Val) {
+        let context = Ctx::<Data>::new(&self.filter.lut, Vars::new(self.values.iter().cloned()));
+        for output in self.filter.id.run((context, input)) {
+            let written = match output {
+                Ok(value) => self.push(&value),
+                Err(exception) => Err(match exception.get_err() {
+                    Ok(error) => message(error.into_val()),
+                    Err(_) => "the program ended".to_owned(),
+                }),
+            };
+            if let Err(message) = written {
+                let failures = self.failures.get_or_insert_with(|| Failures { records: 0, first: number, message });
+                failures.records += 1;
+                return;
+            }
+        }
+    }
+
+    fn push(&mut self, value: &Val) -> Result<(), String> {
+        // Written also when there is no room: a value that is not JSON is a failure wherever it comes.
+        self.text.clear();
+        write(&mut self.text, value, lro_jsonl::DEPTH_MAX)?;
+        self.lines.push(&self.text);
+        self.total += 1;
+        Ok(())
+    }
+
+    fn answer(self, examined: u64, runs: u64) -> Result<Answer, ExtractError> {
+        match self.failures {
+            Some(failures) if failures.records == runs && self.total == 0 => Err(ExtractError::Failed(failures)),
+            failures => Ok(Answer { failures, ..self.lines.answer(self.total, examined, examined) }),
+        }
+    }
+}
+
+/// What an error says: a text, or the JSON of another value.
+fn message(error: Val) -> String {
+    let mut text = match &error {
+        Val::TStr(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        other => {
+            let mut text = String::new();
+            match write(&mut text, other, lro_jsonl::DEPTH_MAX) {
+                Ok(()) => text,
+                Err(message) => message,
+            }
+        }
+    };
+    if text.len() > MESSAGE_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
+/// Appends a value as JSON. What JSON has not becomes what jq makes of it: null for NaN, the largest number for infinity,
+/// U+FFFD for bytes that are no text.
+fn write(out: &mut String, value: &Val, depth: usize) -> Result<(), String> {
+    let below = || depth.checked_sub(1).ok_or("the result is nested too deeply".to_owned());
+    match value {
+        Val::Null => out.push_str("null"),
+        Val::Bool(true) => out.push_str("true"),
+        Val::Bool(false) => out.push_str("false"),
+        Val::Num(Num::Float(amount)) if amount.is_nan() => out.push_str("null"),
+        Val::Num(Num::Float(amount)) => out.push_str(&spelled(*amount)),
+        Val::Num(number) => out.push_str(&number.to_string()),
+        Val::TStr(bytes) | Val::BStr(bytes) => out.push_str(&json::quoted(&String::from_utf8_lossy(bytes))),
+        Val::Arr(elements) => {
+            let depth = below()?;
+            out.push('[');
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write(out, element, depth)?;
+            }
+            out.push(']');
+        }
+        Val::Obj(members) => {
+            let depth = below()?;
+            out.push('{');
+            for (index, (key, value)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                match key {
+                    Val::TStr(key) => out.push_str(&json::quoted(&String::from_utf8_lossy(key))),
+                    other => return Err(format!("object keys must be strings, not {}", message(other.clone()))),
+                }
+                out.push(':');
+                write(out, value, depth)?;
+            }
+            out.push('}');
+        }
+    }
+    Ok(())
+}

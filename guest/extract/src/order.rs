@@ -1,0 +1,90 @@
+//! Keeps the first results in an order, or a sample of them, in bounded memory.
+
+use crate::ExtractError;
+use crate::find::Record;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Most memory of the results that are kept until all have been seen: 24 MiB.
+pub const ORDER_BYTES_MAX: usize = 24 << 20;
+
+/// A result, by its place in the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Chance, for a sample; else 0.
+    rank: u64,
+    key: Box<[u8]>,
+    pub(crate) number: u64,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl Ord for Kept {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.rank, &self.key, self.number).cmp(&(other.rank, &other.key, other.number))
+    }
+}
+
+impl PartialOrd for Kept {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The least results so far, at most a certain number.
+#[derive(Debug)]
+pub(crate) struct Least {
+    heap: BinaryHeap<Kept>,
+    most: u64,
+    by_chance: bool,
+    bytes: usize,
+}
+
+impl Least {
+    /// Keeps the `most` results with the least keys.
+    pub(crate) fn sorted(most: u64) -> Self {
+        Self { heap: BinaryHeap::new(), most, by_chance: false, bytes: 0 }
+    }
+
+    /// Keeps `most` results by chance.
+    pub(crate) fn sample(most: u64) -> Self {
+        Self { by_chance: true, ..Self::sorted(most) }
+    }
+
+    /// Keeps a result, if it is among the least.
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, key: &[u8], record: &Record<'_>) -> Result<(), ExtractError> {
+        let rank = if self.by_chance { chance(record.number) } else { 0 };
+        if self.heap.len() as u64 >= self.most {
+            match self.heap.peek() {
+                Some(greatest) if (rank, key, record.number) < (greatest.rank, &greatest.key, greatest.number) => {}
+                _ => return Ok(()),
+            }
+            self.bytes -= self.heap.pop().map_or(0, |kept| kept.key.len() + size_of::<Kept>());
+        }
+        self.bytes += key.len() + size_of::<Kept>();
+        if self.bytes > ORDER_BYTES_MAX {
+            let message =
+                format!("sort-bytes: the results up to the last one wanted need more than {ORDER_BYTES_MAX} bytes");
+            return Err(ExtractError::Limit(message));
+        }
+        let (number, offset, length) = (record.number, record.offset, record.line.len() as u64);
+        self.heap.push(Kept { rank, key: key.into(), number, offset, length });
+        Ok(())
+    }
+
+    /// What was kept, in the order of the keys; equal ones in the order of the file.
+    pub(crate) fn into_ordered(self) -> Vec<Kept> {
+        let mut kept = self.heap.into_vec();
+        kept.sort_unstable_by(|left, right| (&left.key, left.number).cmp(&(&right.key, right.number)));
+        kept
+    }
+}
+
+/// A number that looks like chance and is always the same: a step of SplitMix64.
+fn chance(number: u64) -> u64 {
+    let mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}

@@ -1,0 +1,117 @@
+//! Paths to a field: JSON Pointers, or keys with dots between them.
+
+use crate::json::{self, Damaged};
+
+/// One step of a path: a key, or the index of an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) key: Vec<u8>,
+    /// What the key is as an index.
+    index: Option<usize>,
+}
+
+impl Step {
+    pub(crate) fn new(key: String) -> Self {
+        let is_index = key == "0" || (!key.starts_with('0') && key.bytes().all(|byte| byte.is_ascii_digit()));
+        Self { index: key.parse().ok().filter(|_| is_index), key: key.into_bytes() }
+    }
+}
+
+/// The steps of a path as a query spells it; none for the whole record.
+pub(crate) fn steps(field: &str) -> Vec<Step> {
+    match field.strip_prefix('/') {
+        Some(pointer) => pointer.split('/').map(|step| Step::new(step.replace("~1", "/").replace("~0", "~"))).collect(),
+        None if field.is_empty() => Vec::new(),
+        None => field.split('.').map(|step| Step::new(step.to_owned())).collect(),
+    }
+}
+
+/// The path of some keys, with dots between them where that is unambiguous.
+pub(crate) fn spelled(keys: &[String]) -> String {
+    if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
+        return keys.join(".");
+    }
+    keys.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+/// A path with dots between its keys where that is unambiguous.
+pub(crate) fn normal(field: &str) -> String {
+    let keys: Vec<String> = steps(field).iter().map(|step| String::from_utf8_lossy(&step.key).into_owned()).collect();
+    spelled(&keys)
+}
+
+/// Index of the value that `steps` lead to from the value at `at`. Of members with the same key the last one counts.
+pub(crate) fn find(text: &[u8], mut at: usize, steps: &[Step]) -> Result<Option<usize>, Damaged> {
+    for step in steps {
+        let mut found = None;
+        match text.get(at) {
+            Some(b'{') => {
+                json::members(text, at, |key, value| {
+                    if key.bytes == step.key && !key.has_escapes || key.has_escapes && *key.unescaped() == step.key {
+                        found = Some(value);
+                    }
+                    Ok(())
+                })?;
+            }
+            Some(b'[') if step.index.is_some() => {
+                let mut index = 0;
+                json::elements(text, at, |value| {
+                    if Some(index) == step.index {
+                        found = Some(value);
+                    }
+                    index += 1;
+                    Ok(())
+                })?;
+            }
+            _ => {}
+        }
+        match found {
+            Some(value) => at = value,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str, field: &str) -> Option<String> {
+        let at = find(text.as_bytes(), 0, &steps(field)).unwrap()?;
+        Some(text[at..json::value_end(text.as_bytes(), at).unwrap()].to_owned())
+    }
+
+    #[test]
+    fn both_spellings_lead_to_the_same_value() {
+        let text = r#"{"a":{"b":[10,{"c":true}],"0":"zero"},"x/y":1,"a.b":2,"":3,"~":4,"n\u0061me":5,"d":6,"d":7}"#;
+        let cases = [
+            ("/a/b/1/c", "true"),
+            ("a.b.1.c", "true"),
+            ("a.b.0", "10"),
+            ("a.0", "\"zero\""),
+            ("/x~1y", "1"),
+            ("/a.b", "2"),
+            ("/", "3"),
+            ("/~0", "4"),
+            ("name", "5"),
+            ("d", "7"),
+        ];
+        for (field, value) in cases {
+            assert_eq!(found(text, field).as_deref(), Some(value), "{field}");
+        }
+        for field in ["a.b.2", "a.b.01", "b", "/a/b/-1", "a.b.1.c.d", "a.b.c"] {
+            assert_eq!(found(text, field), None, "{field}");
+        }
+        assert_eq!(found(text, "").as_deref(), Some(text));
+    }
+
+    #[test]
+    fn a_spelled_path_leads_back() {
+        for keys in [vec!["a"], vec!["a", "b"], vec!["a.b", "c"], vec!["x/y"], vec![""], vec!["~", "0"]] {
+            let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+            let back: Vec<Step> = keys.iter().cloned().map(Step::new).collect();
+            assert_eq!(steps(&spelled(&keys)), back);
+        }
+    }
+}

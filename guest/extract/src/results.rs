@@ -1,0 +1,205 @@
+//! From the records or groups that count to the lines of the answer: selected, distinct, sorted, sampled, cut.
+
+use crate::answer::Lines;
+use crate::bindings::lro::filter::types::{Query, Selection};
+use crate::fields::{FieldId, Fields};
+use crate::find::Record;
+use crate::json::{self, Damaged};
+use crate::key::{self, Case};
+use crate::keys::Keys;
+use crate::order::Least;
+use crate::{Budget, ExtractError, Read, lines};
+
+/// Results when the query does not say how many.
+pub const LIMIT_DEFAULT: u32 = 50;
+
+/// Most results a query may ask for, and most of a sample.
+pub const LIMIT_MAX: u32 = 100_000;
+
+/// Most memory for telling distinct results apart: 24 MiB.
+pub const DISTINCT_BYTES_MAX: usize = 24 << 20;
+
+/// What is done with each result.
+#[derive(Debug)]
+pub(crate) struct Results {
+    select: Vec<Output>,
+    distinct: Option<Keys>,
+    sort: Vec<(FieldId, bool)>,
+    least: Option<Least>,
+    /// Results, without those equal to one before.
+    total: u64,
+    count: bool,
+    sample: Option<u64>,
+    offset: u64,
+    /// Number of the first result that is not wanted any more.
+    end: u64,
+    lines: Lines,
+    key: Vec<u8>,
+    line: Vec<u8>,
+}
+
+/// A field and how it begins in a result: `"name":`.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) name: String,
+    pub(crate) field: FieldId,
+}
+
+impl Results {
+    pub(crate) fn new(query: &Query, budget: Budget, fields: &mut Fields) -> Result<Self, ExtractError> {
+        let limit = within_limit("limit", query.limit.unwrap_or(LIMIT_DEFAULT))?;
+        let sample = query.sample.map(|sample| within_limit("sample", sample)).transpose()?;
+        let end = query.offset.saturating_add(limit);
+        let sort = query
+            .sort
+            .iter()
+            .map(|key| Ok((fields.add(&key.field)?, key.descending)))
+            .collect::<Result<Vec<_>, ExtractError>>()?;
+        let least = match sample {
+            _ if query.count => None,
+            Some(sample) => Some(Least::sample(sample)),
+            None if sort.is_empty() => None,
+            None => Some(Least::sorted(end)),
+        };
+        Ok(Self {
+            select: outputs("select", &query.select, fields)?,
+            distinct: query.distinct.then(|| Keys::new("distinct-bytes", DISTINCT_BYTES_MAX)),
+            sort,
+            least,
+            total: 0,
+            count: query.count,
+            sample,
+            offset: query.offset,
+            end,
+            lines: Lines::new(budget),
+            key: Vec::new(),
+            line: Vec::new(),
+        })
+    }
+
+    /// Adds a record or group.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
+        let damaged = |_| ExtractError::Damaged(record.number);
+        if let Some(distinct) = &mut self.distinct {
+            self.key.clear();
+            identify(&mut self.key, &self.select, fields, record).map_err(damaged)?;
+            if !distinct.index(&self.key)?.1 {
+                return Ok(());
+            }
+        }
+        let index = self.total;
+        self.total += 1;
+        if let Some(least) = &mut self.least {
+            self.key.clear();
+            rank(&mut self.key, &self.sort, fields, record).map_err(damaged)?;
+            return least.offer(&self.key, record);
+        }
+        if self.count || index < self.offset || index >= self.end { Ok(()) } else { self.emit(fields, record) }
+    }
+
+    /// Adds a result to the answer.
+    fn emit(&mut self, fields: &Fields, record: &Record<'_>) -> Result<(), ExtractError> {
+        if self.lines.is_full() {
+            return Ok(());
+        }
+        let damaged = |_| ExtractError::Damaged(record.number);
+        let line = if self.select.is_empty() {
+            record.line
+        } else {
+            self.line.clear();
+            write_selected(&mut self.line, &self.select, fields, record).map_err(damaged)?;
+            &self.line
+        };
+        self.lines.push(json::checked(line).map_err(damaged)?);
+        Ok(())
+    }
+
+    /// The answer. Results that were kept by their place are read again.
+    pub(crate) fn finish(mut self, fields: &Fields, read: &mut Read<'_>) -> Result<(Lines, u64), ExtractError> {
+        let total = self.sample.map_or(self.total, |sample| sample.min(self.total));
+        if self.count {
+            self.lines.push(&format!("{{\"count\":{total}}}"));
+            return Ok((self.lines, 1));
+        }
+        let Some(least) = self.least.take() else { return Ok((self.lines, total)) };
+        let wanted = (self.end - self.offset) as usize;
+        let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        for kept in least.into_ordered().iter().skip(skipped).take(wanted) {
+            if self.lines.is_full() {
+                break;
+            }
+            let mut line = lines::read_exactly(read, kept.offset, kept.length)?;
+            line.push(b'\n');
+            let mut finder = fields.finder();
+            finder.examined = kept.number;
+            finder.scan(kept.offset, &line, |record| self.emit(fields, &record))?;
+        }
+        Ok((self.lines, total))
+    }
+}
+
+fn within_limit(name: &str, amount: u32) -> Result<u64, ExtractError> {
+    match amount {
+        0 => Err(ExtractError::Invalid(format!("{name}: is 0"))),
+        1..=LIMIT_MAX => Ok(u64::from(amount)),
+        _ => Err(ExtractError::Invalid(format!("{name}: is more than {LIMIT_MAX}"))),
+    }
+}
+
+/// Fields under their names, which are all different.
+pub(crate) fn outputs(part: &str, selections: &[Selection], fields: &mut Fields) -> Result<Vec<Output>, ExtractError> {
+    let mut outputs: Vec<Output> = Vec::with_capacity(selections.len());
+    for selection in selections {
+        let name = selection.name.as_deref().unwrap_or(&selection.field);
+        if outputs.iter().any(|output| output.name == name) {
+            return Err(ExtractError::Invalid(format!("{part}: two fields are named {name}")));
+        }
+        outputs.push(Output { name: name.to_owned(), field: fields.add(&selection.field)? });
+    }
+    Ok(outputs)
+}
+
+/// Appends a key that equal results have in common.
+fn identify(key: &mut Vec<u8>, select: &[Output], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
+    if select.is_empty() {
+        let at = json::skip_white(record.line, 0);
+        return key::push(key, record.line.get(at..), Case::Matters);
+    }
+    select.iter().try_for_each(|output| key::push(key, fields.value(record, output.field)?, Case::Matters))
+}
+
+/// Appends a key in the order of the results.
+fn rank(key: &mut Vec<u8>, sort: &[(FieldId, bool)], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
+    for (field, descending) in sort {
+        let start = key.len();
+        key::push(key, fields.value(record, *field)?, Case::Matters)?;
+        if *descending {
+            key.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+        }
+    }
+    Ok(())
+}
+
+/// Appends an object of the selected fields.
+pub(crate) fn write_selected(
+    line: &mut Vec<u8>,
+    select: &[Output],
+    fields: &Fields,
+    record: &Record<'_>,
+) -> Result<(), Damaged> {
+    line.push(b'{');
+    let start = line.len();
+    for output in select {
+        if let Some(value) = fields.value(record, output.field)? {
+            if line.len() > start {
+                line.push(b',');
+            }
+            line.extend_from_slice(json::quoted(&output.name).as_bytes());
+            line.push(b':');
+            line.extend_from_slice(json::value(value)?);
+        }
+    }
+    line.push(b'}');
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Shared by the tests: a file in memory, and short ways to write a question.
+
+#![allow(dead_code, reason = "no test file uses all of it")]
+
+use lro_extract::bindings::lro::filter::types::{
+    Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,
+};
+use lro_extract::{Answer, Budget, ExtractError, Jq, Question, Source, extract};
+
+pub(crate) const ROOMY: Budget = Budget { bytes: 1 << 20, tokens: 1 << 20 };
+
+/// Asks about a text, whose reads give at most `cut` bytes.
+pub(crate) fn ask_cut(text: &[u8], cut: usize, question: &Question, budget: Budget) -> Result<Answer, ExtractError> {
+    let source = Source { name: "records.jsonl".to_owned(), start: 0, bytes: text.len() as u64, records: 0 };
+    extract(&source, question, budget, &mut |offset, length| {
+        let rest = text.get(offset as usize..).unwrap_or_default();
+        Ok(rest.get(..cut.min(length as usize).min(rest.len())).unwrap_or_default().to_vec())
+    })
+}
+
+pub(crate) fn ask(text: &str, query: Query) -> Result<Answer, ExtractError> {
+    ask_cut(text.as_bytes(), usize::MAX, &Question::Query(query), ROOMY)
+}
+
+/// The lines of an answer.
+pub(crate) fn lines(text: &str, query: Query) -> Vec<String> {
+    ask(text, query).unwrap().lines.lines().map(str::to_owned).collect()
+}
+
+pub(crate) fn jq(filter: &str) -> Question {
+    Question::Jq(Jq { filter: filter.to_owned(), slurp: false, arguments: Vec::new() })
+}
+
+pub(crate) fn ask_jq(text: &str, filter: &str) -> Result<Answer, ExtractError> {
+    ask_cut(text.as_bytes(), usize::MAX, &jq(filter), ROOMY)
+}
+
+pub(crate) fn all() -> Query {
+    Query {
+        where_: Vec::new(),
+        group: None,
+        select: Vec::new(),
+        distinct: false,
+        sort: Vec::new(),
+        sample: None,
+        count: false,
+        offset: 0,
+        limit: None,
+    }
+}
+
+pub(crate) fn test(field: &str, operator: Operator, value: &str) -> Condition {
+    let value = (!value.is_empty()).then(|| value.to_owned());
+    Condition::Test(Test { field: field.to_owned(), operator, value, ignore_case: false, parameter: None })
+}
+
+pub(crate) fn only(field: &str, operator: Operator, value: &str) -> Query {
+    Query { where_: vec![test(field, operator, value)], ..all() }
+}
+
+pub(crate) fn select(fields: &[&str]) -> Vec<Selection> {
+    fields.iter().map(|field| Selection { field: (*field).to_owned(), name: None }).collect()
+}
+
+pub(crate) fn sort(field: &str, descending: bool) -> Vec<SortKey> {
+    vec![SortKey { field: field.to_owned(), descending }]
+}
+
+pub(crate) fn aggregate(kind: AggregateKind, field: &str) -> Aggregate {
+    Aggregate { kind, field: (!field.is_empty()).then(|| field.to_owned()), name: None }
+}
+
+pub(crate) fn group(by: &[&str], aggregates: Vec<Aggregate>) -> Option<Group> {
+    Some(Group { by: select(by), aggregates })
+}

@@ -1,0 +1,396 @@
+//! Typed queries: what each part answers, and how it fails.
+
+mod support;
+
+use lro_extract::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Selection, Test};
+use lro_extract::{Budget, ExtractError, LIMIT_DEFAULT, LIMIT_MAX, Question, RECORD_BYTES_MAX, Source, extract};
+use support::{ROOMY, aggregate, all, ask, ask_cut, group, lines, only, select, sort, test};
+
+const PEOPLE: &str = r#"{"name":"Ann","age":41,"meta":{"owner":"u1","tags":["red","eu"]},"note":null}
+{"name":"bob","age":7,"meta":{"owner":"u2","tags":[]}}
+{"name":"Änne","age":41.0,"meta":{"owner":"u1","tags":["blue"]}}
+{"name":"Cyd","meta":{"owner":"U3","tags":["RED"]},"age":9007199254740993}
+"#;
+
+fn names(query: Query) -> Vec<String> {
+    let query = Query { select: select(&["name"]), ..query };
+    let strip = |line: String| line.trim_start_matches("{\"name\":\"").trim_end_matches("\"}").to_owned();
+    lines(PEOPLE, query).into_iter().map(strip).collect()
+}
+
+fn ignoring_case(field: &str, operator: Operator, value: &str) -> Query {
+    let value = Some(value.to_owned());
+    let test = Test { field: field.to_owned(), operator, value, ignore_case: true, parameter: None };
+    Query { where_: vec![Condition::Test(test)], ..all() }
+}
+
+fn error(query: Query) -> ExtractError {
+    ask(PEOPLE, query).unwrap_err()
+}
+
+fn near(text: &str, field: &str) -> Vec<String> {
+    match ask(text, only(field, Operator::Exists, "")) {
+        Err(ExtractError::UnknownField(unknown)) => unknown.near,
+        other => panic!("{other:?}"),
+    }
+}
+
+// row 29
+#[test]
+fn operators() {
+    let cases = [
+        (only("age", Operator::Eq, "41"), vec!["Ann", "Änne"]),
+        (only("age", Operator::Ne, "41"), vec!["bob", "Cyd"]),
+        (only("age", Operator::Gt, "9007199254740992"), vec!["Cyd"]),
+        (only("age", Operator::Lt, "4.1e1"), vec!["bob"]),
+        (only("name", Operator::Ge, "\"b\""), vec!["bob", "Änne"]),
+        (only("meta.owner", Operator::OneOf, "[\"u2\",3,\"u1\"]"), vec!["Ann", "bob", "Änne"]),
+        (only("/meta/tags", Operator::Contains, "\"red\""), vec!["Ann"]),
+        (ignoring_case("/meta/tags", Operator::Contains, "\"red\""), vec!["Ann", "Cyd"]),
+        (ignoring_case("name", Operator::StartsWith, "\"ä\""), vec!["Änne"]),
+        (ignoring_case("name", Operator::Matches, "\"^a|d$\""), vec!["Ann", "Cyd"]),
+        (only("name", Operator::Matches, "\"^\\\\w{3}$\""), vec!["Ann", "bob", "Cyd"]),
+        (only("note", Operator::Exists, ""), vec!["Ann"]),
+        (only("note", Operator::IsNull, ""), vec!["Ann"]),
+        (only("meta.tags.0", Operator::Eq, "\"blue\""), vec!["Änne"]),
+        (only("meta", Operator::Eq, "{\"tags\":[],\"owner\":\"u2\"}"), vec!["bob"]),
+        (only("", Operator::Exists, ""), vec!["Ann", "bob", "Änne", "Cyd"]),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(names(query.clone()), expected, "{query:?}");
+    }
+}
+
+#[test]
+fn a_missing_field_is_no_obstacle_to_a_negation() {
+    let mut query = only("note", Operator::Exists, "");
+    query.where_.push(Condition::Negation(0));
+    assert_eq!(names(query), ["bob", "Änne", "Cyd"]);
+}
+
+#[test]
+fn shared_steps_are_looked_at_once() {
+    let mut query = only("age", Operator::Eq, "0");
+    for index in 0..200 {
+        query.where_.push(Condition::Any(vec![index, index, index]));
+    }
+    assert!(names(query).is_empty());
+}
+
+#[test]
+fn a_result_is_a_copy_of_the_record() {
+    let text = "{\"b\":1.0,\"a\":123456789012345678901234567890,\"b\":1e2,\"c\":\"\\u0041\"}\n";
+    assert_eq!(lines(text, all()).join("\n") + "\n", text);
+    let query = Query { select: select(&["c", "a", "b", "missing"]), ..all() };
+    let text = format!("{text}{{\"missing\":0}}\n");
+    let first = "{\"c\":\"\\u0041\",\"a\":123456789012345678901234567890,\"b\":1e2}";
+    assert_eq!(lines(&text, query), [first, "{\"missing\":0}"]);
+}
+
+// row 59
+#[test]
+fn pages() {
+    let text: String = (0..120).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    let answer = ask(&text, all()).unwrap();
+    assert_eq!((answer.results, answer.total, answer.examined), (u64::from(LIMIT_DEFAULT), 120, 120));
+    let page = Query { offset: 118, limit: Some(10), ..all() };
+    assert_eq!(lines(&text, page), ["{\"id\":118}", "{\"id\":119}"]);
+    let beyond = ask(&text, Query { offset: 1000, ..all() }).unwrap();
+    assert_eq!((beyond.results, beyond.total, beyond.next_bytes), (0, 120, None));
+    for limit in [0, LIMIT_MAX + 1] {
+        let refused = ask(&text, Query { limit: Some(limit), ..all() });
+        assert!(matches!(refused, Err(ExtractError::Invalid(message)) if message.starts_with("limit: ")));
+    }
+}
+
+// row 68
+#[test]
+fn an_empty_file_gives_an_empty_answer() {
+    let answer = ask("", only("nothing", Operator::Eq, "1")).unwrap();
+    assert_eq!((answer.lines.as_str(), answer.total, answer.matched, answer.examined), ("", 0, 0, 0));
+    assert_eq!(lines("", Query { count: true, ..all() }), ["{\"count\":0}"]);
+    let by_name = Query { group: group(&["name"], Vec::new()), ..all() };
+    assert!(lines("", by_name).is_empty());
+}
+
+// row 66
+#[test]
+fn count_is_the_only_result() {
+    let query = Query { count: true, offset: 0, limit: Some(1), ..only("age", Operator::Eq, "41") };
+    let answer = ask(PEOPLE, query).unwrap();
+    assert_eq!((answer.lines.as_str(), answer.results, answer.total), ("{\"count\":2}\n", 1, 1));
+    let query = Query { count: true, distinct: true, select: select(&["age"]), ..all() };
+    assert_eq!(lines(PEOPLE, query), ["{\"count\":3}"]);
+}
+
+#[test]
+fn equal_ones_stay_in_the_order_of_the_file() {
+    assert_eq!(names(Query { sort: sort("age", true), ..all() }), ["Cyd", "Ann", "Änne", "bob"]);
+    assert_eq!(names(Query { sort: sort("age", true), limit: Some(2), ..all() }), ["Cyd", "Ann"]);
+    assert_eq!(names(Query { sort: sort("age", true), offset: 1, limit: Some(2), ..all() }), ["Ann", "Änne"]);
+    assert_eq!(names(Query { sort: sort("note", false), ..all() }), ["bob", "Änne", "Cyd", "Ann"]);
+    let both = [sort("age", false), sort("name", true)].concat();
+    assert_eq!(names(Query { sort: both, ..all() }), ["bob", "Änne", "Ann", "Cyd"]);
+}
+
+#[test]
+fn distinct_goes_by_value() {
+    let query = Query { select: select(&["age"]), distinct: true, ..all() };
+    assert_eq!(lines(PEOPLE, query), ["{\"age\":41}", "{\"age\":7}", "{\"age\":9007199254740993}"]);
+    let text = "{\"a\":1,\"b\":2}\n{\"b\":2.0,\"a\":1}\n{\"a\":1}\n";
+    assert_eq!(lines(text, Query { distinct: true, ..all() }), ["{\"a\":1,\"b\":2}", "{\"a\":1}"]);
+}
+
+#[test]
+fn a_sample_is_the_same_every_time_and_in_order() {
+    let text: String = (0..1000).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    let query = Query { sample: Some(20), ..all() };
+    let answer = ask(&text, query.clone()).unwrap();
+    assert_eq!((answer.results, answer.total, answer.matched), (20, 20, 1000));
+    let ids: Vec<u32> = answer.lines.lines().map(|line| line[6..line.len() - 1].parse().unwrap()).collect();
+    assert!(ids.is_sorted() && ids[0] < 250 && ids[19] > 750, "{ids:?}");
+    assert_eq!(ask_cut(text.as_bytes(), 17, &Question::Query(query.clone()), ROOMY).unwrap().lines, answer.lines);
+    // Sorted, it is the same sample in another order.
+    let mut reversed = lines(&text, Query { sort: sort("id", true), ..query.clone() });
+    reversed.reverse();
+    assert_eq!(reversed, lines(&text, query.clone()));
+    // A larger one holds it.
+    let larger = lines(&text, Query { sample: Some(30), ..query.clone() });
+    assert!(lines(&text, query.clone()).iter().all(|line| larger.contains(line)));
+    assert_eq!(lines(&text, Query { offset: 19, ..query }).len(), 1);
+    assert_eq!(ask("{\"id\":1}\n", Query { sample: Some(5), ..all() }).unwrap().total, 1);
+}
+
+#[test]
+fn groups() {
+    let aggregates = vec![
+        aggregate(AggregateKind::Count, ""),
+        aggregate(AggregateKind::Count, "note"),
+        aggregate(AggregateKind::Sum, "age"),
+        aggregate(AggregateKind::Avg, "age"),
+        aggregate(AggregateKind::Min, "age"),
+        aggregate(AggregateKind::Max, "/age"),
+        aggregate(AggregateKind::Max, "name"),
+    ];
+    let query = Query { group: group(&["meta.owner"], aggregates), ..all() };
+    let results = lines(PEOPLE, query.clone());
+    assert_eq!(
+        results,
+        [
+            r#"{"meta.owner":"u1","count":2,"count_note":1,"sum_age":82,"avg_age":41,"min_age":41,"max_age":41,"max_name":null}"#,
+            r#"{"meta.owner":"u2","count":1,"count_note":0,"sum_age":7,"avg_age":7,"min_age":7,"max_age":7,"max_name":null}"#,
+            r#"{"meta.owner":"U3","count":1,"count_note":0,"sum_age":9007199254740993,"avg_age":9007199254740992,"min_age":9007199254740993,"max_age":9007199254740993,"max_name":null}"#,
+        ]
+    );
+    let sorted = Query { sort: sort("sum_age", true), select: select(&["sum_age"]), limit: Some(1), ..query.clone() };
+    assert_eq!(lines(PEOPLE, sorted), ["{\"sum_age\":9007199254740993}"]);
+    let by_owner = Query { sort: sort("meta.owner", false), select: select(&["meta.owner"]), limit: Some(1), ..query };
+    assert_eq!(lines(PEOPLE, by_owner), ["{\"meta.owner\":\"U3\"}"]);
+}
+
+#[test]
+fn a_missing_value_is_a_group_of_its_own() {
+    let text = "{\"a\":1}\n{\"b\":2}\n{\"a\":null}\n{\"a\":1.0}\n{\"c\":3}\n";
+    let query = Query { group: group(&["a"], Vec::new()), ..all() };
+    assert_eq!(lines(text, query), ["{\"a\":1,\"count\":2}", "{\"count\":2}", "{\"a\":null,\"count\":1}"]);
+}
+
+#[test]
+fn integers_are_exact() {
+    let big = i128::MAX - 1;
+    let text = format!("{{\"n\":{big}}}\n{{\"n\":1}}\n");
+    let sum = |text: &str| {
+        let aggregates = vec![aggregate(AggregateKind::Sum, "n"), aggregate(AggregateKind::Avg, "n")];
+        lines(text, Query { group: group(&[], aggregates), ..all() }).remove(0)
+    };
+    assert!(sum(&text).starts_with(&format!("{{\"sum_n\":{},", i128::MAX)));
+    assert_eq!(sum(&format!("{text}{text}")), "{\"sum_n\":3.402823669209385e38,\"avg_n\":8.507059173023462e37}");
+    assert_eq!(sum("{\"n\":0.1}\n{\"n\":0.2}\n"), "{\"sum_n\":0.30000000000000004,\"avg_n\":0.15000000000000002}");
+    assert_eq!(
+        sum("{\"n\":1e308}\n{\"n\":1e308}\n"),
+        "{\"sum_n\":1.7976931348623157e308,\"avg_n\":1.7976931348623157e308}"
+    );
+    assert_eq!(sum("{\"n\":\"1\"}\n{\"n\":null}\n"), "{\"sum_n\":0,\"avg_n\":null}");
+    assert_eq!(sum("{\"n\":1}\n{\"n\":2}\n"), "{\"sum_n\":3,\"avg_n\":1.5}");
+}
+
+#[test]
+fn no_matching_record_still_makes_one_group_of_all() {
+    let aggregates = vec![aggregate(AggregateKind::Count, ""), aggregate(AggregateKind::Max, "age")];
+    let query = Query { group: group(&[], aggregates), ..only("name", Operator::Eq, "1") };
+    assert_eq!(lines(PEOPLE, query), ["{\"count\":0,\"max_age\":null}"]);
+}
+
+// row 28
+#[test]
+fn an_unknown_field_is_told_with_those_there_are() {
+    assert_eq!(near(PEOPLE, "owner")[0], "meta.owner");
+    assert_eq!(near(PEOPLE, "Age")[0], "age");
+    assert_eq!(near(PEOPLE, "/meta/tag")[0], "meta.tags");
+    assert_eq!(near(PEOPLE, "nam")[0], "name");
+    assert_eq!(near(PEOPLE, "meta.owners").len(), 7);
+    assert_eq!(near("{\"a.b\":{\"c/d\":1}}\n", "c"), ["/a.b/c~1d", "/a.b"]);
+    assert_eq!(near("[{\"id\":1}]\n", "id"), ["0.id", "0"]);
+    let many: String = (0..50).map(|id| format!("{{\"field{id}\":{id}}}\n")).collect();
+    assert_eq!(near(&many, "field7x").len(), 10);
+    assert_eq!(near(&many, "field7x")[0], "field7");
+}
+
+#[test]
+fn every_part_of_a_query_names_fields_that_exist() {
+    let count = vec![aggregate(AggregateKind::Count, "")];
+    let queries = [
+        Query { select: select(&["x"]), ..all() },
+        Query { sort: sort("x", false), ..all() },
+        Query { group: group(&["x"], count.clone()), ..all() },
+        Query { group: group(&[], vec![aggregate(AggregateKind::Sum, "x")]), ..all() },
+        Query { select: select(&["x"]), ..only("age", Operator::Eq, "0") },
+    ];
+    for query in queries {
+        assert!(matches!(error(query), ExtractError::UnknownField(unknown) if unknown.field == "x"));
+    }
+    for query in [
+        Query { sort: sort("totl", false), group: group(&["name"], count.clone()), ..all() },
+        Query { select: select(&["cuont"]), group: group(&["name"], count), ..all() },
+    ] {
+        match error(query) {
+            ExtractError::UnknownField(unknown) => assert!(unknown.near.contains(&"count".to_owned())),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_budget_cuts_between_results() {
+    let text: String = (0..10).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    let ask = |bytes, tokens| ask_cut(text.as_bytes(), 100, &Question::Query(all()), Budget { bytes, tokens }).unwrap();
+    let answer = ask(25, 1000);
+    assert_eq!((answer.lines.as_str(), answer.results, answer.total), ("{\"id\":0}\n{\"id\":1}\n", 2, 10));
+    assert_eq!(answer.next_bytes, Some(9));
+    assert_eq!(ask(27, 1000).results, 3);
+    assert_eq!(ask(1000, 5).results, 2);
+    assert_eq!(ask(8, 1000).lines, "");
+    assert_eq!(ask(90, 23).next_bytes, None);
+    assert_eq!(ask(90, 22).next_bytes, Some(9));
+}
+
+#[test]
+fn a_result_too_large_for_the_budget_hides_no_smaller_one_before_it() {
+    let text = format!("{{\"a\":1}}\n{{\"a\":\"{}\"}}\n{{\"a\":2}}\n", "x".repeat(100));
+    let budget = Budget { bytes: 50, tokens: 1000 };
+    let answer = ask_cut(text.as_bytes(), 10, &Question::Query(all()), budget).unwrap();
+    assert_eq!((answer.lines.as_str(), answer.next_bytes, answer.total), ("{\"a\":1}\n", Some(109), 3));
+}
+
+// row 68
+#[test]
+fn damaged_lines_are_told_by_number() {
+    let good = "{\"a\":1}\n";
+    let damaged = [
+        "{\"a\":\"x}\n",
+        "{\"a\":1\n",
+        "{\"a\":1}}\n",
+        "\n",
+        "x\n",
+        "{\"a\":[}\n",
+        "{\"a\":\"\\\n",
+        "{\"a\" 1}\n",
+        "{\"a\":tru}\n",
+        "{\"a\":01}\n",
+        "{\"a\":1}{\"a\":1}\n",
+        "{\"a\":1,}\n",
+    ];
+    for line in damaged {
+        let text = [good, good, line, good].concat();
+        assert!(matches!(ask(&text, all()), Err(ExtractError::Damaged(2))), "{line}");
+        for cut in [1, 7, 64] {
+            let answer = ask_cut(text.as_bytes(), cut, &support::jq("."), ROOMY);
+            assert!(matches!(answer, Err(ExtractError::Damaged(2))), "{line}");
+        }
+    }
+    let not_text = [good.as_bytes(), b"{\"a\":\"\xFF\"}\n"].concat();
+    let answer = ask_cut(&not_text, 64, &Question::Query(all()), ROOMY);
+    assert!(matches!(answer, Err(ExtractError::Damaged(1))));
+}
+
+#[test]
+fn what_makes_no_sense_is_invalid() {
+    let two = |first, second| vec![test("age", Operator::Exists, ""), first, second];
+    let exists = || test("age", Operator::Exists, "");
+    let conditions = [
+        vec![Condition::Negation(0)],
+        two(Condition::All(vec![3]), exists()),
+        two(Condition::Any(vec![0, 1]), exists()),
+        vec![test("age", Operator::Eq, "")],
+        vec![test("age", Operator::Exists, "1")],
+        vec![test("age", Operator::Eq, "{")],
+        vec![test("age", Operator::Eq, "1 2")],
+        vec![test("age", Operator::Lt, "[]")],
+        vec![test("age", Operator::Gt, "null")],
+        vec![test("age", Operator::OneOf, "1")],
+        vec![test("age", Operator::StartsWith, "1")],
+        vec![test("age", Operator::Matches, "1")],
+        vec![test("age", Operator::Matches, "\"(\"")],
+        vec![test("age", Operator::Matches, "\"(?:a{1000}){1000}\"")],
+        vec![test("age", Operator::Matches, &format!("\"{}\"", "a".repeat(5000)))],
+    ];
+    for where_ in conditions {
+        let answer = error(Query { where_: where_.clone(), ..all() });
+        assert!(
+            matches!(&answer, ExtractError::Invalid(message) if message.starts_with("where[")),
+            "{where_:?}: {answer:?}"
+        );
+    }
+    let named = |name: &str| Selection { field: "age".to_owned(), name: Some(name.to_owned()) };
+    let others = [
+        Query { select: vec![named("a"), named("a")], ..all() },
+        Query { group: group(&["age", "age"], Vec::new()), ..all() },
+        Query { group: group(&[], vec![aggregate(AggregateKind::Sum, "")]), ..all() },
+        Query { sample: Some(0), ..all() },
+    ];
+    for query in others {
+        assert!(matches!(error(query.clone()), ExtractError::Invalid(_)), "{query:?}");
+    }
+    let steps = vec![test("age", Operator::Exists, ""); 300];
+    assert!(
+        matches!(error(Query { where_: steps, ..all() }), ExtractError::Limit(message) if message.starts_with("condition-steps"))
+    );
+}
+
+#[test]
+fn limits_are_named() {
+    let named = |text: &str, query, name: &str| match ask(text, query) {
+        Err(ExtractError::Limit(message)) => assert!(message.starts_with(name), "{message}"),
+        other => panic!("{name}: {:?}", other.map(|answer| answer.results)),
+    };
+    named(&format!("\"{}\"\n", "x".repeat(RECORD_BYTES_MAX)), all(), "record-bytes");
+    let text: String = (0..30).map(|id| format!("{{\"id\":\"{id}{}\"}}\n", "x".repeat(1 << 20))).collect();
+    named(&text, Query { distinct: true, ..all() }, "distinct-bytes");
+    named(&text, Query { group: group(&["id"], Vec::new()), ..all() }, "groups-bytes");
+    named(&text, Query { sort: sort("id", false), ..all() }, "sort-bytes");
+    let text: String = (0..600_000).map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    named(&text, Query { sort: sort("id", false), offset: 590_000, ..all() }, "sort-bytes");
+    assert_eq!(lines(&text, Query { sort: sort("id", true), limit: Some(1), ..all() }), ["{\"id\":599999}"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let source = Source { name: "x".to_owned(), start: 0, bytes: 100, records: 1 };
+    let question = Question::Query(all());
+    let fails = extract(&source, &question, ROOMY, &mut |_, _| Err("x: gone".to_owned()));
+    assert!(matches!(fails, Err(ExtractError::Io(message)) if message == "x: gone"));
+    let ends = extract(&source, &question, ROOMY, &mut |_, _| Ok(Vec::new()));
+    assert!(matches!(ends, Err(ExtractError::Io(_))));
+    let beyond = Source { start: 200, ..source };
+    assert!(matches!(extract(&beyond, &question, ROOMY, &mut |_, _| Ok(Vec::new())), Err(ExtractError::Invalid(_))));
+}
+
+#[test]
+fn the_header_line_is_skipped() {
+    let text = "{\"type\":\"header\"}\n{\"id\":1}\n";
+    let source = Source { name: "x".to_owned(), start: 18, bytes: text.len() as u64, records: 1 };
+    let answer = extract(&source, &Question::Query(all()), ROOMY, &mut |offset, length| {
+        Ok(text.bytes().skip(offset as usize).take(length as usize).collect())
+    });
+    assert_eq!(answer.unwrap().lines, "{\"id\":1}\n");
+}

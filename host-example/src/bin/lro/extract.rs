@@ -1,0 +1,353 @@
+//! `lro extract`: one question about what was offloaded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use lro_host::extract::{
+    ANSWER_BYTES_MAX, Aggregate, AggregateKind, Answer, Budget, Condition, Cut, Group, Jq, Operator, Query, Question,
+    RESULTS_MAX, Selection, SortKey, Test, stored_query,
+};
+use lro_host::filter::Outcome;
+use lro_host::settings::{Config, DecisionMode};
+use lro_host::store::Offload;
+use serde_json::value::RawValue;
+
+use crate::exit::Exit;
+use crate::handle::HandleArguments;
+use crate::output::{self, Terminal};
+use crate::{host, table};
+
+const EXAMPLES: &str = "Examples:
+  lro extract HANDLE --where 'category eq billing' --where 'score > 0.9' --select id,title
+  lro extract HANDLE --where 'title contains error' --ignore-case --count
+  lro extract HANDLE --group-by category --aggregate count,avg:score --sort=-count --format table
+  lro extract HANDLE --where '{\"any\": [{\"field\": \"id\", \"op\": \"lt\", \"value\": 9}, {\"field\": \"note\", \"op\": \"is_null\"}]}'
+  lro extract HANDLE --jq 'select(.score > $least) | .id' --arg least=0.9
+  lro extract HANDLE --recipes
+  lro extract HANDLE --recipe orders_where --param status=failed
+
+A field is written `owner.name`, or as a JSON Pointer `/owner/name`. Operators: eq ne lt le gt ge in contains starts-with
+matches exists is-null, and = != < <= > >=. A value that is JSON is taken as such, anything else as a text. A missing field
+fails every test; null is equal to null only.";
+
+/// Answer a question about the records of an offload: a typed query, a jq program, or a recipe
+///
+/// The question is answered in a sandbox that sees this offload only, after its SHA-256 was checked. Without a question the
+/// first 50 records are printed.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    handle: HandleArguments,
+
+    /// Condition `FIELD OPERATOR VALUE`, or one as JSON; all that are given must hold
+    #[arg(long = "where", value_name = "CONDITION", help_heading = "Typed query")]
+    conditions: Vec<String>,
+    /// Upper and lower case are the same in every condition that is not JSON
+    #[arg(short, long, help_heading = "Typed query")]
+    ignore_case: bool,
+    /// Fields of each result: FIELD or FIELD=NAME
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
+    select: Vec<String>,
+    /// Order: FIELD, or -FIELD for descending
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Typed query"
+    )]
+    sort: Vec<String>,
+    /// One result for each group of equal values: FIELD or FIELD=NAME
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
+    group_by: Vec<String>,
+    /// Values of each group: count, or KIND:FIELD with sum, min, max, avg or count, and =NAME if wanted
+    #[arg(long, value_name = "VALUES", value_delimiter = ',', help_heading = "Typed query")]
+    aggregate: Vec<String>,
+    /// Leave out results equal to one before
+    #[arg(long, help_heading = "Typed query")]
+    distinct: bool,
+    /// Print only the number of results
+    #[arg(long, help_heading = "Typed query")]
+    count: bool,
+    /// So many results, spread by chance but the same every time
+    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
+    sample: Option<u32>,
+    /// Skip so many results
+    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
+    offset: Option<u64>,
+    /// Most results [default: 50]
+    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
+    limit: Option<u32>,
+    /// The whole query as JSON
+    #[arg(long, value_name = "JSON", help_heading = "Typed query",
+          conflicts_with_all = ["conditions", "select", "sort", "group_by", "aggregate", "distinct", "count", "sample", "offset", "limit"])]
+    json_query: Option<String>,
+
+    /// jq program, run once a record
+    #[arg(long, value_name = "PROGRAM", help_heading = "jq", conflicts_with = "json_query")]
+    jq: Option<String>,
+    /// Run the program once, over the array of all records
+    #[arg(long, requires = "jq", help_heading = "jq")]
+    slurp: bool,
+    /// A variable of the program: NAME=VALUE
+    #[arg(long = "arg", value_name = "NAME=VALUE", requires = "jq", help_heading = "jq")]
+    arguments: Vec<String>,
+
+    /// Run a recipe of the descriptor by name
+    #[arg(long, value_name = "NAME", help_heading = "Recipes", conflicts_with_all = ["json_query", "jq"])]
+    recipe: Option<String>,
+    /// A value in the place of the recipe's own: NAME=VALUE
+    #[arg(long = "param", value_name = "NAME=VALUE", requires = "recipe", help_heading = "Recipes")]
+    parameters: Vec<String>,
+    /// List the recipes
+    #[arg(long, help_heading = "Recipes", conflicts_with_all = ["json_query", "jq", "recipe"])]
+    recipes: bool,
+
+    /// How results are printed
+    #[arg(long, value_name = "FORM", default_value = "lines")]
+    format: Format,
+    /// Offload the answer again and print its descriptor
+    #[arg(long)]
+    offload_answer: bool,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON value a line
+    Lines,
+    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined", "cut", "failures"}
+    Json,
+    /// Columns, for people
+    Table,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let store = host::store(config)?;
+    let (offload, section) = arguments.handle.find(&store)?;
+    if arguments.recipes {
+        return recipes(&offload, arguments.format);
+    }
+    let (section, question) = arguments.question(&offload, section)?;
+    let budget = Budget::from(&config.query);
+    if arguments.offload_answer {
+        let budget = Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX };
+        let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &unlimited(question), budget)?;
+        return offload_again(arguments, config, terminal, answer);
+    }
+    let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
+    match arguments.format {
+        Format::Lines => output::data(answer.lines.as_bytes())?,
+        Format::Json => output::json(&Printed::new(&answer)?)?,
+        Format::Table => output::text(&table::of_lines(&answer.lines))?,
+    }
+    tell(&answer, terminal);
+    Ok(Exit::Success)
+}
+
+impl Arguments {
+    /// The question, and the section it is about.
+    fn question(&self, offload: &Offload, section: Option<String>) -> anyhow::Result<(Option<String>, Question)> {
+        if let Some(name) = &self.recipe {
+            let (file, query) = stored_query(offload, name, &named_values(&self.parameters)?)?;
+            return Ok((Some(file.to_owned()), Question::Query(query)));
+        }
+        let question = match (&self.jq, &self.json_query) {
+            (Some(filter), _) => {
+                let arguments = named_values(&self.arguments)?;
+                Question::Jq(Jq { filter: filter.clone(), slurp: self.slurp, arguments })
+            }
+            (None, Some(query)) => Question::Query(serde_json::from_str(query).context("--json-query")?),
+            (None, None) => Question::Query(self.query()?),
+        };
+        Ok((section, question))
+    }
+
+    fn query(&self) -> anyhow::Result<Query> {
+        let condition = |text: &String| condition(text, self.ignore_case).with_context(|| format!("--where '{text}'"));
+        let group = || -> anyhow::Result<Group> {
+            let aggregates = self.aggregate.iter().map(|text| aggregate(text)).collect::<Result<_, _>>()?;
+            Ok(Group { by: self.group_by.iter().map(|text| selection(text)).collect(), aggregates })
+        };
+        let is_grouped = !self.group_by.is_empty() || !self.aggregate.is_empty();
+        Ok(Query {
+            conditions: self.conditions.iter().map(condition).collect::<Result<_, _>>()?,
+            group: is_grouped.then(group).transpose()?,
+            select: self.select.iter().map(|text| selection(text)).collect(),
+            distinct: self.distinct,
+            sort: self.sort.iter().map(|text| sort_key(text)).collect(),
+            sample: self.sample,
+            count: self.count,
+            offset: self.offset.unwrap_or(0),
+            limit: self.limit,
+        })
+    }
+}
+
+/// Reads `FIELD OPERATOR VALUE`, or JSON.
+fn condition(text: &str, ignore_case: bool) -> anyhow::Result<Condition> {
+    if text.starts_with('{') {
+        return Ok(serde_json::from_str(text)?);
+    }
+    let mut words = text.splitn(3, char::is_whitespace);
+    let (Some(field), Some(operator)) = (words.next(), words.next()) else {
+        bail!("expected FIELD OPERATOR VALUE");
+    };
+    let op: Operator = serde_json::from_value(operator.into()).context("the operator")?;
+    let value = words.next().map(|value| json_value(value.trim()));
+    Ok(Condition::Test(Test { field: field.to_owned(), op, value, ignore_case, parameter: None }))
+}
+
+/// A value that is JSON as such, anything else as a text.
+fn json_value(text: &str) -> Box<RawValue> {
+    let text_value = || RawValue::from_string(serde_json::Value::from(text).to_string());
+    RawValue::from_string(text.to_owned()).or_else(|_| text_value()).unwrap_or_default()
+}
+
+fn named_values(pairs: &[String]) -> anyhow::Result<BTreeMap<String, Box<RawValue>>> {
+    let pair = |pair: &String| {
+        let (name, value) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}`: expected NAME=VALUE"))?;
+        Ok((name.to_owned(), json_value(value)))
+    };
+    pairs.iter().map(pair).collect()
+}
+
+fn selection(text: &str) -> Selection {
+    let (field, name) = named(text);
+    Selection { field, name }
+}
+
+fn named(text: &str) -> (String, Option<String>) {
+    match text.split_once('=') {
+        Some((field, name)) => (field.to_owned(), Some(name.to_owned())),
+        None => (text.to_owned(), None),
+    }
+}
+
+fn sort_key(text: &str) -> SortKey {
+    match text.strip_prefix('-') {
+        Some(field) => SortKey { field: field.to_owned(), descending: true },
+        None => SortKey { field: text.to_owned(), descending: false },
+    }
+}
+
+fn aggregate(text: &str) -> anyhow::Result<Aggregate> {
+    let (value, name) = named(text);
+    let (kind, field) = match value.split_once(':') {
+        Some((kind, field)) => (kind, Some(field.to_owned())),
+        None => (value.as_str(), None),
+    };
+    let kind: AggregateKind =
+        serde_json::from_value(kind.into()).with_context(|| format!("--aggregate {text}: expected KIND:FIELD"))?;
+    Ok(Aggregate { kind, field, name })
+}
+
+/// As many results as an answer that is offloaded again may have.
+fn unlimited(question: Question) -> Question {
+    match question {
+        Question::Query(query) => Question::Query(Query { limit: Some(query.limit.unwrap_or(RESULTS_MAX)), ..query }),
+        jq => jq,
+    }
+}
+
+/// Writes the answer to files of its own, whatever its size.
+fn offload_again(arguments: &Arguments, config: &Config, terminal: &Terminal, answer: Answer) -> anyhow::Result<Exit> {
+    tell(&answer, terminal);
+    let filter = host::filter(config, host::policy(config)?, host::store(config));
+    let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
+    let mut settings = config.for_tool(&request.tool);
+    settings.mode = DecisionMode::Always;
+    request.settings = Arc::new(settings);
+    let mut decision = filter.apply(&request, &Arc::new(answer.into_payload()?));
+    match (decision.failure.take(), decision.outcome) {
+        (None, Outcome::Offload(offloaded)) => {
+            output::text(&format!("{}\n", offloaded.descriptor))?;
+            Ok(Exit::Success)
+        }
+        (Some(failure), _) => Err(failure.into()),
+        (None, _) => bail!("the policy does not offload the answer"),
+    }
+}
+
+/// What the lines of an answer do not say.
+fn tell(answer: &Answer, terminal: &Terminal) {
+    let Answer { results, offset, total, .. } = answer;
+    let next = offset + results;
+    match answer.cut {
+        Some(Cut::Limit) => {
+            terminal.message(&format!("{results} of {total} results; --offset {next} goes on, --limit takes more"));
+        }
+        Some(Cut::Budget(bytes)) if *results == 0 => terminal.warning(&format!(
+            "the next of {total} results alone has {bytes} bytes: select fewer fields, or raise --query-answer-bytes and \
+             --query-answer-tokens"
+        )),
+        Some(Cut::Budget(_)) => terminal.message(&format!(
+            "{results} of {total} results fit into the answer; --offset {next} goes on, --select makes them smaller, \
+             --offload-answer writes all to files"
+        )),
+        None => {}
+    }
+    if let Some(failures) = &answer.failures {
+        terminal.warning(&format!(
+            "the program failed on {} of {} records, first on record {}: {}",
+            failures.records, answer.examined, failures.first, failures.message
+        ));
+    }
+}
+
+/// An answer as one line of JSON.
+#[derive(serde::Serialize)]
+struct Printed<'a> {
+    results: Vec<&'a RawValue>,
+    offset: u64,
+    total: u64,
+    left: u64,
+    matched: u64,
+    examined: u64,
+    cut: Option<&'static str>,
+    failures: Option<PrintedFailures<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct PrintedFailures<'a> {
+    records: u64,
+    first: u64,
+    message: &'a str,
+}
+
+impl<'a> Printed<'a> {
+    fn new(answer: &'a Answer) -> anyhow::Result<Self> {
+        Ok(Self {
+            results: answer.lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?,
+            offset: answer.offset,
+            total: answer.total,
+            left: answer.left(),
+            matched: answer.matched,
+            examined: answer.examined,
+            cut: answer.cut.map(|cut| match cut {
+                Cut::Limit => "limit",
+                Cut::Budget(_) => "budget",
+            }),
+            failures: answer.failures.as_ref().map(|failures| PrintedFailures {
+                records: failures.records,
+                first: failures.first,
+                message: &failures.message,
+            }),
+        })
+    }
+}
+
+fn recipes(offload: &Offload, format: Format) -> anyhow::Result<Exit> {
+    let queries = || offload.record().files.iter().flat_map(|file| &file.queries);
+    match format {
+        Format::Lines | Format::Json => queries().try_for_each(output::json)?,
+        Format::Table => {
+            let rows: Vec<(&str, String)> = queries().map(|one| (one.name.as_str(), one.description.clone())).collect();
+            output::text(&output::columns(&rows))?;
+        }
+    }
+    Ok(Exit::Success)
+}

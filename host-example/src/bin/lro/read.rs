@@ -1,0 +1,161 @@
+//! `lro read`: a page of what was offloaded.
+
+use clap::Args;
+use lro_host::read::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, PageContent, PagePart, PageRequest, Pages, Start};
+use lro_host::settings::Config;
+use lro_host::store::Offload;
+use serde_json::value::RawValue;
+
+use crate::exit::Exit;
+use crate::extract::Format;
+use crate::handle::HandleArguments;
+use crate::output::{self, Terminal};
+use crate::{host, table};
+
+const EXAMPLES: &str = "Examples:
+  lro read HANDLE
+  lro read HANDLE --from 900000 --limit 10 --format table
+  lro read HANDLE --cursor CURSOR
+  lro read HANDLE --section notes --bytes 4000 --format json | jq -r .next
+
+Records are counted from 0. One that is larger than the page comes in parts.";
+
+/// Print a page of the records of an offload, of the lines of a text, or of a binary file
+///
+/// The cursor of the next page goes to stderr, or into the JSON. It is signed, fits this offload only, and expires with it.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    handle: HandleArguments,
+    /// Number of the first record
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "cursor")]
+    from: u64,
+    /// Go on where the page with this cursor ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Most records [default: 50]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_RECORDS_MAX)))]
+    limit: Option<u32>,
+    /// Most bytes [default: 20000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_BYTES_MAX)))]
+    bytes: Option<u32>,
+    /// How the page is printed
+    #[arg(long, value_name = "FORM", default_value = "lines")]
+    format: Format,
+}
+
+/// A page as one line of JSON.
+#[derive(serde::Serialize)]
+struct Printed<'a> {
+    /// Whole records, or lines of a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<Vec<Item<'a>>>,
+    /// A part of one record, or of a file without records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<Part<'a>>,
+    first: u64,
+    total: u64,
+    next: Option<&'a str>,
+}
+
+/// A record as JSON; the line of a text as a string.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Record(&'a RawValue),
+    Line(&'a str),
+}
+
+#[derive(serde::Serialize)]
+struct Part<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<&'a str>,
+    offset: u64,
+    bytes: u64,
+    record_bytes: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let store = host::store(config)?;
+    let (offload, section) = arguments.handle.find(&store)?;
+    let section = match section {
+        Some(section) => section,
+        None => only_section(&offload)?,
+    };
+    let request = PageRequest {
+        tenant: arguments.handle.tenant.clone(),
+        offload: offload.id(),
+        section,
+        start: arguments.cursor.clone().map_or(Start::Record(arguments.from), Start::Cursor),
+        bytes: arguments.bytes,
+        records: arguments.limit,
+    };
+    let page = Pages::new(store)?.page(&request)?;
+    match (arguments.format, &page.content) {
+        (Format::Json, _) => output::json(&printed(&page))?,
+        (Format::Lines, PageContent::Records(records)) => output::data(lines(records).as_bytes())?,
+        (Format::Table, PageContent::Records(records)) => output::text(&table::of_lines(&lines(records)))?,
+        (_, PageContent::Text(part) | PageContent::Base64(part)) => {
+            output::data(format!("{}\n", part.data).as_bytes())?;
+        }
+    }
+    if arguments.format != Format::Json {
+        tell(&page, terminal);
+    }
+    Ok(Exit::Success)
+}
+
+fn only_section(offload: &Offload) -> anyhow::Result<String> {
+    match offload.record().files.as_slice() {
+        [only] => Ok(only.name.clone()),
+        files => {
+            let sections: Vec<&str> = files.iter().map(|file| file.section.as_str()).collect();
+            anyhow::bail!("the offload has several sections: choose one with --section: {}", sections.join(", "))
+        }
+    }
+}
+
+fn lines(records: &[String]) -> String {
+    records.iter().flat_map(|record| [record, "\n"]).collect()
+}
+
+fn printed(page: &Page) -> Printed<'_> {
+    let part = |part: &PagePart| Part {
+        text: None,
+        base64: None,
+        offset: part.offset,
+        bytes: part.bytes,
+        record_bytes: part.record_bytes,
+    };
+    let (records, part) = match &page.content {
+        PageContent::Records(records) => (Some(records.iter().map(|record| item(record)).collect()), None),
+        PageContent::Text(text) => (None, Some(Part { text: Some(&text.data), ..part(text) })),
+        PageContent::Base64(base64) => (None, Some(Part { base64: Some(&base64.data), ..part(base64) })),
+    };
+    Printed { records, part, first: page.first, total: page.total, next: page.next.as_deref() }
+}
+
+fn item(record: &str) -> Item<'_> {
+    serde_json::from_str(record).map_or(Item::Line(record), Item::Record)
+}
+
+/// Where the page is, and how to go on.
+fn tell(page: &Page, terminal: &Terminal) {
+    let place = match &page.content {
+        PageContent::Records(records) => {
+            format!("records {} to {}", page.first, (page.first + records.len() as u64).saturating_sub(1))
+        }
+        PageContent::Text(part) | PageContent::Base64(part) => format!(
+            "record {}, bytes {} to {} of {}",
+            page.first,
+            part.offset,
+            part.offset + part.bytes,
+            part.record_bytes
+        ),
+    };
+    let next = page.next.as_ref().map_or("the end".to_owned(), |next| format!("--cursor {next}"));
+    terminal.message(&format!("{place} of {}; {next}", page.total));
+}

@@ -1,0 +1,226 @@
+//! SHA-256 digests, and what else the bytes of a file tell from front to back: how many lines, and where they begin.
+//!
+//! The digest of a file is made while a policy writes, else when the offload is published, and again to verify the file.
+
+use memchr::{memchr, memchr_iter};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::str::FromStr;
+
+/// Distance between two points of a file that its index has an entry for.
+pub const INDEX_STEP_BYTES: u64 = 64 * 1024;
+
+/// Bytes of an entry of an index: two numbers of 8 bytes.
+pub const INDEX_ENTRY_BYTES: u64 = 16;
+
+/// Most bytes read at once.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// A SHA-256. Written and parsed as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// A text that is not a SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a SHA-256: 64 hexadecimal digits")]
+pub struct ParseDigestError(String);
+
+impl FromStr for Digest {
+    type Err = ParseDigestError;
+
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        let bad = || ParseDigestError(text.to_owned());
+        let digits = text.strip_prefix("sha256:").unwrap_or(text);
+        if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        let mut bytes = [0; 32];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let pair = digits.get(index * 2..index * 2 + 2).ok_or_else(bad)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What is known of a file from its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileDigest {
+    /// SHA-256 of the bytes from `digest_from` to the end.
+    pub sha256: Digest,
+    /// Where the digest and the first line that counts begin: after the header line, or at 0 in a file without one.
+    pub digest_from: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Lines from `digest_from` on. A last one without a line feed counts, an empty one behind the last line feed does not.
+    pub lines: u64,
+    /// Where lines begin, little-endian; see [`IndexRecord`](crate::store::IndexRecord).
+    pub(crate) index: Vec<u8>,
+}
+
+impl FileDigest {
+    /// Reads a whole file. `None` when it should have a header line and has no line feed.
+    pub(crate) fn of(file: &File, has_header: bool) -> io::Result<Option<Self>> {
+        let (mut hasher, mut block) = (FileHasher::new(has_header), vec![0; BLOCK_BYTES]);
+        loop {
+            match file.read_at(&mut block, hasher.next) {
+                Ok(0) => return Ok(hasher.finish()),
+                Ok(length) => hasher.add(hasher.next, block.get(..length).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Makes the digest of a file that is written from front to back.
+pub(crate) struct FileHasher {
+    sha256: Sha256,
+    /// End of the header line, once it is known.
+    from: Option<u64>,
+    next: u64,
+    in_order: bool,
+    lines: Lines,
+}
+
+impl FileHasher {
+    pub(crate) fn new(has_header: bool) -> Self {
+        let mut lines = Lines::default();
+        let from = if has_header { None } else { Some(lines.begin(0)) };
+        Self { sha256: Sha256::new(), from, next: 0, in_order: true, lines }
+    }
+
+    /// Takes bytes as they are written at `offset`. Bytes behind a gap or a second time make the digest unknown, but for
+    /// a header line that is completed in place.
+    pub(crate) fn add(&mut self, offset: u64, bytes: &[u8]) {
+        if !self.in_order || bytes.is_empty() || self.completes_header(offset, bytes) {
+            return;
+        }
+        if offset != self.next {
+            self.in_order = false;
+            return;
+        }
+        self.next += bytes.len() as u64;
+        let body = match self.from {
+            Some(_) => bytes,
+            None => {
+                let Some(feed) = memchr(b'\n', bytes) else { return };
+                self.from = Some(self.lines.begin(offset + feed as u64 + 1));
+                bytes.get(feed + 1..).unwrap_or_default()
+            }
+        };
+        self.sha256.update(body);
+        self.lines.add(self.next - body.len() as u64, body);
+    }
+
+    /// Whether the bytes replace bytes of the header line and leave its length as it is.
+    fn completes_header(&self, offset: u64, bytes: &[u8]) -> bool {
+        let end = offset + bytes.len() as u64;
+        let Some(from) = self.from.filter(|from| end <= *from) else { return false };
+        let line_end = memchr(b'\n', bytes).map(|feed| offset + feed as u64 + 1);
+        line_end == (end == from).then_some(from)
+    }
+
+    /// The digest, unless it is unknown or a header line did not end.
+    pub(crate) fn finish(self) -> Option<FileDigest> {
+        let digest_from = self.from.filter(|_| self.in_order)?;
+        let (lines, index) = self.lines.finish(self.next);
+        Some(FileDigest { sha256: Digest(self.sha256.finalize().into()), digest_from, bytes: self.next, lines, index })
+    }
+}
+
+/// Counts lines and notes where some of them begin.
+#[derive(Default)]
+struct Lines {
+    ended: u64,
+    /// Whether there are bytes behind the last line feed.
+    is_open: bool,
+    /// The point that the next entry is for.
+    point: u64,
+    index: Vec<u8>,
+}
+
+impl Lines {
+    /// Notes that a line begins here, and returns the place.
+    fn begin(&mut self, offset: u64) -> u64 {
+        while self.point <= offset {
+            self.enter(self.ended, offset);
+        }
+        offset
+    }
+
+    fn enter(&mut self, number: u64, offset: u64) {
+        self.index.extend(number.to_le_bytes());
+        self.index.extend(offset.to_le_bytes());
+        self.point += INDEX_STEP_BYTES;
+    }
+
+    /// Takes bytes that follow those taken before.
+    fn add(&mut self, mut offset: u64, mut bytes: &[u8]) {
+        if let Some(last) = bytes.last() {
+            self.is_open = *last != b'\n';
+        }
+        while !bytes.is_empty() {
+            // The line that begins at the point or after it follows a line feed right before the point or after.
+            let before = usize::try_from((self.point - 1).saturating_sub(offset)).unwrap_or(usize::MAX);
+            let (counted, rest) = bytes.split_at(before.min(bytes.len()));
+            self.ended += memchr_iter(b'\n', counted).count() as u64;
+            let Some(feed) = memchr(b'\n', rest) else { return };
+            self.ended += 1;
+            offset += (counted.len() + feed + 1) as u64;
+            bytes = rest.get(feed + 1..).unwrap_or_default();
+            self.begin(offset);
+        }
+    }
+
+    /// The number of lines, and the index of a file of this size.
+    fn finish(mut self, bytes: u64) -> (u64, Vec<u8>) {
+        let lines = self.ended + u64::from(self.is_open);
+        while self.point < bytes {
+            self.enter(lines, bytes);
+        }
+        // A point at the very end is none.
+        self.index.truncate(usize::try_from(index_bytes(bytes)).unwrap_or(usize::MAX));
+        (lines, self.index)
+    }
+}
+
+/// Size of the index of a file of this size.
+pub(crate) fn index_bytes(bytes: u64) -> u64 {
+    bytes.div_ceil(INDEX_STEP_BYTES) * INDEX_ENTRY_BYTES
+}

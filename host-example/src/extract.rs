@@ -1,0 +1,389 @@
+//! Questions about what was offloaded: typed queries, jq programs and stored queries, one answer each.
+//!
+//! The component `guest/extract` answers them in the sandbox. It sees one published offload, read-only. Meanwhile the file
+//! is compared with its SHA-256, and no answer about a changed one gets out.
+
+mod query;
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use serde_json::value::RawValue;
+
+use crate::policy::{self, LoadOptions, PolicyError};
+use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as contract;
+use crate::sandbox::{CallError, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
+use crate::store::{FileKind, FileRecord, Offload, StoreError};
+
+pub use self::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
+
+/// The component of `guest/extract`.
+pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
+
+/// Default of [`Budget::bytes`].
+pub const ANSWER_BYTES_DEFAULT: u32 = 20_000;
+/// Default of [`Budget::tokens`].
+pub const ANSWER_TOKENS_DEFAULT: u32 = 8_000;
+/// Most bytes of an answer, whatever the budget: half of what may pass between host and component in one step by default.
+pub const ANSWER_BYTES_MAX: u32 = 4 << 20;
+/// Most results a query may ask for, and most of a sample.
+pub const RESULTS_MAX: u32 = 100_000;
+/// Results of a query that has no limit of its own, as `wit/types.wit` says.
+const LIMIT_DEFAULT: u64 = 50;
+
+/// How long an answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Most bytes of its lines.
+    pub bytes: u32,
+    /// Most estimated tokens of its lines.
+    pub tokens: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes: ANSWER_BYTES_DEFAULT, tokens: ANSWER_TOKENS_DEFAULT }
+    }
+}
+
+/// A question about one file.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// A typed query.
+    Query(Query),
+    /// A jq program.
+    Jq(Jq),
+}
+
+/// A jq program.
+#[derive(Clone, Debug, Default)]
+pub struct Jq {
+    /// The program.
+    pub filter: String,
+    /// Whether it runs once over the array of all records, and not once a record.
+    pub slurp: bool,
+    /// Variables: `$name`, any JSON value.
+    pub arguments: BTreeMap<String, Box<RawValue>>,
+}
+
+/// What came out of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Results as JSON Lines.
+    pub lines: String,
+    /// Results in `lines`.
+    pub results: u64,
+    /// Number of the first result in `lines`.
+    pub offset: u64,
+    /// All results there are, those before `offset` and beyond limit and budget too.
+    pub total: u64,
+    /// Records that satisfied the condition.
+    pub matched: u64,
+    /// Records looked at.
+    pub examined: u64,
+    /// Why `lines` does not go to the end.
+    pub cut: Option<Cut>,
+    /// Records on which a jq program failed.
+    pub failures: Option<Failures>,
+}
+
+/// What ended the lines of an answer before the last result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The limit of the query.
+    Limit,
+    /// The budget; the next result has this many bytes.
+    Budget(u64),
+}
+
+impl Answer {
+    /// Results beyond `lines`. The same question with `offset` raised by `results` goes on with them.
+    pub fn left(&self) -> u64 {
+        self.total.saturating_sub(self.offset).saturating_sub(self.results)
+    }
+
+    /// The results as one JSON array, for a [`Filter`](crate::filter::Filter) that offloads them again.
+    ///
+    /// # Errors
+    /// Never for an answer of [`Extractor::ask`].
+    pub fn into_payload(self) -> Result<Payload, PartError> {
+        let array = format!("[{}]", self.lines.trim_end().replace('\n', ","));
+        Ok(Payload::new(vec![Part::text(PartKind::Structured, array.into())?]))
+    }
+}
+
+/// How a jq program failed on some of the records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failures {
+    /// How many.
+    pub records: u64,
+    /// Number of the first one, counted from 0.
+    pub first: u64,
+    /// What was wrong with it.
+    pub message: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtractError {
+    /// The file could not be read, or is not what was published.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The question does not say which file it is about.
+    #[error("the offload has several sections: name one of {}", listed(.0))]
+    Ambiguous(Vec<String>),
+    /// There is no file of records of this name.
+    #[error("there is no section `{name}` with records; there are {}", listed(.sections))]
+    Section {
+        /// What was asked for.
+        name: String,
+        /// The sections there are.
+        sections: Vec<String>,
+    },
+    /// There is no stored query of this name.
+    #[error("there is no recipe `{name}`; there are {}", listed(.names))]
+    Stored {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        names: Vec<String>,
+    },
+    /// A stored query has no parameter of a name that was given.
+    #[error("the recipe `{name}` has other parameters: {}", listed(.parameters))]
+    Parameter {
+        /// The stored query.
+        name: String,
+        /// Its parameters.
+        parameters: Vec<String>,
+    },
+    /// The call did not end well.
+    #[error("the query {0}")]
+    Call(CallError),
+    /// The question makes no sense.
+    #[error("the query makes no sense: {0}")]
+    Invalid(String),
+    /// A field that no record has.
+    #[error("no record has the field `{field}`; there are {}", listed(.near))]
+    UnknownField {
+        /// The field.
+        field: String,
+        /// Fields there are, the most similar first.
+        near: Vec<String>,
+    },
+    /// The jq program does not compile.
+    #[error("the jq program is wrong at byte {offset}: {message}")]
+    Syntax {
+        /// Where in the program.
+        offset: u64,
+        /// What is wrong.
+        message: String,
+    },
+    /// The jq program failed on every record.
+    #[error("the jq program failed on all {} records; on record {}: {}", .0.records, .0.first, .0.message)]
+    Failed(Failures),
+    /// A limit of the component.
+    #[error("the query met the limit {0}")]
+    Limit(String),
+    /// The component could not read the file.
+    #[error("the file could not be read: {0}")]
+    Read(String),
+    /// A line is not JSON.
+    #[error("record {0} is not JSON")]
+    Damaged(u64),
+    /// The component said what cannot be.
+    #[error("the component answered with {0}")]
+    Answer(&'static str),
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Answers questions. A clone shares everything with its original.
+#[derive(Clone, Debug)]
+pub struct Extractor {
+    prepared: PreparedExtraction,
+    limits: Limits,
+}
+
+impl Extractor {
+    /// Loads a component of the world `lro-extract`, usually [`EXTRACT_COMPONENT`].
+    ///
+    /// # Errors
+    /// As [`Policy::from_bytes`](crate::policy::Policy::from_bytes).
+    pub fn from_bytes(
+        sandbox: &Sandbox,
+        bytes: &[u8],
+        options: &LoadOptions,
+        limits: Limits,
+    ) -> Result<Self, PolicyError> {
+        let loaded = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
+        let prepared = sandbox.prepare_extraction(&loaded.component);
+        Ok(Self { prepared: prepared.map_err(|error| PolicyError::Compile(format!("{error:#}")))?, limits })
+    }
+
+    /// Answers a question about the records of a section, which may be left out where there is only one. Blocks: for
+    /// asynchronous callers there is [`Extractor::ask_async`].
+    ///
+    /// The number of all records is in the manifest: a query for it alone reads nothing else.
+    ///
+    /// # Errors
+    /// Each case of [`ExtractError`].
+    pub fn ask(
+        &self,
+        offload: &Offload,
+        section: Option<&str>,
+        question: &Question,
+        budget: Budget,
+    ) -> Result<Answer, ExtractError> {
+        let file = file(offload, section)?;
+        let asked = match question {
+            Question::Query(query) if query.counts_all() => return Ok(count_answer(file.records)),
+            Question::Query(query) => contract::Question::Query(query.into()),
+            Question::Jq(jq) => contract::Question::Jq(jq.into()),
+        };
+        let reader = offload.open(&file.name)?;
+        let directory = offload.directory()?;
+        let source = contract::Source {
+            name: file.name.clone(),
+            start: file.digest_from,
+            bytes: file.bytes,
+            records: file.records,
+        };
+        let limit = contract::Budget { bytes: budget.bytes.min(ANSWER_BYTES_MAX), tokens: budget.tokens };
+        let (verified, answered) = thread::scope(|scope| {
+            let verifying = scope.spawn(|| reader.verify());
+            let answered = self.prepared.extract(&self.limits, directory, &source, &asked, limit);
+            (verifying.join(), answered)
+        });
+        // A file that is not the published one explains any other error.
+        verified.map_err(|_| ExtractError::Answer("a panic while the file was verified"))??;
+        let (answer, _) = answered.map_err(ExtractError::Call)?;
+        answer_of(answer?, question, budget)
+    }
+
+    /// As [`Extractor::ask`], on a thread for blocking work.
+    ///
+    /// # Errors
+    /// As [`Extractor::ask`].
+    pub async fn ask_async(
+        &self,
+        offload: Offload,
+        section: Option<String>,
+        question: Question,
+        budget: Budget,
+    ) -> Result<Answer, ExtractError> {
+        let extractor = self.clone();
+        let asking =
+            tokio::task::spawn_blocking(move || extractor.ask(&offload, section.as_deref(), &question, budget));
+        asking.await.unwrap_or(Err(ExtractError::Answer("a panic")))
+    }
+}
+
+/// A query that was stored with one of the files, and the name of that file.
+///
+/// `parameters` are values in the place of those the query has for the same names.
+///
+/// # Errors
+/// [`ExtractError::Stored`] and [`ExtractError::Parameter`], with the names there are.
+pub fn stored_query<'a>(
+    offload: &'a Offload,
+    name: &str,
+    parameters: &BTreeMap<String, Box<RawValue>>,
+) -> Result<(&'a str, Query), ExtractError> {
+    let queries = || offload.record().files.iter().flat_map(|file| file.queries.iter().map(move |query| (file, query)));
+    let Some((file, found)) = queries().find(|(_, query)| query.name == name) else {
+        let names = queries().map(|(_, query)| query.name.clone()).collect();
+        return Err(ExtractError::Stored { name: name.to_owned(), names });
+    };
+    let mut query: Query = serde_json::from_str(found.query.get())
+        .map_err(|error| ExtractError::Invalid(format!("the recipe `{name}`: {error}")))?;
+    query.set(parameters).map_err(|parameters| ExtractError::Parameter { name: name.to_owned(), parameters })?;
+    Ok((&file.name, query))
+}
+
+/// The file of records that is asked about.
+fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecord, ExtractError> {
+    let files = || offload.record().files.iter().filter(|file| file.kind == FileKind::Records);
+    let sections = || files().map(|file| file.section.clone()).collect::<Vec<_>>();
+    if let Some(name) = section {
+        let found = offload.file(name).filter(|file| file.kind == FileKind::Records);
+        return found.ok_or_else(|| ExtractError::Section { name: name.to_owned(), sections: sections() });
+    }
+    let mut all = files();
+    // The members that found no room elsewhere are not what anyone asks about without saying so.
+    let mut real = files().filter(|file| file.shape.is_some());
+    match (real.next(), real.next(), all.next(), all.next()) {
+        (Some(only), None, ..) | (None, None, Some(only), None) => Ok(only),
+        _ => Err(ExtractError::Ambiguous(sections())),
+    }
+}
+
+fn count_answer(records: u64) -> Answer {
+    Answer {
+        lines: format!("{{\"count\":{records}}}\n"),
+        results: 1,
+        offset: 0,
+        total: 1,
+        matched: records,
+        examined: 0,
+        cut: None,
+        failures: None,
+    }
+}
+
+fn answer_of(answer: contract::Answer, question: &Question, budget: Budget) -> Result<Answer, ExtractError> {
+    let contract::Answer { lines, results, total, matched, examined, next_bytes, failures } = answer;
+    if lines.len() > budget.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
+        return Err(ExtractError::Answer("lines that are not what it says"));
+    }
+    let (offset, limit) = match question {
+        Question::Query(query) if !query.count => (query.offset, query.limit.map_or(LIMIT_DEFAULT, u64::from)),
+        _ => (0, u64::MAX),
+    };
+    let failures = failures.map(Into::into);
+    let mut answer = Answer { lines, results, offset, total, matched, examined, cut: None, failures };
+    answer.cut = match next_bytes {
+        Some(bytes) => Some(Cut::Budget(bytes)),
+        None if answer.left() > 0 && results >= limit => Some(Cut::Limit),
+        None => None,
+    };
+    Ok(answer)
+}
+
+impl From<contract::Failures> for Failures {
+    fn from(failures: contract::Failures) -> Self {
+        let contract::Failures { records, first, message } = failures;
+        Self { records, first, message }
+    }
+}
+
+impl From<contract::ExtractError> for ExtractError {
+    fn from(error: contract::ExtractError) -> Self {
+        match error {
+            contract::ExtractError::Invalid(text) => Self::Invalid(text),
+            contract::ExtractError::UnknownField(unknown) => {
+                Self::UnknownField { field: unknown.field, near: unknown.near }
+            }
+            contract::ExtractError::Syntax(syntax) => Self::Syntax { offset: syntax.offset, message: syntax.message },
+            contract::ExtractError::Failed(failures) => Self::Failed(failures.into()),
+            contract::ExtractError::Limit(text) => Self::Limit(text),
+            contract::ExtractError::Io(text) => Self::Read(text),
+            contract::ExtractError::Damaged(record) => Self::Damaged(record),
+        }
+    }
+}
+
+impl From<&Jq> for contract::Jq {
+    fn from(jq: &Jq) -> Self {
+        let mut arguments = Vec::with_capacity(jq.arguments.len());
+        for (name, value) in &jq.arguments {
+            arguments.push(contract::Argument { name: name.clone(), value: value.get().to_owned() });
+        }
+        Self { filter: jq.filter.clone(), slurp: jq.slurp, arguments }
+    }
+}

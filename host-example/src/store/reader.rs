@@ -1,0 +1,245 @@
+//! Reading a published file: verified, by line, by range.
+
+use std::{
+    fs::File,
+    io::{self, ErrorKind},
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::SystemTime,
+};
+
+use memchr::{memchr, memchr_iter};
+
+use super::{
+    Digest, FileDigest, FileKind, FileRecord, StoreError,
+    directory::Directory,
+    error::failed,
+    verified::{FileState, Verified},
+};
+
+/// Bytes read at once in search of a line: about as far as it can be from the last entry of the index.
+const SEARCH_BYTES: usize = 64 * 1024;
+
+/// An open file of a published offload. It stays readable when the offload is removed.
+///
+/// Nothing that was read may be given out before [`Reader::verify`] succeeded. Reading takes no lock and moves no
+/// position, so that one thread can verify while another reads.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    path: PathBuf,
+    record: FileRecord,
+    index: Option<Index>,
+    /// Number and offset of some lines, in order; the first line is among them.
+    known: OnceLock<Vec<(u64, u64)>>,
+    verified: Arc<Verified>,
+}
+
+/// The open index of a file.
+#[derive(Debug)]
+struct Index {
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+    sha256: Digest,
+}
+
+impl Reader {
+    pub(super) fn open(
+        directory: &Directory,
+        record: &FileRecord,
+        verified: &Arc<Verified>,
+    ) -> Result<Self, StoreError> {
+        let path = directory.path.join(&record.name);
+        let sha256 = record.sha256.ok_or_else(|| StoreError::NotFound { path: path.clone() })?;
+        let (file, size) = open_published(directory, &record.name, record.bytes, sha256)?;
+        let index = match &record.index {
+            Some(index) => {
+                let (name, (bytes, sha256)) = (record.index_name(), (index.bytes, index.sha256));
+                let (file, _) = open_published(directory, &name, bytes, sha256)?;
+                Some(Index { file, path: directory.path.join(name), bytes, sha256 })
+            }
+            None => None,
+        };
+        let (record, verified) = (record.clone(), Arc::clone(verified));
+        let reader = Self { file, path, record, index, known: OnceLock::new(), verified };
+        if size != reader.record.bytes {
+            reader.verify()?;
+        }
+        Ok(reader)
+    }
+
+    /// What the manifest says of the file.
+    pub fn record(&self) -> &FileRecord {
+        &self.record
+    }
+
+    /// Compares the file with its SHA-256. It is read to its end, unless this store did so before and the file has not
+    /// changed since: device, inode, size and both times, in nanoseconds, tell. The header line of a JSONL file has no
+    /// digest.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`], and [`StoreError::Io`] when the file cannot be read.
+    pub fn verify(&self) -> Result<(), StoreError> {
+        let state = self.state()?;
+        let Some(expected) = self.record.sha256 else { return Err(self.changed("a manifest without it".to_owned())) };
+        if self.verified.contains(state, expected) {
+            return Ok(());
+        }
+        let is_settled = state.is_settled(SystemTime::now());
+        let has_header = self.record.kind == FileKind::Records;
+        let found = FileDigest::of(&self.file, has_header).map_err(failed("read", &self.path))?;
+        let Some(found) = found else { return Err(self.changed("no header line".to_owned())) };
+        let listed = (expected, self.record.digest_from, self.record.bytes);
+        if (found.sha256, found.digest_from, found.bytes) != listed {
+            return Err(self.changed(describe(found.bytes, found.sha256)));
+        }
+        if is_settled && self.state()? == state {
+            self.verified.insert(state, expected);
+        }
+        Ok(())
+    }
+
+    /// Where a line is, its line feed not included. `None` when there are not so many lines. Lines are counted from 0; in
+    /// a JSONL file the header line does not count. A file of another kind than records and text has none.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] when the index is not the one that was published, [`StoreError::Io`].
+    pub fn line(&self, number: u64) -> Result<Option<Range<u64>>, StoreError> {
+        if !self.record.has_lines() || number >= self.record.records {
+            return Ok(None);
+        }
+        let (start, next) = (self.start(number)?, self.start(number + 1)?);
+        let last = next.saturating_sub(1);
+        let has_feed = last >= start && self.bytes(last, 1)?.first() == Some(&b'\n');
+        Ok(Some(start..if has_feed { last } else { next }))
+    }
+
+    /// Whole lines from one on, without line feeds: at most `count_max`, and at most `bytes_max` bytes of them together.
+    /// None when there is no such line or it is larger than that; [`Reader::line`] and [`Reader::bytes`] give parts of it.
+    ///
+    /// # Errors
+    /// As of [`Reader::line`].
+    pub fn lines(&self, first: u64, count_max: usize, bytes_max: usize) -> Result<Vec<Vec<u8>>, StoreError> {
+        if !self.record.has_lines() || first >= self.record.records {
+            return Ok(Vec::new());
+        }
+        // Room for the line feeds too.
+        let block_bytes = bytes_max.saturating_add(count_max);
+        let block = self.bytes(self.start(first)?, block_bytes)?;
+        let (mut lines, mut rest, mut left) = (Vec::new(), block.as_slice(), bytes_max);
+        while lines.len() < count_max && !rest.is_empty() {
+            let end = match memchr(b'\n', rest) {
+                Some(feed) => feed,
+                // Cut by the end of the block, or not ended at the end of the file.
+                None if block.len() == block_bytes => break,
+                None => rest.len(),
+            };
+            let Some(room) = left.checked_sub(end) else { break };
+            left = room;
+            lines.push(rest.get(..end).unwrap_or_default().to_vec());
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        Ok(lines)
+    }
+
+    /// Up to `length` bytes from an offset on; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+        let rest = self.record.bytes.saturating_sub(offset);
+        let length = length.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        read(&self.file, offset, length).map_err(failed("read", &self.path))
+    }
+
+    /// Offset of the beginning of a line, or the size of the file when there are not so many.
+    fn start(&self, number: u64) -> Result<u64, StoreError> {
+        let known = self.known()?;
+        let nearest = known.partition_point(|(line, _)| *line <= number).checked_sub(1);
+        let (line, mut offset) = nearest.and_then(|at| known.get(at)).copied().unwrap_or((0, self.record.digest_from));
+        let mut skip = number - line;
+        while skip > 0 {
+            let block = self.bytes(offset, SEARCH_BYTES)?;
+            if block.is_empty() {
+                break;
+            }
+            let mut passed = 0;
+            for feed in memchr_iter(b'\n', &block) {
+                passed = feed + 1;
+                skip -= 1;
+                if skip == 0 {
+                    break;
+                }
+            }
+            offset += if skip == 0 { passed } else { block.len() } as u64;
+        }
+        Ok(offset)
+    }
+
+    /// The index, read and checked on first use.
+    fn known(&self) -> Result<&[(u64, u64)], StoreError> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let first = vec![(0, self.record.digest_from)];
+        let known = self.index.as_ref().map_or(Ok(first), Index::read)?;
+        Ok(self.known.get_or_init(|| known))
+    }
+
+    fn state(&self) -> Result<FileState, StoreError> {
+        Ok((&self.file.metadata().map_err(failed("examine", &self.path))?).into())
+    }
+
+    fn changed(&self, found: String) -> StoreError {
+        let expected = self.record.sha256.map(|sha256| describe(self.record.bytes, sha256)).unwrap_or_default();
+        StoreError::Changed { path: self.path.clone(), expected, found }
+    }
+}
+
+impl Index {
+    fn read(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+        let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let content = read(&self.file, 0, length).map_err(failed("read", &self.path))?;
+        let found = Digest::of(&content);
+        if found != self.sha256 {
+            let (expected, found) = (describe(self.bytes, self.sha256), describe(content.len() as u64, found));
+            return Err(StoreError::Changed { path: self.path.clone(), expected, found });
+        }
+        let numbers = content.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect::<Vec<_>>();
+        Ok(numbers.as_chunks().0.iter().map(|[number, offset]| (*number, *offset)).collect())
+    }
+}
+
+/// Opens a file that was published, and tells its size. One that is missing, or something else than a file of its own, has
+/// changed.
+fn open_published(directory: &Directory, name: &str, bytes: u64, sha256: Digest) -> Result<(File, u64), StoreError> {
+    let found = match directory.file(name) {
+        Ok((file, stat)) => return Ok((file, u64::try_from(stat.st_size).unwrap_or(0))),
+        Err(StoreError::NotFound { .. }) => "no file".to_owned(),
+        Err(StoreError::Unexpected { reason, .. }) => format!("something else: {reason}"),
+        Err(error) => return Err(error),
+    };
+    Err(StoreError::Changed { path: directory.path.join(name), expected: describe(bytes, sha256), found })
+}
+
+fn describe(bytes: u64, sha256: Digest) -> String {
+    format!("{bytes} bytes of SHA-256 {sha256}")
+}
+
+/// Reads up to a number of bytes; fewer only at the end of the file.
+fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut filled) = (vec![0; length], 0);
+    while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
+        match file.read_at(room, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

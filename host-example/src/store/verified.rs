@@ -1,0 +1,67 @@
+//! Which files need not be hashed again.
+
+use std::{
+    collections::HashSet,
+    fs::Metadata,
+    os::unix::fs::MetadataExt,
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use super::Digest;
+
+/// Most files that a store remembers to have verified. One more, and it begins anew.
+pub const VERIFIED_FILES_MAX: usize = 4096;
+
+/// So long after a change of a file another one is sure to have a later time, however coarse the clock of the disk is.
+const CLOCK_STEP_MAX: Duration = Duration::from_secs(2);
+
+/// What tells one state of a file from any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileState {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl From<&Metadata> for FileState {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl FileState {
+    /// Whether a change at this time or later makes another state.
+    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let changed =
+            Duration::new(u64::try_from(self.changed.0).unwrap_or(0), u32::try_from(self.changed.1).unwrap_or(0));
+        now.checked_sub(changed).is_some_and(|age| age >= CLOCK_STEP_MAX)
+    }
+}
+
+/// The files that were verified, each with the digest it was found to have.
+#[derive(Debug, Default)]
+pub(super) struct Verified(Mutex<HashSet<(FileState, Digest)>>);
+
+impl Verified {
+    pub(super) fn contains(&self, state: FileState, digest: Digest) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&(state, digest))
+    }
+
+    pub(super) fn insert(&self, state: FileState, digest: Digest) {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= VERIFIED_FILES_MAX {
+            files.clear();
+        }
+        files.insert((state, digest));
+    }
+}
