@@ -11,7 +11,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`Splitter`] | the document to files of lines: [`Options`] in, [`Output`] and [`Document`] out |
-//! | [`survey`] | finds the sections worth splitting in the beginning of a document |
+//! | [`Survey`] | finds the sections worth splitting in the beginning of a document |
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
 //! | [`members`], [`elements`] | the parts of a document in memory, as spans of it |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
@@ -47,4 +47,4 @@ pub use profile::{
 };
 pub use scan::DEPTH_MAX;
 pub use split::{KEY_BYTES_MAX, Splitter};
-pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, survey};
+pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, Survey, survey};

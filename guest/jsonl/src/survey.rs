@@ -2,10 +2,11 @@
 
 use crate::pointer;
 use crate::scan::Scanner;
-use crate::{Section, Shape, SyntaxError};
+use crate::{KEY_BYTES_MAX, Section, Shape, SyntaxError};
 
-/// Bytes of the beginning of a document that [`survey`] looks at: 1 MiB.
-pub const SURVEY_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of the beginning of a document that are worth a survey: 4 MiB. Sections that begin later than that are rare, and
+/// a survey costs about as much as splitting.
+pub const SURVEY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A closed container shorter than this (8 KiB of text) is never a section.
 pub const SECTION_BYTES_MIN: usize = 8 * 1024;
@@ -16,8 +17,7 @@ pub const KEYED_MEMBERS_MIN: usize = 16;
 /// Most sections that are found: 32.
 pub const SECTIONS_MAX: usize = 32;
 
-/// Finds the sections worth splitting in the beginning of a document (`complete` when `prefix` is all of it), outermost
-/// first, in document order.
+/// Finds the sections worth splitting in the beginning of a document, outermost first, in document order.
 ///
 /// * An array at the root is a section, and so is any array with at least two elements in view. One with fewer is looked
 ///   into instead.
@@ -26,52 +26,25 @@ pub const SECTIONS_MAX: usize = 32;
 /// * Any other object is skeleton: its members are looked into.
 /// * Closed containers shorter than [`SECTION_BYTES_MIN`] do not count, except an array at the root.
 ///
-/// # Errors
-///
-/// What is wrong with the document in view. A cut `prefix` is no error unless `complete`.
-pub fn survey(prefix: &str, complete: bool) -> Result<Vec<Section>, SyntaxError> {
-    let text = prefix.as_bytes();
-    let mut scanner = Scanner::new();
-    let mut tree = Tree { open: Vec::new(), root: None };
-    let mut start = 0;
-    while start < text.len() {
-        let block = scanner.block(text, start)?;
-        let mut tokens = block.open | block.close | block.comma | block.string | block.scalar;
-        while tokens != 0 {
-            let bit = tokens.trailing_zeros();
-            tree.token(text, start + bit as usize, block.key >> bit & 1 == 1);
-            tokens &= tokens - 1;
-        }
-        start += block.length;
-    }
-    scanner.end(text);
-    if complete {
-        scanner.finish()?;
-    }
-    while !tree.open.is_empty() {
-        tree.close(text.len(), false);
-    }
-    let mut sections = Vec::new();
-    match tree.root {
-        Some(root) if !root.object => sections.push(Section { pointer: String::new(), shape: Shape::Elements }),
-        Some(root) => root.find(prefix, &mut String::new(), &mut sections),
-        None => {}
-    }
-    Ok(sections)
-}
-
-/// The containers in view: those still open, and below them the ones that were large enough to remember.
-struct Tree {
+/// Keeps the open containers and the large ones with their keys, and nothing of the text.
+#[derive(Debug)]
+pub struct Survey {
+    scanner: Scanner,
     open: Vec<Container>,
     root: Option<Container>,
+    /// Bytes of the slices before this one.
+    offset: usize,
+    /// The last key of the slice before and what comes after it, when its value has not begun there.
+    carried: Option<String>,
 }
 
 /// What matters of one container.
+#[derive(Debug)]
 struct Container {
     object: bool,
+    /// Offset in the document.
     start: usize,
-    /// Where its own key begins in the text, or its index in an array.
-    place: usize,
+    place: Place,
     /// Members or elements that are wholly in view.
     complete: usize,
     /// The type of the first value, as [`value_type`] tells it.
@@ -80,29 +53,119 @@ struct Container {
     uniform: bool,
     /// Whether the last value is a scalar whose end was not yet seen.
     in_scalar: bool,
-    /// Where the last key begins.
-    key: usize,
+    /// Where the last key begins, when that is in this slice.
+    key: Option<usize>,
     /// Containers in it that are open or long.
     children: Vec<Self>,
 }
 
-impl Tree {
-    fn token(&mut self, text: &[u8], index: usize, key: bool) {
-        let byte = text.get(index).copied().unwrap_or_default();
+/// Where a container is in the one around it.
+#[derive(Debug)]
+enum Place {
+    /// At the root, or an element of this index.
+    Index(usize),
+    /// Its key begins here in the slice.
+    KeyAt(usize),
+    /// Its key, without quotes and with its escapes.
+    Key(String),
+}
+
+/// A survey of a document in memory, or of its beginning: `complete` when `prefix` is all of it.
+///
+/// # Errors
+///
+/// What is wrong with the document in view. A cut `prefix` is no error unless `complete`.
+pub fn survey(prefix: &str, complete: bool) -> Result<Vec<Section>, SyntaxError> {
+    let mut survey = Survey::new();
+    survey.push(prefix)?;
+    survey.finish(complete)
+}
+
+impl Default for Survey {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Survey {
+    /// A survey at the beginning of a document.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { scanner: Scanner::new(), open: Vec::new(), root: None, offset: 0, carried: None }
+    }
+
+    /// Looks at the next slice, cut at any character.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the document so far.
+    pub fn push(&mut self, slice: &str) -> Result<(), SyntaxError> {
+        if let Some(carried) = &mut self.carried {
+            carried.push_str(slice.get(..slice.floor_char_boundary(KEY_BYTES_MAX)).unwrap_or_default());
+        }
+        let text = slice.as_bytes();
+        self.scanner.begin(text)?;
+        let mut start = 0;
+        while start < text.len() {
+            let block = self.scanner.block(text, start)?;
+            let mut tokens = block.open | block.close | block.comma | block.string | block.scalar;
+            while tokens != 0 {
+                let bit = tokens.trailing_zeros();
+                self.token(slice, start + bit as usize, block.key >> bit & 1 == 1);
+                tokens &= tokens - 1;
+            }
+            start += block.length;
+        }
+        self.scanner.end(text);
+        self.end_slice(slice);
+        Ok(())
+    }
+
+    /// The sections of what was in view; `complete` when that is the whole document.
+    ///
+    /// # Errors
+    ///
+    /// When the whole document is none.
+    pub fn finish(mut self, complete: bool) -> Result<Vec<Section>, SyntaxError> {
+        if complete {
+            self.scanner.finish()?;
+        }
+        while !self.open.is_empty() {
+            self.close("", 0, false);
+        }
+        let mut sections = Vec::new();
+        match self.root {
+            Some(root) if !root.object => sections.push(Section { pointer: String::new(), shape: Shape::Elements }),
+            Some(root) => root.find(&mut String::new(), &mut sections),
+            None => {}
+        }
+        Ok(sections)
+    }
+
+    #[inline(always)]
+    fn token(&mut self, slice: &str, index: usize, key: bool) {
+        let byte = slice.as_bytes().get(index).copied().unwrap_or_default();
         let innermost = self.open.last_mut();
         match (byte, innermost) {
-            (b'"', Some(container)) if key => container.key = index,
+            (b'"', Some(container)) if key => {
+                container.key = Some(index);
+                self.carried = None;
+            }
             (b',', Some(container)) => container.end_scalar(),
             (b'{' | b'[', innermost) => {
-                let place = innermost.map_or(0, |container| {
+                let place = innermost.map_or(Place::Index(0), |container| {
                     container.begin_value(byte);
-                    if container.object { container.key } else { container.complete }
+                    match (container.object, container.key, &self.carried) {
+                        (false, ..) => Place::Index(container.complete),
+                        (true, Some(key), _) => Place::KeyAt(key),
+                        (true, None, carried) => Place::Key(key_of(carried.as_deref().unwrap_or_default())),
+                    }
                 });
-                self.open.push(Container::new(byte == b'{', index, place));
+                self.open.push(Container::new(byte == b'{', self.offset + index, place));
             }
             (b'}' | b']', Some(container)) => {
                 container.end_scalar();
-                self.close(index + 1, true);
+                self.close(slice, index + 1, true);
             }
             (_, Some(container)) => {
                 container.begin_value(byte);
@@ -113,15 +176,17 @@ impl Tree {
     }
 
     /// Takes the innermost container off; `ended` by its bracket, or by the end of the view.
-    fn close(&mut self, end: usize, ended: bool) {
-        let Some(container) = self.open.pop() else {
+    #[inline(always)]
+    fn close(&mut self, slice: &str, end: usize, ended: bool) {
+        let Some(mut container) = self.open.pop() else {
             return;
         };
-        let long = !ended || end - container.start >= SECTION_BYTES_MIN;
+        let long = !ended || self.offset + end - container.start >= SECTION_BYTES_MIN;
         match self.open.last_mut() {
             Some(parent) => {
                 parent.complete += usize::from(ended);
                 if long {
+                    container.place.keep(slice);
                     parent.children.push(container);
                 }
             }
@@ -129,12 +194,43 @@ impl Tree {
             None => {}
         }
     }
+
+    /// Keeps the keys that are still needed, because the slice goes.
+    fn end_slice(&mut self, slice: &str) {
+        for container in &mut self.open {
+            container.place.keep(slice);
+        }
+        let last_key = self.open.last_mut().and_then(|container| container.key.take());
+        for container in &mut self.open {
+            container.key = None;
+        }
+        if let Some(key) = last_key {
+            let rest = slice.get(key..).unwrap_or_default();
+            self.carried = Some(rest.get(..rest.floor_char_boundary(KEY_BYTES_MAX)).unwrap_or_default().to_owned());
+        }
+        self.offset += slice.len();
+    }
+}
+
+impl Place {
+    /// Takes the key out of the slice.
+    fn keep(&mut self, slice: &str) {
+        if let Self::KeyAt(start) = *self {
+            *self = Self::Key(key_of(slice.get(start..).unwrap_or_default()));
+        }
+    }
+}
+
+/// The inside of the string that a text begins with.
+fn key_of(text: &str) -> String {
+    let end = pointer::string_length(text.as_bytes()).saturating_sub(1);
+    text.get(1..end).unwrap_or_default().to_owned()
 }
 
 impl Container {
-    fn new(object: bool, start: usize, place: usize) -> Self {
+    fn new(object: bool, start: usize, place: Place) -> Self {
         let children = Vec::new();
-        Self { object, start, place, complete: 0, value_type: 0, uniform: true, in_scalar: false, key: 0, children }
+        Self { object, start, place, complete: 0, value_type: 0, uniform: true, in_scalar: false, key: None, children }
     }
 
     fn begin_value(&mut self, first: u8) {
@@ -150,7 +246,7 @@ impl Container {
     }
 
     /// Adds the sections in this container, whose own pointer is given.
-    fn find(&self, text: &str, pointer: &mut String, sections: &mut Vec<Section>) {
+    fn find(&self, pointer: &mut String, sections: &mut Vec<Section>) {
         let shape = match self.object {
             true if self.complete >= KEYED_MEMBERS_MIN && self.uniform => Some(Shape::Members),
             false if self.complete >= 2 => Some(Shape::Elements),
@@ -164,15 +260,16 @@ impl Container {
         }
         for child in &self.children {
             let length = pointer.len();
-            if self.object {
-                let key = text.get(child.place..).unwrap_or_default();
-                let end = pointer::string_length(key.as_bytes()).saturating_sub(1);
-                pointer::push_key(pointer, key.get(1..end).unwrap_or_default());
-            } else {
-                pointer.push('/');
-                pointer.push_str(&child.place.to_string());
+            match &child.place {
+                Place::Key(key) => pointer::push_key(pointer, key),
+                Place::Index(index) => {
+                    pointer.push('/');
+                    pointer.push_str(&index.to_string());
+                }
+                // `Place::keep` was called when the child closed.
+                Place::KeyAt(_) => {}
             }
-            child.find(text, pointer, sections);
+            child.find(pointer, sections);
             pointer.truncate(length);
         }
     }

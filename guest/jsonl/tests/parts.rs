@@ -4,7 +4,7 @@
 
 mod support;
 
-use lro_jsonl::{Measure, Section, Shape, SyntaxErrorKind, elements, members, survey, tokens};
+use lro_jsonl::{Measure, Section, Shape, Survey, SyntaxErrorKind, elements, members, survey, tokens};
 use proptest::prelude::*;
 use support::{Json, dice, json, slices, white};
 
@@ -85,8 +85,19 @@ fn parts_are_validated() {
     assert_eq!(found, [("\"a\"", "1"), ("\"a\"", "{\"b\": [ ]}")]);
 }
 
+/// The sections, which are the same however the text is cut into slices.
 fn found(text: &str, complete: bool) -> Vec<(String, Shape)> {
-    survey(text, complete).expect("valid").into_iter().map(|Section { pointer, shape }| (pointer, shape)).collect()
+    let sections = survey(text, complete).expect("valid");
+    for slice_bytes in [1, 7, 64, 1000] {
+        let (mut survey, mut rest) = (Survey::new(), text);
+        while !rest.is_empty() {
+            let (slice, after) = rest.split_at(rest.ceil_char_boundary(slice_bytes.min(rest.len())));
+            survey.push(slice).expect("valid");
+            rest = after;
+        }
+        assert_eq!(survey.finish(complete).expect("valid"), sections, "slices of {slice_bytes} bytes");
+    }
+    sections.into_iter().map(|Section { pointer, shape }| (pointer, shape)).collect()
 }
 
 fn at(pointer: &str, shape: Shape) -> (String, Shape) {
@@ -124,6 +135,7 @@ fn sections_are_found() {
         (format!("{{\"3166-1\":{many}}}"), vec![at("/3166-1", Elements)]),
         (format!("{{\"result\":[{{\"rows\":{many}}}]}}"), vec![at("/result/0/rows", Elements)]),
         (format!("{{\"a/b~\":{many}}}"), vec![at("/a~1b~0", Elements)]),
+        (format!("{{\"a\\\"\\u00e9\" : {{\"é\":{many}}}}}"), vec![at("/a\"é/é", Elements)]),
         (String::from("{\"a\":1}"), vec![]),
         (String::from("\"text\""), vec![]),
         (String::from("[]"), vec![at("", Elements)]),

@@ -8,7 +8,7 @@ use crate::bindings::lro::filter::types::{
 use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
 use crate::read_text;
-use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, survey};
+use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, survey};
 
 /// Bytes of the beginning of a text that decide whether it is measured as JSON.
 const LOOKS_LIKE_JSON_BYTES: usize = 4096;
@@ -170,28 +170,23 @@ fn text_or_sections(
     kind: PartKind,
     names: &mut Names,
 ) -> Result<PlannedPart, PolicyError> {
-    let mut beginning = String::new();
-    let mut whole = true;
+    let search = call.settings.sections.is_empty();
+    let (mut survey, mut seen, mut is_json, mut whole) = (Survey::new(), 0, kind != PartKind::Text, true);
     read_text(payload, part, |slice| {
-        if beginning.is_empty() && kind == PartKind::Text && !slice.trim_start().starts_with(['{', '[']) {
-            whole = false;
-            return Ok(false);
+        is_json |= seen == 0 && slice.trim_start().starts_with(['{', '[']);
+        if is_json {
+            // Not JSON, or nested deeper than the splitter goes.
+            is_json = survey.push(slice).is_ok();
         }
-        let room = SURVEY_BYTES_MAX.saturating_sub(beginning.len());
-        whole = slice.len() <= room;
-        beginning.push_str(slice.get(..slice.floor_char_boundary(room)).unwrap_or_default());
+        seen += slice.len();
         // Configured sections need no search, only the first slice's word that this is JSON.
-        Ok(whole && call.settings.sections.is_empty())
+        whole = search && seen < SURVEY_BYTES_MAX;
+        Ok(is_json && whole)
     })?;
-    if beginning.is_empty() && kind == PartKind::Text {
-        return Ok(PlannedPart::Text);
-    }
-    let complete = whole && call.settings.sections.is_empty();
-    match survey(&beginning, complete) {
-        Ok(found) if call.settings.sections.is_empty() => Ok(PlannedPart::Sections(named(found, names))),
-        Ok(_) => Ok(PlannedPart::Sections(configured(call, names))),
-        // Not JSON, or nested deeper than the splitter goes.
-        Err(_) => Ok(PlannedPart::Text),
+    match survey.finish(whole) {
+        Ok(found) if is_json && search => Ok(PlannedPart::Sections(named(found, names))),
+        Ok(_) if is_json => Ok(PlannedPart::Sections(configured(call, names))),
+        _ => Ok(PlannedPart::Text),
     }
 }
 

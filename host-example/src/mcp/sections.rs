@@ -1,11 +1,11 @@
 //! The first whole records of a JSON text, as one JSON object within a budget, in one pass over the text.
 
-use lro_jsonl::{Document, Options, SURVEY_BYTES_MAX, Splitter};
+use lro_jsonl::{Document, Options, Splitter};
 
 use super::budget::Budget;
 use super::records::{Copies, Records};
 use super::reply::quoted;
-use crate::sandbox::PayloadReader;
+use crate::sandbox::{PayloadReader, SLICE_BYTES_MAX};
 
 /// Bytes of text read at a time.
 const SLICE_BYTES: u32 = 256 << 10;
@@ -43,7 +43,7 @@ pub(super) fn cut(
         return None;
     }
     let size = reader.payload().parts().get(part as usize)?.size();
-    let prefix = reader.read_text(part, 0, u32::try_from(SURVEY_BYTES_MAX).unwrap_or(u32::MAX)).ok()?;
+    let prefix = reader.read_text(part, 0, SLICE_BYTES_MAX).ok()?;
     if !prefix.trim_start().starts_with(['{', '[']) {
         return None;
     }
