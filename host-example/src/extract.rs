@@ -8,11 +8,15 @@ mod query;
 use std::collections::BTreeMap;
 use std::thread;
 
+use serde::{
+    Serialize, Serializer,
+    ser::{Error, SerializeStruct},
+};
 use serde_json::value::RawValue;
 
 use crate::policy::{self, LoadOptions, PolicyError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as contract;
-use crate::sandbox::{CallError, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
+use crate::sandbox::{CallError, Cost, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
 use crate::store::{FileKind, FileRecord, Offload, StoreError};
 
 pub use self::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
@@ -85,6 +89,8 @@ pub struct Answer {
     pub cut: Option<Cut>,
     /// Records on which a jq program failed.
     pub failures: Option<Failures>,
+    /// What the call into the component cost; nothing when there was none.
+    pub cost: Cost,
 }
 
 /// What ended the lines of an answer before the last result.
@@ -112,8 +118,38 @@ impl Answer {
     }
 }
 
+/// As one object: `{"results": […], "offset", "total", "left", "matched", "examined", "cut", "next_bytes", "failures"}`, where
+/// `cut` is `limit` or `budget`; members without a value are left out.
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let results = self.lines.lines().map(serde_json::from_str::<&RawValue>).collect::<Result<Vec<_>, _>>();
+        let (cut, next_bytes) = match self.cut {
+            Some(Cut::Limit) => (Some("limit"), None),
+            Some(Cut::Budget(bytes)) => (Some("budget"), Some(bytes)),
+            None => (None, None),
+        };
+        let mut object = serializer.serialize_struct("Answer", 9)?;
+        object.serialize_field("results", &results.map_err(S::Error::custom)?)?;
+        object.serialize_field("offset", &self.offset)?;
+        object.serialize_field("total", &self.total)?;
+        object.serialize_field("left", &self.left())?;
+        object.serialize_field("matched", &self.matched)?;
+        object.serialize_field("examined", &self.examined)?;
+        if let Some(cut) = cut {
+            object.serialize_field("cut", cut)?;
+        }
+        if let Some(bytes) = next_bytes {
+            object.serialize_field("next_bytes", &bytes)?;
+        }
+        if let Some(failures) = &self.failures {
+            object.serialize_field("failures", failures)?;
+        }
+        object.end()
+    }
+}
+
 /// How a jq program failed on some of the records.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failures {
     /// How many.
     pub records: u64,
@@ -262,8 +298,8 @@ impl Extractor {
         });
         // A file that is not the published one explains any other error.
         verified.map_err(|_| ExtractError::Answer("a panic while the file was verified"))??;
-        let (answer, _) = answered.map_err(ExtractError::Call)?;
-        answer_of(answer?, question, budget)
+        let (answer, cost) = answered.map_err(ExtractError::Call)?;
+        Ok(Answer { cost, ..answer_of(answer?, question, budget)? })
     }
 
     /// As [`Extractor::ask`], on a thread for blocking work.
@@ -333,6 +369,7 @@ fn count_answer(records: u64) -> Answer {
         examined: 0,
         cut: None,
         failures: None,
+        cost: Cost::default(),
     }
 }
 
@@ -346,7 +383,8 @@ fn answer_of(answer: contract::Answer, question: &Question, budget: Budget) -> R
         _ => (0, u64::MAX),
     };
     let failures = failures.map(Into::into);
-    let mut answer = Answer { lines, results, offset, total, matched, examined, cut: None, failures };
+    let mut answer =
+        Answer { lines, results, offset, total, matched, examined, cut: None, failures, cost: Cost::default() };
     answer.cut = match next_bytes {
         Some(bytes) => Some(Cut::Budget(bytes)),
         None if answer.left() > 0 && results >= limit => Some(Cut::Limit),

@@ -9,6 +9,8 @@ pub use cursor::{Cursor, CursorError, CursorKey, PageSize, Position};
 
 use crate::store::{FileKind, Offload, Reader, Store, StoreError, Ulid};
 use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde_json::value::RawValue;
 use std::ops::Range;
 use std::time::SystemTime;
 
@@ -73,6 +75,52 @@ pub enum PageContent {
     Text(PagePart),
     /// A part of a binary file, as base64.
     Base64(PagePart),
+}
+
+/// As one object: `{"records": […], "first", "total", "next"}`, with `"text"` or `"base64"`, `"offset"`, `"bytes"` and
+/// `"record_bytes"` in the place of the records for a part of one. A line that is not JSON is a string.
+impl Serialize for Page {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Page", 7)?;
+        let part = match &self.content {
+            PageContent::Records(records) => {
+                let records: Vec<Item<'_>> = records.iter().map(|record| Item::of(record)).collect();
+                object.serialize_field("records", &records)?;
+                None
+            }
+            PageContent::Text(part) => {
+                object.serialize_field("text", &part.data)?;
+                Some(part)
+            }
+            PageContent::Base64(part) => {
+                object.serialize_field("base64", &part.data)?;
+                Some(part)
+            }
+        };
+        if let Some(part) = part {
+            object.serialize_field("offset", &part.offset)?;
+            object.serialize_field("bytes", &part.bytes)?;
+            object.serialize_field("record_bytes", &part.record_bytes)?;
+        }
+        object.serialize_field("first", &self.first)?;
+        object.serialize_field("total", &self.total)?;
+        object.serialize_field("next", &self.next)?;
+        object.end()
+    }
+}
+
+/// A record as it is, or the line of a text.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Record(&'a RawValue),
+    Line(&'a str),
+}
+
+impl<'a> Item<'a> {
+    fn of(line: &'a str) -> Self {
+        serde_json::from_str(line).map_or(Self::Line(line), Self::Record)
+    }
 }
 
 /// A part of one record, or of a file without records.

@@ -9,4 +9,5 @@ mod differential;
 mod extract;
 mod real_data;
 mod sandbox;
+mod tools;
 mod wit;

@@ -119,7 +119,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Format {
     /// One JSON value a line
     Lines,
-    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined", "cut", "failures"}
+    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined"}, and "cut", "next_bytes" and
+    /// "failures" where there are such
     Json,
     /// Columns, for people
     Table,
@@ -141,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
     match arguments.format {
         Format::Lines => output::data(answer.lines.as_bytes())?,
-        Format::Json => output::json(&Printed::new(&answer)?)?,
+        Format::Json => output::json(&answer)?,
         Format::Table => output::text(&table::of_lines(&answer.lines))?,
     }
     tell(&answer, terminal);
@@ -295,48 +296,6 @@ fn tell(answer: &Answer, terminal: &Terminal) {
             "the program failed on {} of {} records, first on record {}: {}",
             failures.records, answer.examined, failures.first, failures.message
         ));
-    }
-}
-
-/// An answer as one line of JSON.
-#[derive(serde::Serialize)]
-struct Printed<'a> {
-    results: Vec<&'a RawValue>,
-    offset: u64,
-    total: u64,
-    left: u64,
-    matched: u64,
-    examined: u64,
-    cut: Option<&'static str>,
-    failures: Option<PrintedFailures<'a>>,
-}
-
-#[derive(serde::Serialize)]
-struct PrintedFailures<'a> {
-    records: u64,
-    first: u64,
-    message: &'a str,
-}
-
-impl<'a> Printed<'a> {
-    fn new(answer: &'a Answer) -> anyhow::Result<Self> {
-        Ok(Self {
-            results: answer.lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?,
-            offset: answer.offset,
-            total: answer.total,
-            left: answer.left(),
-            matched: answer.matched,
-            examined: answer.examined,
-            cut: answer.cut.map(|cut| match cut {
-                Cut::Limit => "limit",
-                Cut::Budget(_) => "budget",
-            }),
-            failures: answer.failures.as_ref().map(|failures| PrintedFailures {
-                records: failures.records,
-                first: failures.first,
-                message: &failures.message,
-            }),
-        })
     }
 }
 

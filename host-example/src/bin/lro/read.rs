@@ -1,10 +1,9 @@
 //! `lro read`: a page of what was offloaded.
 
 use clap::Args;
-use lro_host::read::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, PageContent, PagePart, PageRequest, Pages, Start};
+use lro_host::read::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, PageContent, PageRequest, Pages, Start};
 use lro_host::settings::Config;
 use lro_host::store::Offload;
-use serde_json::value::RawValue;
 
 use crate::exit::Exit;
 use crate::extract::Format;
@@ -45,39 +44,6 @@ pub(crate) struct Arguments {
     format: Format,
 }
 
-/// A page as one line of JSON.
-#[derive(serde::Serialize)]
-struct Printed<'a> {
-    /// Whole records, or lines of a text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    records: Option<Vec<Item<'a>>>,
-    /// A part of one record, or of a file without records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    part: Option<Part<'a>>,
-    first: u64,
-    total: u64,
-    next: Option<&'a str>,
-}
-
-/// A record as JSON; the line of a text as a string.
-#[derive(serde::Serialize)]
-#[serde(untagged)]
-enum Item<'a> {
-    Record(&'a RawValue),
-    Line(&'a str),
-}
-
-#[derive(serde::Serialize)]
-struct Part<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base64: Option<&'a str>,
-    offset: u64,
-    bytes: u64,
-    record_bytes: u64,
-}
-
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     let store = host::store(config)?;
     let (offload, section) = arguments.handle.find(&store)?;
@@ -95,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     };
     let page = Pages::new(store)?.page(&request)?;
     match (arguments.format, &page.content) {
-        (Format::Json, _) => output::json(&printed(&page))?,
+        (Format::Json, _) => output::json(&page)?,
         (Format::Lines, PageContent::Records(records)) => output::data(lines(records).as_bytes())?,
         (Format::Table, PageContent::Records(records)) => output::text(&table::of_lines(&lines(records)))?,
         (_, PageContent::Text(part) | PageContent::Base64(part)) => {
@@ -120,26 +86,6 @@ fn only_section(offload: &Offload) -> anyhow::Result<String> {
 
 fn lines(records: &[String]) -> String {
     records.iter().flat_map(|record| [record, "\n"]).collect()
-}
-
-fn printed(page: &Page) -> Printed<'_> {
-    let part = |part: &PagePart| Part {
-        text: None,
-        base64: None,
-        offset: part.offset,
-        bytes: part.bytes,
-        record_bytes: part.record_bytes,
-    };
-    let (records, part) = match &page.content {
-        PageContent::Records(records) => (Some(records.iter().map(|record| item(record)).collect()), None),
-        PageContent::Text(text) => (None, Some(Part { text: Some(&text.data), ..part(text) })),
-        PageContent::Base64(base64) => (None, Some(Part { base64: Some(&base64.data), ..part(base64) })),
-    };
-    Printed { records, part, first: page.first, total: page.total, next: page.next.as_deref() }
-}
-
-fn item(record: &str) -> Item<'_> {
-    serde_json::from_str(record).map_or(Item::Line(record), Item::Record)
 }
 
 /// Where the page is, and how to go on.

@@ -1,0 +1,170 @@
+//! The tools `lro_extract` and `lro_read` as a client calls them.
+
+use lro_host::extract::Budget;
+use lro_host::mcp::{EXTRACT_TOOL, INVALID_PARAMS, READ_TOOL, Tools, definitions};
+use lro_host::sandbox::types::Abilities;
+use lro_host::store::{Store, StoreConfig};
+use lro_tests::{TENANT, always, extractor, filter, offloaded, request, structured};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The tools over one offload, kept as long as this lives.
+struct Desk {
+    tools: Tools,
+    descriptor: Value,
+    _root: TempDir,
+}
+
+impl Desk {
+    fn of(document: String) -> Self {
+        let root = TempDir::new().unwrap();
+        let mut request = request(always());
+        request.abilities = Abilities::EXTRACT_TOOL | Abilities::READ_TOOL;
+        let offloaded = offloaded(filter(root.path()).apply(&request, &structured(document)));
+        let store = Store::open(StoreConfig::new(root.path())).unwrap();
+        let tools = Tools::new(store, extractor(), Budget::default()).unwrap();
+        Self { tools, descriptor: serde_json::from_str(&offloaded.descriptor).unwrap(), _root: root }
+    }
+
+    /// The tool result; the handle is added to the arguments.
+    fn call(&self, tool: &str, mut arguments: Value) -> Value {
+        arguments["handle"] = self.descriptor["handle"].clone();
+        serde_json::from_str(&self.tools.call(TENANT, tool, &arguments.to_string()).unwrap()).unwrap()
+    }
+
+    fn answer(&self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], Value::Null, "{result}");
+        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, result["structuredContent"], "the text is a copy of the structured content");
+        text
+    }
+
+    fn refusal(&self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments);
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+}
+
+fn people() -> Desk {
+    let team = |id: u32| ["red", "blue", "green"][id as usize % 3];
+    let person = |id: u32| json!({"id": id, "name": format!("Person {id}"), "team": team(id)});
+    Desk::of(json!({"people": (0..300).map(person).collect::<Vec<_>>()}).to_string())
+}
+
+// row 29, 34: one call, by handle, without a shell
+#[test]
+fn one_call_answers() {
+    let desk = people();
+    let answer = desk.answer(
+        EXTRACT_TOOL,
+        json!({"where": [{"field": "team", "op": "eq", "value": "RED", "ignore_case": true}, {"field": "id", "op": "lt", "value": 10}],
+               "select": ["id"]}),
+    );
+    assert_eq!(answer["results"], json!([{"id": 0}, {"id": 3}, {"id": 6}, {"id": 9}]));
+    assert_eq!((&answer["total"], &answer["left"], &answer["examined"]), (&json!(4), &json!(0), &json!(300)));
+    let groups = desk.answer(EXTRACT_TOOL, json!({"group": {"by": ["team"]}, "sort": ["team"]}));
+    assert_eq!(groups["results"][0], json!({"team": "blue", "count": 100}));
+    let program = desk.answer(EXTRACT_TOOL, json!({"jq": "select(.id == $n) | .name", "args": {"n": 7}}));
+    assert_eq!(program["results"], json!(["Person 7"]));
+    // What the descriptor offers is a call as it stands.
+    for (name, call) in desk.descriptor["jq_recipes"].as_object().unwrap() {
+        let call: Value = serde_json::from_str(call.as_str().unwrap()).unwrap();
+        assert!(desk.answer(EXTRACT_TOOL, call)["total"].as_u64().unwrap() > 0, "{name}");
+    }
+}
+
+// row 59, 63: pages of a default size, a hard cap, and the number of all
+#[test]
+fn pages_lead_from_one_to_the_next() {
+    let desk = people();
+    let (mut seen, mut arguments) = (Vec::new(), json!({}));
+    loop {
+        let page = desk.answer(READ_TOOL, arguments);
+        assert_eq!(page["total"], 300);
+        let records = page["records"].as_array().unwrap();
+        assert!(records.len() <= 50);
+        seen.extend(records.iter().map(|record| record["id"].as_u64().unwrap()));
+        match page["next"].as_str() {
+            Some(next) => arguments = json!({ "cursor": next }),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (0..300).collect::<Vec<_>>());
+    assert_eq!(desk.answer(READ_TOOL, json!({"from": 250, "limit": 2}))["records"][1]["id"], 251);
+    let short = desk.answer(EXTRACT_TOOL, json!({}));
+    assert_eq!(short["results"].as_array().unwrap().len(), 50);
+    assert!(short["advice"].as_str().unwrap().contains("\"offset\": 50"), "{short}");
+}
+
+// row 64: a cursor that does not fit is an error of the protocol that says why, never a new beginning
+#[test]
+fn a_wrong_cursor_is_invalid_params() {
+    let (desk, other) = (people(), people());
+    let cursor = desk.answer(READ_TOOL, json!({"limit": 5}))["next"].as_str().unwrap().to_owned();
+    let mut changed = cursor.clone().into_bytes();
+    changed[20] = if changed[20] == b'A' { b'B' } else { b'A' };
+    let changed = String::from_utf8(changed).unwrap();
+    let error = |desk: &Desk, tenant: &str, cursor: &str| {
+        let arguments = json!({"handle": desk.descriptor["handle"], "section": "people", "cursor": cursor});
+        desk.tools.call(tenant, READ_TOOL, &arguments.to_string()).unwrap_err()
+    };
+    for error in [
+        error(&desk, TENANT, &changed),
+        error(&desk, TENANT, "nonsense"),
+        error(&desk, "somebody else", &cursor),
+        error(&other, TENANT, &cursor),
+    ] {
+        assert_eq!(error.code, INVALID_PARAMS);
+        assert!(error.message.contains("cursor"), "{error}");
+    }
+    assert_eq!(desk.tools.call(TENANT, "lro_write", "{}").unwrap_err().code, INVALID_PARAMS);
+}
+
+// row 28: what a model can mend says how
+#[test]
+fn refusals_tell_the_way_out() {
+    let desk = people();
+    for (tool, arguments, hint) in [
+        (EXTRACT_TOOL, json!({"where": {"field": "Team", "op": "exists"}}), "`team`"),
+        (EXTRACT_TOOL, json!({"whre": []}), "where"),
+        (EXTRACT_TOOL, json!({"where": [{"field": "team", "op": "like", "value": "r"}]}), "starts_with"),
+        (EXTRACT_TOOL, json!({"section": "persons"}), "`people`"),
+        (EXTRACT_TOOL, json!({"recipe": "all"}), "`people_where`"),
+        (EXTRACT_TOOL, json!({"jq": ".id |"}), "byte"),
+        (EXTRACT_TOOL, json!({"jq": ".id", "limit": 3}), "without limit"),
+        (READ_TOOL, json!({"from": 1, "cursor": "a"}), "not both"),
+        (READ_TOOL, json!({"from": 300}), "300"),
+        (READ_TOOL, json!({"page": 2}), "cursor"),
+    ] {
+        let text = desk.refusal(tool, arguments.clone());
+        assert!(text.contains(hint), "{arguments}: {text}");
+    }
+    let lost = json!({"handle": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}).to_string();
+    let text = desk.tools.call(TENANT, READ_TOOL, &lost).unwrap();
+    assert!(text.contains("has expired") && text.contains("isError"), "{text}");
+    let foreign = json!({"handle": desk.descriptor["handle"]}).to_string();
+    let text = desk.tools.call("somebody else", EXTRACT_TOOL, &foreign).unwrap();
+    assert!(text.contains("there is no offload"), "{text}");
+}
+
+// row 29: the definitions are what the calls take
+#[test]
+fn definitions_name_what_calls_take() {
+    let desk = people();
+    for definition in definitions() {
+        let tool = definition["name"].as_str().unwrap();
+        let properties = definition["inputSchema"]["properties"].as_object().unwrap();
+        let refusal = desk.refusal(tool, json!({"no such member": 1}));
+        for name in properties.keys().filter(|name| *name != "handle") {
+            // A member that is not known is refused by its name; these are only given values of a wrong type.
+            let text = desk.refusal(tool, json!({ name: {"no": 1} }));
+            assert!(
+                !text.contains("unknown field `handle`") && !text.contains(&format!("unknown field `{name}`")),
+                "{name}: {text}"
+            );
+        }
+        assert!(refusal.contains("no such member"), "{refusal}");
+    }
+}
