@@ -38,7 +38,8 @@ test: build test-data ## Run all tests
 	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract
 
 .PHONY: bench
-bench: build ## Measure against plain writes, native code and a Python baseline
+bench: build ## Measure against plain writes, native code, Python, jq and DuckDB
+	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
 	@$(CARGO) bench --locked -p lro-tests
 
 .PHONY: lint

@@ -169,6 +169,9 @@ pub enum ExtractError {
     /// The question does not say which file it is about.
     #[error("the offload has several sections: name one of {}", listed(.0))]
     Ambiguous(Vec<String>),
+    /// The offload has no file of records.
+    #[error("the offload has no records to ask about; what it has can be read in pages")]
+    NoRecords,
     /// There is no file of records of this name.
     #[error("there is no section `{name}` with records; there are {}", listed(.sections))]
     Section {
@@ -186,7 +189,7 @@ pub enum ExtractError {
         names: Vec<String>,
     },
     /// A stored query has no parameter of a name that was given.
-    #[error("the recipe `{name}` has other parameters: {}", listed(.parameters))]
+    #[error("the recipe `{name}` has no such parameter; there are {}", listed(.parameters))]
     Parameter {
         /// The stored query.
         name: String,
@@ -355,6 +358,7 @@ fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecor
     let mut real = files().filter(|file| file.shape.is_some());
     match (real.next(), real.next(), all.next(), all.next()) {
         (Some(only), None, ..) | (None, None, Some(only), None) => Ok(only),
+        (_, _, None, _) => Err(ExtractError::NoRecords),
         _ => Err(ExtractError::Ambiguous(sections())),
     }
 }

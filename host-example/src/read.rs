@@ -60,6 +60,8 @@ pub struct Page {
     pub content: PageContent,
     /// Number of its first record, counted from 0.
     pub first: u64,
+    /// What the section is.
+    pub kind: FileKind,
     /// Records of the section, or lines of a text; 1 for a file that is one value or bytes.
     pub total: u64,
     /// The cursor of the next page. `None` at the end.
@@ -78,13 +80,13 @@ pub enum PageContent {
 }
 
 /// As one object: `{"records": […], "first", "total", "next"}`, with `"text"` or `"base64"`, `"offset"`, `"bytes"` and
-/// `"record_bytes"` in the place of the records for a part of one. A line that is not JSON is a string.
+/// `"record_bytes"` in the place of the records for a part of one. A line of a text is a string.
 impl Serialize for Page {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Page", 7)?;
         let part = match &self.content {
             PageContent::Records(records) => {
-                let records: Vec<Item<'_>> = records.iter().map(|record| Item::of(record)).collect();
+                let records: Vec<Item<'_>> = records.iter().map(|line| Item::of(line, self.kind)).collect();
                 object.serialize_field("records", &records)?;
                 None
             }
@@ -118,8 +120,11 @@ enum Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    fn of(line: &'a str) -> Self {
-        serde_json::from_str(line).map_or(Self::Line(line), Self::Record)
+    fn of(line: &'a str, kind: FileKind) -> Self {
+        match serde_json::from_str(line) {
+            Ok(record) if kind == FileKind::Records => Self::Record(record),
+            _ => Self::Line(line),
+        }
     }
 }
 
@@ -221,7 +226,7 @@ impl Pages {
             let cursor = Cursor { offload, file: number, position: next, size, expires, query: None };
             self.key.sign(&request.tenant, &cursor)
         });
-        Ok(Page { content, first: position.record, total, next })
+        Ok(Page { content, first: position.record, kind: reader.record().kind, total, next })
     }
 
     fn cursor(&self, request: &PageRequest, text: &str) -> Result<Cursor, CursorError> {

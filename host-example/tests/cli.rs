@@ -59,6 +59,39 @@ impl Home {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// Offloads whatever the size, and gives the handle.
+    fn offload(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> String {
+        self.report(&[&["--mode", "always"], arguments].concat(), input)["id"].as_str().unwrap().to_owned()
+    }
+
+    /// What a command prints that has nothing to add.
+    fn prints(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments, "");
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The results of a question.
+    fn ask(&self, arguments: &[&str]) -> Vec<Value> {
+        let lines = self.prints(&[&["extract"], arguments].concat());
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The ids of the records that satisfy conditions.
+    fn ids(&self, handle: &str, conditions: &[&str]) -> Vec<u64> {
+        let conditions = conditions.iter().flat_map(|condition| ["--where", condition]).collect::<Vec<_>>();
+        let found = self.ask(&[&[handle, "--select", "id", "--limit", "1000"], &conditions[..]].concat());
+        found.iter().map(|record| record["id"].as_u64().unwrap()).collect()
+    }
+
+    /// Code and message of a command that prints nothing else.
+    fn fails(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self.run(arguments, "");
+        let message = stderr(&output);
+        assert!(output.stdout.is_empty() && message.starts_with("error: "), "{arguments:?}: {output:?}");
+        (output.status.code(), message)
+    }
+
     fn verdict(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> String {
         let output = self.run(&[&["inspect"], arguments].concat(), input);
         assert!(output.status.success(), "{output:?}");
@@ -83,6 +116,17 @@ fn stderr(output: &Output) -> String {
 fn rows(count: usize) -> String {
     let rows: Vec<String> = (0..count).map(|id| format!(r#"{{"id":{id},"name":"row {id}"}}"#)).collect();
     format!("[{}]", rows.join(","))
+}
+
+/// Tickets of a service desk, with texts in upper and lower case, nulls and missing members.
+fn tickets(count: u64) -> String {
+    let ticket = |id: u64| {
+        let status = ["open", "closed", "Open"][(id % 3) as usize];
+        let note = ["", r#","note":null"#, r#","note":"urgent \"now\"""#][(id % 5 % 3) as usize];
+        let score = id as f64 / 4.0;
+        format!(r#"{{"id":{id},"status":"{status}","score":{score:?},"owner":{{"name":"u{}"}}{note}}}"#, id % 4)
+    };
+    format!(r#"{{"tickets":[{}]}}"#, (0..count).map(ticket).collect::<Vec<_>>().join(","))
 }
 
 fn tool_result(text: &str, is_error: bool) -> String {
@@ -457,9 +501,16 @@ fn exit_codes_are_documented_and_kept() {
     for code in ["0  passed", "1  error", "2  usage", "3  rejected", "MCP_LRO_THRESHOLD", "--limits-wall-time-ms"] {
         assert!(help.contains(code), "{code}");
     }
-    for subcommand in
-        [&["offload"][..], &["inspect"], &["policy", "check"], &["policy", "run"], &["clean"], &["config"]]
-    {
+    for subcommand in [
+        &["offload"][..],
+        &["inspect"],
+        &["extract"],
+        &["read"],
+        &["policy", "check"],
+        &["policy", "run"],
+        &["clean"],
+        &["config"],
+    ] {
         let help = home.run(&[subcommand, &["--help"]].concat(), "").stdout;
         assert!(String::from_utf8(help).unwrap().contains("Examples:"), "{subcommand:?}");
     }
@@ -540,4 +591,379 @@ fn what_does_not_pass_is_logged_with_tool_size_and_limit() {
         assert!(text.contains(fact), "{fact} is not in {text}");
     }
     assert_eq!(logged(&["--threshold", "1000000"]), "");
+}
+
+/// Conditions that say the same, and whether they hold for an id.
+type Spellings = (&'static [&'static str], fn(u64) -> bool);
+
+// row 29
+#[test]
+fn every_operator_has_its_spellings() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(100));
+    let holds = |test: fn(u64) -> bool| (0..100).filter(|id| test(*id)).collect::<Vec<_>>();
+    let cases: [Spellings; 12] = [
+        (&["id eq 7", "id = 7", "id == 7", "/id eq 7.0", "  id   eq   7  "], |id| id == 7),
+        (&["status ne open", "status != open", "status <> \"open\""], |id| id % 3 != 0),
+        (&["score lt 2.5", "score < 2.5"], |id| id < 10),
+        (&["score le 2.5", "score <= 25e-1"], |id| id <= 10),
+        (&["id gt 97", "id > 97"], |id| id > 97),
+        (&["id ge 97", "id >= 97"], |id| id >= 97),
+        (&["owner.name in [\"u1\", \"u2\"]"], |id| matches!(id % 4, 1 | 2)),
+        (&["status contains pen"], |id| id % 3 != 1),
+        (&["status starts-with op", "status starts_with op"], |id| id % 3 == 0),
+        (&["status matches ^[oO]p.n$"], |id| id % 3 != 1),
+        (&["note exists"], |id| id % 5 % 3 != 0),
+        (&["note is-null", "note is_null", "note eq null"], |id| id % 5 % 3 == 1),
+    ];
+    for (spellings, test) in cases {
+        for spelling in spellings {
+            assert_eq!(home.ids(&handle, &[spelling]), holds(test), "{spelling}");
+        }
+    }
+    // A value with spaces and quotes is a text, and nothing in it is read as more of the condition.
+    assert_eq!(home.ids(&handle, &["note eq urgent \"now\""]), holds(|id| id % 5 % 3 == 2));
+    assert!(home.ids(&handle, &["status eq open\" or \"1"]).is_empty());
+    assert_eq!(home.ids(&handle, &["status eq closed", "id lt 5"]), [1, 4]);
+    let either =
+        r#"{"any": [{"field": "id", "op": "lt", "value": 2}, {"not": {"field": "score", "op": "<", "value": 24.5}}]}"#;
+    assert_eq!(home.ids(&handle, &[either]), [0, 1, 98, 99]);
+    assert_eq!(home.ids(&handle, &[either, "id ge 1"]), [1, 98, 99]);
+    let count = |more: &[&str]| home.ask(&[&[&handle, "--count"], more].concat())[0]["count"].clone();
+    assert_eq!(count(&["--where", "status eq OPEN"]), 0);
+    assert_eq!(count(&["--where", "status eq OPEN", "-i"]), 67);
+    // A condition as JSON says so itself.
+    let json = r#"{"field": "status", "op": "eq", "value": "OPEN"}"#;
+    assert_eq!(count(&["--where", json, "-i"]), 0);
+    assert_eq!(count(&["--where", &json.replace('}', ", \"ignore_case\": true}")]), 67);
+}
+
+#[test]
+fn results_are_selected_sorted_grouped_and_counted() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(100));
+    let prints = |more: &[&str]| home.prints(&[&["extract", &handle], more].concat());
+    let some = ["--where", "id in [3, 5, 8]", "--select", "owner.name=who,score", "--sort=-owner.name,id"];
+    let (five, three, eight) =
+        ("{\"who\":\"u1\",\"score\":1.25}\n", "{\"who\":\"u3\",\"score\":0.75}\n", "{\"who\":\"u0\",\"score\":2.0}\n");
+    assert_eq!(prints(&some), [three, five, eight].concat());
+    assert_eq!(prints(&[&some[..4], &["--sort", "-score"]].concat()), [eight, five, three].concat());
+    assert_eq!(prints(&[&some[..], &["--offset", "1"]].concat()), [five, eight].concat());
+    assert_eq!(prints(&["--select", "status", "--distinct", "--count"]), "{\"count\":3}\n");
+    assert_eq!(prints(&["--count"]), "{\"count\":100}\n");
+
+    let groups =
+        ["--group-by", "status=state", "--aggregate", "count,max:id=last,avg:score,sum:id", "--sort=-count,last"];
+    let rows = home.ask(&[&[handle.as_str()], &groups[..]].concat());
+    let row = |state: &str, count: u64, first: u64| {
+        let last = first + 3 * (count - 1);
+        let sum = count * (first + last) / 2;
+        serde_json::json!({
+            "state": state, "count": count, "last": last, "avg_score": sum as f64 / 4.0 / count as f64, "sum_id": sum,
+        })
+    };
+    assert_eq!(rows, [row("open", 34, 0), row("closed", 33, 1), row("Open", 33, 2)]);
+    assert_eq!(prints(&["--aggregate", "min:score"]), "{\"min_score\":0.0}\n");
+
+    let sample = prints(&["--sample", "7", "--select", "id"]);
+    assert_eq!((sample.lines().count(), &sample), (7, &prints(&["--sample", "7", "--select", "id"])));
+
+    let json = r#"{"where": {"field": "id", "op": "ge", "value": 90}, "select": ["id"], "sort": [{"field": "id", "descending": true}]}"#;
+    assert_eq!(prints(&["--json-query", json, "--offset", "8"]), "{\"id\":91}\n{\"id\":90}\n");
+}
+
+#[test]
+fn a_jq_program_runs_once_a_record_or_once() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(100));
+    let prints = |more: &[&str]| home.prints(&[&["extract", &handle, "--jq"], more].concat());
+    let program = "select(.score > $least and .owner.name == $who) | .id";
+    assert_eq!(prints(&[program, "--arg", "least=23.5", "--arg", "who=u3"]), "95\n99\n");
+    // A value is a value, whatever is in it.
+    assert_eq!(prints(&[program, "--arg", "least=0", "--arg", "who=u3\" or true"]), "");
+    assert_eq!(
+        prints(&["map(.id) | add / length, $more.a[0]", "--slurp", "--arg", "more={\"a\":[1e2]}"]),
+        "49.5\n1e2\n"
+    );
+
+    let failing = home.run(&["extract", &handle, "--jq", "if .id > 97 then error(\"no \\(.id)\") else empty end"], "");
+    assert_eq!((failing.status.code(), failing.stdout.len()), (Some(0), 0));
+    assert_eq!(stderr(&failing), "warning: the program failed on 2 of 100 records, first on record 98: no 98\n");
+    let (code, message) = home.fails(&["extract", &handle, "--jq", ".id | keys"]);
+    assert!(code == Some(1) && message.contains("failed on all 100 records; on record 0: "), "{message}");
+}
+
+// row 34
+#[test]
+fn recipes_are_listed_and_run() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(100));
+    let listed: Vec<Value> = home
+        .prints(&["extract", &handle, "--recipes"])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let table = home.prints(&["extract", &handle, "--recipes", "--format", "table"]);
+    assert!(listed.len() >= 5 && table.lines().count() == listed.len(), "{table}");
+    for recipe in &listed {
+        let name = recipe["name"].as_str().unwrap();
+        assert!(
+            table.contains(&format!("{name} ")) && table.contains(recipe["description"].as_str().unwrap()),
+            "{table}"
+        );
+        let output = home.run(&["extract", &handle, "--recipe", name], "");
+        assert!(output.status.success() && !output.stdout.is_empty(), "{name}: {output:?}");
+    }
+    let parameter = |recipe: &&Value| recipe["query"]["where"][0]["field"] == "status";
+    let recipe = listed.iter().find(parameter).unwrap();
+    let (name, parameter) =
+        (recipe["name"].as_str().unwrap(), recipe["query"]["where"][0]["parameter"].as_str().unwrap());
+    let run = |value: &str, more: &[&str]| {
+        let value = format!("{parameter}={value}");
+        home.ask(&[&[&handle, "--recipe", name, "--param", &value], more].concat())
+    };
+    assert!(run("closed", &[]).iter().all(|record| record["status"] == "closed"));
+    assert_eq!(run("closed", &["--limit", "2", "--offset", "31"])[1]["id"], 97);
+    assert!(run("closed\" or true", &[]).is_empty());
+    for (more, cause) in [(&["--recipe", "none"][..], name), (&["--recipe", name, "--param", "other=1"], parameter)] {
+        let (code, message) = home.fails(&[&["extract", &handle], more].concat());
+        assert!(code == Some(1) && message.contains(&format!("`{cause}`")), "{message}");
+    }
+}
+
+#[test]
+fn an_answer_has_three_forms_and_says_what_is_left() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(100));
+    let ask = |more: &[&str]| {
+        let output = home.run(&[&["extract", &handle], more].concat(), "");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+    };
+    let two = ["--select", "id,owner.name", "--limit", "2"];
+    let (lines, left) = ask(&two);
+    assert_eq!(lines, "{\"id\":0,\"owner.name\":\"u0\"}\n{\"id\":1,\"owner.name\":\"u1\"}\n");
+    assert_eq!(left, "2 of 100 results; --offset 2 goes on, --limit takes more\n");
+    assert_eq!(ask(&[&two[..], &["--format", "table"]].concat()).0, "id  owner.name\n0   u0\n1   u1\n");
+    let json: Value =
+        serde_json::from_str(&ask(&[&two[..], &["--format", "json", "--offset", "1"]].concat()).0).unwrap();
+    assert_eq!(json["results"][1], serde_json::json!({ "id": 2, "owner.name": "u2" }));
+    let numbers = ["offset", "total", "left", "matched", "examined"].map(|key| json[key].as_u64().unwrap());
+    assert_eq!((numbers, &json["cut"]), ([1, 100, 97, 100, 100], &"limit".into()));
+    assert_eq!(ask(&["--offset", "98", "--select", "id"]), ("{\"id\":98}\n{\"id\":99}\n".to_owned(), String::new()));
+
+    let tight = ["--query-answer-bytes", "20"];
+    let (lines, left) = ask(&[&tight[..], &["--select", "id"]].concat());
+    assert_eq!(lines, "{\"id\":0}\n{\"id\":1}\n");
+    assert!(left.starts_with("2 of 100 results fit") && left.contains("--offset 2 goes on"), "{left}");
+    let (_, left) = ask(&[&tight[..], &["--jq", ".id"]].concat());
+    assert!(left.starts_with("10 of 100 results fit") && !left.contains("--offset"), "{left}");
+    let (lines, left) = ask(&tight);
+    assert!(lines.is_empty() && left.starts_with("warning: the next of 100 results alone has "), "{left}");
+    assert!(left.contains("--query-answer-bytes"), "{left}");
+}
+
+// row 47
+#[test]
+fn a_question_that_makes_no_sense_is_a_usage_error() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(10));
+    let usage: [(&[&str], &str); 22] = [
+        (&["--where", "id"], "FIELD OPERATOR VALUE"),
+        (&["--where", "id equals 1"], "`starts-with`"),
+        (&["--where", "{\"field\": \"id\"}"], "\"op\""),
+        (&["--where", "{\"field\": "], "EOF"),
+        (&["--where", "id lt"], "value"),
+        (&["--where", "id in 3"], "array"),
+        (&["--where", "id matches ("], "regular expression"),
+        (&["--json-query", "{\"were\": []}"], "`where`"),
+        (&["--json-query", "{\"where\": [1]}"], "expected a condition"),
+        (&["--json-query", "3"], "expected a query"),
+        (&["--json-query", "{\"limit\""], "EOF"),
+        (&["--aggregate", "mean:id"], "`avg`"),
+        (&["--aggregate", "sum"], "field"),
+        (&["--limit", "0"], "1..="),
+        (&["--jq", ".id |"], "byte 5"),
+        (&["--jq", ".id", "--arg", "least"], "NAME=VALUE"),
+        (&["--jq", ".id", "--arg", "1st=1"], "1st"),
+        (&["--arg", "a=1"], "--jq"),
+        (&["--param", "a=1"], "--recipe"),
+        // What would be ignored is not accepted.
+        (&["--jq", ".id", "--where", "id eq 1"], "--where"),
+        (&["--jq", ".id", "--limit", "1"], "--limit"),
+        (&["--recipe", "tickets_first", "--count"], "--count"),
+    ];
+    for (arguments, cause) in usage {
+        let (code, message) = home.fails(&[&["extract", &handle], arguments].concat());
+        assert!(code == Some(2) && message.contains(cause), "{arguments:?}: {code:?} {message}");
+    }
+    // Whether these make sense, only the data tells.
+    for (arguments, cause) in [(["--where", "Status eq open"], "`status`"), (["--section", "other"], "`tickets`")] {
+        let (code, message) = home.fails(&[&["extract", &handle], &arguments[..]].concat());
+        assert!(code == Some(1) && message.contains(cause), "{message}");
+    }
+}
+
+#[test]
+fn an_offload_is_named_by_handle_directory_or_file() {
+    let home = Home::new();
+    let (first, second) = (rows(400), rows(200));
+    let report = home.report(&["--mode", "always"], format!(r#"{{"users":{first},"groups":{second}}}"#));
+    let (handle, directory) = (report["id"].as_str().unwrap(), report["directory"].as_str().unwrap());
+    let users = file_of(&report, "users")["path"].as_str().unwrap();
+    let all = "{\"count\":400}\n";
+    assert_eq!(home.prints(&["extract", users, "--count"]), all);
+    assert_eq!(
+        home.prints(&[
+            "extract",
+            users.strip_prefix(home.0.path().to_str().unwrap()).unwrap().trim_start_matches('/'),
+            "--count"
+        ]),
+        all
+    );
+    for offload in [handle, directory] {
+        assert_eq!(home.prints(&["extract", offload, "--section", "users", "--count"]), all);
+        for command in ["extract", "read"] {
+            let (code, message) = home.fails(&[command, offload]);
+            let names_all = ["users", "groups", "--section"].iter().all(|name| message.contains(name));
+            assert!(code == Some(1) && names_all, "{message}");
+        }
+    }
+    let outside = home.file("outside.jsonl", "{}\n{}\n");
+    let foreign = home.path("out/other");
+    fs::create_dir(&foreign).unwrap();
+    let cases: [(&[&str], &str); 9] = [
+        (&["nonsense"], "neither a handle nor the path"),
+        (&[outside.to_str().unwrap()], "is not in"),
+        (&["out/../outside.jsonl"], "is not in"),
+        (&["out"], "neither a handle nor the path"),
+        (&["out/default"], "neither a handle nor the path"),
+        (&[directory, "--tenant", "other"], "tenant `other`"),
+        (&[handle, "--tenant", "other"], "tenant `other`"),
+        (&["7ZZZZZZZZZ0000000000000000"], "there is no offload"),
+        (&["00000000010000000000000000"], "has expired"),
+    ];
+    for (arguments, cause) in cases {
+        for command in ["extract", "read"] {
+            let (code, message) = home.fails(&[&[command], arguments].concat());
+            assert!(code == Some(1) && message.contains(cause), "{command} {arguments:?}: {message}");
+        }
+    }
+    let own = home.report(&["--mode", "always", "--tenant", "a/b"], rows(3));
+    assert_eq!(
+        home.prints(&["extract", own["directory"].as_str().unwrap(), "--tenant", "a/b", "--count"]),
+        "{\"count\":3}\n"
+    );
+    let text = home.offload(&["--as", "text"], "one\ntwo\n");
+    assert!(home.fails(&["extract", &text, "--count"]).1.contains("no records to ask about"));
+}
+
+#[test]
+fn an_answer_can_be_offloaded_again() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(2000));
+    let ask = |more: &[&str]| home.run(&[&["extract", &handle, "--offload-answer"], more].concat(), "");
+    let output = ask(&["--where", "status eq open", "--select", "id"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let descriptor: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = descriptor["files"]["records"].as_str().unwrap();
+    assert_eq!(home.prints(&["extract", file, "--count"]), "{\"count\":667}\n");
+    assert_eq!(home.prints(&["extract", file, "--offset", "666"]), "{\"id\":1998}\n");
+    let output = ask(&["--limit", "5"]);
+    assert!(output.status.success() && stderr(&output).starts_with("5 of 2000 results; --offset 5"), "{output:?}");
+}
+
+/// The cursor on stderr of `lro read`.
+fn cursor(output: &Output) -> Option<String> {
+    let message = stderr(output);
+    message.trim_end().split_once("--cursor ").map(|(_, cursor)| cursor.to_owned())
+}
+
+// row 35
+#[test]
+fn pages_lead_to_the_end() {
+    let home = Home::new();
+    let input = tickets(300);
+    let report = home.report(&["--mode", "always"], &input);
+    let (handle, file) = (report["id"].as_str().unwrap(), file_of(&report, "tickets"));
+    let written = fs::read_to_string(file["path"].as_str().unwrap()).unwrap();
+    let (_, records) = written.split_once('\n').unwrap();
+    let page = |more: &[&str]| home.run(&[&["read", handle], more].concat(), "");
+    let mut walked = page(&["--limit", "70"]);
+    let mut read = walked.stdout.clone();
+    assert!(stderr(&walked).starts_with("records 0 to 69 of 300; --cursor "), "{walked:?}");
+    while let Some(next) = cursor(&walked) {
+        walked = page(&["--cursor", &next]);
+        read.extend_from_slice(&walked.stdout);
+    }
+    assert_eq!(stderr(&walked), "records 280 to 299 of 300; the end\n");
+    assert_eq!(String::from_utf8(read).unwrap(), records);
+
+    let from = page(&["--from", "123", "--limit", "2", "--format", "table"]);
+    assert!(String::from_utf8(from.stdout).unwrap().contains("\n124  "));
+    let json: Value =
+        serde_json::from_str(&home.prints(&["read", handle, "--from", "299", "--format", "json"])).unwrap();
+    assert_eq!((&json["records"][0]["id"], &json["total"], &json["next"]), (&299.into(), &300.into(), &Value::Null));
+
+    let signed = cursor(&page(&["--limit", "70"])).unwrap();
+    let tampered = format!("{}{}", if signed.starts_with('A') { 'B' } else { 'A' }, &signed[1..]);
+    let other = home.offload(&[], tickets(300));
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&[handle, "--cursor", &tampered], 1, "was changed"),
+        (&[handle, "--cursor", &signed[..40]], 1, "not valid"),
+        (&[handle, "--cursor", "?"], 1, "cut, or is none"),
+        (&[handle, "--cursor", &signed, "--limit", "71"], 1, "another size"),
+        (&[&other, "--cursor", &signed], 1, "another offload"),
+        (&[handle, "--from", "300"], 1, "there is no record 300"),
+        (&[handle, "--section", "other"], 1, "tickets"),
+        (&[handle, "--from", "1", "--cursor", &signed], 2, "--cursor"),
+    ];
+    for (arguments, code, cause) in cases {
+        let (found, message) = home.fails(&[&["read"], arguments].concat());
+        assert!(found == Some(code) && message.contains(cause), "{arguments:?}: {found:?} {message}");
+    }
+}
+
+#[test]
+fn pages_of_texts_bytes_and_long_records() {
+    let home = Home::new();
+    let text = home.offload(&["--as", "text"], "12\nzwölf\n{}\n");
+    let first = home.run(&["read", &text, "--limit", "2"], "");
+    assert_eq!(first.stdout, "12\nzwölf\n".as_bytes());
+    assert!(stderr(&first).starts_with("records 0 to 1 of 3; --cursor "), "{first:?}");
+    let json: Value = serde_json::from_str(&home.prints(&["read", &text, "--format", "json"])).unwrap();
+    assert_eq!(json["records"], serde_json::json!(["12", "zwölf", "{}"]));
+
+    let bytes: Vec<u8> = (0..=255).cycle().take(500).collect();
+    let binary = home.offload(&["--as", "binary"], &bytes);
+    let first = home.run(&["read", &binary, "--bytes", "400"], "");
+    assert_eq!(first.stdout.len(), 401);
+    assert!(stderr(&first).starts_with("bytes 0 to 299 of 500; --cursor "), "{first:?}");
+    let last = home.run(&["read", &binary, "--cursor", &cursor(&first).unwrap(), "--format", "json"], "");
+    let last: Value = serde_json::from_slice(&last.stdout).unwrap();
+    assert_eq!((&last["offset"], &last["bytes"], &last["next"]), (&300.into(), &200.into(), &Value::Null));
+
+    let long = format!(r#"[{{"id":0}},{{"id":1,"text":"{}"}},{{"id":2}}]"#, "语".repeat(200));
+    let long = home.offload(&[], long);
+    let part = home.run(&["read", &long, "--from", "1", "--bytes", "256"], "");
+    assert!(stderr(&part).starts_with("record 1 of 3, bytes 0 to 25"), "{part:?}");
+    let rest = home.run(&["read", &long, "--cursor", &cursor(&part).unwrap()], "");
+    assert!(String::from_utf8(part.stdout).unwrap().starts_with(r#"{"id":1,"text":"语"#));
+    assert!(stderr(&rest).contains("--cursor "), "{rest:?}");
+}
+
+#[test]
+fn reading_into_a_closed_pipe_ends_quietly() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(5000));
+    let extract =
+        ["extract", &handle, "--jq", ".", "--query-answer-bytes", "1000000", "--query-answer-tokens", "1000000"];
+    let read = ["read", &handle, "--limit", "1000", "--bytes", "1000000"];
+    for arguments in [&extract[..], &read] {
+        let mut command = home.lro(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+    }
 }

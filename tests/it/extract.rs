@@ -223,9 +223,11 @@ fn hostile_programs_end_within_their_limits() {
     assert_eq!(quoted.lines.lines().next(), Some(r#""'a'\\''b'""#));
     // A pattern takes time and memory in proportion to its size, which is bounded by the same limits.
     for pattern in ["(a{500}){500}", "((a{900}){900}){900}"] {
-        let error = ends(&strict, &format!("\"aaaa\" | test(\"{pattern}\")")).unwrap_err();
-        let bounded = matches!(error, ExtractError::Call(CallError::Deadline(_) | CallError::Memory(_)));
-        assert!(bounded || matches!(error, ExtractError::Failed(_)), "{pattern}: {error}");
+        match ends(&strict, &format!("\"aaaa\" | test(\"{pattern}\")")) {
+            Ok(_) | Err(ExtractError::Failed(_)) => {}
+            Err(ExtractError::Call(CallError::Deadline(_) | CallError::Memory(_))) => {}
+            Err(error) => panic!("{pattern}: {error}"),
+        }
     }
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     assert!(ends(&strict, &deep).is_err());

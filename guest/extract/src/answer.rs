@@ -1,5 +1,6 @@
 //! The lines of an answer, as many as its budget has room for.
 
+use crate::json::{self, Damaged};
 use crate::{Answer, Budget};
 use lro_jsonl::Measure;
 
@@ -24,32 +25,38 @@ impl Lines {
         self.next_bytes.is_some()
     }
 
-    /// Bytes that still have room.
-    pub(crate) fn room(&self) -> usize {
-        (self.budget.bytes as usize).saturating_sub(self.text.len())
+    /// Adds a result that was copied from the file, if there is room for it.
+    pub(crate) fn push_copied(&mut self, line: &[u8]) -> Result<(), Damaged> {
+        if self.has_bytes_for(line) {
+            self.push(json::checked(line)?);
+        }
+        Ok(())
     }
 
-    /// Adds a result, if there is room.
+    /// Adds a result, if there is room for it.
     pub(crate) fn push(&mut self, line: &str) {
-        if self.is_full() {
-            return;
-        }
-        let bytes = line.len() + 1;
-        if bytes > self.room() {
-            self.next_bytes = Some(bytes as u64);
+        if !self.has_bytes_for(line.as_bytes()) {
             return;
         }
         let mut size = self.size.clone();
         size.push(line);
         size.push("\n");
         if size.tokens() > u64::from(self.budget.tokens) {
-            self.next_bytes = Some(bytes as u64);
+            self.next_bytes = Some(line.len() as u64 + 1);
             return;
         }
         self.size = size;
         self.text.push_str(line);
         self.text.push('\n');
         self.results += 1;
+    }
+
+    fn has_bytes_for(&mut self, line: &[u8]) -> bool {
+        let bytes = line.len() + 1;
+        if !self.is_full() && self.text.len() + bytes > self.budget.bytes as usize {
+            self.next_bytes = Some(bytes as u64);
+        }
+        !self.is_full()
     }
 
     /// The answer, of which these counts are known besides.

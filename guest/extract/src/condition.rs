@@ -12,7 +12,7 @@ use regex_lite::Regex;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Most steps of a condition. Bounds the recursion in [`Where::holds`].
+/// Most steps of a condition. Bounds the depth of the recursion over them.
 pub const STEPS_MAX: usize = 256;
 
 /// Longest regular expression, in bytes.
@@ -38,7 +38,7 @@ pub(crate) struct Where {
 
 #[derive(Debug)]
 enum Node {
-    Test(FieldId, Check),
+    Test(FieldId, Box<Check>),
     All(Vec<usize>),
     Any(Vec<usize>),
     Negation(usize),
@@ -79,7 +79,7 @@ struct Literal {
 enum Kind {
     /// A string, without the difference of case where that is ignored.
     Text(Vec<u8>),
-    Number(Threshold),
+    Number(Box<Threshold>),
     Other,
 }
 
@@ -97,7 +97,7 @@ impl Where {
                 step => Err(fail(format!("step {step} is not below its own number"))),
             };
             steps.push(match condition {
-                Condition::Test(test) => Node::Test(fields.add(&test.field)?, check(test).map_err(fail)?),
+                Condition::Test(test) => Node::Test(fields.add(&test.field)?, Box::new(check(test).map_err(fail)?)),
                 Condition::All(steps) => Node::All(steps.iter().map(below).collect::<Result<_, _>>()?),
                 Condition::Any(steps) => Node::Any(steps.iter().map(below).collect::<Result<_, _>>()?),
                 Condition::Negation(step) => Node::Negation(below(step)?),
@@ -243,7 +243,7 @@ impl Literal {
         key::push(&mut key, Some(text), case)?;
         let kind = match text.first() {
             Some(b'"') => Kind::Text(content(text, case)?.into_owned()),
-            Some(b'-' | b'0'..=b'9') => Kind::Number(Threshold::new(&Decimal::read(text, 0)?)),
+            Some(b'-' | b'0'..=b'9') => Kind::Number(Box::new(Threshold::new(&Decimal::read(text, 0)?))),
             _ => Kind::Other,
         };
         Ok(Self { kind, key, case })

@@ -38,10 +38,10 @@ def join($separator): reduce .[] as $part (null;
   (if . == null then "" else . + $separator end)
   + ($part | if . == null then "" elif type == "number" or type == "boolean" then tojson else . end)) // "";
 
-def trim_start($prefix): ltrimstr($prefix);
-def trim_end($suffix): rtrimstr($suffix);
-def ltrimstr($prefix): if type == "string" and ($prefix | type == "string") then trim_start($prefix) end;
-def rtrimstr($suffix): if type == "string" and ($suffix | type == "string") then trim_end($suffix) end;
+def _ltrimstr($prefix): ltrimstr($prefix);
+def _rtrimstr($suffix): rtrimstr($suffix);
+def ltrimstr($prefix): if type == "string" and ($prefix | type == "string") then _ltrimstr($prefix) end;
+def rtrimstr($suffix): if type == "string" and ($suffix | type == "string") then _rtrimstr($suffix) end;
 def trimstr($part): ltrimstr($part) | rtrimstr($part);
 
 def tostream: path(def r: (.[]? | r), .; r) as $p
@@ -56,12 +56,12 @@ def fromstream(f): foreach f as $event ([null, false];
 def truncate_stream(stream): . as $n | null | stream | . as $input
   | if (.[0] | length) > $n then setpath([0]; .[0][$n:]) else empty end;
 
-def row(cell; separator): if type == "array" then map(cell) | join(separator) else error("cannot be formatted, only an array can") end;
-def @csv: row(if type == "string" then "\"" + gsub("\""; "\"\"") + "\""
+def _row(cell; separator): if type == "array" then map(cell) | join(separator) else error("cannot be formatted, only an array can") end;
+def @csv: _row(if type == "string" then "\"" + gsub("\""; "\"\"") + "\""
     elif type == "null" then ""
     elif type == "array" or type == "object" then error("\(type) is not valid in a csv row")
     else tojson end; ",");
-def @tsv: row(if type == "string" then gsub("\\\\"; "\\\\") | gsub("\t"; "\\t") | gsub("\n"; "\\n") | gsub("\r"; "\\r")
+def @tsv: _row(if type == "string" then gsub("\\\\"; "\\\\") | gsub("\t"; "\\t") | gsub("\n"; "\\n") | gsub("\r"; "\\r")
     elif type == "null" then ""
     elif type == "array" or type == "object" then error("\(type) is not valid in a tsv row")
     else tojson end; "\t");

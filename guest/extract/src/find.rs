@@ -109,16 +109,21 @@ impl Finder {
             let wrong = if wrong == 0 { 0 } else { line_feeds(lines, start, wrong) };
             let mut structure = masks.structure & !inside | wrong;
             let mut done = 0;
-            while structure != 0 {
+            loop {
+                // Past the last one all lower bits are left.
                 let lowest = structure & structure.wrapping_neg();
+                let below = lowest.wrapping_sub(1);
                 if place.depth == 1 {
-                    self.members(lines, start, colons & (lowest - 1) & !done, &mut place);
+                    self.members(lines, start, colons & below & !done, &mut place);
                 }
-                done = lowest - 1;
+                if lowest == 0 {
+                    break;
+                }
+                done = below;
                 let index = start + structure.trailing_zeros() as usize;
                 match lines.get(index).copied().unwrap_or_default() {
                     b'\n' if place.depth == 0 && wrong & lowest == 0 => {
-                        self.end_line(offset, lines, index, &place, &mut each)?;
+                        self.end_line(offset, lines, place.line, index, &mut each)?;
                         place.line = index + 1;
                         place.token = index + 1;
                     }
@@ -128,9 +133,6 @@ impl Finder {
                     _ => place.depth -= 1,
                 }
                 structure &= structure - 1;
-            }
-            if place.depth == 1 {
-                self.members(lines, start, colons & !done, &mut place);
             }
             start += BLOCK;
         }
@@ -179,15 +181,15 @@ impl Finder {
         &mut self,
         offset: u64,
         lines: &[u8],
+        start: usize,
         end: usize,
-        place: &Place,
         each: &mut impl FnMut(Record<'_>) -> Result<(), ExtractError>,
     ) -> Result<(), ExtractError> {
-        let line = lines.get(place.line..end).unwrap_or_default();
+        let line = lines.get(start..end).unwrap_or_default();
         if !begins_value(line) {
             return Err(ExtractError::Damaged(self.examined));
         }
-        each(Record { number: self.examined, offset: offset + place.line as u64, line, found: &self.found })?;
+        each(Record { number: self.examined, offset: offset + start as u64, line, found: &self.found })?;
         self.examined += 1;
         self.found.fill(MISSING);
         Ok(())

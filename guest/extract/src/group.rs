@@ -11,8 +11,8 @@ use crate::number::{self, Decimal, spelled};
 use crate::path;
 use crate::results::{Output, outputs, write_selected};
 
-/// Most memory of all groups: 24 MiB.
-pub const GROUPS_BYTES_MAX: usize = 24 << 20;
+/// Most memory of all groups, once for what tells them apart and once for their results: 16 MiB.
+pub const GROUPS_BYTES_MAX: usize = 16 << 20;
 
 /// All groups so far.
 #[derive(Debug)]
@@ -47,8 +47,14 @@ enum State {
         has_others: bool,
         count: u64,
     },
-    /// The smallest or greatest number and its key.
-    Extreme(Option<(Box<[u8]>, Box<[u8]>)>),
+    /// Of a smallest or greatest number.
+    Extreme(Option<Extreme>),
+}
+
+#[derive(Clone, Debug)]
+struct Extreme {
+    key: Box<[u8]>,
+    spelled: Box<[u8]>,
 }
 
 impl Groups {
@@ -203,13 +209,13 @@ impl State {
             (Self::Extreme(extreme), Some(number)) => {
                 scratch.clear();
                 key::push(scratch, Some(number), Case::Matters)?;
-                let is_better = extreme.as_ref().is_none_or(|(key, _)| match kind {
-                    AggregateKind::Min => scratch.as_slice() < key.as_ref(),
-                    _ => scratch.as_slice() > key.as_ref(),
+                let is_better = extreme.as_ref().is_none_or(|extreme| match kind {
+                    AggregateKind::Min => scratch.as_slice() < extreme.key.as_ref(),
+                    _ => scratch.as_slice() > extreme.key.as_ref(),
                 });
                 if is_better {
                     let number = json::checked(json::value(number)?)?;
-                    *extreme = Some((scratch.as_slice().into(), number.as_bytes().into()));
+                    *extreme = Some(Extreme { key: scratch.as_slice().into(), spelled: number.as_bytes().into() });
                 }
             }
             _ => {}
@@ -227,7 +233,7 @@ impl State {
                 _ => spelled((*integers as f64 + others) / *count as f64),
             },
             Self::Extreme(None) => "null".to_owned(),
-            Self::Extreme(Some((_, number))) => return line.extend_from_slice(number),
+            Self::Extreme(Some(extreme)) => return line.extend_from_slice(&extreme.spelled),
         };
         line.extend_from_slice(text.as_bytes());
     }

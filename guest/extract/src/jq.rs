@@ -1,9 +1,13 @@
 //! A jq program over each record, or over the array of all.
 
 use crate::answer::Lines;
+use crate::find::Finder;
 use crate::json;
 use crate::number::spelled;
+use crate::reach::Reach;
+use crate::record::Records;
 use crate::{Answer, Argument, Budget, ExtractError, Failures, Jq, Read, Source, SyntaxError, lines};
+use bytes::Bytes;
 use jaq_core::data::JustLut;
 use jaq_core::load::lex::{Lexer, Tok, Token};
 use jaq_core::load::{Arena, Error, File, Loader, parse};
@@ -20,7 +24,7 @@ pub const ARGUMENTS_MAX: usize = 100;
 const MESSAGE_BYTES_MAX: usize = 500;
 
 /// What jq has and a sandbox has not: environment, clock, further inputs, other outputs, an exit.
-const UNAVAILABLE: [&str; 20] = [
+const UNAVAILABLE: [&str; 19] = [
     "$ENV",
     "debug",
     "debug_empty",
@@ -40,7 +44,6 @@ const UNAVAILABLE: [&str; 20] = [
     "stderr",
     "stderr_empty",
     "strflocaltime",
-    "strptime_local",
 ];
 
 type Data = JustLut<Val>;
@@ -53,22 +56,57 @@ pub(crate) fn run(source: &Source, jq: &Jq, budget: Budget, read: &mut Read<'_>)
     let filter = compiled(&jq.filter, &names)?;
     let mut program =
         Program { filter: &filter, values, lines: Lines::new(budget), total: 0, failures: None, text: String::new() };
-    let (mut examined, mut all) = (0, Vec::new());
-    lines::each_run(source, read, |_, run| {
-        for line in run.strip_suffix(b"\n").unwrap_or(run).split(|&byte| byte == b'\n') {
-            let record = record(line).ok_or(ExtractError::Damaged(examined))?;
-            match jq.slurp {
-                true => all.push(record),
-                false => program.run(examined, record),
-            }
-            examined += 1;
-        }
-        Ok(())
-    })?;
     if jq.slurp {
+        let mut all = Vec::new();
+        lines::each_run(source, read, |_, run| {
+            for line in run.strip_suffix(b"\n").unwrap_or(run).split(|&byte| byte == b'\n') {
+                all.push(record(line).ok_or(ExtractError::Damaged(all.len() as u64))?);
+            }
+            Ok(())
+        })?;
+        let examined = all.len() as u64;
         program.run(0, all.into_iter().collect());
+        return program.answer(examined, 1);
     }
-    program.answer(examined, if jq.slurp { 1 } else { examined })
+    let examined = each_record(source, read, &Reach::of(&jq.filter, &jq.arguments), &mut program)?;
+    program.answer(examined, examined)
+}
+
+/// Runs a program on every record; gives their number.
+fn each_record(
+    source: &Source,
+    read: &mut Read<'_>,
+    reach: &Reach,
+    program: &mut Program<'_>,
+) -> Result<u64, ExtractError> {
+    let keys: Vec<Vec<u8>> = reach.keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+    let (mut finder, mut records) = (Finder::new(&keys), Records::default());
+    lines::each_run(source, read, |offset, run| {
+        let slice = Bytes::copy_from_slice(run);
+        let is_plain = run.iter().fold(true, |plain, &byte| plain & (byte >= b' ' || byte == b'\n'));
+        finder.scan(offset, run, |found| {
+            let (line, start) = (found.line, (found.offset - offset) as usize);
+            let end = start + line.len();
+            let place = |key: usize| found.member(key).map(|at| json::skip_white(line, at));
+            let mut input = None;
+            if is_plain && line.first() == Some(&b'{') {
+                if reach.excludes(|key| place(key).and_then(|at| line.get(at..))) {
+                    return Ok(());
+                }
+                if reach.is_all {
+                    let places = (0..reach.keys.len()).map(|key| place(key).map(|at| start + at));
+                    input = records.reduced(&slice, end, &reach.keys, places);
+                }
+            }
+            if is_plain && input.is_none() {
+                input = records.read(&slice, start, end);
+            }
+            let input = input.or_else(|| record(line)).ok_or(ExtractError::Damaged(found.number))?;
+            program.run(found.number, input);
+            Ok(())
+        })
+    })?;
+    Ok(finder.examined)
 }
 
 /// The value of a line. The check also keeps the parser from what it takes besides JSON, and from too deep a nesting.
@@ -198,7 +236,7 @@ impl Program<'_> {
                 }),
             };
             if let Err(message) = written {
-                let failures = self.failures.get_or_insert_with(|| Failures { records: 0, first: number, message });
+                let failures = self.failures.get_or_insert(Failures { records: 0, first: number, message });
                 failures.records += 1;
                 return;
             }
@@ -206,7 +244,7 @@ impl Program<'_> {
     }
 
     fn push(&mut self, value: &Val) -> Result<(), String> {
-        // Written also when there is no room: a value that is not JSON is a failure wherever it comes.
+        // Written also when there is no room left: a value that JSON has not is a failure wherever it comes.
         self.text.clear();
         write(&mut self.text, value, lro_jsonl::DEPTH_MAX)?;
         self.lines.push(&self.text);
@@ -214,6 +252,7 @@ impl Program<'_> {
         Ok(())
     }
 
+    /// The answer. Results of a program that failed everywhere, but not at once, are worth more than its error alone.
     fn answer(self, examined: u64, runs: u64) -> Result<Answer, ExtractError> {
         match self.failures {
             Some(failures) if failures.records == runs && self.total == 0 => Err(ExtractError::Failed(failures)),

@@ -14,6 +14,7 @@
 //! | `condition`, `group`, `results`, `order` | the steps of a query |
 //! | `query` | a typed query from beginning to end |
 //! | `jq` | a jq program |
+//! | `reach`, `record` | what it reads of a record, and records as its values |
 //! | `answer` | lines within the budget |
 
 mod answer;
@@ -34,6 +35,8 @@ mod number;
 mod order;
 mod path;
 mod query;
+mod reach;
+mod record;
 mod results;
 
 /// What the WIT files say, as Rust types.

@@ -57,14 +57,15 @@ fn read_slice(read: &mut Read<'_>, offset: u64, length: u64) -> Result<Vec<u8>, 
     if slice.is_empty() { Err(ExtractError::Io(format!("the file ends at byte {offset}"))) } else { Ok(slice) }
 }
 
-/// Reads exactly `length` bytes.
-pub(crate) fn read_exactly(read: &mut Read<'_>, offset: u64, length: u64) -> Result<Vec<u8>, ExtractError> {
-    let mut bytes = read_slice(read, offset, length.min(SLICE_BYTES))?;
-    while (bytes.len() as u64) < length {
-        let missing = length - bytes.len() as u64;
-        bytes.extend_from_slice(&read_slice(read, offset + bytes.len() as u64, missing.min(SLICE_BYTES))?);
+/// Reads a line of `length` bytes again, with its line feed.
+pub(crate) fn read_line(read: &mut Read<'_>, offset: u64, length: u64) -> Result<Vec<u8>, ExtractError> {
+    let mut line = Vec::with_capacity(usize::try_from(length).unwrap_or_default() + 1);
+    while (line.len() as u64) < length {
+        let missing = length - line.len() as u64;
+        line.extend_from_slice(&read_slice(read, offset + line.len() as u64, missing.min(SLICE_BYTES))?);
     }
-    Ok(bytes)
+    line.push(b'\n');
+    Ok(line)
 }
 
 fn extend(open: &mut Vec<u8>, bytes: &[u8]) -> Result<(), ExtractError> {

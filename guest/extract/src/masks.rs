@@ -29,8 +29,8 @@ pub(crate) fn classify_at(text: &[u8], start: usize) -> Masks {
 #[cold]
 fn classify_last(rest: &[u8]) -> Masks {
     let mut block = [b' '; BLOCK];
-    for (to, from) in block.iter_mut().zip(rest) {
-        *to = *from;
+    if let Some(beginning) = block.get_mut(..rest.len()) {
+        beginning.copy_from_slice(rest);
     }
     classify(&block)
 }

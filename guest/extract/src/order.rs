@@ -5,23 +5,29 @@ use crate::find::Record;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Most memory of the results that are kept until all have been seen: 24 MiB.
-pub const ORDER_BYTES_MAX: usize = 24 << 20;
+/// Most memory of the results that are kept until all have been seen: 16 MiB.
+pub const ORDER_BYTES_MAX: usize = 16 << 20;
 
-/// A result, by its place in the file.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
-    /// Chance, for a sample; else 0.
-    rank: u64,
-    key: Box<[u8]>,
+/// Where a result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Number in the file, counted from 0.
     pub(crate) number: u64,
     pub(crate) offset: u64,
     pub(crate) length: u64,
 }
 
+#[derive(Debug, PartialEq, Eq)]
+struct Kept {
+    /// Chance, for a sample; else 0.
+    rank: u64,
+    key: Box<[u8]>,
+    place: Place,
+}
+
 impl Ord for Kept {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.rank, &self.key, self.number).cmp(&(other.rank, &other.key, other.number))
+        (self.rank, &self.key, self.place.number).cmp(&(other.rank, &other.key, other.place.number))
     }
 }
 
@@ -57,7 +63,7 @@ impl Least {
         let rank = if self.by_chance { chance(record.number) } else { 0 };
         if self.heap.len() as u64 >= self.most {
             match self.heap.peek() {
-                Some(greatest) if (rank, key, record.number) < (greatest.rank, &greatest.key, greatest.number) => {}
+                Some(last) if (rank, key, record.number) < (last.rank, &last.key, last.place.number) => {}
                 _ => return Ok(()),
             }
             self.bytes -= self.heap.pop().map_or(0, |kept| kept.key.len() + size_of::<Kept>());
@@ -68,16 +74,17 @@ impl Least {
                 format!("sort-bytes: the results up to the last one wanted need more than {ORDER_BYTES_MAX} bytes");
             return Err(ExtractError::Limit(message));
         }
-        let (number, offset, length) = (record.number, record.offset, record.line.len() as u64);
-        self.heap.push(Kept { rank, key: key.into(), number, offset, length });
+        let place = Place { number: record.number, offset: record.offset, length: record.line.len() as u64 };
+        self.heap.push(Kept { rank, key: key.into(), place });
         Ok(())
     }
 
-    /// What was kept, in the order of the keys; equal ones in the order of the file.
-    pub(crate) fn into_ordered(self) -> Vec<Kept> {
+    /// Where the results are, in the order of the keys; equal ones in the order of the file.
+    pub(crate) fn into_places(self) -> impl Iterator<Item = Place> {
         let mut kept = self.heap.into_vec();
-        kept.sort_unstable_by(|left, right| (&left.key, left.number).cmp(&(&right.key, right.number)));
-        kept
+        kept.sort_unstable_by(|left, right| (&left.key, left.place.number).cmp(&(&right.key, right.place.number)));
+        let places: Vec<Place> = kept.into_iter().map(|kept| kept.place).collect();
+        places.into_iter()
     }
 }
 

@@ -16,8 +16,8 @@ pub const LIMIT_DEFAULT: u32 = 50;
 /// Most results a query may ask for, and most of a sample.
 pub const LIMIT_MAX: u32 = 100_000;
 
-/// Most memory for telling distinct results apart: 24 MiB.
-pub const DISTINCT_BYTES_MAX: usize = 24 << 20;
+/// Most memory for telling distinct results apart: 16 MiB.
+pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
 
 /// What is done with each result.
 #[derive(Debug)]
@@ -111,8 +111,7 @@ impl Results {
             write_selected(&mut self.line, &self.select, fields, record).map_err(damaged)?;
             &self.line
         };
-        self.lines.push(json::checked(line).map_err(damaged)?);
-        Ok(())
+        self.lines.push_copied(line).map_err(damaged)
     }
 
     /// The answer. Results that were kept by their place are read again.
@@ -123,17 +122,17 @@ impl Results {
             return Ok((self.lines, 1));
         }
         let Some(least) = self.least.take() else { return Ok((self.lines, total)) };
+        self.key = Vec::new();
         let wanted = (self.end - self.offset) as usize;
         let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        for kept in least.into_ordered().iter().skip(skipped).take(wanted) {
+        for place in least.into_places().skip(skipped).take(wanted) {
             if self.lines.is_full() {
                 break;
             }
-            let mut line = lines::read_exactly(read, kept.offset, kept.length)?;
-            line.push(b'\n');
+            let line = lines::read_line(read, place.offset, place.length)?;
             let mut finder = fields.finder();
-            finder.examined = kept.number;
-            finder.scan(kept.offset, &line, |record| self.emit(fields, &record))?;
+            finder.examined = place.number;
+            finder.scan(place.offset, &line, |record| self.emit(fields, &record))?;
         }
         Ok((self.lines, total))
     }

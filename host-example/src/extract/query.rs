@@ -23,7 +23,7 @@ use crate::sandbox::types;
 
 /// A typed query. The default counts as "the first 50 records".
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a query such as {\"where\": […], \"select\": […]}")]
 pub struct Query {
     /// Conditions, all of which a record must satisfy; one alone may stand without brackets.
     #[serde(rename = "where", deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
@@ -173,7 +173,7 @@ pub enum AggregateKind {
 
 /// Everything a condition may look like, so that an error can say what is missing.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a condition such as {\"field\": …, \"op\": …, \"value\": …}")]
 struct AnyCondition {
     field: Option<String>,
     op: Option<Operator>,

@@ -11,7 +11,8 @@
 )]
 
 mod native;
-mod synthetic;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::mcp::ToolResult;
@@ -20,6 +21,7 @@ use lro_host::sandbox::types::{self, Abilities, Call, PlannedPart, PlannedSectio
 use lro_host::sandbox::{Cost, Limits, Part, PartKind, Payload, Plan, Sandbox};
 use lro_host::settings::{Config, FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
+use shared::{alternate, median, millis, sizes, synthetic};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -44,7 +46,6 @@ fn main() {
     if let Some(at) = arguments.iter().position(|argument| argument == "--one-result") {
         return one_result(Path::new(&arguments[at + 1]));
     }
-    let sizes = std::env::var("LRO_BENCH_RECORDS").unwrap_or_else(|_| "100000,1000000".to_owned());
     let sandbox = Sandbox::new().unwrap();
     let bench = Bench {
         policy: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap(),
@@ -54,7 +55,7 @@ fn main() {
     small_result(&bench);
     warm_start(bench.directory.path());
     middle_result(&bench);
-    for records in sizes.split(',').map(|size| size.trim().parse().unwrap()) {
+    for records in sizes(&[100_000, 1_000_000]) {
         large_result(&bench, records);
     }
 }
@@ -303,31 +304,6 @@ fn python(input: &Path, repetitions: u32) -> Option<(f64, f64)> {
     Some((offload, gateway))
 }
 
-/// Median times of some jobs, done in turn so that a slow moment of the machine meets them all.
-fn alternate<const N: usize>(repetitions: usize, mut jobs: [&mut dyn FnMut(); N]) -> [Duration; N] {
-    let mut times: [Vec<Duration>; N] = std::array::from_fn(|_| Vec::with_capacity(repetitions));
-    for round in 0..=repetitions {
-        for (job, times) in jobs.iter_mut().zip(&mut times) {
-            let started = Instant::now();
-            job();
-            // The first round warms up.
-            if round > 0 {
-                times.push(started.elapsed());
-            }
-        }
-    }
-    times.map(median)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
 fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }

@@ -1,6 +1,6 @@
 //! Shared by the tests: a file in memory, and short ways to write a question.
 
-#![allow(dead_code, reason = "no test file uses all of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "no test file uses all of it; a test fails by panicking")]
 
 use lro_extract::bindings::lro::filter::types::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,

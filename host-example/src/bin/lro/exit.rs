@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use lro_host::extract::ExtractError;
 use lro_host::filter::FilterError;
 use lro_host::policy::PolicyError;
 use lro_host::settings::SettingsError;
@@ -13,7 +14,7 @@ use crate::output::Terminal;
 /// The exit codes, for the help.
 pub(crate) const HELP: &str = "Exit codes:
   0  passed, offloaded or truncated; done
-  1  error: input or output, a policy that is refused or fails (failure mode `closed`)
+  1  error: input or output, a question without an answer, a policy that is refused or fails (failure mode `closed`)
   2  usage or configuration
   3  rejected by the policy";
 
@@ -26,9 +27,10 @@ pub(crate) enum Exit {
     /// The result was passed, offloaded or truncated, or another subcommand did what it was asked. A reader that closes
     /// the pipe early ends the command this way too.
     Success = 0,
-    /// Input or output failed, or a policy was refused or failed and the failure mode is `closed`.
+    /// Input or output failed, a question has no answer, or a policy was refused or failed and the failure mode is
+    /// `closed`.
     Error = 1,
-    /// The command line or the configuration makes no sense. The argument parser ends with this code as well.
+    /// The command line, a question on it, or the configuration makes no sense. The argument parser ends with this code as well.
     Usage = 2,
     /// The policy rejected the result.
     Rejected = 3,
@@ -49,7 +51,13 @@ pub(crate) fn report(error: &anyhow::Error, terminal: &Terminal) -> Exit {
     if let Some(hint) = hint(error) {
         terminal.hint(hint);
     }
-    if error.is::<SettingsError>() { Exit::Usage } else { Exit::Error }
+    if is_usage(error) { Exit::Usage } else { Exit::Error }
+}
+
+/// Whether the command line or the configuration is wrong whatever the data: a question that makes no sense is.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let is_question = matches!(error.downcast_ref(), Some(ExtractError::Invalid(_) | ExtractError::Syntax { .. }));
+    is_question || error.is::<SettingsError>()
 }
 
 /// What may help against an error.
@@ -60,6 +68,9 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         }
         if let Some(PolicyError::Pin { .. }) = cause.downcast_ref() {
             return Some("the pin comes from --policy-sha256 or MCP_LRO_POLICY_SHA256");
+        }
+        if let Some(ExtractError::Ambiguous(_)) = cause.downcast_ref() {
+            return Some("--section chooses one");
         }
         match cause.downcast_ref() {
             Some(FilterError::Store(error)) => store_hint(error),

@@ -1,10 +1,10 @@
 //! `lro extract`: one question about what was offloaded.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
-use clap::{Args, ValueEnum};
+use anyhow::bail;
+use clap::builder::TypedValueParser;
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use lro_host::extract::{
     ANSWER_BYTES_MAX, Aggregate, AggregateKind, Answer, Budget, Condition, Cut, Group, Jq, Operator, Query, Question,
     RESULTS_MAX, Selection, SortKey, Test, stored_query,
@@ -32,19 +32,23 @@ A field is written `owner.name`, or as a JSON Pointer `/owner/name`. Operators: 
 matches exists is-null, and = != < <= > >=. A value that is JSON is taken as such, anything else as a text. A missing field
 fails every test; null is equal to null only.";
 
+/// The flags that make up a typed query: whole questions take none of them.
+const PARTS: [&str; 9] =
+    ["conditions", "ignore_case", "select", "sort", "group_by", "aggregate", "distinct", "count", "sample"];
+
 /// Answer a question about the records of an offload: a typed query, a jq program, or a recipe
 ///
 /// The question is answered in a sandbox that sees this offload only, after its SHA-256 was checked. Without a question the
 /// first 50 records are printed.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("whole").conflicts_with_all(PARTS))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     handle: HandleArguments,
 
     /// Condition `FIELD OPERATOR VALUE`, or one as JSON; all that are given must hold
-    #[arg(long = "where", value_name = "CONDITION", help_heading = "Typed query")]
-    conditions: Vec<String>,
+    #[arg(long = "where", value_name = "CONDITION", value_parser = condition, help_heading = "Typed query")]
+    conditions: Vec<Given>,
     /// Upper and lower case are the same in every condition that is not JSON
     #[arg(short, long, help_heading = "Typed query")]
     ignore_case: bool,
@@ -64,8 +68,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
     group_by: Vec<String>,
     /// Values of each group: count, or KIND:FIELD with sum, min, max, avg or count, and =NAME if wanted
-    #[arg(long, value_name = "VALUES", value_delimiter = ',', help_heading = "Typed query")]
-    aggregate: Vec<String>,
+    #[arg(long, value_name = "VALUES", value_delimiter = ',', value_parser = aggregate, help_heading = "Typed query")]
+    aggregate: Vec<Aggregate>,
     /// Leave out results equal to one before
     #[arg(long, help_heading = "Typed query")]
     distinct: bool,
@@ -73,37 +77,36 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Typed query")]
     count: bool,
     /// So many results, spread by chance but the same every time
-    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
+    #[arg(long, value_name = "NUMBER", value_parser = some_results(), help_heading = "Typed query")]
     sample: Option<u32>,
-    /// Skip so many results
-    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
+    /// Skip so many results; also of a query as JSON, and of a recipe
+    #[arg(long, value_name = "NUMBER", conflicts_with = "jq", help_heading = "Typed query")]
     offset: Option<u64>,
-    /// Most results [default: 50]
-    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
+    /// Most results [default: 50]; also of a query as JSON, and of a recipe
+    #[arg(long, value_name = "NUMBER", conflicts_with = "jq", value_parser = some_results(), help_heading = "Typed query")]
     limit: Option<u32>,
     /// The whole query as JSON
-    #[arg(long, value_name = "JSON", help_heading = "Typed query",
-          conflicts_with_all = ["conditions", "select", "sort", "group_by", "aggregate", "distinct", "count", "sample", "offset", "limit"])]
-    json_query: Option<String>,
+    #[arg(long, value_name = "JSON", group = "whole", value_parser = json_query, help_heading = "Typed query")]
+    json_query: Option<Query>,
 
     /// jq program, run once a record
-    #[arg(long, value_name = "PROGRAM", help_heading = "jq", conflicts_with = "json_query")]
+    #[arg(long, value_name = "PROGRAM", group = "whole", help_heading = "jq")]
     jq: Option<String>,
     /// Run the program once, over the array of all records
     #[arg(long, requires = "jq", help_heading = "jq")]
     slurp: bool,
     /// A variable of the program: NAME=VALUE
-    #[arg(long = "arg", value_name = "NAME=VALUE", requires = "jq", help_heading = "jq")]
-    arguments: Vec<String>,
+    #[arg(long = "arg", value_name = "NAME=VALUE", requires = "jq", value_parser = named_value, help_heading = "jq")]
+    arguments: Vec<NamedValue>,
 
     /// Run a recipe of the descriptor by name
-    #[arg(long, value_name = "NAME", help_heading = "Recipes", conflicts_with_all = ["json_query", "jq"])]
+    #[arg(long, value_name = "NAME", group = "whole", help_heading = "Recipes")]
     recipe: Option<String>,
     /// A value in the place of the recipe's own: NAME=VALUE
-    #[arg(long = "param", value_name = "NAME=VALUE", requires = "recipe", help_heading = "Recipes")]
-    parameters: Vec<String>,
+    #[arg(long = "param", value_name = "NAME=VALUE", requires = "recipe", value_parser = named_value, help_heading = "Recipes")]
+    parameters: Vec<NamedValue>,
     /// List the recipes
-    #[arg(long, help_heading = "Recipes", conflicts_with_all = ["json_query", "jq", "recipe"])]
+    #[arg(long, group = "whole", help_heading = "Recipes")]
     recipes: bool,
 
     /// How results are printed
@@ -113,6 +116,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     offload_answer: bool,
 }
+
+/// A condition as it was given.
+#[derive(Clone)]
+enum Given {
+    Words(Test),
+    Json(Condition),
+}
+
+/// `NAME=VALUE`, any JSON value.
+type NamedValue = (String, Box<RawValue>);
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -145,75 +158,91 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Format::Json => output::json(&answer)?,
         Format::Table => output::text(&table::of_lines(&answer.lines))?,
     }
-    tell(&answer, terminal);
+    tell(arguments, &answer, terminal);
     Ok(Exit::Success)
 }
 
 impl Arguments {
     /// The question, and the section it is about.
     fn question(&self, offload: &Offload, section: Option<String>) -> anyhow::Result<(Option<String>, Question)> {
-        if let Some(name) = &self.recipe {
-            let (file, query) = stored_query(offload, name, &named_values(&self.parameters)?)?;
-            return Ok((Some(file.to_owned()), Question::Query(query)));
+        if let Some(filter) = &self.jq {
+            let arguments = self.arguments.iter().cloned().collect();
+            return Ok((section, Question::Jq(Jq { filter: filter.clone(), slurp: self.slurp, arguments })));
         }
-        let question = match (&self.jq, &self.json_query) {
-            (Some(filter), _) => {
-                let arguments = named_values(&self.arguments)?;
-                Question::Jq(Jq { filter: filter.clone(), slurp: self.slurp, arguments })
+        let (section, query) = match (&self.recipe, &self.json_query) {
+            (Some(name), _) => {
+                let parameters = self.parameters.iter().cloned().collect();
+                let (file, query) = stored_query(offload, name, &parameters)?;
+                (Some(file.to_owned()), query)
             }
-            (None, Some(query)) => Question::Query(serde_json::from_str(query).context("--json-query")?),
-            (None, None) => Question::Query(self.query()?),
+            (None, Some(query)) => (section, query.clone()),
+            (None, None) => (section, self.query()),
         };
-        Ok((section, question))
+        let (offset, limit) = (self.offset.unwrap_or(query.offset), self.limit.or(query.limit));
+        Ok((section, Question::Query(Query { offset, limit, ..query })))
     }
 
-    fn query(&self) -> anyhow::Result<Query> {
-        let condition = |text: &String| condition(text, self.ignore_case).with_context(|| format!("--where '{text}'"));
-        let group = || -> anyhow::Result<Group> {
-            let aggregates = self.aggregate.iter().map(|text| aggregate(text)).collect::<Result<_, _>>()?;
-            Ok(Group { by: self.group_by.iter().map(|text| selection(text)).collect(), aggregates })
-        };
+    /// The query that the flags make up.
+    fn query(&self) -> Query {
         let is_grouped = !self.group_by.is_empty() || !self.aggregate.is_empty();
-        Ok(Query {
-            conditions: self.conditions.iter().map(condition).collect::<Result<_, _>>()?,
-            group: is_grouped.then(group).transpose()?,
+        let group = || Group {
+            by: self.group_by.iter().map(|text| selection(text)).collect(),
+            aggregates: self.aggregate.clone(),
+        };
+        Query {
+            conditions: self.conditions.iter().map(|given| self.condition(given)).collect(),
+            group: is_grouped.then(group),
             select: self.select.iter().map(|text| selection(text)).collect(),
             distinct: self.distinct,
             sort: self.sort.iter().map(|text| sort_key(text)).collect(),
             sample: self.sample,
             count: self.count,
-            offset: self.offset.unwrap_or(0),
-            limit: self.limit,
-        })
+            ..Query::default()
+        }
+    }
+
+    fn condition(&self, given: &Given) -> Condition {
+        match given {
+            Given::Words(test) => Condition::Test(Test { ignore_case: self.ignore_case, ..test.clone() }),
+            Given::Json(condition) => condition.clone(),
+        }
     }
 }
 
+/// A number of results that can be asked for.
+fn some_results() -> impl TypedValueParser<Value = u32> {
+    value_parser!(u32).range(1..=i64::from(RESULTS_MAX))
+}
+
 /// Reads `FIELD OPERATOR VALUE`, or JSON.
-fn condition(text: &str, ignore_case: bool) -> anyhow::Result<Condition> {
+fn condition(text: &str) -> Result<Given, String> {
+    let text = text.trim();
     if text.starts_with('{') {
-        return Ok(serde_json::from_str(text)?);
+        return serde_json::from_str(text).map(Given::Json).map_err(|error| error.to_string());
     }
-    let mut words = text.splitn(3, char::is_whitespace);
-    let (Some(field), Some(operator)) = (words.next(), words.next()) else {
-        bail!("expected FIELD OPERATOR VALUE");
+    let (field, rest) = text.split_once(char::is_whitespace).ok_or("expected FIELD OPERATOR VALUE")?;
+    let rest = rest.trim_start();
+    let (operator, value) = match rest.split_once(char::is_whitespace) {
+        Some((operator, value)) => (operator, Some(json_value(value.trim_start()))),
+        None => (rest, None),
     };
-    let op: Operator = serde_json::from_value(operator.into()).context("the operator")?;
-    let value = words.next().map(|value| json_value(value.trim()));
-    Ok(Condition::Test(Test { field: field.to_owned(), op, value, ignore_case, parameter: None }))
+    let op: Operator = serde_json::from_value(operator.into()).map_err(|error| format!("the operator: {error}"))?;
+    Ok(Given::Words(Test { field: field.to_owned(), op, value, ignore_case: false, parameter: None }))
+}
+
+fn json_query(text: &str) -> serde_json::Result<Query> {
+    serde_json::from_str(text)
+}
+
+fn named_value(text: &str) -> Result<NamedValue, &'static str> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), json_value(value)))
 }
 
 /// A value that is JSON as such, anything else as a text.
 fn json_value(text: &str) -> Box<RawValue> {
     let text_value = || RawValue::from_string(serde_json::Value::from(text).to_string());
     RawValue::from_string(text.to_owned()).or_else(|_| text_value()).unwrap_or_default()
-}
-
-fn named_values(pairs: &[String]) -> anyhow::Result<BTreeMap<String, Box<RawValue>>> {
-    let pair = |pair: &String| {
-        let (name, value) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}`: expected NAME=VALUE"))?;
-        Ok((name.to_owned(), json_value(value)))
-    };
-    pairs.iter().map(pair).collect()
 }
 
 fn selection(text: &str) -> Selection {
@@ -235,14 +264,14 @@ fn sort_key(text: &str) -> SortKey {
     }
 }
 
-fn aggregate(text: &str) -> anyhow::Result<Aggregate> {
+fn aggregate(text: &str) -> Result<Aggregate, String> {
     let (value, name) = named(text);
     let (kind, field) = match value.split_once(':') {
         Some((kind, field)) => (kind, Some(field.to_owned())),
         None => (value.as_str(), None),
     };
     let kind: AggregateKind =
-        serde_json::from_value(kind.into()).with_context(|| format!("--aggregate {text}: expected KIND:FIELD"))?;
+        serde_json::from_value(kind.into()).map_err(|error| format!("expected KIND:FIELD: {error}"))?;
     Ok(Aggregate { kind, field, name })
 }
 
@@ -256,7 +285,7 @@ fn unlimited(question: Question) -> Question {
 
 /// Writes the answer to files of its own, whatever its size.
 fn offload_again(arguments: &Arguments, config: &Config, terminal: &Terminal, answer: Answer) -> anyhow::Result<Exit> {
-    tell(&answer, terminal);
+    tell(arguments, &answer, terminal);
     let filter = host::filter(config, host::policy(config)?, host::store(config));
     let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
     let mut settings = config.for_tool(&request.tool);
@@ -274,7 +303,7 @@ fn offload_again(arguments: &Arguments, config: &Config, terminal: &Terminal, an
 }
 
 /// What the lines of an answer do not say.
-fn tell(answer: &Answer, terminal: &Terminal) {
+fn tell(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
     let Answer { results, offset, total, .. } = answer;
     let next = offset + results;
     match answer.cut {
@@ -282,13 +311,17 @@ fn tell(answer: &Answer, terminal: &Terminal) {
             terminal.message(&format!("{results} of {total} results; --offset {next} goes on, --limit takes more"));
         }
         Some(Cut::Budget(bytes)) if *results == 0 => terminal.warning(&format!(
-            "the next of {total} results alone has {bytes} bytes: select fewer fields, or raise --query-answer-bytes and \
+            "the next of {total} results alone has {bytes} bytes: ask for less of it, or raise --query-answer-bytes and \
              --query-answer-tokens"
         )),
-        Some(Cut::Budget(_)) => terminal.message(&format!(
-            "{results} of {total} results fit into the answer; --offset {next} goes on, --select makes them smaller, \
-             --offload-answer writes all to files"
-        )),
+        Some(Cut::Budget(_)) => {
+            let smaller = match arguments.jq {
+                Some(_) => "a program that gives less has room for more".to_owned(),
+                None => format!("--offset {next} goes on, --select makes them smaller"),
+            };
+            let again = if arguments.offload_answer { "" } else { ", --offload-answer writes all to files" };
+            terminal.message(&format!("{results} of {total} results fit into the answer; {smaller}{again}"));
+        }
         None => {}
     }
     if let Some(failures) = &answer.failures {

@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use lro_host::store::{Offload, Store, TENANT_NAME_BYTES_MAX, Ulid, safe_name};
+use lro_host::store::{Offload, Store, StoreError, TENANT_NAME_BYTES_MAX, Ulid, safe_name};
 
 /// Which offload.
 #[derive(Args, Clone, Debug)]
@@ -27,8 +27,15 @@ impl HandleArguments {
             Ok(id) => (id, None),
             Err(_) => self.of_path(store)?,
         };
-        let offload = store.find(&self.tenant, id)?;
-        Ok((offload, self.section.clone().or(file)))
+        match store.find(&self.tenant, id) {
+            Ok(offload) => Ok((offload, self.section.clone().or(file))),
+            Err(StoreError::NotFound { .. }) => bail!(
+                "there is no offload {id} of the tenant `{}` (--tenant) in {} (--dir, MCP_LRO_DIR)",
+                self.tenant,
+                store.root().display()
+            ),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Takes a path apart: `{root}/{tenant}/{id}`, with or without a file. Nothing outside the store is looked at.

@@ -66,7 +66,7 @@ struct Arguments {
 enum Command {
     Offload(offload::Arguments),
     Inspect(inspect::Arguments),
-    Extract(extract::Arguments),
+    Extract(Box<extract::Arguments>),
     Read(read::Arguments),
     Policy(policy::Arguments),
     Clean(clean::Arguments),

@@ -1,7 +1,7 @@
 //! `lro read`: a page of what was offloaded.
 
 use clap::Args;
-use lro_host::read::{PAGE_BYTES_MAX, PAGE_RECORDS_MAX, Page, PageContent, PageRequest, Pages, Start};
+use lro_host::read::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX, Page, PageContent, PageRequest, Pages, Start};
 use lro_host::settings::Config;
 use lro_host::store::Offload;
 
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_RECORDS_MAX)))]
     limit: Option<u32>,
     /// Most bytes [default: 20000]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_BYTES_MAX)))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(i64::from(PAGE_BYTES_MIN)..=i64::from(PAGE_BYTES_MAX)))]
     bytes: Option<u32>,
     /// How the page is printed
     #[arg(long, value_name = "FORM", default_value = "lines")]
@@ -76,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 
 fn only_section(offload: &Offload) -> anyhow::Result<String> {
     match offload.record().files.as_slice() {
+        [] => anyhow::bail!("the offload has no files"),
         [only] => Ok(only.name.clone()),
         files => {
             let sections: Vec<&str> = files.iter().map(|file| file.section.as_str()).collect();
@@ -90,18 +91,19 @@ fn lines(records: &[String]) -> String {
 
 /// Where the page is, and how to go on.
 fn tell(page: &Page, terminal: &Terminal) {
+    let Page { first, total, .. } = page;
     let place = match &page.content {
-        PageContent::Records(records) => {
-            format!("records {} to {}", page.first, (page.first + records.len() as u64).saturating_sub(1))
+        PageContent::Records(records) => format!("records {} of {total}", span(*first, records.len() as u64)),
+        PageContent::Text(part) | PageContent::Base64(part) => {
+            let bytes = format!("bytes {} of {}", span(part.offset, part.bytes), part.record_bytes);
+            if *total > 1 { format!("record {first} of {total}, {bytes}") } else { bytes }
         }
-        PageContent::Text(part) | PageContent::Base64(part) => format!(
-            "record {}, bytes {} to {} of {}",
-            page.first,
-            part.offset,
-            part.offset + part.bytes,
-            part.record_bytes
-        ),
     };
     let next = page.next.as_ref().map_or("the end".to_owned(), |next| format!("--cursor {next}"));
-    terminal.message(&format!("{place} of {}; {next}", page.total));
+    terminal.message(&format!("{place}; {next}"));
+}
+
+/// First and last of some things that are counted from 0.
+fn span(first: u64, count: u64) -> String {
+    format!("{first} to {}", (first + count).saturating_sub(1))
 }

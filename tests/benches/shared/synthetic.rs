@@ -43,10 +43,15 @@ pub(crate) fn payload(records: usize) -> String {
     text
 }
 
+/// The id of a record, by its number.
+pub(crate) fn id(index: usize) -> usize {
+    index * 7919 + 1_000_000
+}
+
 fn record(text: &mut String, index: usize, random: &mut Mt19937) {
     let [a, b, c, d, e] = std::array::from_fn(|_| random.next());
     let pick = |share: f64, of: usize| (share * of as f64) as usize;
-    let _ = write!(text, r#"{{"id":{},"score":{},"#, index * 7919 + 1_000_000, rounded(a, 6));
+    let _ = write!(text, r#"{{"id":{},"score":{},"#, id(index), rounded(a, 6));
     let _ = write!(text, r#""title":"{} {} {}","#, WORDS[pick(b, 16)], WORDS[pick(c, 16)], index % 997);
     let _ = write!(text, r#""category":"{}","active":{},"#, CATEGORIES[pick(d, 12)], e < 0.5);
     if index.is_multiple_of(11) {

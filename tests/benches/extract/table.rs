@@ -1,0 +1,23 @@
+//! The table: what was measured, beside what is asked for.
+
+use crate::shared::millis;
+use std::time::Duration;
+
+/// Our time and that of another, and how many times as fast as the other we are asked to be.
+pub(crate) fn row(question: &str, ours: Duration, other: &str, theirs: Duration, asked: Option<f64>) {
+    let ratio = theirs.as_secs_f64() / ours.as_secs_f64();
+    print!("  {question:<40} {:>9.2} ms  {other:<18} {:>9.1} ms {ratio:>9.2} ×", millis(ours), millis(theirs));
+    match asked {
+        Some(asked) => println!("  {asked:>5.1} ×    {}", verdict(ratio >= asked)),
+        None => println!(),
+    }
+}
+
+/// A value of ours that is asked to stay below another.
+pub(crate) fn limit(what: &str, found: f64, asked: f64, unit: &str) {
+    println!("  {what:<40} {found:>9.3} {unit:<3} asked < {asked} {unit:<3} {}", verdict(found < asked));
+}
+
+fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "MISSED" }
+}
