@@ -9,7 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use lro_host::read::{
     Cursor, CursorError, CursorKey, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_DEFAULT,
     PAGE_RECORDS_MAX, Page, PageContent, PagePart, PageRequest, PageSize, Pages, Position, ReadError, Start,
@@ -181,6 +182,20 @@ proptest! {
         }
         for length in 0..text.len() {
             prop_assert!(key.open(&tenant, &text[..length], UNIX_EPOCH).is_err());
+        }
+    }
+
+    // row 64
+    #[test]
+    fn no_text_that_was_not_signed_is_a_cursor(
+        (key, bytes) in any::<([u8; 32], Vec<u8>)>(),
+        payload in proptest::collection::vec(any::<u8>(), 82..=82),
+        text in ".*",
+    ) {
+        let key = CursorKey::new(key);
+        for text in [text, URL_SAFE_NO_PAD.encode(bytes), URL_SAFE_NO_PAD.encode(payload)] {
+            let error = key.open("team", &text, UNIX_EPOCH).unwrap_err();
+            prop_assert!(matches!(error, CursorError::Malformed | CursorError::Signature), "{text}: {error:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Turns bytes into bit masks, one bit a byte: the only file with intrinsics.
 
 /// Where which bytes are in a block of 64; bit 0 is the first byte.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {
     /// `"`.
     pub(crate) quote: u64,
@@ -129,6 +129,12 @@ fn classify(block: &[u8; BLOCK]) -> Masks {
 
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 fn classify(block: &[u8; BLOCK]) -> Masks {
+    classify_plainly(block)
+}
+
+/// The same byte by byte: for other processors, and what the tests compare with.
+#[cfg(any(test, not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))))]
+fn classify_plainly(block: &[u8; BLOCK]) -> Masks {
     let mut masks = Masks::default();
     for (bit, &byte) in block.iter().enumerate() {
         let set = |condition: bool| u64::from(condition) << bit;
@@ -180,5 +186,23 @@ fn either(chunk: &[u8; 16], one: u8, other: u8) -> u32 {
     #[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
     {
         chunk.iter().rev().fold(0, |mask, &byte| mask << 1 | u32::from(byte == one || byte == other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_and_bytes_classify_alike() {
+        for byte in 0..=u8::MAX {
+            for place in 0..BLOCK {
+                for around in [b'a', b' ', b'"', 0, 0xFF] {
+                    let mut block = [around; BLOCK];
+                    block[place] = byte;
+                    assert_eq!(classify(&block), classify_plainly(&block), "{byte} at {place} among {around}");
+                }
+            }
+        }
     }
 }
