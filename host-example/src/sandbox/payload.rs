@@ -3,6 +3,7 @@
 pub(crate) mod json_string;
 
 use std::sync::Arc;
+use std::thread;
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -15,6 +16,9 @@ pub const SLICE_BYTES_MAX: u32 = 1 << 20;
 /// Distance of two remembered positions inside an escaped text. Bounds the cost of going back: 16 bytes are kept for
 /// each, and a read decodes at most this much in vain.
 const CHECKPOINT_BYTES: usize = 1 << 20;
+
+/// From this size on, a second thread takes half of the checks of an escaped text.
+const PARALLEL_BYTES_MIN: usize = 8 << 20;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -114,24 +118,21 @@ impl Part {
 
     /// A part whose text is the inside of a JSON string literal, given with its escapes and without its quotation marks.
     pub fn json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
-        check_utf8(&escaped)?;
-        let mut checkpoints = Vec::with_capacity(escaped.len() / CHECKPOINT_BYTES);
-        let mut position = Position::default();
-        while position.escaped < escaped.len() {
-            if position.escaped > 0 {
-                checkpoints.push(position);
-            }
-            let mut until = escaped.len().min(position.escaped + CHECKPOINT_BYTES);
-            while is_continuation(&escaped, until) {
-                until += 1;
-            }
-            let (end, decoded) = json_string::measure(&escaped, position.escaped, until)?;
-            position = Position { decoded: position.decoded + decoded, escaped: end };
-        }
-        if position.decoded == escaped.len() as u64 {
+        let (size, checkpoints) = if escaped.len() < PARALLEL_BYTES_MIN {
+            check_utf8(&escaped)?;
+            measure(&escaped)?
+        } else {
+            thread::scope(|scope| {
+                let measuring = scope.spawn(|| measure(&escaped));
+                check_utf8(&escaped)?;
+                // Joining fails only after a panic, which goes on here.
+                measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })?
+        };
+        if size == escaped.len() as u64 {
             return Ok(Self::new(kind, Source::Text(escaped)));
         }
-        Ok(Self::new(kind, Source::JsonString { escaped, size: position.decoded, checkpoints }))
+        Ok(Self::new(kind, Source::JsonString { escaped, size, checkpoints }))
     }
 
     /// A binary part whose bytes lie in memory as they are.
@@ -200,6 +201,24 @@ fn not_base64(error: base64::DecodeSliceError) -> PartError {
         base64::DecodeSliceError::DecodeError(error) => PartError::NotBase64(error),
         base64::DecodeSliceError::OutputSliceTooSmall => PartError::NotBase64(base64::DecodeError::InvalidPadding),
     }
+}
+
+/// Checks the inside of a JSON string; gives its decoded size, and positions to start from.
+fn measure(escaped: &[u8]) -> Result<(u64, Vec<Position>), PartError> {
+    let mut checkpoints = Vec::with_capacity(escaped.len() / CHECKPOINT_BYTES);
+    let mut position = Position::default();
+    while position.escaped < escaped.len() {
+        if position.escaped > 0 {
+            checkpoints.push(position);
+        }
+        let mut until = escaped.len().min(position.escaped + CHECKPOINT_BYTES);
+        while is_continuation(escaped, until) {
+            until += 1;
+        }
+        let (end, decoded) = json_string::measure(escaped, position.escaped, until)?;
+        position = Position { decoded: position.decoded + decoded, escaped: end };
+    }
+    Ok((position.decoded, checkpoints))
 }
 
 fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
