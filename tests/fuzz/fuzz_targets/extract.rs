@@ -1,4 +1,5 @@
-//! Any question about any bytes has an answer of JSON lines or an error; about JSON lines it sees each of them.
+//! Any question about any bytes has an answer of JSON lines or an error. Where the bytes are records, each of them is seen,
+//! and a jq program that is spared what it does not read answers like one that gets everything.
 #![no_main]
 
 use std::collections::HashSet;
@@ -10,6 +11,8 @@ use lro_extract::bindings::lro::filter::types::{
 };
 use lro_extract::{Answer, Argument, Budget, ExtractError, Jq, Question, Source, extract};
 use serde_json::value::RawValue;
+
+const ROOMY: Budget = Budget { bytes: 1 << 24, tokens: 1 << 24 };
 
 const FIELDS: [&str; 8] = ["a", "b", "a.b", "/a/0", "/b~1", "", "a.b.c", "\u{e9}"];
 const VALUES: [&str; 12] = [
@@ -42,9 +45,50 @@ const OPERATORS: [Operator; 12] = [
 ];
 const AGGREGATES: [AggregateKind; 5] =
     [AggregateKind::Count, AggregateKind::Sum, AggregateKind::Min, AggregateKind::Max, AggregateKind::Avg];
-/// Programs that end: nothing stops one here. Those with a text of the input may fail to compile.
+/// Programs that end: nothing stops one here.
 const PROGRAMS: [&str; 8] =
     [".", ".a", ".a.b?, .[0]?", "tojson | fromjson", "[.. | numbers] | add", "keys", "$x, length", "sort_by(.a)?"];
+
+/// Keys and values of records.
+const MEMBERS: [&str; 4] = ["\"c\"", "\"a\"", "\"b\"", "\"\u{e9}\""];
+const JSON: [&str; 16] = [
+    "0",
+    "1.0",
+    "1",
+    "-2.5",
+    "-0",
+    "1e1000",
+    "9007199254740993",
+    "\"a\"",
+    "\"\\u0061\"",
+    "\"b\\\"}\"",
+    "null",
+    "true",
+    "false",
+    "[1,\"a\"]",
+    "{\"c\":1,\"a\":{}}",
+    "[]",
+];
+
+/// What programs compare a member with, and what they do with a record. Some of it fails.
+const LITERALS: [&str; 10] = ["0", "1.0", "-2.5", "1e1000", "\"a\"", "\"\\u0061\"", "null", "true", "[1]", "$x"];
+const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
+const RESULTS: [&str; 14] = [
+    ".a",
+    ".b.c",
+    ".",
+    "[.a, .b]",
+    "{a, x: .b}",
+    ".a, length",
+    "keys",
+    "del(.a)",
+    ".a |= 1",
+    "has(\"c\")",
+    "\"\\(.a) \\(.[\"b\"])\"",
+    ".a as {$b} | $b",
+    ".a, error(.b)",
+    "select(.b > .a) | .c?",
+];
 
 fn field(input: &mut Unstructured<'_>) -> Result<String> {
     Ok((*input.choose(&FIELDS)?).to_owned())
@@ -106,8 +150,39 @@ fn jq(input: &mut Unstructured<'_>) -> Result<Jq> {
     Ok(Jq { filter: (*input.choose(&PROGRAMS)?).to_owned(), slurp: input.arbitrary()?, arguments })
 }
 
+/// A program that reads little of a record, and is spared the rest.
+fn selecting(input: &mut Unstructured<'_>) -> Result<String> {
+    let test = |input: &mut Unstructured<'_>| -> Result<String> {
+        let key = if input.arbitrary()? { "a" } else { "b" };
+        Ok(format!(".{key} {} {}", input.choose(&COMPARISONS)?, input.choose(&LITERALS)?))
+    };
+    let (tests, results) = (some(input, test)?, *input.choose(&RESULTS)?);
+    Ok(if tests.is_empty() { results.to_owned() } else { format!("select({}) | {results}", tests.join(" and ")) })
+}
+
 fn question(input: &mut Unstructured<'_>) -> Result<Question> {
     Ok(if input.ratio(1, 4)? { Question::Jq(jq(input)?) } else { Question::Query(query(input)?) })
+}
+
+fn record(input: &mut Unstructured<'_>) -> Result<String> {
+    let mut members = Vec::new();
+    for key in MEMBERS {
+        if input.ratio(3, 4)? {
+            let space = if input.ratio(1, 8)? { " " } else { "" };
+            members.push(format!("{space}{key}:{space}{}", input.choose(&JSON)?));
+        }
+    }
+    Ok(format!("{{{}}}\n", members.join(",")))
+}
+
+/// Any bytes, or records.
+fn file(mut input: Unstructured<'_>) -> Result<Vec<u8>> {
+    if input.arbitrary()? {
+        return Ok(input.take_rest().to_vec());
+    }
+    let count = input.int_in_range(1..=6)?;
+    let records = (0..count).map(|_| record(&mut input)).collect::<Result<Vec<_>>>()?;
+    Ok(records.concat().into_bytes())
 }
 
 /// Asks about bytes that are read at most `cut` at a time.
@@ -152,21 +227,39 @@ fn all() -> Question {
     })
 }
 
+/// A program over each record gives what it gives over the elements of an array, of which it is spared nothing.
+fn check_jq(bytes: &[u8], filter: String, value: String) {
+    let answer = |filter: String, slurp| {
+        let arguments = vec![Argument { name: "x".to_owned(), value: value.clone() }];
+        ask(bytes, usize::MAX, &Question::Jq(Jq { filter, slurp, arguments }), ROOMY)
+    };
+    let whole = answer(format!(".[] | try ({filter}) catch empty"), true);
+    if let (Ok(each), Ok(whole)) = (answer(filter.clone(), false), whole) {
+        assert_eq!(each.lines, whole.lines, "{filter}");
+        assert_eq!(each.total, whole.total, "{filter}");
+    }
+}
+
 fn run(mut input: Unstructured<'_>) -> Result<()> {
     let (question, cut) = (question(&mut input)?, input.int_in_range(1..=200)?);
     let budget = Budget { bytes: input.int_in_range(0..=4000)?, tokens: input.int_in_range(0..=1000)? };
-    let bytes = input.take_rest();
+    let (filter, value) = (selecting(&mut input)?, value(&mut input)?);
+    let file = file(input)?;
+    let bytes = file.as_slice();
     let answer = ask(bytes, cut, &question, budget);
     if let Ok(answer) = &answer {
         check(answer, budget);
     }
-    // Where a read ends makes no difference.
-    assert_eq!(format!("{answer:?}"), format!("{:?}", ask(bytes, usize::MAX, &question, budget)));
+    // Where a read ends makes no difference, but for which of several damaged records is met first.
+    let again = ask(bytes, usize::MAX, &question, budget);
+    if !matches!((&answer, &again), (Err(ExtractError::Damaged(_)), Err(ExtractError::Damaged(_)))) {
+        assert_eq!(format!("{answer:?}"), format!("{again:?}"), "{question:?}");
+    }
     let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
     if text.lines().count() < 1000 && !text.contains('\r') && is_records(text) {
         assert!(!matches!(answer, Err(ExtractError::Damaged(_))), "{answer:?}");
-        let roomy = Budget { bytes: 1 << 24, tokens: 1 << 24 };
-        let answer = ask(bytes, cut, &all(), roomy).expect("records");
+        check_jq(bytes, filter, value);
+        let answer = ask(bytes, cut, &all(), ROOMY).expect("records");
         assert!(answer.lines.lines().eq(text.lines()), "{answer:?}");
         assert_eq!(answer.examined, text.lines().count() as u64);
     }

@@ -83,7 +83,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", conflicts_with = "jq", help_heading = "Typed query")]
     offset: Option<u64>,
     /// Most results [default: 50]; also of a query as JSON, and of a recipe
-    #[arg(long, value_name = "NUMBER", conflicts_with = "jq", value_parser = some_results(), help_heading = "Typed query")]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        conflicts_with = "jq",
+        value_parser = some_results(),
+        help_heading = "Typed query"
+    )]
     limit: Option<u32>,
     /// The whole query as JSON
     #[arg(long, value_name = "JSON", group = "whole", value_parser = json_query, help_heading = "Typed query")]
@@ -103,7 +109,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", group = "whole", help_heading = "Recipes")]
     recipe: Option<String>,
     /// A value in the place of the recipe's own: NAME=VALUE
-    #[arg(long = "param", value_name = "NAME=VALUE", requires = "recipe", value_parser = named_value, help_heading = "Recipes")]
+    #[arg(
+        long = "param",
+        value_name = "NAME=VALUE",
+        requires = "recipe",
+        value_parser = named_value,
+        help_heading = "Recipes"
+    )]
     parameters: Vec<NamedValue>,
     /// List the recipes
     #[arg(long, group = "whole", help_heading = "Recipes")]
