@@ -24,7 +24,7 @@ build: component ## Build the components and the lro command
 	@$(CARGO) build --locked --release -p lro-host
 
 .PHONY: demo
-demo: build ## Offload the metadata of this workspace and run one of the recipes on it
+demo: build ## Offload the metadata of this workspace and ask about it
 	@LRO=$(LRO) bash tests/tools/demo.sh
 
 .PHONY: test-data

@@ -210,7 +210,7 @@ fn check(test: &Test) -> Result<Check, String> {
 }
 
 fn one_of(value: &str, case: Case) -> Result<Check, String> {
-    let elements = lro_jsonl::elements(value).map_err(|_| "one-of needs an array")?;
+    let elements = lro_jsonl::elements(value).map_err(|_| "the value must be an array")?;
     let (mut values, mut key) = (Keys::new("one-of-bytes", VALUES_BYTES_MAX), Vec::new());
     for element in elements {
         key.clear();
