@@ -166,39 +166,12 @@ pub(crate) fn unescape(raw: &[u8]) -> Vec<u8> {
     while let Some(at) = rest.iter().position(|&byte| byte == b'\\') {
         let (plain, escape) = rest.split_at(at);
         out.extend_from_slice(plain);
-        let (character, length) = escaped_character(escape);
-        out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        let (character, length) = lro_jsonl::unescape(escape);
+        out.extend_from_slice(character.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut [0; 4]).as_bytes());
         rest = escape.get(length..).unwrap_or_default();
     }
     out.extend_from_slice(rest);
     out
-}
-
-/// The character that the escape at the beginning of `text` means, and the bytes it takes.
-fn escaped_character(text: &[u8]) -> (char, usize) {
-    match text.get(1) {
-        Some(b'b') => ('\u{8}', 2),
-        Some(b'f') => ('\u{c}', 2),
-        Some(b'n') => ('\n', 2),
-        Some(b'r') => ('\r', 2),
-        Some(b't') => ('\t', 2),
-        Some(b'u') => match (unit(text), unit(text.get(6..).unwrap_or_default())) {
-            (Some(high @ 0xD800..=0xDBFF), Some(low @ 0xDC00..=0xDFFF)) => {
-                let point = 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-                (char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
-            }
-            (Some(unit), _) => (char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
-            (None, _) => (char::REPLACEMENT_CHARACTER, text.len()),
-        },
-        Some(&byte) => (char::from(byte), 2),
-        None => (char::REPLACEMENT_CHARACTER, text.len()),
-    }
-}
-
-/// The UTF-16 unit of `\uXXXX` at the beginning of `text`.
-fn unit(text: &[u8]) -> Option<u32> {
-    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
-    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// The same text, when it is one JSON value with nothing around it but white space.

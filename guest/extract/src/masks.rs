@@ -1,5 +1,7 @@
 //! Turns bytes into bit masks, one bit a byte: the only file with intrinsics.
 
+use lro_jsonl::{escaped, prefix_xor};
+
 /// Where which bytes are in a block of 64; bit 0 is the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {
@@ -57,29 +59,6 @@ impl Strings {
         self.inside = 0_u64.wrapping_sub(inside >> (BLOCK - 1));
         inside
     }
-}
-
-/// Which bytes are escaped by a backslash before them; `carry` tells whether the first one is.
-fn escaped(mut backslash: u64, carry: bool) -> u64 {
-    let mut escaped = u64::from(carry);
-    backslash &= !escaped;
-    while backslash != 0 {
-        let lowest = backslash & backslash.wrapping_neg();
-        escaped |= lowest << 1;
-        backslash &= !(lowest | lowest << 1);
-    }
-    escaped
-}
-
-/// Each bit becomes the exclusive or of itself and all lower ones: quotes become the insides of strings.
-#[inline(always)]
-fn prefix_xor(mut mask: u64) -> u64 {
-    mask ^= mask << 1;
-    mask ^= mask << 2;
-    mask ^= mask << 4;
-    mask ^= mask << 8;
-    mask ^= mask << 16;
-    mask ^ mask << 32
 }
 
 #[cfg(target_arch = "x86_64")]

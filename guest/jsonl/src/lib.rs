@@ -15,6 +15,7 @@
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
 //! | [`members`], [`elements`] | the parts of a document in memory, as spans of it |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
+//! | [`escaped`], [`prefix_xor`], [`unescape`] | strings, for readers of their own: 64 bytes at once, or one escape |
 //!
 //! # What is accepted
 //!
@@ -41,10 +42,12 @@ pub use measure::{Measure, tokens};
 pub use output::{
     BLOCK_BYTES, Document, FileReport, LARGE_MAX, LargeShape, Options, Output, Section, Shape, Stream, Target,
 };
+pub use pointer::unescape;
 pub use profile::{
     DEPTH_MAX as PROFILE_DEPTH_MAX, DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct, Field, Key, NODES_MAX,
     NUMBER_BYTES_MAX, PROPERTIES_MAX, PROPERTY_BYTES_MAX, Profile, Types,
 };
 pub use scan::DEPTH_MAX;
+pub use simd::{escaped, prefix_xor};
 pub use split::{KEY_BYTES_MAX, Splitter};
 pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, Survey, survey};

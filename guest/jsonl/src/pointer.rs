@@ -9,7 +9,7 @@ pub(crate) fn push_key(pointer: &mut String, raw: &str) {
     while let Some(at) = rest.find('\\') {
         let (plain, escape) = rest.split_at(at);
         push_escaped(pointer, plain);
-        let (character, length) = unescape(escape);
+        let (character, length) = unescape(escape.as_bytes());
         match character {
             Some(character) => push_escaped(pointer, character.encode_utf8(&mut [0; 4])),
             None => pointer.push_str(escape.get(..length).unwrap_or_default()),
@@ -42,10 +42,12 @@ pub(crate) fn string_length(json: &[u8]) -> usize {
     end.map_or(json.len(), |end| end + 2)
 }
 
-/// Reads one valid escape at the beginning of `text`: the character, `None` for a lone surrogate, and the bytes it takes.
-pub(crate) fn unescape(text: &str) -> (Option<char>, usize) {
+/// Reads one valid escape of a JSON string at the beginning of `text`, from its backslash on: the character, `None` for a
+/// lone surrogate, and the bytes it takes. An escape that is cut is `None` and takes all of `text`.
+#[must_use]
+pub fn unescape(text: &[u8]) -> (Option<char>, usize) {
     let simple = |character| (Some(character), 2);
-    match text.as_bytes().get(1) {
+    match text.get(1) {
         Some(b'b') => simple('\u{8}'),
         Some(b'f') => simple('\u{c}'),
         Some(b'n') => simple('\n'),
@@ -67,9 +69,10 @@ pub(crate) fn unescape(text: &str) -> (Option<char>, usize) {
     }
 }
 
-/// The UTF-16 unit of `\uXXXX` at the beginning of `text`.
-fn unit(text: &str) -> Option<u32> {
-    u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
+/// The UTF-16 unit of the `\u` escape at the beginning of `text`.
+fn unit(text: &[u8]) -> Option<u32> {
+    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// Writes text as a JSON string, with the shortest escapes.

@@ -36,9 +36,11 @@ pub(crate) fn classify_chunk(chunk: &[u8]) -> Masks {
     classify(&block)
 }
 
-/// Which bytes are escaped by a backslash before them; `carry` tells whether the first one is.
+/// Which of 64 bytes are escaped by a backslash before them, given the places of the backslashes, the first byte in bit 0;
+/// `carry` tells whether the first one is.
 #[inline(always)]
-pub(crate) fn escaped(mut backslash: u64, carry: bool) -> u64 {
+#[must_use]
+pub fn escaped(mut backslash: u64, carry: bool) -> u64 {
     let mut escaped = u64::from(carry);
     backslash &= !escaped;
     while backslash != 0 {
@@ -51,7 +53,8 @@ pub(crate) fn escaped(mut backslash: u64, carry: bool) -> u64 {
 
 /// Each bit becomes the exclusive or of itself and all lower ones: quotes become the insides of strings.
 #[inline(always)]
-pub(crate) fn prefix_xor(mut mask: u64) -> u64 {
+#[must_use]
+pub fn prefix_xor(mut mask: u64) -> u64 {
     mask ^= mask << 1;
     mask ^= mask << 2;
     mask ^= mask << 4;

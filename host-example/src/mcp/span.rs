@@ -139,7 +139,7 @@ impl Nesting {
     fn skip_block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
         let mut after_backslash = self.after_backslash;
         let quotes = equal(block, b'"') & !escaped(equal(block, b'\\'), &mut after_backslash);
-        let strings = parity(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
+        let strings = lro_jsonl::prefix_xor(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
         let closing = ((equal(block, b'}') | equal(block, b']')) & !strings).count_ones() as usize;
         if closing >= self.depth {
             // It may end here, unless brackets are opened before.
@@ -170,16 +170,6 @@ impl Nesting {
         }
         None
     }
-}
-
-/// Bit `n` is the parity of the bits up to and with `n`: set from an opening quotation mark to before the closing one.
-const fn parity(mut bits: u64) -> u64 {
-    let mut shift = 1;
-    while shift < 64 {
-        bits ^= bits << shift;
-        shift *= 2;
-    }
-    bits
 }
 
 fn byte(text: &[u8], at: usize) -> u8 {

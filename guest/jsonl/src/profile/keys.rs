@@ -86,7 +86,7 @@ fn canonical(raw: &[u8]) -> Vec<u8> {
     let mut key = String::with_capacity(raw.len());
     while let Some(at) = rest.find('\\') {
         let (plain, escape) = rest.split_at(at);
-        let (character, length) = pointer::unescape(escape);
+        let (character, length) = pointer::unescape(escape.as_bytes());
         key.push_str(plain);
         match character {
             Some(character) => pointer::write_character(&mut key, character),

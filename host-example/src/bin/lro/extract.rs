@@ -11,7 +11,7 @@ use lro_host::extract::{
 };
 use lro_host::filter::Outcome;
 use lro_host::settings::{Config, DecisionMode};
-use lro_host::store::Offload;
+use lro_host::store::{Offload, Store};
 use serde_json::value::RawValue;
 
 use crate::exit::Exit;
@@ -162,7 +162,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     if arguments.offload_answer {
         let budget = Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX };
         let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &unlimited(question), budget)?;
-        return offload_again(arguments, config, terminal, answer);
+        return offload_again(arguments, config, terminal, store, answer);
     }
     let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
     match arguments.format {
@@ -296,9 +296,15 @@ fn unlimited(question: Question) -> Question {
 }
 
 /// Writes the answer to files of its own, whatever its size.
-fn offload_again(arguments: &Arguments, config: &Config, terminal: &Terminal, answer: Answer) -> anyhow::Result<Exit> {
+fn offload_again(
+    arguments: &Arguments,
+    config: &Config,
+    terminal: &Terminal,
+    store: Store,
+    answer: Answer,
+) -> anyhow::Result<Exit> {
     tell(arguments, &answer, terminal);
-    let filter = host::filter(config, host::policy(config)?, host::store(config));
+    let filter = host::filter(config, host::policy(config)?, Ok(store));
     let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
     let mut settings = config.for_tool(&request.tool);
     settings.mode = DecisionMode::Always;
