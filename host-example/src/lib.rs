@@ -37,6 +37,7 @@
 //!
 //! | module | what it does | knows |
 //! |---|---|---|
+//! | [`gateway`] | stands in front of an MCP server | everything below |
 //! | [`mcp`] | takes MCP tool results apart and builds replies | everything below |
 //! | [`filter`] | one result through one policy | `policy`, `store`, `settings` |
 //! | [`read`] | pages of what was offloaded, signed cursors | `store` |
@@ -44,6 +45,7 @@
 //! | [`settings`] | configuration: file, environment, flags | defaults of the others |
 //! | [`policy`] | loads policies: checks, compiles, caches | `sandbox` |
 //! | [`store`] | output directories: staging, publishing, expiry, quotas | nothing |
+//! | [`transport`] | lines, child processes, event streams | nothing |
 //! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |
 //!
 //! Someone who embeds it without MCP makes a [`Payload`](sandbox::Payload) of parts and needs no [`mcp`].
@@ -51,9 +53,11 @@
 mod digest;
 pub mod extract;
 pub mod filter;
+pub mod gateway;
 pub mod mcp;
 pub mod policy;
 pub mod read;
 pub mod sandbox;
 pub mod settings;
 pub mod store;
+pub mod transport;

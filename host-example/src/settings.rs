@@ -4,7 +4,10 @@
 //! kebab-case in all layers. A key that is not known and a value that makes no sense are errors, never silence, and all of
 //! them are reported at once.
 
+mod clients;
+mod gateway;
 mod layers;
+mod patterns;
 mod policy;
 mod variables;
 
@@ -17,17 +20,22 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
-use self::layers::{Layers, default_dir, key_text};
+use self::{
+    layers::{Layers, default_dir, key_text},
+    patterns::{matches, most_specific},
+};
 use crate::extract::Budget;
 use crate::store;
 
 pub use self::{
+    clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees},
+    gateway::{GatewaySettings, GatewayTool, SchemaStrategy, Token, UpstreamHeader, UpstreamUrl},
     layers::{Entry, Origin, Problem, SettingsError},
     policy::{
         Action, DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings, Preset, Recipe, SectionRule, Size,
         SizeUnit, SummaryKind, SummaryRule,
     },
-    variables::{CONFIG_KEY, CONFIG_VARIABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
+    variables::{CONFIG_KEY, CONFIG_VARIABLE, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
 };
 
 /// Default of [`Config::threshold`], in characters.
@@ -54,7 +62,7 @@ const fn at_least_one(value: u64) -> NonZeroU64 {
 
 /// Everything that can be configured. The keys of the TOML file are the fields in kebab-case.
 ///
-/// Tables and lists are replaced as a whole by a later layer, `limits`, `query` and `tools` key by key.
+/// Lists are replaced as a whole by a later layer, tables key by key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
@@ -123,8 +131,15 @@ pub struct Config {
     /// Settings of the policy alone, handed on as they are. Default: none.
     pub custom: Option<String>,
 
-    /// Overrides by name of the tool. `*` stands for any characters; the longest pattern that matches is the one that
-    /// counts, of two equally long the first in alphabetical order.
+    /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
+    pub schema: SchemaStrategy,
+    /// Settings of the MCP gateway.
+    pub gateway: GatewaySettings,
+    /// Overrides by name of the client. `*` stands for any characters; the longest pattern that matches is the one that
+    /// counts, of two equally long the first in alphabetical order. A pattern with a slash is matched against name and
+    /// version, such as `claude-code/2.1.0`, one without against the name alone. Default: none, see [`KNOWN_CLIENTS`].
+    pub clients: BTreeMap<String, ClientOverride>,
+    /// Overrides by name of the tool; the patterns are as in `clients`, without versions. Default: none.
     pub tools: BTreeMap<String, ToolOverride>,
 
     #[serde(skip)]
@@ -194,6 +209,13 @@ pub struct ToolOverride {
     /// What is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
+    /// What the gateway does with its `outputSchema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<SchemaStrategy>,
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data on the way upstream.
+    /// Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handles: Option<bool>,
 }
 
 impl Default for Config {
@@ -230,6 +252,9 @@ impl Default for Config {
             truncate_suffix: TRUNCATE_SUFFIX_DEFAULT.to_owned(),
             advice: String::new(),
             custom: None,
+            schema: SchemaStrategy::Rewrite,
+            gateway: GatewaySettings::default(),
+            clients: BTreeMap::new(),
             tools: BTreeMap::new(),
             origins: BTreeMap::new(),
         }
@@ -296,12 +321,15 @@ impl Config {
 
     /// The settings in force for a tool, with the most specific pattern of [`Config::tools`] applied.
     pub fn for_tool(&self, tool: &str) -> PolicySettings {
-        let none = ToolOverride::default();
-        // `max_by_key` takes the last of equals, so the order is reversed to take the first.
-        let matching = self.tools.iter().rev().filter(|(pattern, _)| matches(pattern.as_bytes(), tool.as_bytes()));
-        let chosen = matching.max_by_key(|(pattern, _)| pattern.len()).map_or(&none, |(_, chosen)| chosen);
-        let unit = chosen.unit.unwrap_or(self.unit);
-        let threshold = Size { amount: chosen.threshold.unwrap_or(self.threshold).get(), unit };
+        self.for_tool_and_client(tool, &ClientProfile::default())
+    }
+
+    /// The settings in force for a tool that a client calls. The tool's own threshold wins over the client's, and that
+    /// over the one for all.
+    pub fn for_tool_and_client(&self, tool: &str, client: &ClientProfile) -> PolicySettings {
+        let chosen = self.tool_override(tool);
+        let own = self.own_threshold(chosen.threshold, chosen.unit);
+        let threshold = own.or(client.threshold).unwrap_or(Size { amount: self.threshold.get(), unit: self.unit });
         PolicySettings {
             mode: chosen.mode.unwrap_or(self.mode),
             threshold,
@@ -322,6 +350,38 @@ impl Config {
             advice: self.advice.clone(),
             custom: self.custom.clone(),
         }
+    }
+
+    /// What the gateway does with a tool, with the most specific pattern of [`Config::tools`] applied.
+    pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
+        let chosen = self.tool_override(tool);
+        GatewayTool { schema: chosen.schema.unwrap_or(self.schema), handles: chosen.handles.unwrap_or_default() }
+    }
+
+    /// What is known of a client: the most specific pattern of [`Config::clients`], key by key before the most specific one
+    /// of [`KNOWN_CLIENTS`], and that before [`ClientProfile::default`].
+    pub fn for_client(&self, name: &str, version: &str) -> ClientProfile {
+        let configured = self.clients.iter().map(|(pattern, client)| (pattern.as_str(), client));
+        let chosen = ClientOverride::find(configured, name, version).or(ClientOverride::known(name, version));
+        ClientProfile {
+            sees: chosen.sees.unwrap_or_default(),
+            resource_links: chosen.resource_links.unwrap_or_default(),
+            shares_disk: chosen.shares_disk,
+            inline: chosen.inline.unwrap_or_default(),
+            threshold: self.own_threshold(chosen.threshold, chosen.unit),
+            result_limit: chosen.result_limit.map(NonZeroU64::get),
+        }
+    }
+
+    fn tool_override(&self, tool: &str) -> ToolOverride {
+        let tools = self.tools.iter().map(|(pattern, chosen)| (pattern.as_str(), chosen));
+        most_specific(tools, |pattern| matches(pattern, tool)).cloned().unwrap_or_default()
+    }
+
+    /// The threshold of an override that has an amount, a unit, or both; the other half is the one for all.
+    fn own_threshold(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
+        (amount.is_some() || unit.is_some())
+            .then(|| Size { amount: amount.unwrap_or(self.threshold).get(), unit: unit.unwrap_or(self.unit) })
     }
 
     /// Every value in force and its origin, in alphabetical order of the keys.
@@ -364,31 +424,6 @@ impl Config {
             self.origins.insert("unit".to_owned(), origin.clone());
         }
     }
-}
-
-/// Whether a pattern, in which `*` stands for any bytes, matches the whole text. Takes at most `pattern` times `text`
-/// steps.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut position) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while position < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                retry = Some((at, position));
-                at += 1;
-            }
-            Some(byte) if Some(byte) == text.get(position) => {
-                at += 1;
-                position += 1;
-            }
-            _ => {
-                let Some((star, from)) = retry else { return false };
-                retry = Some((star, from + 1));
-                (at, position) = (star + 1, from + 1);
-            }
-        }
-    }
-    pattern.iter().skip(at).all(|byte| *byte == b'*')
 }
 
 fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {

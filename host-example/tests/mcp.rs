@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lro_host::mcp::{BLOCK_EXTRA_BYTES_MAX, BLOCKS_MAX, ParseError, ToolResult, Truncation, exceeds, wire_size};
+use lro_host::mcp::{
+    BLOCK_EXTRA_BYTES_MAX, BLOCKS_MAX, ParseError, Replacement, ToolResult, Truncation, exceeds, wire_size,
+};
 use lro_host::sandbox::types::{Size, SizeUnit};
 use lro_host::sandbox::{Part, PartError, PartKind, Payload, PayloadReader, ReadError};
 use proptest::prelude::*;
@@ -19,6 +21,10 @@ fn cases(count: u32) -> ProptestConfig {
 
 fn parse(result: &Value) -> ToolResult {
     ToolResult::parse(Bytes::from(result.to_string())).unwrap()
+}
+
+fn replacement<'a>(descriptor: &'a str, kept: &'a [bool], always_structured: bool) -> Replacement<'a> {
+    Replacement { descriptor, kept, always_structured, ..Replacement::default() }
 }
 
 fn value(reply: &[u8]) -> Value {
@@ -208,7 +214,7 @@ fn half_a_surrogate_pair_makes_a_block() {
     assert_eq!(read_all(result.payload(), 0, 7), r#"{"type":"text","text":"a\ud800b"}"#);
     assert_eq!(result.pass(), message);
     assert_eq!(
-        result.offloaded("{}", &[true], false),
+        result.offloaded(&replacement("{}", &[true], false)),
         br#"{"content":[{"type":"text","text":"a\ud800b"},{"type":"text","text":"{}"}]}"#
     );
 }
@@ -237,9 +243,9 @@ fn a_text_that_repeats_the_structured_content_is_no_part() {
         let result = ToolResult::parse(Bytes::from(message)).unwrap();
         assert_eq!(kinds(&result), [PartKind::Structured], "{copy}");
         // Offloaded with the structured content, the copy goes; kept, it stays as it was.
-        let reply = value(&result.offloaded(r#"{"d":1}"#, &[false], false));
+        let reply = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[false], false)));
         assert_eq!(reply, json!({"content": [text(r#"{"d":1}"#)], "structuredContent": {"d": 1}}));
-        let reply = value(&result.offloaded(r#"{"d":1}"#, &[true], false));
+        let reply = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[true], false)));
         assert_eq!(reply["content"], json!([text(&copy), text(r#"{"d":1}"#)]));
         assert_eq!(reply["structuredContent"], serde_json::from_str::<Value>(structured).unwrap());
     }
@@ -278,7 +284,7 @@ fn an_envelope_and_unknown_members_stay_byte_for_byte() {
     let result = ToolResult::parse(Bytes::from(message)).unwrap();
     assert!(result.is_error());
     assert_eq!(result.pass(), message);
-    let reply = String::from_utf8(result.offloaded(r#"{"d":1}"#, &[false, true, true], false)).unwrap();
+    let reply = String::from_utf8(result.offloaded(&replacement(r#"{"d":1}"#, &[false, true, true], false))).unwrap();
     assert_eq!(
         reply,
         concat!(
@@ -293,7 +299,7 @@ fn the_descriptor_stands_where_the_first_block_is_missing() {
     // row 38
     let image = json!({"type": "image", "data": "AQID", "mimeType": "image/png"});
     let result = parse(&json!({"content": [text("a"), text("b"), image, text("c")], "_meta": {"a": 1}}));
-    let reply = value(&result.offloaded("{}", &[true, false, true, false, false], true));
+    let reply = value(&result.offloaded(&replacement("{}", &[true, false, true, false, false], true)));
     assert_eq!(reply, json!({"content": [text("a"), text("{}"), image], "structuredContent": {}}));
 }
 
@@ -576,7 +582,7 @@ proptest! {
                 }
             }
             let kept = vec![false; result.payload().parts().len()];
-            value(&result.offloaded("{}", &kept, true));
+            value(&result.offloaded(&replacement("{}", &kept, true)));
         }
     }
 }
@@ -646,6 +652,6 @@ proptest! {
         let mut expected: Vec<Value> = blocks.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(block, _)| block.clone()).collect();
         let place = kept.iter().position(|kept| !kept).unwrap_or(blocks.len());
         expected.insert(place, text("{\"d\":1}"));
-        prop_assert_eq!(value(&parsed.offloaded("{\"d\":1}", &kept, false)), json!({"content": expected}));
+        prop_assert_eq!(value(&parsed.offloaded(&replacement("{\"d\":1}", &kept, false))), json!({"content": expected}));
     }
 }

@@ -1,11 +1,19 @@
 //! The configuration through its public face: layers, origins, checks, overrides by tool.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::{collections::HashSet, ffi::OsString, fs, os::unix::ffi::OsStringExt, path::PathBuf};
+use std::{
+    collections::{BTreeMap, HashSet},
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+};
 
+use lro_host::policy::Digest;
 use lro_host::settings::{
-    Action, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, Origin, PolicySettings,
-    SettingsError, Size, SizeUnit, SummaryKind, VARIABLE_PREFIX, VARIABLES, ValueForm,
+    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, GatewaySettings,
+    GatewayTool, KNOWN_CLIENTS, Origin, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit,
+    SummaryKind, Token, VARIABLE_PREFIX, VARIABLES, ValueForm,
 };
 use tempfile::TempDir;
 
@@ -63,6 +71,7 @@ fn defaults_are_the_documented_ones() {
         custom: None,
     };
     assert_eq!(config.for_tool("any"), expected);
+    assert_eq!(config.for_tool_and_client("any", &ClientProfile::default()), expected);
     assert!(config.explain().iter().all(|entry| entry.origin == Origin::Default));
 }
 
@@ -129,6 +138,13 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[[sections]]\nkey = \"a\"\nschema = \"{\"", "expected a JSON Schema as JSON text"),
         ("[[sections]]\nfilename-prefix = \"a\"", "missing field `key`"),
         ("threshold = ", "`config` = `/"),
+        ("fsync = true\nthreshold = ", "line 2, column "),
+        ("schema = \"drop\"", "expected one of `rewrite`, `strip`, `shape`, `block`"),
+        ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
+        ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
+        ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),
+        ("[clients.x]\nthreshold = 0", "`clients.x.threshold` = `0`"),
+        ("[clients.x]\nmode = \"always\"", "unknown field `mode`"),
     ] {
         let found = problems(file, &[], &[]);
         assert!(found.len() == 1 && found.iter().all(|text| text.contains(expected)), "{file}: {found:?}");
@@ -147,7 +163,7 @@ fn bad_values_are_errors_and_all_are_told() {
         "`enabled` = `maybe` (variable MCP_LRO_ENABLED): expected one of true, false, 1, 0, yes, no, on, off",
         "`unit` = `\"words\"` (variable MCP_LRO_UNIT): unknown variant `words`, expected one of `bytes`",
         "`ttl-seconds` = `-5` (variable MCP_LRO_TTL_SECONDS)",
-        "`MCP_LRO_TRESHOLD` = `5` (variable MCP_LRO_TRESHOLD): there is no variable of this name",
+        "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable of this name",
         "`fsync` = `` (flag --fsync)",
         "`nonsense` = `1` (flag --nonsense): there is no key of this name",
     ] {
@@ -164,7 +180,10 @@ fn bad_values_are_errors_and_all_are_told() {
 fn every_key_has_a_variable_and_every_variable_works() {
     let samples = |form, key: &str| match (form, key) {
         (ValueForm::Integer, _) => "123",
+        (ValueForm::Boolean, "gateway.audit") => "yes",
         (ValueForm::Boolean, _) => "no",
+        (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
+        (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
         (ValueForm::List, _) => "a,/b/c",
         (_, "failure") => "closed",
         (_, "mode") => "always",
@@ -173,6 +192,10 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "action") => "reject",
         (_, "level") => "full",
         (_, "dialect") => "specification",
+        (_, "schema") => "strip",
+        (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
+        (_, "gateway.upstream") => "https://example.org/mcp",
+        (_, "gateway.path") => "/other",
         (_, "policy-sha256") => "00000000000000000000000000000000000000000000000000000000000000Ab",
         _ => "text",
     };
@@ -191,7 +214,10 @@ fn every_key_has_a_variable_and_every_variable_works() {
     let keys: HashSet<String> = Config::default().explain().into_iter().map(|entry| entry.key).collect();
     let with_variable: HashSet<String> = VARIABLES.iter().map(|variable| variable.key.to_owned()).collect();
     let without: HashSet<_> = keys.difference(&with_variable).cloned().collect();
-    assert_eq!(without, HashSet::from(["sections".to_owned(), "tools".to_owned()]));
+    let file_only = ["clients", "gateway.tokens", "gateway.upstream-headers", "sections", "tools"];
+    assert_eq!(without, HashSet::from(file_only.map(str::to_owned)));
+    let flags: HashSet<String> = VARIABLES.iter().map(|variable| variable.flag()).collect();
+    assert_eq!(flags.len(), VARIABLES.len(), "a flag of the gateway is none of the others");
     for (text, value) in [("TRUE", true), ("1", true), ("yes", true), ("on", true), ("0", false), ("False", false)] {
         assert_eq!(load("", &[("MCP_LRO_INFER", text)], &[]).unwrap().infer, value);
     }
@@ -272,4 +298,324 @@ fn sections_are_read_with_their_summaries_and_recipes() {
     assert_eq!(first.recipes.first().unwrap().command, "tail -n 1 {file}");
     assert_eq!((second.key.as_str(), &second.schema), ("", &None));
     assert_eq!(settings.inline_keys, ["total", "/page/next"]);
+}
+
+// row 2
+#[test]
+fn defaults_of_the_gateway_are_the_documented_ones() {
+    let gateway = load("", &[], &[]).unwrap().gateway;
+    assert_eq!(gateway, GatewaySettings::default());
+    assert_eq!((gateway.listen, gateway.metrics_listen, &gateway.upstream), (None, None, &None));
+    assert_eq!((gateway.path.as_str(), gateway.audit), ("/mcp", false));
+    assert!(gateway.allowed_hosts.is_empty() && gateway.allowed_origins.is_empty());
+    assert!(gateway.tokens.is_empty() && gateway.upstream_headers.is_empty());
+    assert_eq!((gateway.message_bytes.get(), gateway.message_memory.get()), (1 << 30, 4 << 20));
+    assert_eq!((gateway.call_timeout_ms.get(), gateway.start_timeout_ms.get()), (600_000, 30_000));
+    assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
+    assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));
+    assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
+}
+
+// row 5
+#[test]
+fn each_layer_overrides_the_one_before_for_the_gateway() {
+    let file = "[gateway]\nlisten = \"127.0.0.1:1\"\nrequests = 1\nsessions = 1\nallowed-hosts = [\"a\", \"b\"]";
+    let variables = [("MCP_LRO_GATEWAY_REQUESTS", "2"), ("MCP_LRO_GATEWAY_SESSIONS", "2")];
+    let config = load(file, &variables, &[("gateway.sessions", "3"), ("gateway.allowed-hosts", "c.example")]).unwrap();
+    let gateway = &config.gateway;
+    assert_eq!(gateway.listen.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:1"));
+    assert_eq!((gateway.requests.get(), gateway.sessions.get()), (2, 3));
+    assert_eq!(gateway.allowed_hosts, ["c.example"]);
+    assert_eq!(gateway.header_bytes.get(), 64 << 10, "the rest of the table keeps its defaults");
+    assert!(config.origin("gateway.listen").to_string().starts_with("file /"));
+    assert_eq!(config.origin("gateway.requests").to_string(), "variable MCP_LRO_GATEWAY_REQUESTS");
+    assert_eq!(config.origin("gateway.sessions").to_string(), "flag --sessions");
+    assert_eq!(config.origin("gateway.path"), Origin::Default);
+}
+
+// row 5, row 47
+#[test]
+fn bad_values_of_the_gateway_are_errors() {
+    for (line, expected) in [
+        ("listen = \"127.0.0.1:70000\"", "a port from 0 to 65535"),
+        ("listen = \"localhost:80\"", "expected an IP address"),
+        ("listen = 80", "`gateway.listen` = `80`"),
+        ("metrics-listen = \"127.0.0.1\"", "expected an IP address and a port"),
+        ("upstream = \"localhost:80/mcp\"", "expected http:// or https:// at the beginning"),
+        ("upstream = \"ftp://localhost/mcp\"", "expected http:// or https:// at the beginning"),
+        ("upstream = \"https:///mcp\"", "expected a host"),
+        ("upstream = \"https://:80/mcp\"", "expected a host"),
+        ("upstream = \"https://a b/mcp\"", "without white space"),
+        ("upstream = \"https://[::g]/mcp\"", "an IPv6 address in brackets"),
+        ("upstream = \"https://a:65536/mcp\"", "expected a port from 1 to 65535"),
+        ("upstream = \"https://a/mcp#b\"", "without a fragment"),
+        ("path = \"mcp\"", "expected a path that begins with `/`"),
+        ("path = \"/m?a\"", "expected a path of visible ASCII"),
+        ("allowed-hosts = [\"a.example\", \"http://b\"]", "not `http://b`"),
+        ("allowed-hosts = [\"\"]", "expected a host, or a host and a port"),
+        ("allowed-origins = [\"a.example\"]", "expected an origin such as https://example.org, not `a.example`"),
+        ("allowed-origins = [\"https://a.example/\"]", "expected an origin"),
+        ("message-bytes = 0", "`gateway.message-bytes` = `0`"),
+        ("message-memory = 0", "`gateway.message-memory` = `0`"),
+        ("call-timeout-ms = 0", "`gateway.call-timeout-ms` = `0`"),
+        ("start-timeout-ms = 0", "`gateway.start-timeout-ms` = `0`"),
+        ("header-bytes = 0", "`gateway.header-bytes` = `0`"),
+        ("requests = 0", "`gateway.requests` = `0`"),
+        ("requests = 4294967296", "expected a nonzero u32"),
+        ("sessions = 0", "`gateway.sessions` = `0`"),
+        ("session-idle-seconds = 0", "`gateway.session-idle-seconds` = `0`"),
+        ("shutdown-ms = 0", "`gateway.shutdown-ms` = `0`"),
+        ("session-budget = 0", "`gateway.session-budget` = `0`"),
+        ("session-floor = 0", "`gateway.session-floor` = `0`"),
+        ("listn = \"127.0.0.1:80\"", "unknown field `listn`"),
+        ("[gateway.upstream-headers]\n\"a b\" = \"c\"", "`a b` is not the name of a header"),
+        ("[gateway.upstream-headers]\na = \"env:\"", "expected the name of a variable"),
+        ("[gateway.tokens]\n\"\" = \"env:A\"", "expected the name of a tenant"),
+        ("[gateway.tokens]\na = \"env:\"", "expected the name of a variable"),
+        ("[gateway.tokens]\na = \"env:MCP_LRO_TOKEN\"", "does not begin with `MCP_LRO_`"),
+        ("[gateway.tokens]\na = \"file:\"", "expected a path after `file:`"),
+        ("[gateway.tokens]\na = \"sha256:12\"", "expected 64 hexadecimal digits"),
+    ] {
+        let found = problems(&format!("[gateway]\n{line}"), &[], &[]);
+        assert!(found.len() == 1 && found.iter().all(|text| text.contains(expected)), "{line}: {found:?}");
+    }
+    let found = problems("", &[("MCP_LRO_GATEWAY_REQUESTS", "all")], &[("gateway.listen", "80")]).join("\n");
+    assert!(
+        found.contains("`gateway.requests` = `all` (variable MCP_LRO_GATEWAY_REQUESTS): expected a whole"),
+        "{found}"
+    );
+    assert!(found.contains("`gateway.listen` = `\"80\"` (flag --listen): expected an IP address"), "{found}");
+}
+
+#[test]
+fn urls_and_hosts_of_all_kinds_are_taken() {
+    for url in ["http://localhost:8080/mcp", "HTTPS://example.org", "http://[::1]:1/a?b=c", "http://127.0.0.1/"] {
+        let gateway = load("", &[], &[("gateway.upstream", url)]).unwrap().gateway;
+        assert_eq!(gateway.upstream.as_deref(), Some(url));
+    }
+    let file = "[gateway]\nlisten = \"[::]:0\"\nallowed-hosts = [\"[::1]:80\", \"a_b.example\"]\n\
+                allowed-origins = [\"vscode-webview://abc\", \"http://[::1]:80\"]";
+    assert_eq!(load(file, &[], &[]).unwrap().gateway.allowed_origins.len(), 2);
+}
+
+// row 5
+#[test]
+fn secrets_are_never_shown() {
+    const SECRET: &str = "s3cr3t";
+    let digest = Digest::of(SECRET.as_bytes()).to_string();
+    let file = format!(
+        "[gateway]\nupstream = \"https://example.org/mcp?key={SECRET}\"\n[gateway.upstream-headers]\n\
+         authorization = \"Bearer {SECRET}\"\nx-key = \"env:UPSTREAM_KEY\"\n[gateway.tokens]\n\
+         one = \"env:TOKEN_ONE\"\ntwo = \"file:/run/two\"\nthree = \"sha256:{digest}\""
+    );
+    let config = load(&file, &[("TOKEN_ONE", SECRET), ("UPSTREAM_KEY", SECRET)], &[]).unwrap();
+    let entries = config.explain();
+    assert!(!format!("{config:?}{entries:?}").contains(SECRET));
+    let shown: BTreeMap<_, _> = entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+    for (key, value) in [
+        ("gateway.upstream", "\"https://example.org/mcp?…\""),
+        ("gateway.upstream-headers.authorization", "\"…\""),
+        ("gateway.upstream-headers.x-key", "\"env:UPSTREAM_KEY\""),
+        ("gateway.tokens.one", "\"env:TOKEN_ONE\""),
+        ("gateway.tokens.two", "\"file:/run/two\""),
+        ("gateway.tokens.three", format!("\"sha256:{digest}\"").as_str()),
+    ] {
+        assert_eq!(shown.get(key), Some(&value), "{key}");
+    }
+    for line in [
+        "tokens = { a = \"s3cr3t\" }",
+        "tokens = { a = { b = \"s3cr3t\" } }",
+        "tokens = { a = [\"s3cr3t\"] }",
+        "tokens = \"s3cr3t\"",
+        "token = \"s3cr3t\"",
+        "token = { a = \"s3cr3t\" }",
+        "tokens = { a = \"sha256:s3cr3t\" }",
+        "upstream-headers = { a = \"s3cr3t\\n\" }",
+        "upstream-headers = [\"s3cr3t\"]",
+        "upstream = \"https://user:s3cr3t@example.org/\"",
+        "upstream = \"example.org?s3cr3t\"",
+        "tokens = { a = \"s3cr3t }",
+    ] {
+        let found = problems(&format!("[gateway]\n{line}"), &[], &[]);
+        assert!(found.len() == 1 && !found.join("").contains(SECRET), "{line}: {found:?}");
+    }
+    let found = problems("[gateway.tokens]\na = \"s3cr3t\"", &[], &[]).join("");
+    assert!(found.contains("expected `env:NAME`, `file:PATH`, or `sha256:` and 64 hexadecimal digits"), "{found}");
+    assert!(!problems("", &[("MCP_LRO_GATEWAY_TOKENS", SECRET)], &[]).join("").contains(SECRET));
+}
+
+#[test]
+fn tokens_and_headers_are_looked_up_when_the_gateway_starts() {
+    let directory = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (full, empty) = (write("full", "from file\n"), write("empty", " \n"));
+    let digest = Digest::of(b"given");
+    let environment = |name: &str| match name {
+        "SET" => Some("from variable".into()),
+        "SAME" => Some(" from variable ".into()),
+        "EMPTY" => Some(OsString::new()),
+        _ => None,
+    };
+    let table = |name: &str, lines: &[(&str, &str)]| -> Config {
+        let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+        load(&format!("[gateway.{name}]\n{lines}"), &[], &[]).unwrap()
+    };
+
+    let given = format!("sha256:{digest}");
+    let config = table("tokens", &[("a", "env:SET"), ("b", &format!("file:{full}")), ("c", &given)]);
+    assert_eq!(config.gateway.tokens.get("c"), Some(&Token::Sha256(digest)));
+    let expected = [("a", Digest::of(b"from variable")), ("b", Digest::of(b"from file")), ("c", digest)];
+    assert_eq!(
+        config.gateway_tokens(environment).unwrap(),
+        expected.map(|(tenant, digest)| (tenant.to_owned(), digest)).into()
+    );
+    let bad = [
+        ("a", "env:SET"),
+        ("b", "env:SAME"),
+        ("c", "env:EMPTY"),
+        ("d", "env:UNSET"),
+        ("e", &format!("file:{empty}")),
+        ("f", "file:/nowhere/token"),
+    ];
+    let found = table("tokens", &bad).gateway_tokens(environment).unwrap_err().to_string();
+    for expected in [
+        "`gateway.tokens.b` = `env:SAME` (file /",
+        "tenant `a` has the same token",
+        "`gateway.tokens.c` = `env:EMPTY` (file /",
+        "the variable is empty",
+        "`gateway.tokens.d` = `env:UNSET` (file /",
+        "the variable is not set",
+        "the file is empty",
+        "`gateway.tokens.f` = `file:/nowhere/token` (file /",
+        "cannot read the file",
+    ] {
+        assert!(found.contains(expected), "no {expected} in\n{found}");
+    }
+    assert_eq!(found.lines().count(), 6, "{found}");
+
+    let config = table("upstream-headers", &[("X-Team", "blue"), ("authorization", "env:SET")]);
+    let headers = config.gateway_headers(environment).unwrap();
+    assert_eq!(headers.get("x-team").unwrap(), "blue");
+    assert_eq!(headers.get("Authorization").unwrap(), "from variable");
+    assert!(headers.values().all(|value| value.is_sensitive()));
+    let found = table("upstream-headers", &[("a", "env:UNSET"), ("b", "env:EMPTY")]).gateway_headers(environment);
+    let found = found.unwrap_err().to_string();
+    assert!(found.contains("`gateway.upstream-headers.a` = `env:UNSET` (file /"), "{found}");
+    assert!(found.contains("the variable is empty"), "{found}");
+}
+
+#[test]
+fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
+    let config = load("", &[], &[]).unwrap();
+    let nothing_known = ClientProfile {
+        sees: Sees::Both,
+        resource_links: false,
+        shares_disk: None,
+        inline: false,
+        threshold: None,
+        result_limit: None,
+    };
+    assert_eq!(config.for_client("somebody", "1"), nothing_known);
+    assert_eq!(config.for_client("", ""), nothing_known);
+    assert_eq!(config.for_client("claude-code", "2.1.0"), ClientProfile { sees: Sees::Structured, ..nothing_known });
+    let desktop = ClientProfile { result_limit: Some(1_000_000), ..nothing_known };
+    assert_eq!(config.for_client("claude-ai", "0.1.0"), desktop);
+    assert_eq!(config.for_client("claude-ai (via mcp-remote 0.1.37)", "0.1.0"), desktop);
+    for name in ["codex-mcp-client", "Visual Studio Code - Insiders", "cursor-vscode"] {
+        assert_eq!(config.for_client(name, "1"), nothing_known, "{name}");
+    }
+    assert!(config.for_client("inspector-client", "0.21.1").resource_links);
+    assert!(KNOWN_CLIENTS.is_sorted_by_key(|(pattern, _)| pattern));
+
+    let file = r#"
+        threshold = 1000
+        [clients."*"]
+        inline = true
+        [clients."claude-code"]
+        resource-links = true
+        threshold = 500
+        [clients."claude-code/2.*"]
+        shares-disk = false
+        unit = "tokens"
+        [clients."claude-ai*"]
+        result-limit = 5
+        sees = "text"
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    assert_eq!(config.for_client("somebody", "1"), ClientProfile { inline: true, ..nothing_known });
+    let old = ClientProfile {
+        sees: Sees::Structured,
+        resource_links: true,
+        threshold: Some(size(500, SizeUnit::Characters)),
+        ..nothing_known
+    };
+    assert_eq!(config.for_client("claude-code", "1.0"), old);
+    let new = ClientProfile {
+        sees: Sees::Structured,
+        shares_disk: Some(false),
+        threshold: Some(size(1000, SizeUnit::Tokens)),
+        ..nothing_known
+    };
+    assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
+    let desktop = ClientProfile { sees: Sees::Text, result_limit: Some(5), ..nothing_known };
+    assert_eq!(config.for_client("claude-ai", "1"), desktop);
+}
+
+// row 36
+#[test]
+fn a_threshold_of_the_tool_wins_over_one_of_the_client() {
+    let file = r#"
+        threshold = 1000
+        [clients.small]
+        threshold = 100
+        unit = "tokens"
+        [tools.own]
+        threshold = 10
+        [tools.counted]
+        unit = "bytes"
+        [tools.always]
+        mode = "always"
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let (small, other) = (config.for_client("small", "1"), config.for_client("other", "1"));
+    let threshold = |tool: &str, client| config.for_tool_and_client(tool, client).threshold;
+    assert_eq!(threshold("any", &small), size(100, SizeUnit::Tokens));
+    assert_eq!(threshold("any", &other), size(1000, SizeUnit::Characters));
+    assert_eq!(threshold("own", &small), size(10, SizeUnit::Characters));
+    assert_eq!(threshold("counted", &small), size(1000, SizeUnit::Bytes));
+    let always = config.for_tool_and_client("always", &small);
+    assert_eq!((always.mode, always.threshold), (DecisionMode::Always, size(100, SizeUnit::Tokens)));
+    assert_eq!(always.truncate_limit, size(100, SizeUnit::Tokens));
+    assert_eq!(config.for_tool("any").threshold, size(1000, SizeUnit::Characters));
+}
+
+// row 36
+#[test]
+fn the_gateway_finds_its_strategy_by_tool() {
+    let file = r#"
+        [tools."search_*"]
+        schema = "strip"
+        [tools."search_all"]
+        handles = true
+        [tools."draw"]
+        schema = "shape"
+        threshold = 5
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let tool = |schema, handles| GatewayTool { schema, handles };
+    assert_eq!(config.gateway_tool("any"), tool(SchemaStrategy::Rewrite, false));
+    assert_eq!(config.gateway_tool("search_one"), tool(SchemaStrategy::Strip, false));
+    assert_eq!(
+        config.gateway_tool("search_all"),
+        tool(SchemaStrategy::Rewrite, true),
+        "the longest pattern alone counts"
+    );
+    assert_eq!(config.gateway_tool("draw"), tool(SchemaStrategy::Shape, false));
+    let config = load(file, &[("MCP_LRO_SCHEMA", "block")], &[]).unwrap();
+    assert_eq!(config.gateway_tool("search_all"), tool(SchemaStrategy::Block, true));
+    assert_eq!(config.gateway_tool("search_one").schema, SchemaStrategy::Strip);
 }

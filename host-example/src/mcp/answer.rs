@@ -1,6 +1,6 @@
 //! The reply that an outcome asks for.
 
-use super::{ToolResult, Truncation};
+use super::{Replacement, ToolResult, Truncation};
 use crate::filter::Outcome;
 use bytes::Bytes;
 
@@ -9,7 +9,10 @@ impl ToolResult {
     pub fn answer(&self, outcome: &Outcome) -> Bytes {
         match outcome {
             Outcome::Pass => self.pass(),
-            Outcome::Offload(offloaded) => self.offloaded(&offloaded.descriptor, &offloaded.kept, false).into(),
+            Outcome::Offload(offloaded) => {
+                let (descriptor, kept) = (offloaded.descriptor.as_str(), offloaded.kept.as_slice());
+                self.offloaded(&Replacement { descriptor, kept, ..Replacement::default() }).into()
+            }
             Outcome::Truncate { truncation, warning } => self
                 .truncated(&Truncation {
                     limit: truncation.limit,

@@ -25,6 +25,7 @@ const BLOCK_MEMBERS_MAX: usize = 16;
 const SLICE_BYTES: usize = 256 << 10;
 
 /// An object that may be a tool result, or a response that holds one.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Object {
     pub(super) members: Vec<Member>,
     /// The elements of the array `content`.
@@ -35,6 +36,7 @@ pub(super) struct Object {
 }
 
 /// A content block.
+#[derive(Clone, Debug)]
 pub(super) struct FoundBlock {
     pub(super) span: Span,
     members: Vec<Member>,

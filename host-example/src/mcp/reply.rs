@@ -9,6 +9,21 @@ use crate::sandbox::types::{Size, SizeUnit};
 /// Longest value of `resultType` that goes into a reply without the rest of the original, in bytes.
 const RESULT_TYPE_BYTES_MAX: usize = 64;
 
+/// What stands in a reply for the parts that were written to files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replacement<'a> {
+    /// A JSON object.
+    pub descriptor: &'a str,
+    /// For each part, whether it stays; a missing entry counts as no.
+    pub kept: &'a [bool],
+    /// Structured content in the place of the descriptor, as JSON.
+    pub structured: Option<&'a [u8]>,
+    /// Whether a result without structured content gets some.
+    pub always_structured: bool,
+    /// Content blocks after the others, as JSON.
+    pub more_blocks: &'a [String],
+}
+
 /// Size of a message as it goes on the wire, in a unit. JSON escapes count: two characters for each `\"`.
 pub fn wire_size(message: &str, unit: SizeUnit) -> u64 {
     let mut measure = lro_jsonl::Measure::text();
@@ -38,13 +53,14 @@ impl ToolResult {
 
     /// The message with a descriptor, a JSON object, in the place of every part that was not kept.
     ///
-    /// `kept` has an entry for each part; a missing one counts as not kept. Kept blocks stay as they are and in order;
-    /// one text block with the descriptor stands where the first block is missing, or at the end. Structured content
-    /// that was not kept is replaced by the descriptor, metadata that was not kept is gone, every other member stays.
-    /// With `always_structured`, a result without structured content gets the descriptor as such.
-    pub fn offloaded(&self, descriptor: &str, kept: &[bool], always_structured: bool) -> Vec<u8> {
+    /// Kept blocks stay as they are and in order; one text block with the descriptor stands where the first block is
+    /// missing, or at the end. Structured content that was not kept is replaced, metadata that was not kept is gone, every
+    /// other member stays.
+    pub fn offloaded(&self, replacement: &Replacement<'_>) -> Vec<u8> {
+        let Replacement { descriptor, kept, structured, always_structured, .. } = *replacement;
         let is_kept = |part: usize| kept.get(part).copied().unwrap_or_default();
-        let content = self.content_with(descriptor, is_kept);
+        let structured = structured.unwrap_or(descriptor.as_bytes());
+        let content = self.content_with(replacement, is_kept);
         let mut members = Vec::with_capacity(self.members.len() + 2);
         let mut has_structured = false;
         for (role, member) in &self.members {
@@ -54,7 +70,7 @@ impl ToolResult {
                 Role::Structured => {
                     has_structured = true;
                     let keep = self.structured.map_or(!always_structured, is_kept);
-                    if keep { value } else { descriptor.as_bytes() }
+                    if keep { value } else { structured }
                 }
                 Role::Meta if !self.meta.is_some_and(is_kept) => continue,
                 _ => value,
@@ -65,7 +81,7 @@ impl ToolResult {
             members.push((b"\"content\"", &content));
         }
         if always_structured && !has_structured {
-            members.push((b"\"structuredContent\"", descriptor.as_bytes()));
+            members.push((b"\"structuredContent\"", structured));
         }
         self.message_with(&members)
     }
@@ -116,9 +132,9 @@ impl ToolResult {
         self.message.get(span.clone()).unwrap_or_default()
     }
 
-    fn content_with(&self, descriptor: &str, is_kept: impl Fn(usize) -> bool) -> Vec<u8> {
-        let descriptor = text_block(descriptor);
-        let mut blocks = Vec::with_capacity(self.blocks.len() + 1);
+    fn content_with(&self, replacement: &Replacement<'_>, is_kept: impl Fn(usize) -> bool) -> Vec<u8> {
+        let descriptor = text_block(replacement.descriptor);
+        let mut blocks = Vec::with_capacity(self.blocks.len() + 1 + replacement.more_blocks.len());
         let mut told = false;
         for block in &self.blocks {
             // A copy of the structured content shares its fate.
@@ -132,8 +148,14 @@ impl ToolResult {
         if !told {
             blocks.push(descriptor.as_bytes());
         }
+        blocks.extend(replacement.more_blocks.iter().map(String::as_bytes));
         [b"[", blocks.join(&b","[..]).as_slice(), b"]"].concat()
     }
+}
+
+/// A tool result that is an error, as JSON.
+pub fn tool_error(text: &str) -> String {
+    format!(r#"{{"content":[{}],"isError":true}}"#, text_block(text))
 }
 
 /// A text content block.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::blocks::{FoundBlock, Object, validate};
 use super::copy::repeats;
+use super::message::Message;
 use super::span::{self, Member, Span};
 use crate::sandbox::{Part, PartKind, Payload};
 
@@ -91,9 +92,18 @@ impl ToolResult {
     /// A JSON-RPC error, a `resultType` of `input_required` or `task`, and the task object of older servers are not for a
     /// policy: they have no parts and pass.
     pub fn parse(message: Bytes) -> Result<Self, ParseError> {
-        let text = simdutf8::compat::from_utf8(&message).map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
         let start = span::skip_white(&message, 0);
-        let mut outer = Object::walk(&message, start);
+        let outer = Object::walk(&message, start);
+        Self::of_walked(message, start, outer)
+    }
+
+    /// As [`ToolResult::parse`], for a message whose envelope was read already.
+    pub fn of_message(message: Message) -> Result<Self, ParseError> {
+        Self::of_walked(message.bytes, message.start, message.outer)
+    }
+
+    fn of_walked(message: Bytes, start: usize, mut outer: Object) -> Result<Self, ParseError> {
+        let text = simdutf8::compat::from_utf8(&message).map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
         outer.make_parts(&message);
         if let Some(result) = &mut outer.result {
             result.make_parts(&message);
@@ -136,6 +146,20 @@ impl ToolResult {
     /// Whether there is structured content, which a client may want to validate.
     pub const fn has_structured(&self) -> bool {
         self.structured.is_some()
+    }
+
+    /// The structured content as JSON.
+    pub fn structured(&self) -> Option<Bytes> {
+        let (_, member) = self.members.iter().find(|(role, _)| *role == Role::Structured)?;
+        self.structured.map(|_| self.message.slice(member.value.clone()))
+    }
+
+    /// The id of the task that the call became instead of a result.
+    pub fn task(&self) -> Option<String> {
+        let id = |object: &Span| span::child(&self.message, object, "taskId");
+        let object = self.result.clone();
+        let task = id(&object).or_else(|| id(&span::child(&self.message, &object, "task")?))?;
+        span::string(&self.message, &task).map(String::from)
     }
 
     fn untouched(message: Bytes, result: Span) -> Self {

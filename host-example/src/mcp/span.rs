@@ -6,10 +6,15 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use bytes::{Bytes, BytesMut};
+
 use crate::sandbox::json_string::{BLOCK, equal, escaped, string_length};
 
 /// Where something lies in the message, in bytes.
 pub(super) type Span = Range<usize>;
+
+/// Most levels that are searched for strings.
+const STRINGS_LEVELS_MAX: usize = 64;
 
 /// One member of an object.
 #[derive(Clone, Debug)]
@@ -78,6 +83,56 @@ pub(super) fn member<'a>(text: &[u8], members: &'a [Member], key: &str) -> Optio
     let mut matching = members.iter().filter(|member| string(text, &member.key).is_some_and(|name| name == key));
     let found = matching.next()?;
     matching.next().is_none().then_some(&found.value)
+}
+
+/// The value of the one member with this key of the object at `span`.
+pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
+    if byte(text, object.start) != b'{' {
+        return None;
+    }
+    let (members, _) = members(text, object.start, usize::MAX, |_, _| None);
+    member(text, &members, key).cloned()
+}
+
+/// Every string at and below a value, but for keys. What lies deeper than [`STRINGS_LEVELS_MAX`] levels is left out.
+pub(super) fn strings<'a>(text: &'a [u8], value: &Span, found: &mut impl FnMut(Span, Cow<'a, str>)) {
+    strings_within(text, value, STRINGS_LEVELS_MAX, found);
+}
+
+fn strings_within<'a>(text: &'a [u8], value: &Span, levels: usize, found: &mut impl FnMut(Span, Cow<'a, str>)) {
+    match byte(text, value.start) {
+        b'"' => {
+            if let Some(string) = string(text, value) {
+                found(value.clone(), string);
+            }
+        }
+        b'{' if levels > 0 => {
+            for member in members(text, value.start, usize::MAX, |_, _| None).0 {
+                strings_within(text, &member.value, levels - 1, found);
+            }
+        }
+        b'[' if levels > 0 => {
+            for element in elements(text, value.start, usize::MAX, |_| None).0 {
+                strings_within(text, &element, levels - 1, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The text with other bytes in the place of some spans, which are in order and apart.
+pub(super) fn spliced(text: &Bytes, edits: Vec<(Span, Vec<u8>)>) -> Bytes {
+    let removed: usize = edits.iter().map(|(span, _)| span.len()).sum();
+    let added: usize = edits.iter().map(|(_, bytes)| bytes.len()).sum();
+    let mut result = BytesMut::with_capacity((text.len() + added).saturating_sub(removed));
+    let mut at = 0;
+    for (span, bytes) in edits {
+        result.extend_from_slice(text.get(at..span.start).unwrap_or_default());
+        result.extend_from_slice(&bytes);
+        at = span.end;
+    }
+    result.extend_from_slice(text.get(at..).unwrap_or_default());
+    result.freeze()
 }
 
 /// The inside of the string literal at `span`, without its quotation marks; none for any other value.

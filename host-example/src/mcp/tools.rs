@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::reply::text_block;
+use super::reply::{text_block, tool_error};
 use crate::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
 use crate::read::{PageRequest, Pages, ReadError, Start};
 use crate::store::{Store, StoreError, Ulid};
@@ -96,9 +96,17 @@ impl Tools {
         };
         match answered {
             Ok(json) => Ok(format!(r#"{{"content":[{}],"structuredContent":{json}}}"#, text_block(&json))),
-            Err(Failure::Tool(text)) => Ok(format!(r#"{{"content":[{}],"isError":true}}"#, text_block(&text))),
+            Err(Failure::Tool(text)) => Ok(tool_error(&text)),
             Err(Failure::Protocol(message)) => Err(ProtocolError { code: INVALID_PARAMS, message }),
         }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {

@@ -12,7 +12,8 @@ use toml::{Table, Value};
 
 use super::{
     Config,
-    variables::{CONFIG_KEY, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
+    gateway::{HEADERS_KEY, HIDDEN, TOKENS_KEY, shown_url},
+    variables::{CONFIG_KEY, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable, flag_name},
 };
 
 /// Most characters of a value in the text of a [`Problem`].
@@ -49,7 +50,7 @@ impl fmt::Display for Origin {
             Self::Default => formatter.write_str("default"),
             Self::File(path) => write!(formatter, "file {}", path.display()),
             Self::Variable(name) => write!(formatter, "variable {name}"),
-            Self::Flag(key) => write!(formatter, "flag --{}", key.replace('.', "-")),
+            Self::Flag(key) => write!(formatter, "flag --{}", flag_name(key)),
         }
     }
 }
@@ -70,7 +71,7 @@ pub struct Entry {
 pub struct Problem {
     /// The key, with a `.` after the name of a table.
     pub key: String,
-    /// The value as it was given, cut to 80 characters.
+    /// The value as it was given, cut to 80 characters, and `…` in the place of what may be a secret.
     pub value: String,
     /// Where it came from.
     pub origin: Origin,
@@ -141,7 +142,7 @@ impl Layers {
             let origin = Origin::Variable(name.to_owned());
             match (VARIABLES.iter().find(|variable| variable.name == name), text.to_str()) {
                 (None, _) => {
-                    self.problems.push(Problem::new(name, text.display(), origin, "there is no variable of this name"));
+                    self.problems.push(Problem::new(name, HIDDEN, origin, "there is no variable of this name"));
                 }
                 (Some(variable), None) => {
                     self.problems.push(Problem::new(variable.key, text.display(), origin, "expected UTF-8"));
@@ -167,7 +168,7 @@ impl Layers {
     fn file(&mut self, path: &Path, named_by: Origin) -> Vec<Leaf> {
         let table = match fs::read_to_string(path) {
             Err(error) => Err(format!("cannot read the file: {error}")),
-            Ok(text) => text.parse::<Table>().map_err(|error| error.to_string()),
+            Ok(text) => text.parse::<Table>().map_err(|error| syntax_error(&text, &error)),
         };
         let mut leaves = Vec::new();
         match table {
@@ -209,8 +210,12 @@ impl Layers {
             .iter()
             .rev()
             .fold(leaf.value.clone(), |value, step| Value::Table(Table::from_iter([(step.clone(), value)])));
-        if let Err(error) = Config::deserialize(alone) {
-            self.problems.push(Problem::new(&key, &leaf.value, leaf.origin, error.message()));
+        let checked = match secret_form(&leaf.path, &leaf.value) {
+            Some(message) => Err(message.to_owned()),
+            None => Config::deserialize(alone).map_err(|error| error.message().to_owned()),
+        };
+        if let Err(message) = checked {
+            self.problems.push(Problem::new(&key, shown_value(&leaf), leaf.origin, message));
             return;
         }
         let Some((last, tables)) = leaf.path.split_last() else { return };
@@ -224,6 +229,39 @@ impl Layers {
         table.insert(last.clone(), leaf.value);
         self.origins.insert(key, leaf.origin);
     }
+}
+
+/// The value of a leaf without what may be a secret. In the table `gateway`, a key that no variable sets holds secrets,
+/// or is the misspelled name of one that does.
+fn shown_value(leaf: &Leaf) -> String {
+    let key = leaf.path.join(".");
+    match &leaf.value {
+        Value::String(url) if key == "gateway.upstream" => Value::String(shown_url(url)).to_string(),
+        value if leaf.path.first().is_none_or(|table| table != GATEWAY_TABLE) => value.to_string(),
+        value if VARIABLES.iter().any(|variable| variable.key == key) => value.to_string(),
+        _ => HIDDEN.to_owned(),
+    }
+}
+
+/// What is wrong with the type of a value that holds secrets: the usual message would repeat it.
+fn secret_form(path: &[String], value: &Value) -> Option<&'static str> {
+    let [gateway, table, rest @ ..] = path else { return None };
+    if gateway != GATEWAY_TABLE || ![TOKENS_KEY, HEADERS_KEY].contains(&table.as_str()) {
+        return None;
+    }
+    match (rest, value) {
+        ([], Value::Table(_)) | ([_], Value::String(_)) => None,
+        ([], _) => Some("expected a table of texts"),
+        _ => Some("expected a text"),
+    }
+}
+
+/// What is wrong with the syntax of a file, and where. The line itself is not repeated, as it may hold a secret.
+fn syntax_error(text: &str, error: &toml::de::Error) -> String {
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return error.message().to_owned() };
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+    format!("line {line}, column {column}: {}", error.message())
 }
 
 /// Takes tables apart down to values, lists and empty tables.

@@ -6,6 +6,8 @@ pub const VARIABLE_PREFIX: &str = "MCP_LRO_";
 pub const CONFIG_VARIABLE: &str = "MCP_LRO_CONFIG";
 /// The key of [`CONFIG_VARIABLE`].
 pub const CONFIG_KEY: &str = "config";
+/// The table of the gateway. Its flags belong to the subcommand `gateway` alone, and leave out the name of the table.
+pub const GATEWAY_TABLE: &str = "gateway";
 
 /// How the text of a variable or a flag is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum ValueForm {
     List,
 }
 
-/// A key that a variable and a flag can set. The flag is `--` and the key, with `-` for each `.`.
+/// A key that a variable and a flag can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The variable: [`VARIABLE_PREFIX`] and the key in upper snake case.
@@ -33,11 +35,34 @@ pub struct Variable {
     pub help: &'static str,
 }
 
+impl Variable {
+    /// The flag without the `--`: the key without [`GATEWAY_TABLE`], with `-` for each `.`.
+    pub fn flag(&self) -> String {
+        flag_name(self.key)
+    }
+
+    /// Whether its flag belongs to the subcommand `gateway` alone.
+    pub fn is_gateway(&self) -> bool {
+        gateway_key(self.key).is_some()
+    }
+}
+
+/// The flag of a key, without the `--`.
+pub(super) fn flag_name(key: &str) -> String {
+    gateway_key(key).unwrap_or(key).replace('.', "-")
+}
+
+/// A key of the gateway within its table.
+fn gateway_key(key: &str) -> Option<&str> {
+    key.strip_prefix(GATEWAY_TABLE)?.strip_prefix('.')
+}
+
 const fn variable(name: &'static str, key: &'static str, form: ValueForm, help: &'static str) -> Variable {
     Variable { name, key, form, help }
 }
 
-/// Every variable, in the order of the documentation. Lists of tables, such as `sections` and `tools`, have none.
+/// Every variable, in the order of the documentation. What is a table for each of several things, such as `sections`,
+/// `tools` and `gateway.tokens`, has none.
 #[rustfmt::skip]
 pub const VARIABLES: &[Variable] = &[
     variable(CONFIG_VARIABLE, CONFIG_KEY, ValueForm::Text, "TOML file to read"),
@@ -68,6 +93,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("MCP_LRO_TRUNCATE_SUFFIX", "truncate-suffix", ValueForm::Text, "text after the cut of a truncated result"),
     variable("MCP_LRO_ADVICE", "advice", ValueForm::Text, "advice of a rejected result"),
     variable("MCP_LRO_CUSTOM", "custom", ValueForm::Text, "settings of the policy alone"),
+    variable("MCP_LRO_SCHEMA", "schema", ValueForm::Text, "output schema of a tool: rewrite, strip, shape, block"),
     variable("MCP_LRO_LIMITS_WALL_TIME_MS", "limits.wall-time-ms", ValueForm::Integer, "wall time of one call of a policy"),
     variable("MCP_LRO_LIMITS_MEMORY_BYTES", "limits.memory-bytes", ValueForm::Integer, "memory of a policy"),
     variable("MCP_LRO_LIMITS_TABLE_ELEMENTS", "limits.table-elements", ValueForm::Integer, "table elements of a policy"),
@@ -79,4 +105,22 @@ pub const VARIABLES: &[Variable] = &[
     variable("MCP_LRO_QUERY_MEMORY_BYTES", "query.memory-bytes", ValueForm::Integer, "memory of one query"),
     variable("MCP_LRO_QUERY_ANSWER_BYTES", "query.answer-bytes", ValueForm::Integer, "bytes of an answer"),
     variable("MCP_LRO_QUERY_ANSWER_TOKENS", "query.answer-tokens", ValueForm::Integer, "estimated tokens of an answer"),
+    variable("MCP_LRO_GATEWAY_LISTEN", "gateway.listen", ValueForm::Text, "address and port to serve HTTP on; without it, stdio"),
+    variable("MCP_LRO_GATEWAY_UPSTREAM", "gateway.upstream", ValueForm::Text, "URL of the HTTP server behind the gateway"),
+    variable("MCP_LRO_GATEWAY_PATH", "gateway.path", ValueForm::Text, "path of the gateway over HTTP"),
+    variable("MCP_LRO_GATEWAY_ALLOWED_HOSTS", "gateway.allowed-hosts", ValueForm::List, "hosts that requests may name besides the local ones"),
+    variable("MCP_LRO_GATEWAY_ALLOWED_ORIGINS", "gateway.allowed-origins", ValueForm::List, "origins that requests may have besides local ones"),
+    variable("MCP_LRO_GATEWAY_METRICS_LISTEN", "gateway.metrics-listen", ValueForm::Text, "address and port of /metrics and /healthz"),
+    variable("MCP_LRO_GATEWAY_MESSAGE_BYTES", "gateway.message-bytes", ValueForm::Integer, "most bytes of one message"),
+    variable("MCP_LRO_GATEWAY_MESSAGE_MEMORY", "gateway.message-memory", ValueForm::Integer, "bytes beyond which a message is kept in a file"),
+    variable("MCP_LRO_GATEWAY_CALL_TIMEOUT_MS", "gateway.call-timeout-ms", ValueForm::Integer, "longest silence of a call, in milliseconds"),
+    variable("MCP_LRO_GATEWAY_START_TIMEOUT_MS", "gateway.start-timeout-ms", ValueForm::Integer, "longest handshake of a restarted server, in milliseconds"),
+    variable("MCP_LRO_GATEWAY_HEADER_BYTES", "gateway.header-bytes", ValueForm::Integer, "most bytes of the headers of one request"),
+    variable("MCP_LRO_GATEWAY_REQUESTS", "gateway.requests", ValueForm::Integer, "most HTTP requests at a time"),
+    variable("MCP_LRO_GATEWAY_SESSIONS", "gateway.sessions", ValueForm::Integer, "most legacy HTTP sessions at a time"),
+    variable("MCP_LRO_GATEWAY_SESSION_IDLE_SECONDS", "gateway.session-idle-seconds", ValueForm::Integer, "age in seconds of the last request at which a session ends"),
+    variable("MCP_LRO_GATEWAY_SHUTDOWN_MS", "gateway.shutdown-ms", ValueForm::Integer, "milliseconds for calls in flight at shutdown"),
+    variable("MCP_LRO_GATEWAY_AUDIT", "gateway.audit", ValueForm::Boolean, "decide and record, change nothing"),
+    variable("MCP_LRO_GATEWAY_SESSION_BUDGET", "gateway.session-budget", ValueForm::Integer, "estimated tokens of results that a session gets inline"),
+    variable("MCP_LRO_GATEWAY_SESSION_FLOOR", "gateway.session-floor", ValueForm::Integer, "estimated tokens that still pass beyond the budget"),
 ];

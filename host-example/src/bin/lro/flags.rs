@@ -6,8 +6,8 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use lro_host::sandbox::types::Abilities;
 use lro_host::settings::{VARIABLES, ValueForm, Variable};
 
-/// One flag for each variable of the configuration, so that the two never differ. The values are read and checked
-/// together with the other layers, by [`Config::load`](lro_host::settings::Config::load).
+/// One flag for each variable of the configuration but those of the gateway, so that the two never differ. The values are
+/// read and checked together with the other layers, by [`Config::load`](lro_host::settings::Config::load).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettingFlags(Vec<(String, String)>);
 
@@ -20,7 +20,8 @@ impl SettingFlags {
 
 impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
-        VARIABLES.iter().fold(command, |command, variable| command.arg(flag(variable)))
+        let hidden = |variable| flag(variable).help_heading("Settings").hide_short_help(true).global(true);
+        variables(false).fold(command, |command, variable| command.arg(hidden(variable)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -30,11 +31,7 @@ impl Args for SettingFlags {
 
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let pair = |variable: &Variable| {
-            let text = matches.get_one::<String>(variable.key)?;
-            Some((variable.key.to_owned(), text.clone()))
-        };
-        Ok(Self(VARIABLES.iter().filter_map(pair).collect()))
+        Ok(Self(pairs(matches, variables(false))))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -43,23 +40,62 @@ impl FromArgMatches for SettingFlags {
     }
 }
 
-/// Hidden in the short help, which would be lost among them.
+/// One flag for each variable of the gateway, for its subcommand. The pairs are joined with those of [`SettingFlags`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GatewayFlags(Vec<(String, String)>);
+
+impl GatewayFlags {
+    /// Key and text of each flag that was given.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+}
+
+impl Args for GatewayFlags {
+    fn augment_args(command: Command) -> Command {
+        variables(true).fold(command, |command, variable| command.arg(flag(variable).help_heading("Gateway")))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for GatewayFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(pairs(matches, variables(true))))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The variables of the gateway, or all others.
+fn variables(of_gateway: bool) -> impl Iterator<Item = &'static Variable> {
+    VARIABLES.iter().filter(move |variable| variable.is_gateway() == of_gateway)
+}
+
+/// Key and text of each flag that was given.
+fn pairs(matches: &ArgMatches, variables: impl Iterator<Item = &'static Variable>) -> Vec<(String, String)> {
+    let pair = |variable: &Variable| {
+        let text = matches.get_one::<String>(variable.key)?;
+        Some((variable.key.to_owned(), text.clone()))
+    };
+    variables.filter_map(pair).collect()
+}
+
 fn flag(variable: &Variable) -> Arg {
     // The parser wants names that live as long as the process; there is one command line in it.
-    let name: &'static str = variable.key.replace('.', "-").leak();
+    let name: &'static str = variable.flag().leak();
     let value = match variable.form {
         ValueForm::Text => "TEXT",
         ValueForm::Boolean => "BOOLEAN",
         ValueForm::Integer => "NUMBER",
         ValueForm::List => "LIST",
     };
-    Arg::new(variable.key)
-        .long(name)
-        .value_name(value)
-        .help(format!("{} [env: {}=]", variable.help, variable.name))
-        .help_heading("Settings")
-        .hide_short_help(true)
-        .global(true)
+    Arg::new(variable.key).long(name).value_name(value).help(format!("{} [env: {}=]", variable.help, variable.name))
 }
 
 /// When messages have colors.

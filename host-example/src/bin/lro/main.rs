@@ -5,6 +5,7 @@ mod config;
 mod exit;
 mod extract;
 mod flags;
+mod gateway;
 mod handle;
 mod host;
 mod input;
@@ -68,6 +69,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Extract(Box<extract::Arguments>),
     Read(read::Arguments),
+    Gateway(gateway::Arguments),
     Policy(policy::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
@@ -96,6 +98,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
         Command::Extract(arguments) => extract::run(arguments, &config, terminal),
         Command::Read(arguments) => read::run(arguments, &config, terminal),
+        Command::Gateway(arguments) => gateway::run(arguments, &config),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),

@@ -1,0 +1,221 @@
+//! A tool result through the policy, and the reply that a client of this kind accepts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::metrics::{Observation, verdict_name};
+use super::session::{Asked, Call, Session, ToolCall};
+use super::shape;
+use super::tasks::{self, TaskAnswer};
+use crate::filter::{Decision, Offloaded, Outcome, Request};
+use crate::mcp::{self, INTERNAL_ERROR, Message, ParseError, Replacement, ToolResult};
+use crate::sandbox::types::{Abilities, Size, SizeUnit};
+use crate::settings::{DecisionMode, PolicySettings, SchemaStrategy};
+use crate::store::Ulid;
+
+impl Session {
+    /// The message that goes on in the place of an answer with a tool result.
+    pub(super) fn filter(&self, message: Message, call: &Call) -> Bytes {
+        let (bytes, id) = (message.bytes().clone(), message.id());
+        match ToolResult::of_message(message) {
+            Ok(result) => self.reply(&result, call).0,
+            // Too small to matter, it goes on to a client that may know better.
+            Err(ParseError::NotAToolResult(_)) if self.is_small(&bytes, call) => bytes,
+            Err(error) => {
+                self.rules.metrics.unreadable();
+                tracing::warn!(%error, "the answer of the server cannot be read");
+                let text = format!("the answer of the server cannot be read: {error}");
+                mcp::error_response(id.as_ref(), INTERNAL_ERROR, &text)
+            }
+        }
+    }
+
+    /// The message that goes on in the place of one about a task whose result lies at `path`.
+    pub(super) fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
+        let Some(object) = message.value(path) else { return message.bytes().clone() };
+        let Ok(result) = ToolResult::parse(object.clone()) else {
+            return if self.is_small(&object, call) { message.bytes().clone() } else { self.too_large(message) };
+        };
+        let Asked::Tool(ToolCall { task: Some(task), .. }) = &call.asked else { return message.bytes().clone() };
+        let digest = tasks::digest(&object);
+        let tenant = &self.who.tenant;
+        if let Some(known) = self.rules.tasks.answer(tenant, task, &digest)
+            && self.rules.filter.store.as_ref().is_ok_and(|store| store.find(tenant, known.offload).is_ok())
+        {
+            return message.with_bytes(path, &known.result);
+        }
+        let (reply, offload) = self.reply(&result, call);
+        if let Some(offload) = offload {
+            self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
+        }
+        message.with_bytes(path, &reply)
+    }
+
+    /// The reply, and the offload behind it.
+    fn reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+        let Asked::Tool(tool) = &call.asked else { return (result.pass(), None) };
+        if result.not_for_policy() {
+            if let Some(task) = result.task() {
+                self.rules.tasks.started(&self.who.tenant, &task, &tool.name, tool.query.clone());
+            }
+            return (result.pass(), None);
+        }
+        let mut settings = self.rules.config.for_tool_and_client(&tool.name, &call.client);
+        if self.is_over_budget(result) && settings.mode == DecisionMode::BySize {
+            settings.mode = DecisionMode::Always;
+        }
+        if tool.inline || call.client.inline {
+            settings.mode = DecisionMode::Never;
+        }
+        if self.rules.audits() {
+            return (self.audit(result, tool, settings), None);
+        }
+        let (reply, offload) = self.decide(result, call, tool, settings.clone());
+        if !self.is_too_large(&reply, call) {
+            return (reply, offload);
+        }
+        // What passed, in spite of its size or because of its escapes, is offloaded after all, unless its tool is exempt.
+        if offload.is_none() && self.rules.config.for_tool(&tool.name).mode != DecisionMode::Never {
+            settings.mode = DecisionMode::Always;
+            let (reply, offload) = self.decide(result, call, tool, settings);
+            if !self.is_too_large(&reply, call) {
+                return (reply, offload);
+            }
+        }
+        let text = format!(
+            "the result of `{}` has {} bytes, more than this client takes: ask for less",
+            tool.name,
+            result.pass().len()
+        );
+        (result.rejected(&text).into(), None)
+    }
+
+    fn decide(
+        &self,
+        result: &ToolResult,
+        call: &Call,
+        tool: &ToolCall,
+        settings: PolicySettings,
+    ) -> (Bytes, Option<Ulid>) {
+        let request = self.policy_request(result, call, tool, settings);
+        let decision = self.rules.filter.apply(&request, result.payload());
+        let reply = match &decision.outcome {
+            Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
+            Outcome::Pass if result.has_structured() => result.pass(),
+            outcome => result.answer(outcome),
+        };
+        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
+            self.spend(tokens(&reply));
+        }
+        self.observe(tool, result, &reply, &decision);
+        let id = match decision.outcome {
+            Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
+            _ => None,
+        };
+        (reply, id)
+    }
+
+    /// The reply to an offload, in the form that the tool's output schema asks for.
+    fn offloaded(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
+        let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let strategy = self.rules.config.gateway_tool(&tool.name).schema;
+        let shortened = match strategy {
+            SchemaStrategy::Shape => result.structured().and_then(|structured| {
+                let schema = self.schema(&tool.name)?;
+                shape::shortened(&structured, &schema)
+            }),
+            _ => None,
+        };
+        let blocks = strategy == SchemaStrategy::Block
+            || (strategy == SchemaStrategy::Shape && result.has_structured() && shortened.is_none());
+        if blocks {
+            return result.rejected(&offloaded.descriptor).into();
+        }
+        let replacement = Replacement {
+            descriptor: &offloaded.descriptor,
+            kept: &offloaded.kept,
+            structured: shortened.as_deref(),
+            always_structured: false,
+            more_blocks: &links,
+        };
+        result.offloaded(&replacement).into()
+    }
+
+    fn policy_request(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Request {
+        let tools = if self.rules.tools.is_some() && !self.rules.has_namesakes() {
+            Abilities::EXTRACT_TOOL | Abilities::READ_TOOL
+        } else {
+            Abilities::empty()
+        };
+        let shell =
+            if call.client.shares_disk.unwrap_or(self.who.local) { Abilities::SHELL } else { Abilities::empty() };
+        Request {
+            tenant: self.who.tenant.clone(),
+            session: self.who.session.clone(),
+            tool: tool.name.clone(),
+            query: tool.query.clone(),
+            is_error: result.is_error(),
+            abilities: tools | shell,
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Asks for the verdict and records it; the result goes on as it is.
+    fn audit(&self, result: &ToolResult, tool: &ToolCall, settings: PolicySettings) -> Bytes {
+        let call = Call::audited(Arc::new(self.rules.config.for_client("", "")));
+        let request = self.policy_request(result, &call, tool, settings);
+        let verdict = match self.rules.filter.inspect(&request, result.payload()) {
+            Ok((verdict, cost)) => {
+                self.rules.metrics.observe(&Observation::audited(
+                    &tool.name,
+                    &self.who.tenant,
+                    &verdict,
+                    &cost,
+                    result.pass().len() as u64,
+                ));
+                tracing::info!(tenant = self.who.tenant, tool = tool.name, verdict = verdict_name(&verdict), "audit");
+                return result.pass();
+            }
+            Err(error) => error,
+        };
+        self.rules.metrics.failed("inspect");
+        tracing::warn!(tenant = self.who.tenant, tool = tool.name, error = %verdict, "audit: the policy failed");
+        result.pass()
+    }
+
+    fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
+        self.rules.metrics.observe(&Observation::of(&tool.name, &self.who.tenant, result, reply, decision));
+    }
+
+    /// Whether the session's budget is used up by results before, so that this one may not go on as it is.
+    fn is_over_budget(&self, result: &ToolResult) -> bool {
+        let gateway = &self.rules.config.gateway;
+        let Some(budget) = gateway.session_budget else { return false };
+        let tokens = result.payload().size().div_ceil(4);
+        tokens > gateway.session_floor.get() && self.spend(0).saturating_add(tokens) > budget.get()
+    }
+
+    fn is_too_large(&self, reply: &Bytes, call: &Call) -> bool {
+        let client = call.client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
+        [client, self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
+    }
+
+    /// Whether an answer that is no tool result is no larger than a result that passes.
+    fn is_small(&self, bytes: &[u8], call: &Call) -> bool {
+        let Asked::Tool(tool) = &call.asked else { return false };
+        let threshold = self.rules.config.for_tool_and_client(&tool.name, &call.client).threshold;
+        !mcp::exceeds(bytes, threshold.into())
+    }
+
+    fn too_large(&self, message: &Message) -> Bytes {
+        self.rules.metrics.unreadable();
+        let text = "the answer of the server about a task cannot be read as a tool result, and is too large to pass";
+        mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, text)
+    }
+}
+
+/// Estimated tokens of a message.
+fn tokens(message: &[u8]) -> u64 {
+    std::str::from_utf8(message).map_or(0, |text| mcp::wire_size(text, SizeUnit::Tokens))
+}

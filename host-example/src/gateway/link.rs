@@ -1,0 +1,163 @@
+//! A client's connection to a server that is a child process: started again when it is needed after it ended.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::session::Session;
+use crate::mcp::{Id, Kind, Message};
+use crate::transport::{Cut, Launch, Line, ServerProcess};
+
+/// Id of the handshake that the gateway repeats to a server that it started again.
+const HANDSHAKE_ID: &str = "lro-filter-handshake";
+
+/// Least time between two starts of the same server: one that ends at once is not to be started without a pause.
+const START_PAUSE: Duration = Duration::from_millis(500);
+
+/// Takes what the server sends.
+pub(super) trait Receive: Send + Sync + Sized {
+    /// A message.
+    fn message(self: &Arc<Self>, message: Bytes);
+    /// A line that could not be kept.
+    fn cut(self: &Arc<Self>, cut: &Cut);
+    /// The server has ended, and how.
+    fn ended(self: &Arc<Self>, how: &str);
+}
+
+/// A server process, and what is needed to start it again.
+pub(super) struct Link<R> {
+    launch: Launch,
+    session: Arc<Session>,
+    receiver: Weak<R>,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    process: Option<Arc<ServerProcess>>,
+    started: Option<Instant>,
+}
+
+/// Why a message did not reach the server.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    #[error("the server cannot be started: {0}")]
+    Start(std::io::Error),
+    #[error("the server {0}")]
+    Ended(String),
+    #[error("the server did not answer the handshake within {} ms after it was started again", .0.as_millis())]
+    Handshake(Duration),
+    #[error("the server does not take messages: {0}")]
+    Send(std::io::Error),
+}
+
+impl<R: Receive + 'static> Link<R> {
+    pub(super) fn new(launch: Launch, session: Arc<Session>, receiver: Weak<R>) -> Self {
+        Self { launch, session, receiver, running: Mutex::default() }
+    }
+
+    /// Starts the server.
+    pub(super) fn start(&self) -> Result<(), LinkError> {
+        self.started(&mut self.running()).map(drop)
+    }
+
+    /// Sends a message; a request starts a server that has ended once more.
+    pub(super) fn send(&self, message: &[u8], is_request: bool) -> Result<(), LinkError> {
+        let process = {
+            let mut running = self.running();
+            match &running.process {
+                Some(process) if process.ended().is_none() => Arc::clone(process),
+                Some(process) if !is_request => {
+                    return Err(LinkError::Ended(process.ended().unwrap_or_default()));
+                }
+                _ => self.restarted(&mut running)?,
+            }
+        };
+        // Whoever waits for an answer is told when it ends.
+        process.send(message).map_err(LinkError::Send)
+    }
+
+    pub(super) fn close_input(&self) {
+        if let Some(process) = &self.running().process {
+            process.close_input();
+        }
+    }
+
+    /// Waits until the server has ended by itself.
+    pub(super) fn wait(&self, patience: Duration) -> bool {
+        let process = self.running().process.clone();
+        process.is_none_or(|process| process.wait(patience))
+    }
+
+    /// Ends the server.
+    pub(super) fn stop(&self, patience: Duration) {
+        let process = self.running().process.take();
+        if let Some(process) = process {
+            process.stop(patience);
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn started(&self, running: &mut Running) -> Result<Arc<ServerProcess>, LinkError> {
+        if let Some(pause) = running.started.and_then(|started| START_PAUSE.checked_sub(started.elapsed())) {
+            std::thread::sleep(pause);
+        }
+        running.started = Some(Instant::now());
+        let (receiver, at_end) = (self.receiver.clone(), self.receiver.clone());
+        let on_line = move |line: Line| {
+            let Some(receiver) = receiver.upgrade() else { return };
+            match line {
+                Line::Whole(message) => receiver.message(message),
+                Line::Partial(rest) => {
+                    tracing::warn!(bytes = rest.len(), "the server ended in the middle of a message");
+                }
+                Line::Cut(cut) => receiver.cut(&cut),
+            }
+        };
+        let on_end = move |how: &str| {
+            if let Some(receiver) = at_end.upgrade() {
+                receiver.ended(how);
+            }
+        };
+        let limits = &self.session.rules.limits;
+        let process = ServerProcess::start(&self.launch, limits, on_line, on_end).map_err(LinkError::Start)?;
+        running.process = Some(Arc::clone(&process));
+        Ok(process)
+    }
+
+    /// Starts a server that has ended, and shakes hands with it as the client did.
+    fn restarted(&self, running: &mut Running) -> Result<Arc<ServerProcess>, LinkError> {
+        tracing::warn!("the server is started again");
+        let process = self.started(running)?;
+        let Some((initialize, initialized)) = self.session.handshake() else { return Ok(process) };
+        // The message that starts it may be the handshake itself.
+        let Some(initialized) = initialized else { return Ok(process) };
+        let (answer, answered) = mpsc::sync_channel(1);
+        let id = Id::own(HANDSHAKE_ID);
+        self.session.expect(id.clone(), answer);
+        process.send(&Message::read(initialize).with_id(&id)).map_err(LinkError::Send)?;
+        let patience = Duration::from_millis(self.session.rules.config.gateway.start_timeout_ms.get());
+        if answered.recv_timeout(patience).is_err() {
+            let ended = process.ended();
+            return Err(ended.map_or(LinkError::Handshake(patience), LinkError::Ended));
+        }
+        process.send(&initialized).map_err(LinkError::Send)?;
+        Ok(process)
+    }
+}
+
+/// The id of an answer that was too large to keep, if it can be found in its beginning or its end.
+pub(super) fn id_of_cut(cut: &Cut) -> Option<Id> {
+    let head = Message::envelope_id(&cut.head);
+    head.or_else(|| Message::trailing_id(&cut.tail))
+}
+
+/// Whether a message of the client asks for something.
+pub(super) fn is_request(message: &Message) -> bool {
+    matches!(message.kind(), Kind::Request | Kind::Batch)
+}

@@ -1,0 +1,26 @@
+//! Stands in front of an MCP server: every tool result passes the policy, all else goes through byte for byte.
+//!
+//! A [`Session`] is one client's view: it knows which answer belongs to which request and says what becomes of each
+//! message. The faces, such as [`stdio`], move messages between clients and servers and know no more of them than that.
+
+mod filtering;
+mod handles;
+mod link;
+mod metrics;
+mod own;
+mod rules;
+mod session;
+mod shape;
+pub mod stdio;
+mod tasks;
+mod upstream;
+mod workers;
+
+pub use metrics::{LABELS_MAX, Metrics, Snapshot, Verdicts};
+pub use own::{OwnCall, Produced};
+pub use rules::Rules;
+pub use session::{CALLS_MAX, Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Session, Who};
+pub use upstream::{Launch, Upstream};
+
+/// The tenant of a client without a token.
+pub const DEFAULT_TENANT: &str = "default";

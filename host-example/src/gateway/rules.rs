@@ -1,0 +1,82 @@
+//! What all sessions of a gateway share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::metrics::Metrics;
+use super::tasks::Tasks;
+use crate::filter::Filter;
+use crate::mcp::{self, Tools};
+use crate::sandbox::types::Size;
+use crate::settings::Config;
+use crate::transport::MessageLimits;
+
+/// Configuration, policy and tools of a gateway.
+#[derive(Debug)]
+pub struct Rules {
+    /// The configuration.
+    pub config: Config,
+    /// What decides about results.
+    pub filter: Filter,
+    /// The tools that read back; none when there is no store.
+    pub tools: Option<Tools>,
+    /// What operators watch.
+    pub metrics: Arc<Metrics>,
+    /// Bounds of a message.
+    pub limits: Arc<MessageLimits>,
+    pub(super) tasks: Tasks,
+    /// Definitions of the own tools, as JSON.
+    pub(super) definitions: Vec<String>,
+    /// Whether the server has tools of the same names, as another gateway has.
+    namesakes: AtomicBool,
+}
+
+impl Rules {
+    /// Puts them together. Without tools nothing is announced, as nothing could be read back.
+    pub fn new(config: Config, filter: Filter, tools: Option<Tools>) -> Self {
+        let limits = MessageLimits {
+            memory_bytes: usize::try_from(config.gateway.message_memory.get()).unwrap_or(usize::MAX),
+            message_bytes: config.gateway.message_bytes.get(),
+            directory: config.dir.clone(),
+        };
+        Self {
+            definitions: mcp::definitions().iter().map(ToString::to_string).collect(),
+            limits: Arc::new(limits),
+            metrics: Arc::default(),
+            tasks: Tasks::default(),
+            namesakes: AtomicBool::new(false),
+            config,
+            filter,
+            tools,
+        }
+    }
+
+    /// Off, every message passes byte for byte.
+    pub(super) fn enabled(&self) -> bool {
+        self.config.enabled
+    }
+
+    /// Whether results are decided upon without changing anything.
+    pub(super) fn audits(&self) -> bool {
+        self.config.gateway.audit
+    }
+
+    /// Whether anything is added to what the server tells about itself.
+    pub(super) fn announces(&self) -> bool {
+        self.enabled() && !self.audits() && self.tools.is_some()
+    }
+
+    /// What no message with a tool result may exceed, whatever it holds: a preset is meant for what goes on the wire.
+    pub(super) fn ceiling(&self) -> Option<Size> {
+        self.config.preset.map(|preset| preset.size().into())
+    }
+
+    pub(super) fn found_namesakes(&self) {
+        self.namesakes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server has tools of the names of the own ones.
+    pub(super) fn has_namesakes(&self) -> bool {
+        self.namesakes.load(Ordering::Relaxed)
+    }
+}

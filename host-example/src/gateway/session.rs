@@ -1,0 +1,588 @@
+//! One client's view of one server: which answer belongs to which request, and what becomes of each message.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use jsonschema::Validator;
+
+use super::handles;
+use super::own::{OwnCall, TEMPLATE, guidance};
+use super::rules::Rules;
+use crate::mcp::{
+    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, Params, READ_TOOL,
+    SchemaChange,
+};
+use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
+
+/// Most requests of one session that wait for an answer. One more is refused.
+pub const CALLS_MAX: usize = 10_000;
+
+/// Most bytes of the arguments of a call that are kept for the header line of the files.
+pub const QUERY_BYTES_MAX: usize = 16 << 10;
+
+/// Whose session it is.
+#[derive(Clone, Debug)]
+pub struct Who {
+    /// Whose directory the files go to.
+    pub tenant: String,
+    /// The client's session, any text.
+    pub session: Option<String>,
+    /// Whether the client runs on this machine, as one on stdio does.
+    pub local: bool,
+}
+
+/// One client's view of one server. Shared by the threads that move its messages.
+pub struct Session {
+    pub(super) rules: Arc<Rules>,
+    pub(super) who: Who,
+    state: Mutex<State>,
+}
+
+struct State {
+    client: Arc<ClientProfile>,
+    calls: HashMap<Id, VecDeque<Call>>,
+    waiting: usize,
+    handshake: Option<Bytes>,
+    initialized: Option<Bytes>,
+    /// Estimated tokens of results that went on as they are.
+    spent: u64,
+    /// Output schemas of tools whose shape is to be kept.
+    schemas: HashMap<String, Arc<Validator>>,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) asked: Asked,
+    pub(super) client: Arc<ClientProfile>,
+    /// Whether the client speaks 2026-07-28 or later.
+    pub(super) modern: bool,
+    progress: Option<Id>,
+    last: Instant,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// `initialize` or `server/discover`.
+    Abilities,
+    Tools {
+        first_page: bool,
+    },
+    Templates {
+        first_page: bool,
+    },
+    Resources,
+    Tool(ToolCall),
+    /// `tasks/get` or `tasks/result`.
+    Task(String),
+    Other,
+    /// A request of the gateway's own.
+    Own(std::sync::mpsc::SyncSender<Bytes>),
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ToolCall {
+    pub(super) name: String,
+    pub(super) query: Option<String>,
+    /// The client wants the whole result.
+    pub(super) inline: bool,
+    /// The task that it became.
+    pub(super) task: Option<String>,
+}
+
+/// What becomes of a message of the client.
+pub enum FromClient {
+    /// It goes to the server.
+    Forward(Bytes),
+    /// The client gets this at once; the server nothing.
+    Answer(Bytes),
+    /// It takes a while to know.
+    Work(OwnCall),
+}
+
+/// What becomes of a message of the server.
+pub enum FromServer {
+    /// This goes to the client.
+    Pass(Bytes),
+    /// The policy is to be asked first.
+    Filter(Filtering),
+    /// Nothing goes to the client.
+    Nothing,
+}
+
+/// A message with tool results in it.
+pub struct Filtering {
+    bytes: usize,
+    job: Box<dyn FnOnce() -> Bytes + Send>,
+}
+
+impl fmt::Debug for Filtering {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Filtering").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Filtering {
+    /// Bytes of the message: the larger it is, the longer it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Asks the policy and does what it says. Blocks. Returns what goes to the client.
+    pub fn run(self) -> Bytes {
+        (self.job)()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").field("who", &self.who).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session of a client that has not said yet what it is.
+    pub fn new(rules: Arc<Rules>, who: Who) -> Self {
+        let state = State {
+            client: Arc::new(rules.config.for_client("", "")),
+            calls: HashMap::new(),
+            waiting: 0,
+            handshake: None,
+            initialized: None,
+            spent: 0,
+            schemas: HashMap::new(),
+        };
+        Self { rules, who, state: Mutex::new(state) }
+    }
+
+    /// The handshake of revisions up to 2025-11-25 so far: the request `initialize`, and the notification that ended it.
+    pub fn handshake(&self) -> Option<(Bytes, Option<Bytes>)> {
+        let state = self.state();
+        Some((state.handshake.clone()?, state.initialized.clone()))
+    }
+
+    /// What becomes of a message of the client.
+    pub fn from_client(self: &Arc<Self>, message: Message) -> FromClient {
+        match message.kind() {
+            Kind::Request => self.request(message),
+            Kind::Notification => self.client_notification(message),
+            Kind::Batch => {
+                for element in message.batch().unwrap_or_default() {
+                    let element = Message::read(element);
+                    if element.kind() == Kind::Request
+                        && let Some(id) = element.id()
+                    {
+                        self.remember(id, self.call(&element, &element.params()));
+                    }
+                }
+                FromClient::Forward(message.bytes().clone())
+            }
+            Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()),
+        }
+    }
+
+    /// What becomes of a message of the server.
+    pub fn from_server(self: &Arc<Self>, message: Message) -> FromServer {
+        match message.kind() {
+            Kind::Response => self.answered(message),
+            Kind::Request => FromServer::Pass(message.bytes().clone()),
+            Kind::Notification => self.server_notification(message),
+            Kind::Batch => self.server_batch(message),
+            Kind::Other => self.unreadable(&message),
+        }
+    }
+
+    /// Sends a request of the gateway's own past the client: its answer goes to the channel.
+    pub(super) fn expect(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
+        let call = Call {
+            asked: Asked::Own(answer),
+            client: Arc::clone(&self.state().client),
+            modern: false,
+            progress: None,
+            last: Instant::now(),
+        };
+        self.remember(id, call);
+    }
+
+    /// Answers every request that waits with an error, as the server will not.
+    pub fn fail_all(&self, reason: &str) -> Vec<Bytes> {
+        let calls = {
+            let mut state = self.state();
+            state.waiting = 0;
+            std::mem::take(&mut state.calls)
+        };
+        let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
+        failed.filter_map(|(id, call)| failure(&id, &call, reason)).collect()
+    }
+
+    /// Answers one request with an error, if it still waits.
+    pub fn fail(&self, id: &Id, reason: &str) -> Option<Bytes> {
+        let call = self.take(id)?;
+        failure(id, &call, reason)
+    }
+
+    /// Requests without an answer or progress for this long: forgets them, and returns for each the error for the client and
+    /// the cancellation for the server.
+    pub fn overdue(&self, patience: Duration) -> Vec<(Bytes, Bytes)> {
+        let now = Instant::now();
+        let mut late = Vec::new();
+        let state = self.state();
+        for (id, calls) in &state.calls {
+            let is_late =
+                |call: &&Call| now.duration_since(call.last) > patience && !matches!(call.asked, Asked::Own(_));
+            late.extend(calls.iter().filter(is_late).map(|_| id.clone()));
+        }
+        drop(state);
+        let reason = format!("the server neither answered nor told of progress within {} ms", patience.as_millis());
+        let ends = late.into_iter().filter_map(|id| Some((self.fail(&id, &reason)?, cancellation(&id, &reason))));
+        ends.collect()
+    }
+
+    /// Answers a call that the gateway itself refuses, as an error of the tool.
+    pub(super) fn refuse(&self, id: &Id, reason: &str) -> Option<Bytes> {
+        let call = self.take(id)?;
+        Some(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern)))
+    }
+
+    /// Number of requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.state().waiting
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, id: Id, call: Call) {
+        let mut state = self.state();
+        state.waiting += 1;
+        state.calls.entry(id).or_default().push_back(call);
+    }
+
+    fn take(&self, id: &Id) -> Option<Call> {
+        let mut state = self.state();
+        let calls = state.calls.get_mut(id)?;
+        let call = calls.pop_front();
+        if calls.is_empty() {
+            state.calls.remove(id);
+        }
+        state.waiting = state.waiting.saturating_sub(1);
+        call
+    }
+
+    fn request(self: &Arc<Self>, message: Message) -> FromClient {
+        let (Some(id), params) = (message.id(), message.params()) else {
+            return FromClient::Forward(message.bytes().clone());
+        };
+        if self.waiting() >= CALLS_MAX {
+            let text = format!("{CALLS_MAX} requests wait for an answer already");
+            return FromClient::Answer(mcp::error_response(Some(&id), INTERNAL_ERROR, &text));
+        }
+        let call = self.call(&message, &params);
+        if let Some(own) = self.own(&id, &call, &message, &params) {
+            return FromClient::Work(own);
+        }
+        if message.method().as_deref() == Some("initialize") {
+            let mut state = self.state();
+            state.client = Arc::clone(&call.client);
+            state.handshake = Some(message.bytes().clone());
+            state.initialized = None;
+        }
+        let replaces = matches!(&call.asked, Asked::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
+        let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
+        drop(params);
+        self.remember(id, call);
+        if refers && self.rules.enabled() {
+            return FromClient::Work(OwnCall::arguments(Arc::clone(self), message));
+        }
+        FromClient::Forward(message.bytes().clone())
+    }
+
+    /// Describes a request for the time it waits.
+    fn call(&self, message: &Message, params: &Params<'_>) -> Call {
+        let meta = params.meta.as_ref();
+        let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
+        let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
+        let client = match info {
+            Some(info) => Arc::new(self.rules.config.for_client(&info.name, &info.version)),
+            None => Arc::clone(&self.state().client),
+        };
+        let first_page = params.cursor.is_none();
+        let asked = match message.method().as_deref() {
+            Some("initialize" | "server/discover") => Asked::Abilities,
+            Some("tools/list") => Asked::Tools { first_page },
+            Some("resources/templates/list") => Asked::Templates { first_page },
+            Some("resources/list") => Asked::Resources,
+            Some("tools/call") => {
+                let query = params.arguments.map(|arguments| arguments.get().to_owned());
+                Asked::Tool(ToolCall {
+                    name: params.name.as_deref().unwrap_or_default().to_owned(),
+                    query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
+                    inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
+                    task: None,
+                })
+            }
+            Some("tasks/get" | "tasks/result") => Asked::Task(params.task_id.as_deref().unwrap_or_default().to_owned()),
+            _ => Asked::Other,
+        };
+        let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
+        Call { asked, client, modern: revision.is_some(), progress, last: Instant::now() }
+    }
+
+    /// The call of an own tool or resource.
+    fn own(self: &Arc<Self>, id: &Id, call: &Call, message: &Message, params: &Params<'_>) -> Option<OwnCall> {
+        if !self.rules.announces() {
+            return None;
+        }
+        match &call.asked {
+            Asked::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
+                let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
+                if self.rules.has_namesakes() && !handles::knows(self, arguments) {
+                    return None;
+                }
+                Some(OwnCall::tool(Arc::clone(self), id.clone(), &tool.name, arguments, call.modern))
+            }
+            Asked::Other if message.method().as_deref() == Some("resources/read") => {
+                let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
+                Some(OwnCall::resource(Arc::clone(self), id.clone(), uri, call.modern))
+            }
+            _ => None,
+        }
+    }
+
+    fn client_notification(&self, message: Message) -> FromClient {
+        match message.method().as_deref() {
+            Some("notifications/initialized") => self.state().initialized = Some(message.bytes().clone()),
+            Some("notifications/cancelled") => {
+                let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                if let Some(id) = id {
+                    // The server may still answer; without a call it is decided upon with the settings for all tools.
+                    self.take(&id);
+                }
+            }
+            _ => {}
+        }
+        FromClient::Forward(message.bytes().clone())
+    }
+
+    fn server_notification(self: &Arc<Self>, message: Message) -> FromServer {
+        match message.method().as_deref() {
+            Some("notifications/progress") => self.progressed(&message),
+            Some("notifications/tasks") if self.rules.enabled() => {
+                let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
+                return self.task_result(message, task, &["params", "result"], self.state().client.clone());
+            }
+            _ => {}
+        }
+        FromServer::Pass(message.bytes().clone())
+    }
+
+    /// A call that makes progress is not overdue.
+    fn progressed(&self, message: &Message) {
+        let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return };
+        let mut state = self.state();
+        for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
+            call.last = Instant::now();
+        }
+    }
+
+    fn server_batch(self: &Arc<Self>, message: Message) -> FromServer {
+        let Some(elements) = message.batch() else { return self.unreadable(&message) };
+        let decided: Vec<FromServer> =
+            elements.into_iter().map(|element| self.from_server(Message::read(element))).collect();
+        let bytes = message.bytes().len();
+        let job = Box::new(move || {
+            let mut batch = BytesMut::from(&b"["[..]);
+            for element in decided {
+                let element = match element {
+                    FromServer::Pass(element) => element,
+                    FromServer::Filter(filtering) => filtering.run(),
+                    FromServer::Nothing => continue,
+                };
+                if batch.len() > 1 {
+                    batch.extend_from_slice(b",");
+                }
+                batch.extend_from_slice(&element);
+            }
+            batch.extend_from_slice(b"]");
+            batch.freeze()
+        });
+        FromServer::Filter(Filtering { bytes, job })
+    }
+
+    /// What is no message: a server's own chatter, or a broken answer.
+    fn unreadable(&self, message: &Message) -> FromServer {
+        let bytes = message.bytes();
+        if !self.rules.enabled() {
+            return FromServer::Pass(bytes.clone());
+        }
+        let reason = "the server answered with something that is not a JSON-RPC message";
+        if let Some(answer) = message.id().and_then(|id| self.fail(&id, reason)) {
+            return FromServer::Pass(answer);
+        }
+        if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok() {
+            return FromServer::Pass(bytes.clone());
+        }
+        self.rules.metrics.unreadable();
+        tracing::warn!(bytes = bytes.len(), "the server wrote something that is not a message; it is left out");
+        FromServer::Nothing
+    }
+
+    fn answered(self: &Arc<Self>, message: Message) -> FromServer {
+        let call = message.id().and_then(|id| self.take(&id));
+        if let Some(Call { asked: Asked::Own(answer), .. }) = &call {
+            let _ = answer.try_send(message.bytes().clone());
+            return FromServer::Nothing;
+        }
+        if !self.rules.enabled() {
+            return FromServer::Pass(message.bytes().clone());
+        }
+        let call = call.unwrap_or_else(|| self.unasked());
+        match &call.asked {
+            Asked::Tool(_) => self.tool_answer(message, call),
+            Asked::Task(task) => {
+                let (task, client) = (task.clone(), Arc::clone(&call.client));
+                match message.find_object(&["result", "result"]) {
+                    true => self.task_result(message, task, &["result", "result"], client),
+                    false => self.task_result(message, task, &["result"], client),
+                }
+            }
+            Asked::Other if mcp::looks_like_tool_result(&message) => {
+                let call = Call { asked: Asked::Tool(ToolCall::default()), ..call };
+                self.tool_answer(message, call)
+            }
+            asked => FromServer::Pass(self.announced(asked, &message)),
+        }
+    }
+
+    /// Stands for the call behind an answer to nothing that was asked.
+    fn unasked(&self) -> Call {
+        let client = Arc::clone(&self.state().client);
+        Call { asked: Asked::Other, client, modern: false, progress: None, last: Instant::now() }
+    }
+
+    fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
+        if message.result().is_none() {
+            return FromServer::Pass(message.bytes().clone());
+        }
+        let session = Arc::clone(self);
+        let bytes = message.bytes().len();
+        FromServer::Filter(Filtering { bytes, job: Box::new(move || session.filter(message, &call)) })
+    }
+
+    fn task_result(
+        self: &Arc<Self>,
+        message: Message,
+        task: String,
+        path: &'static [&'static str],
+        client: Arc<ClientProfile>,
+    ) -> FromServer {
+        if !message.find_object(path) {
+            return FromServer::Pass(message.bytes().clone());
+        }
+        let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);
+        let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task) });
+        let call = Call { asked, client, modern: false, progress: None, last: Instant::now() };
+        let session = Arc::clone(self);
+        let bytes = message.bytes().len();
+        FromServer::Filter(Filtering { bytes, job: Box::new(move || session.filter_task(&message, &call, path)) })
+    }
+
+    /// What a server says about itself, with what the gateway adds to it.
+    fn announced(&self, asked: &Asked, message: &Message) -> Bytes {
+        if !self.rules.announces() {
+            return message.bytes().clone();
+        }
+        let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
+        let own = |result: String| message.id().map(|id| mcp::response(&id, &result));
+        match asked {
+            Asked::Abilities if message.result().is_some() => mcp::with_abilities(message, &guidance()),
+            Asked::Tools { first_page } => {
+                if missing {
+                    let tools = self.rules.definitions.join(",");
+                    return own(format!(r#"{{"tools":[{tools}]}}"#)).unwrap_or_else(|| message.bytes().clone());
+                }
+                self.tools(message, *first_page)
+            }
+            Asked::Templates { first_page: true } => {
+                if missing {
+                    return own(format!(r#"{{"resourceTemplates":[{TEMPLATE}]}}"#))
+                        .unwrap_or_else(|| message.bytes().clone());
+                }
+                mcp::with_template(message, TEMPLATE)
+            }
+            Asked::Resources if missing => {
+                own(r#"{"resources":[]}"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
+            }
+            _ => message.bytes().clone(),
+        }
+    }
+
+    fn tools(&self, message: &Message, first_page: bool) -> Bytes {
+        let listed = mcp::listed_tools(message);
+        if listed.iter().any(|tool| tool.name == EXTRACT_TOOL || tool.name == READ_TOOL) {
+            self.rules.found_namesakes();
+        }
+        for tool in &listed {
+            if self.rules.config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape
+                && let Some(schema) = tool.output_schema.and_then(|schema| serde_json::from_slice(schema).ok())
+                && let Ok(validator) = jsonschema::validator_for(&schema)
+            {
+                self.state().schemas.insert(tool.name.clone().into_owned(), Arc::new(validator));
+            }
+        }
+        let config = &self.rules.config;
+        let change = |name: &str| {
+            if config.for_tool(name).mode == DecisionMode::Never {
+                return SchemaChange::Keep;
+            }
+            match config.gateway_tool(name).schema {
+                SchemaStrategy::Rewrite => SchemaChange::Widen,
+                SchemaStrategy::Strip => SchemaChange::Remove,
+                SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
+            }
+        };
+        let more: &[String] = if first_page && !self.rules.has_namesakes() { &self.rules.definitions } else { &[] };
+        mcp::with_tools(message, change, more)
+    }
+
+    /// The output schema of a tool whose shape is to be kept, once the client has asked for it.
+    pub(super) fn schema(&self, tool: &str) -> Option<Arc<Validator>> {
+        self.state().schemas.get(tool).cloned()
+    }
+
+    /// Adds to what went on as it is; returns what was spent before.
+    pub(super) fn spend(&self, tokens: u64) -> u64 {
+        let mut state = self.state();
+        let before = state.spent;
+        state.spent = before.saturating_add(tokens);
+        before
+    }
+}
+
+fn failure(id: &Id, call: &Call, reason: &str) -> Option<Bytes> {
+    match call.asked {
+        // Its sender is dropped, which the waiting side sees.
+        Asked::Own(_) => None,
+        _ => Some(mcp::error_response(Some(id), INTERNAL_ERROR, reason)),
+    }
+}
+
+/// Tells the server that nobody waits for an answer any more.
+pub(super) fn cancellation(id: &Id, reason: &str) -> Bytes {
+    let reason = serde_json::Value::from(reason);
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
+        .into()
+}
+
+impl Call {
+    /// Stands for the call behind a result that is only looked at.
+    pub(super) fn audited(client: Arc<ClientProfile>) -> Self {
+        Self { asked: Asked::Other, client, modern: false, progress: None, last: Instant::now() }
+    }
+}

@@ -1,0 +1,241 @@
+//! The gateway on standard input and output, for a client that starts it as its server.
+
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::link::{Link, LinkError, Receive, id_of_cut, is_request};
+use super::own::Produced;
+use super::rules::Rules;
+use super::session::{FromClient, FromServer, Session, Who};
+use super::upstream::Upstream;
+use super::workers::Workers;
+use crate::mcp::{self, INTERNAL_ERROR, Message};
+use crate::transport::{Cut, Line, Lines, write_line};
+
+/// Results up to this size are decided upon where they are read, which saves two changes of threads.
+const INLINE_BYTES: usize = 64 << 10;
+
+/// How often it is looked for calls that take too long.
+const OVERDUE_POLL: Duration = Duration::from_millis(250);
+
+/// Why a gateway on standard input and output could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The server cannot be started.
+    #[error("{0}")]
+    Start(String),
+    /// Standard input failed.
+    #[error("standard input cannot be read")]
+    Input(#[source] io::Error),
+}
+
+/// What ends it, besides the end of its input.
+#[derive(Clone, Debug)]
+pub struct Stop(Sender<Event>);
+
+impl Stop {
+    /// Lets calls in flight end, then ends the server.
+    pub fn now(&self) {
+        let _ = self.0.send(Event::Stop);
+    }
+}
+
+#[derive(Debug)]
+enum Event {
+    /// The client has closed its end.
+    InputEnded(io::Result<()>),
+    /// The client reads no more.
+    OutputFailed,
+    /// The server has ended.
+    ServerEnded,
+    Stop,
+}
+
+struct Face {
+    session: Arc<Session>,
+    output: Mutex<Box<dyn Write + Send>>,
+    workers: Mutex<Option<Workers>>,
+    connection: Connection,
+    events: Sender<Event>,
+}
+
+enum Connection {
+    Child(Link<Face>),
+}
+
+/// Serves one client until it or the server is gone. `on_start` gets what ends it early.
+///
+/// # Errors
+/// [`ServeError`].
+pub fn serve(
+    rules: &Arc<Rules>,
+    upstream: Upstream,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    on_start: impl FnOnce(Stop),
+) -> Result<(), ServeError> {
+    let who = Who { tenant: super::DEFAULT_TENANT.to_owned(), session: None, local: true };
+    let session = Arc::new(Session::new(Arc::clone(rules), who));
+    let (events, received) = mpsc::channel();
+    on_start(Stop(events.clone()));
+    let face = Arc::new_cyclic(|face: &Weak<Face>| Face {
+        connection: match upstream {
+            Upstream::Command(launch) => Connection::Child(Link::new(launch, Arc::clone(&session), face.clone())),
+        },
+        session: Arc::clone(&session),
+        output: Mutex::new(Box::new(output)),
+        workers: Mutex::new(Some(Workers::start())),
+        events,
+    });
+    if let Connection::Child(link) = &face.connection {
+        link.start().map_err(|error| ServeError::Start(error.to_string()))?;
+    }
+    read_client(&face, input);
+    let patience = Duration::from_millis(rules.config.gateway.shutdown_ms.get());
+    let call_timeout = Duration::from_millis(rules.config.gateway.call_timeout_ms.get());
+    let ended = loop {
+        match received.recv_timeout(OVERDUE_POLL) {
+            Ok(Event::InputEnded(result)) => break result.map_err(ServeError::Input),
+            Ok(Event::OutputFailed | Event::Stop) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            Ok(Event::ServerEnded) => {}
+            Err(RecvTimeoutError::Timeout) => face.end_overdue(call_timeout),
+        }
+    };
+    face.finish(patience);
+    ended
+}
+
+fn read_client(face: &Arc<Face>, input: impl Read + Send + 'static) {
+    let face = Arc::clone(face);
+    thread::spawn(move || {
+        let mut lines = Lines::new(input, face.session.rules.limits.clone());
+        let ended = loop {
+            match lines.next() {
+                Ok(Some(Line::Whole(message))) => face.from_client(message),
+                Ok(Some(Line::Partial(rest))) => {
+                    tracing::warn!(bytes = rest.len(), "the client ended in the middle of a message");
+                }
+                Ok(Some(Line::Cut(cut))) => {
+                    let id = id_of_cut(&cut);
+                    face.write(&mcp::error_response(id.as_ref(), INTERNAL_ERROR, &cut.reason.to_string()));
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let _ = face.events.send(Event::InputEnded(ended));
+    });
+}
+
+impl Face {
+    fn from_client(self: &Arc<Self>, bytes: Bytes) {
+        let message = Message::read(bytes);
+        let (id, asks) = (message.id(), is_request(&message));
+        match self.session.from_client(message) {
+            FromClient::Forward(message) => self.send(message, id, asks),
+            FromClient::Answer(answer) => self.write(&answer),
+            FromClient::Work(work) => {
+                let face = Arc::clone(self);
+                self.run(move || match work.run() {
+                    Produced::Answer(answer) => face.write(&answer),
+                    Produced::Forward(message) => face.send(message, id, true),
+                });
+            }
+        }
+    }
+
+    fn send(&self, message: Bytes, id: Option<mcp::Id>, asks: bool) {
+        let sent = match &self.connection {
+            Connection::Child(link) => link.send(&message, asks),
+        };
+        let Err(error) = sent else { return };
+        tracing::warn!(%error, "a message did not reach the server");
+        if let Some(answer) = id.filter(|_| asks).and_then(|id| self.session.fail(&id, &reason(&error))) {
+            self.write(&answer);
+        }
+    }
+
+    fn write(&self, message: &[u8]) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = write_line(&mut *output, message) {
+            tracing::info!(%error, "the client reads no more");
+            let _ = self.events.send(Event::OutputFailed);
+        }
+    }
+
+    fn run(&self, job: impl FnOnce() + Send + 'static) {
+        if let Some(workers) = &*self.workers.lock().unwrap_or_else(PoisonError::into_inner) {
+            workers.run(job);
+        }
+    }
+
+    fn end_overdue(&self, patience: Duration) {
+        for (answer, cancellation) in self.session.overdue(patience) {
+            self.write(&answer);
+            self.send(cancellation, None, false);
+        }
+    }
+
+    /// Lets the server end by itself, as it does when its input ends, with the answers it still has; then ends it.
+    fn finish(&self, patience: Duration) {
+        let start = Instant::now();
+        match &self.connection {
+            Connection::Child(link) => {
+                link.close_input();
+                link.wait(patience);
+                link.stop(Duration::ZERO);
+            }
+        }
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (done, finished) = mpsc::channel();
+        thread::spawn(move || {
+            if let Some(workers) = workers {
+                workers.finish();
+            }
+            let _ = done.send(());
+        });
+        let _ = finished.recv_timeout(patience.saturating_sub(start.elapsed()));
+        for answer in self.session.fail_all("the gateway is shutting down") {
+            self.write(&answer);
+        }
+    }
+}
+
+impl Receive for Face {
+    fn message(self: &Arc<Self>, message: Bytes) {
+        match self.session.from_server(Message::read(message)) {
+            FromServer::Pass(message) => self.write(&message),
+            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => self.write(&filtering.run()),
+            FromServer::Filter(filtering) => {
+                let face = Arc::clone(self);
+                self.run(move || face.write(&filtering.run()));
+            }
+            FromServer::Nothing => {}
+        }
+    }
+
+    fn cut(self: &Arc<Self>, cut: &Cut) {
+        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "a message of the server cannot be kept");
+        let answer = id_of_cut(cut).and_then(|id| self.session.fail(&id, &cut.reason.to_string()));
+        if let Some(answer) = answer {
+            self.write(&answer);
+        }
+    }
+
+    fn ended(self: &Arc<Self>, how: &str) {
+        tracing::info!("the server {how}");
+        for answer in self.session.fail_all(&format!("the server {how} before it answered")) {
+            self.write(&answer);
+        }
+        let _ = self.events.send(Event::ServerEnded);
+    }
+}
+
+fn reason(error: &LinkError) -> String {
+    error.to_string()
+}

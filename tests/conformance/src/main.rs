@@ -1,0 +1,82 @@
+//! An MCP server with everything that the official conformance suite asks for.
+//!
+//! It is the upstream when the suite runs against a gateway: what passes when the suite talks to this server must pass
+//! through the gateway too. Both eras of the protocol are served, sessions that begin with `initialize` and requests that
+//! stand alone. Names, texts and answers of tools, resources and prompts are the suite's wishes.
+#![expect(deprecated, reason = "the suite still wants sampling and log messages")]
+
+mod call;
+mod changes;
+mod logging;
+mod media;
+mod prompts;
+mod questions;
+mod resources;
+mod rounds;
+mod server;
+mod sessions;
+mod tasks;
+mod tools;
+
+use std::error::Error;
+use std::future::IntoFuture;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::server::{Server, Shared};
+use crate::sessions::Sessions;
+
+/// Origins of web pages that may talk to the server. Other hosts are refused by default.
+const ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+
+/// What a client that lost its stream is told to wait before it comes back.
+const RETRY: Duration = Duration::from_millis(500);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let port = port(std::env::args().skip(1))?;
+    let shared = Arc::new(Shared::new()?);
+    let configuration = StreamableHttpServerConfig::default().with_allowed_origins(ORIGINS).with_sse_retry(Some(RETRY));
+    let sessions = Arc::new(Sessions::new(RETRY));
+    let service = StreamableHttpService::new(move || Ok(Server::new(Arc::clone(&shared))), sessions, configuration);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    println!("listening on http://{}/mcp", listener.local_addr()?);
+    let router = Router::new().route_service("/mcp", service);
+    tokio::select! {
+        served = axum::serve(listener, router).into_future() => Ok(served?),
+        asked = asked_to_end() => Ok(asked?),
+    }
+}
+
+/// The port that the arguments ask for; 0 leaves the choice to the system.
+fn port(mut arguments: impl Iterator<Item = String>) -> Result<u16, String> {
+    let usage = || "usage: lro-conformance [--port NUMBER]".to_owned();
+    match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
+        (None, ..) => Ok(0),
+        (Some("--port"), Some(number), None) => number.parse().map_err(|_| usage()),
+        _ => Err(usage()),
+    }
+}
+
+/// Waits for a signal to end, or for whoever started the server to close its standard input.
+async fn asked_to_end() -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (sender, closed) = oneshot::channel();
+    // A thread of its own: one of the runtime would keep the process alive until standard input closes.
+    std::thread::spawn(move || sender.send(io::copy(&mut io::stdin().lock(), &mut io::sink())));
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = closed => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Programs to run: where they are, and a process whose standard streams are lines of text.
+
+use lro_tests::{target, workspace};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longest wait for one line: a busy machine is slow, a gateway that lost an answer waits for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longest wait for a process to end once its input is closed.
+const END_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Pairs of name and value.
+pub(crate) type Environment = Vec<(String, String)>;
+
+/// An installed program or file. Panics when it is not there, and says what to run.
+pub(crate) fn installed(path: &str) -> String {
+    present(target().join("test-data").join(path), "make test-data")
+}
+
+/// A file of `tests/tools/clients`.
+pub(crate) fn driver(name: &str) -> String {
+    present(workspace().join("tests/tools/clients").join(name), "git checkout tests/tools/clients")
+}
+
+/// The command that is tested.
+pub(crate) fn lro() -> String {
+    present(target().join("release/lro"), "make build")
+}
+
+/// Node 22 as a package, or what is installed where there is no such package.
+pub(crate) fn node() -> String {
+    let packaged = target().join("test-data/mcp/node_modules/.bin/node");
+    if packaged.exists() { path_text(&packaged) } else { "node".to_owned() }
+}
+
+/// Python with the servers and clients.
+pub(crate) fn python() -> String {
+    installed("venv/bin/python")
+}
+
+/// A file of a package of the Model Context Protocol.
+pub(crate) fn mcp_package(path: &str) -> String {
+    installed(&format!("mcp/node_modules/@modelcontextprotocol/{path}"))
+}
+
+fn present(path: PathBuf, hint: &str) -> String {
+    assert!(path.exists(), "{} is not there: run `{hint}`", path.display());
+    path_text(&path)
+}
+
+/// The text of a path. Panics when it has none.
+pub(crate) fn path_text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// Pairs of name and value.
+pub(crate) fn environment(pairs: &[(&str, &str)]) -> Environment {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Owned words of a command.
+pub(crate) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// A process and its descendants; they end with it, at the latest when this is dropped.
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Receiver<String>,
+    errors: Arc<Mutex<String>>,
+}
+
+/// What was left when a process ended.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) lines: Vec<String>,
+    pub(crate) errors: String,
+}
+
+impl Process {
+    /// Starts a command. What it says on its standard error is kept for messages.
+    pub(crate) fn start(command: &[String], variables: &Environment) -> Self {
+        use std::os::unix::process::CommandExt;
+        let (program, arguments) = command.split_first().unwrap();
+        let mut child = Command::new(program)
+            .args(arguments)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let (sender, output) = channel();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            let mut line = Vec::new();
+            while lines.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
+                let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
+                if sender.send(text.trim_end_matches('\n').to_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        let errors = Arc::new(Mutex::new(String::new()));
+        let (mut stream, log) = (child.stderr.take().unwrap(), Arc::clone(&errors));
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut chunk) {
+                log.lock().unwrap().push_str(&String::from_utf8_lossy(&chunk[..count]));
+            }
+        });
+        let input = child.stdin.take();
+        Self { name: command.join(" "), child, input, output, errors }
+    }
+
+    /// Writes a line.
+    pub(crate) fn send(&mut self, line: &str) {
+        let written = self.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes());
+        written.unwrap_or_else(|error| panic!("{}: {error}: {}", self.name, self.errors()));
+    }
+
+    /// The next line. Panics when there is none in time.
+    pub(crate) fn line(&self) -> String {
+        self.line_within(PATIENCE).unwrap_or_else(|| panic!("{}: no answer: {}", self.name, self.errors()))
+    }
+
+    /// The next line, if it comes within this time.
+    pub(crate) fn line_within(&self, patience: Duration) -> Option<String> {
+        match self.output.recv_timeout(patience) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => panic!("{}: ended: {}", self.name, self.errors()),
+        }
+    }
+
+    /// What it has said on its standard error so far.
+    pub(crate) fn errors(&self) -> String {
+        self.errors.lock().unwrap().clone()
+    }
+
+    /// Waits for a line on the standard error, and returns what follows this text in it.
+    pub(crate) fn told(&mut self, beginning: &str) -> String {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let errors = self.errors();
+            let rest = errors.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            if let Some((_, rest)) = rest.filter_map(|line| line.split_once(beginning)).next() {
+                return rest.trim().to_owned();
+            }
+            let running = self.child.try_wait().unwrap().is_none();
+            assert!(running && Instant::now() < end, "{} never said `{beginning}`: {errors}", self.name);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Closes its input and waits for its end. Panics when it goes on.
+    pub(crate) fn end(mut self) -> Ended {
+        drop(self.input.take());
+        let end = Instant::now() + END_PATIENCE;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(Instant::now() < end, "{} does not end: {}", self.name, self.errors()),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        Ended { status, lines: self.output.iter().collect(), errors: self.errors() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its group is what it started, too; a process that ended has none left, which is no failure.
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("sh").args(["-c", r#"kill -KILL -- "$0" 2> /dev/null"#, &group]).status();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,139 @@
+//! A client that is nothing but lines: it sends what it is told and keeps every byte that arrives.
+
+use crate::support::{Ended, Environment, Process};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The newest legacy revision.
+pub(crate) const LEGACY: &str = "2025-11-25";
+
+/// The newest modern revision.
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// How long a process that should have nothing more to say is listened to.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A connection to a server on standard streams.
+pub(crate) struct Wire {
+    process: Process,
+    /// What arrived that was no answer to a request so far.
+    others: Vec<String>,
+}
+
+/// Everything that arrived: answers by the JSON of their id, and all else in the order of the bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Recording {
+    pub(crate) answers: BTreeMap<String, String>,
+    pub(crate) others: Vec<String>,
+}
+
+impl Wire {
+    pub(crate) fn start(command: &[String], variables: &Environment) -> Self {
+        Self { process: Process::start(command, variables), others: Vec::new() }
+    }
+
+    /// Sends a line that has no answer.
+    pub(crate) fn send(&mut self, line: &str) {
+        self.process.send(line);
+    }
+
+    /// Sends a request and returns the bytes of its answer.
+    pub(crate) fn ask(&mut self, request: &str) -> String {
+        let id = member(request, &["id"]).unwrap().to_owned();
+        self.process.send(request);
+        loop {
+            let line = self.process.line();
+            if is_answer(&line, &id) {
+                return line;
+            }
+            self.others.push(line);
+        }
+    }
+
+    /// As [`Self::ask`], with the result of the answer. Panics on an error.
+    pub(crate) fn result(&mut self, request: &Value) -> Value {
+        let answer: Value = serde_json::from_str(&self.ask(&request.to_string())).unwrap();
+        assert!(answer["error"].is_null(), "{request}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Sends lines one after the other, waits for the answer of each request, and keeps everything.
+    pub(crate) fn record(mut self, lines: &[String]) -> Recording {
+        let mut answers = BTreeMap::new();
+        for line in lines {
+            match member(line, &["id"]).filter(|_| member(line, &["method"]).is_some()) {
+                Some(id) => {
+                    let answer = self.ask(line);
+                    assert_eq!(answers.insert(id.to_owned(), answer), None, "the id {id} is there twice");
+                }
+                None => self.send(line),
+            }
+        }
+        while let Some(line) = self.process.line_within(SILENCE) {
+            self.others.push(line);
+        }
+        self.others.sort();
+        Recording { answers, others: std::mem::take(&mut self.others) }
+    }
+
+    /// Closes the connection and waits for the process to end.
+    pub(crate) fn end(self) -> Ended {
+        self.process.end()
+    }
+}
+
+/// The handshake of legacy revisions, answered.
+pub(crate) fn shake_hands(wire: &mut Wire) -> Value {
+    let result = wire.result(&request("initialize", "initialize", initialize()));
+    wire.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    result
+}
+
+/// Parameters of `initialize`.
+pub(crate) fn initialize() -> Value {
+    json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "lro-tests-wire", "version": "1.0.0"}})
+}
+
+/// What a modern request says about its client.
+pub(crate) fn modern_meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "lro-tests-wire", "version": "1.0.0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+/// A request.
+pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+/// A call of a tool. A modern one says who asks.
+pub(crate) fn call(id: impl Into<Value>, tool: &Value, modern: bool) -> Value {
+    let mut params = tool.clone();
+    if modern {
+        params["_meta"] = modern_meta();
+    }
+    request(id, "tools/call", params)
+}
+
+/// The bytes of a value inside of a JSON text, by the keys that lead there.
+pub(crate) fn member<'a>(json: &'a str, path: &[&str]) -> Option<&'a str> {
+    path.iter().try_fold(json, |json, key| {
+        let members: BTreeMap<String, &'a RawValue> = serde_json::from_str(json).ok()?;
+        members.get(*key).map(|value| value.get())
+    })
+}
+
+/// The bytes of the elements of a JSON array.
+pub(crate) fn elements(json: &str) -> Vec<&str> {
+    let elements: Vec<&RawValue> = serde_json::from_str(json).unwrap();
+    elements.into_iter().map(RawValue::get).collect()
+}
+
+/// Whether a line answers the request of this id.
+fn is_answer(line: &str, id: &str) -> bool {
+    member(line, &["method"]).is_none() && member(line, &["id"]) == Some(id)
+}

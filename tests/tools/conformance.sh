@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# The official conformance suite against a server, directly and through the gateway:
+#
+#     conformance.sh TARGET_DIR [NODE_MODULES]
+#
+# Passes when every check does the same on both ways. Takes the programs from CONFORMANCE_SERVER and LRO, or else from
+# TARGET_DIR/release, and the suite from NODE_MODULES, or else from where set-up.sh installs it.
+set -euo pipefail
+
+REVISIONS="2025-11-25 2026-07-28"
+START_SECONDS=30
+RUN_SECONDS=600
+
+[ $# -eq 1 ] || [ $# -eq 2 ] || { echo "usage: conformance.sh TARGET_DIR [NODE_MODULES]" >&2; exit 2; }
+server=${CONFORMANCE_SERVER:-$1/release/lro-conformance}
+lro=${LRO:-$1/release/lro}
+modules=${2:-$1/test-data/mcp/node_modules}
+suite=$modules/@modelcontextprotocol/conformance/dist/index.js
+for file in "$server" "$lro" "$suite"; do
+    [ -e "$file" ] || { echo "conformance: $file is missing" >&2; exit 2; }
+done
+# The suite needs a newer Node than many systems have; set-up.sh installs one.
+for folder in "$modules"/node-linux-*/bin; do PATH=$folder:$PATH; done
+
+work=$(mktemp -d)
+children=()
+clean_up() {
+    if [ ${#children[@]} -gt 0 ]; then
+        kill "${children[@]}" 2> /dev/null || true
+        for _ in {1..50}; do
+            kill -0 "${children[@]}" 2> /dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "${children[@]}" 2> /dev/null || true
+    fi
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' HUP TERM
+export MCP_LRO_DIR=$work/offloads
+
+# The servers read 7, and end when it closes: when this script, which alone holds 9, ends in whatever way. 8 is there for
+# a moment because one end of a pipe does not open without the other.
+mkfifo "$work/input"
+exec 8<> "$work/input" 9> "$work/input" 7< "$work/input" 8>&-
+
+# start NAME COMMAND...: starts a server and leaves its address in $address, its process in $started
+start() {
+    local name=$1 deadline=$((SECONDS + START_SECONDS))
+    shift
+    : > "$work/$name.log"
+    "$@" <&7 7<&- 9>&- > "$work/$name.log" 2>&1 &
+    started=$!
+    children+=("$started")
+    until address=$(grep -o -m 1 'listening on http://[^ ]*' "$work/$name.log"); do
+        if ! kill -0 "$started" 2> /dev/null || [ "$SECONDS" -ge "$deadline" ]; then
+            echo "conformance: the $name did not start" >&2
+            cat "$work/$name.log" >&2
+            exit 1
+        fi
+        sleep 0.05
+    done
+    address=${address#listening on }
+}
+
+# run WAY REVISION ADDRESS: runs the suite and writes WAY-REVISION.json, a list of its checks
+run() {
+    local name=$1-$2
+    timeout "$RUN_SECONDS" node "$suite" server --url "$3" --requirements "$2" --output-dir "$work/$name" \
+        < /dev/null 7<&- 9>&- > "$work/$name.log" 2>&1 &
+    children+=($!)
+    # A check that fails makes the suite fail. It came to its end if it tells how many passed.
+    wait $! || true
+    unset 'children[-1]'
+    if ! grep -q '^Total: [1-9]' "$work/$name.log"; then
+        echo "conformance: nothing passed on $2, $1:" >&2
+        tail -n 20 "$work/$name.log" >&2
+        exit 1
+    fi
+    find "$work/$name" -name checks.json -exec jq '
+        (input_filename | split("/")[-2] | sub("^server-"; "") | sub("-[0-9]+-[0-9]+-[0-9]+T[-0-9]+Z$"; "")) as $scenario
+        | .[] | select(.status != "INFO") | {scenario: $scenario, id, name, status, errorMessage}' {} + \
+        | jq --slurp . > "$work/$name.json"
+}
+
+# What two lists of checks, $direct and $gateway, come to, and where they differ. A check is known by its place among those
+# of the same scenario, identifier and name.
+comparison='
+def known: group_by([.scenario, .id, .name]) | map(to_entries[])
+    | INDEX("\(.value.scenario) \(.value.id) \(.value.name) \(.key)") | map_values(.value);
+def counts: map(.status) | "\(map(select(. == "SUCCESS")) | length) / \(map(select(. == "FAILURE")) | length)";
+($direct[0] | known) as $expected | ($gateway[0] | known) as $actual
+| {
+    direct: ($direct[0] | counts),
+    gateway: ($gateway[0] | counts),
+    differences: [
+        ($expected + $actual | keys[]) as $key
+        | select($expected[$key].status != $actual[$key].status)
+        | ($actual[$key] // $expected[$key]) + {
+            before: ($expected[$key].status // "not checked"),
+            after: ($actual[$key].status // "not checked"),
+            reason: $actual[$key].errorMessage
+        }
+    ]
+}'
+
+start server "$server"
+upstream=$address
+for revision in $REVISIONS; do run direct "$revision" "$upstream"; done
+start gateway "$lro" gateway --upstream "$upstream" --listen 127.0.0.1:0
+for revision in $REVISIONS; do run gateway "$revision" "$address"; done
+
+row='| %-15s | %-16s | %-17s | %s\n'
+# shellcheck disable=SC2059 # the format is a row
+{
+    printf "$row" 'requirement set' 'direct pass/fail' 'gateway pass/fail' 'scenarios that differ'
+    printf "$row" --------------- ---------------- ----------------- ---------------------
+}
+verdict=0
+for revision in $REVISIONS; do
+    result=$work/$revision.json
+    jq -n --slurpfile direct "$work/direct-$revision.json" --slurpfile gateway "$work/gateway-$revision.json" \
+        "$comparison" > "$result"
+    # shellcheck disable=SC2059
+    printf "$row" "$revision" "$(jq -r .direct "$result")" "$(jq -r .gateway "$result")" \
+        "$(jq -r '[.differences[].scenario] | unique | join(", ") | if . == "" then "none" else . end' "$result")"
+    jq -e '.differences == []' "$result" > /dev/null || verdict=1
+done
+for revision in $REVISIONS; do
+    jq -r --arg revision "$revision" \
+        '.differences[]
+        | "\n\($revision) \(.scenario): \(.name)\n    \(.before) directly, \(.after) through the gateway",
+        (.reason // empty | "    \(.)")' "$work/$revision.json"
+done
+exit $verdict
