@@ -1,6 +1,7 @@
 //! Programs to run: where they are, and a process whose standard streams are lines of text.
 
 use lro_tests::{target, workspace};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -14,8 +15,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest wait for a process to end once its input is closed.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Pairs of name and value.
-pub(crate) type Environment = Vec<(String, String)>;
+/// Variables by their names.
+pub(crate) type Environment = BTreeMap<String, String>;
 
 /// An installed program or file. Panics when it is not there, and says what to run.
 pub(crate) fn installed(path: &str) -> String {
@@ -58,7 +59,7 @@ pub(crate) fn path_text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Pairs of name and value.
+/// Variables by their names.
 pub(crate) fn environment(pairs: &[(&str, &str)]) -> Environment {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -91,7 +92,7 @@ impl Process {
         let (program, arguments) = command.split_first().unwrap();
         let mut child = Command::new(program)
             .args(arguments)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -172,7 +173,15 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        Ended { status, lines: self.output.iter().collect(), errors: self.errors() }
+        let mut lines = Vec::new();
+        loop {
+            match self.output.recv_timeout(END_PATIENCE) {
+                Ok(line) => lines.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("{} left a process behind", self.name),
+            }
+        }
+        Ended { status, lines, errors: self.errors() }
     }
 }
 

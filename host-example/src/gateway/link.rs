@@ -132,8 +132,11 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Starts a server that has ended, and shakes hands with it as the client did.
     fn restarted(&self, running: &mut Running) -> Result<Arc<ServerProcess>, LinkError> {
-        tracing::warn!("the server is started again");
+        let again = running.started.is_some();
         let process = self.started(running)?;
+        if again {
+            tracing::warn!("the server was started again");
+        }
         let Some((initialize, initialized)) = self.session.handshake() else { return Ok(process) };
         // The message that starts it may be the handshake itself.
         let Some(initialized) = initialized else { return Ok(process) };

@@ -5,9 +5,11 @@
 
 mod filtering;
 mod handles;
+pub mod http;
 mod link;
 mod metrics;
 mod own;
+mod remote;
 mod rules;
 mod session;
 mod shape;
@@ -18,6 +20,7 @@ mod workers;
 
 pub use metrics::{LABELS_MAX, Metrics, Snapshot, Verdicts};
 pub use own::{OwnCall, Produced};
+pub use remote::{Endpoint, EndpointError};
 pub use rules::Rules;
 pub use session::{CALLS_MAX, Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Session, Who};
 pub use upstream::{Launch, Upstream};

@@ -249,6 +249,16 @@ impl Session {
         Some(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern)))
     }
 
+    /// Whether a request still waits.
+    pub(super) fn waits_for(&self, id: &Id) -> bool {
+        self.state().calls.contains_key(id)
+    }
+
+    /// Whose results these are.
+    pub(super) fn tenant(&self) -> &str {
+        &self.who.tenant
+    }
+
     /// Number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.state().waiting

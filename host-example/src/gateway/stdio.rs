@@ -7,9 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::runtime::Builder;
 
 use super::link::{Link, LinkError, Receive, id_of_cut, is_request};
 use super::own::Produced;
+use super::remote::Remote;
 use super::rules::Rules;
 use super::session::{FromClient, FromServer, Session, Who};
 use super::upstream::Upstream;
@@ -32,6 +34,9 @@ pub enum ServeError {
     /// Standard input failed.
     #[error("standard input cannot be read")]
     Input(#[source] io::Error),
+    /// The threads for connections cannot be started.
+    #[error("no threads for connections")]
+    Runtime(#[source] io::Error),
 }
 
 /// What ends it, besides the end of its input.
@@ -66,6 +71,7 @@ struct Face {
 
 enum Connection {
     Child(Link<Face>),
+    Remote(Remote<Face>),
 }
 
 /// Serves one client until it or the server is gone. `on_start` gets what ends it early.
@@ -83,11 +89,20 @@ pub fn serve(
     let session = Arc::new(Session::new(Arc::clone(rules), who));
     let (events, received) = mpsc::channel();
     on_start(Stop(events.clone()));
+    let connect: Box<dyn FnOnce(Weak<Face>) -> Connection> = match upstream {
+        Upstream::Command(launch) => {
+            let session = Arc::clone(&session);
+            Box::new(move |face| Connection::Child(Link::new(launch, session, face)))
+        }
+        Upstream::Http(endpoint) => {
+            let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let (runtime, session) = (runtime.map_err(ServeError::Runtime)?, Arc::clone(&session));
+            Box::new(move |face| Connection::Remote(Remote::new(runtime, endpoint, session, face)))
+        }
+    };
     let face = Arc::new_cyclic(|face: &Weak<Face>| Face {
-        connection: match upstream {
-            Upstream::Command(launch) => Connection::Child(Link::new(launch, Arc::clone(&session), face.clone())),
-        },
-        session: Arc::clone(&session),
+        connection: connect(face.clone()),
+        session,
         output: Mutex::new(Box::new(output)),
         workers: Mutex::new(Some(Workers::start())),
         events,
@@ -152,6 +167,10 @@ impl Face {
     fn send(&self, message: Bytes, id: Option<mcp::Id>, asks: bool) {
         let sent = match &self.connection {
             Connection::Child(link) => link.send(&message, asks),
+            Connection::Remote(remote) => {
+                remote.send(message);
+                Ok(())
+            }
         };
         let Err(error) = sent else { return };
         tracing::warn!(%error, "a message did not reach the server");
@@ -190,6 +209,7 @@ impl Face {
                 link.wait(patience);
                 link.stop(Duration::ZERO);
             }
+            Connection::Remote(remote) => remote.finish(patience),
         }
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (done, finished) = mpsc::channel();

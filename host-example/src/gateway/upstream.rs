@@ -7,4 +7,6 @@ pub use crate::transport::Launch;
 pub enum Upstream {
     /// A command that speaks on its standard input and output.
     Command(Launch),
+    /// A Streamable HTTP endpoint.
+    Http(super::remote::Endpoint),
 }

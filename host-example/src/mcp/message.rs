@@ -19,6 +19,8 @@ const ENVELOPE_MEMBERS_MAX: usize = 16;
 
 /// JSON-RPC code of a method that does not exist.
 pub const METHOD_NOT_FOUND: i32 = -32601;
+/// JSON-RPC code of something that is no request.
+pub const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC code of a failure that is not the caller's.
 pub const INTERNAL_ERROR: i32 = -32603;
 
@@ -254,6 +256,17 @@ impl Message {
         match &self.id {
             Some(span) => span::spliced(&self.bytes, vec![(span.clone(), id.json().into())]),
             None => self.bytes.clone(),
+        }
+    }
+
+    /// As [`with_id`](Self::with_id), in pieces that share the bytes.
+    pub fn pieces_with_id(&self, id: &Id) -> Vec<Bytes> {
+        match &self.id {
+            Some(span) => {
+                let id = Bytes::copy_from_slice(id.json().as_bytes());
+                vec![self.bytes.slice(..span.start), id, self.bytes.slice(span.end..)]
+            }
+            None => vec![self.bytes.clone()],
         }
     }
 

@@ -24,8 +24,8 @@ mod truncate;
 pub use announce::{ListedTool, SchemaChange, listed_tools, with_abilities, with_template, with_tools};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use message::{
-    BATCH_MESSAGES_MAX, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, METHOD_NOT_FOUND, Message, Meta, Params,
-    error_response, looks_like_tool_result, response, with_result_type,
+    BATCH_MESSAGES_MAX, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind, METHOD_NOT_FOUND,
+    Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
 };
 pub use reply::{Replacement, exceeds, tool_error, wire_size};
 pub use resource::resource_links;

@@ -6,8 +6,12 @@
 //!
 //! Nothing here knows what a message says.
 
+mod child;
 mod lines;
 mod spool;
+mod sse;
 
+pub use child::{Launch, ServerProcess, write_line};
 pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX, widen_pipe};
 pub use spool::{MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Spool, SpoolError};
+pub use sse::{Event, EventReader};

@@ -1,46 +1,84 @@
 //! `lro gateway`: stands in front of an MCP server.
 
+use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 
+use anyhow::Context;
 use clap::Args;
 use lro_host::extract::Budget;
-use lro_host::gateway::{Launch, Rules, Upstream, stdio};
+use lro_host::gateway::{Endpoint, Launch, Rules, Upstream, http, stdio};
 use lro_host::mcp::Tools;
 use lro_host::settings::Config;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
+use crate::flags::GatewayFlags;
 use crate::host;
+use crate::output::Terminal;
+
+const EXAMPLES: &str = "Examples:
+  lro gateway -- npx -y @modelcontextprotocol/server-filesystem /data
+  lro gateway --upstream https://mcp.example.com/mcp
+  lro gateway --listen 127.0.0.1:8808 -- my-server --verbose
+  lro gateway --config lro.toml --check-config
+
+In a client's configuration, put `lro gateway --` before the command of the server:
+  { \"mcpServers\": { \"files\": { \"command\": \"lro\", \"args\": [\"gateway\", \"--\", \"npx\", \"-y\", \"SERVER\", \"/data\"] } } }";
 
 /// Stand in front of an MCP server: large tool results go through the policy, all else passes byte for byte
+///
+/// The server is a command after `--`, which speaks on its standard input and output, or a Streamable HTTP endpoint
+/// (--upstream). The gateway is served on standard input and output, or on Streamable HTTP (--listen).
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) settings: GatewayFlags,
+    /// Check the configuration, the policy and the store, and end
+    #[arg(long)]
+    check_config: bool,
     /// The command of a server on standard input and output, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
-    let Some((program, rest)) = arguments.command.split_first() else {
-        anyhow::bail!("there is no server");
-    };
-    let upstream = Upstream::Command(Launch { program: program.clone(), arguments: rest.to_vec() });
-    let policy = host::policy(config)?;
-    let filter = host::filter(config, policy, host::store(config));
-    let tools = match &filter.store {
-        Ok(store) => Some(Tools::new(store.clone(), host::extractor(config)?, Budget::from(&config.query))?),
-        Err(error) => {
-            tracing::warn!(%error, "results cannot be offloaded");
-            None
+pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let tokens = config.gateway_tokens(|name| env::var_os(name))?;
+    let upstream = upstream(arguments, config)?;
+    let rules = Arc::new(rules(config)?);
+    if arguments.check_config {
+        if let Err(error) = &rules.filter.store {
+            anyhow::bail!("results cannot be offloaded: {error}");
         }
-    };
-    let rules = Arc::new(Rules::new(config.clone(), filter, tools));
+        terminal.message("the configuration can be used");
+        return Ok(Exit::Success);
+    }
+    let Some(address) = config.gateway.listen else { return serve_stdio(&rules, upstream) };
+    if tokens.is_empty() && !address.ip().is_loopback() {
+        terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let server = http::Server::bind(&rules, upstream, address, tokens).await;
+        let server = server.with_context(|| format!("cannot listen at {address}"))?;
+        terminal.message(&format!("listening on {}", server.url()?));
+        server.serve(stopped()).await?;
+        Ok(Exit::Success)
+    })
+}
+
+fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream) -> anyhow::Result<Exit> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    stdio::serve(&rules, upstream, io::stdin(), io::stdout(), move |stop| {
+    // Read without the buffer of the standard library, which is small, and behind a lock.
+    let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    stdio::serve(rules, upstream, input, output, move |stop| {
         thread::spawn(move || {
             if signals.forever().next().is_some() {
                 stop.now();
@@ -48,4 +86,45 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         });
     })?;
     Ok(Exit::Success)
+}
+
+/// Ready when the process is asked to end.
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    match (interrupt, terminate) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        _ => std::future::pending().await,
+    }
+}
+
+fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> {
+    match (arguments.command.split_first(), config.gateway.upstream.as_deref()) {
+        (Some((program, rest)), None) => {
+            Ok(Upstream::Command(Launch { program: program.clone(), arguments: rest.to_vec() }))
+        }
+        (None, Some(url)) => {
+            let headers = config.gateway_headers(|name| env::var_os(name))?;
+            Ok(Upstream::Http(Endpoint::new(url, headers)?))
+        }
+        (Some(_), Some(_)) => anyhow::bail!("give the command of a server or --upstream, not both"),
+        (None, None) => anyhow::bail!("there is no server: give its command after `--`, or --upstream URL"),
+    }
+}
+
+fn rules(config: &Config) -> anyhow::Result<Rules> {
+    let filter = host::filter(config, host::policy(config)?, host::store(config));
+    let tools = match &filter.store {
+        Ok(store) => Some(Tools::new(store.clone(), host::extractor(config)?, Budget::from(&config.query))?),
+        Err(error) => {
+            tracing::error!(%error, "results cannot be offloaded");
+            None
+        }
+    };
+    Ok(Rules::new(config.clone(), filter, tools))
 }

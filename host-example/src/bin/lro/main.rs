@@ -69,7 +69,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Extract(Box<extract::Arguments>),
     Read(read::Arguments),
-    Gateway(gateway::Arguments),
+    Gateway(Box<gateway::Arguments>),
     Policy(policy::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
@@ -92,13 +92,17 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     // By default this signal kills the process at the first write beyond the system's limit on a file's size. Caught,
     // the write fails instead, and the failure mode answers.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    let config = Config::load(std::env::vars_os(), arguments.settings.pairs())?;
+    let mut flags = arguments.settings.pairs().to_vec();
+    if let Command::Gateway(arguments) = &arguments.command {
+        flags.extend_from_slice(arguments.settings.pairs());
+    }
+    let config = Config::load(std::env::vars_os(), &flags)?;
     match &arguments.command {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
         Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
         Command::Extract(arguments) => extract::run(arguments, &config, terminal),
         Command::Read(arguments) => read::run(arguments, &config, terminal),
-        Command::Gateway(arguments) => gateway::run(arguments, &config),
+        Command::Gateway(arguments) => gateway::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),

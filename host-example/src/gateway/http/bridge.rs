@@ -1,0 +1,300 @@
+//! The HTTP end of a server that is a command.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::sync::mpsc::Receiver;
+
+use super::body;
+use super::guard::{self, Refusal, SESSION_ID, json};
+use super::legacy::LegacySession;
+use super::modern::Shared;
+use crate::gateway::link::LinkError;
+use crate::gateway::rules::Rules;
+use crate::gateway::workers::Workers;
+use crate::mcp::{Kind, Message};
+use crate::transport::Launch;
+
+/// How long a stream may be silent before a comment shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Messages that wait for a client to read them before the server has to wait too.
+pub(super) const STREAM_MESSAGES: usize = 64;
+
+/// Random bytes of a session id.
+const SESSION_ID_BYTES: usize = 16;
+
+/// Sessions with children of their own, and the child that the others share.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    pub(super) rules: Arc<Rules>,
+    pub(super) workers: Arc<Workers>,
+    launch: Launch,
+    sessions: Mutex<HashMap<String, Arc<LegacySession>>>,
+    shared: Mutex<HashMap<String, Arc<Shared>>>,
+}
+
+/// A message for a client, in pieces.
+#[derive(Debug)]
+pub(super) struct Out {
+    pub(super) pieces: Vec<Bytes>,
+    /// Whether it answers the request, so that nothing follows.
+    pub(super) last: bool,
+}
+
+impl Bridge {
+    pub(super) fn new(rules: Arc<Rules>, launch: Launch) -> Self {
+        let workers = Arc::new(Workers::start());
+        Self { rules, workers, launch, sessions: Mutex::default(), shared: Mutex::default() }
+    }
+
+    pub(super) async fn answer(&self, tenant: String, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let answered = match parts.method {
+            Method::POST => self.post(tenant, &parts.headers, body).await,
+            Method::GET => self.get(&tenant, &parts.headers),
+            Method::DELETE => self.delete(&tenant, &parts.headers).await,
+            _ => Err(not_allowed()),
+        };
+        answered.unwrap_or_else(Refusal::response)
+    }
+
+    async fn post(&self, tenant: String, headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
+        let message = Message::read(body::of_request(body, &self.rules.limits).await?);
+        if message.kind() == Kind::Other {
+            return Err(Refusal::Status(StatusCode::BAD_REQUEST, "the body is not a JSON-RPC message".to_owned()));
+        }
+        if guard::is_modern(headers, &message) {
+            guard::matches_body(headers, &message, true)?;
+            let shared = self.shared(tenant);
+            return Shared::answer(&shared, message).await;
+        }
+        let session = match guard::text(headers, &SESSION_ID) {
+            Some(id) => self.session(&tenant, id)?,
+            None if message.method().as_deref() == Some("initialize") => self.open(tenant)?,
+            None if message.method().as_deref() == Some("server/discover") => {
+                let text = "the header mcp-protocol-version is missing";
+                return Err(Refusal::Mismatch(message.id(), text.to_owned()));
+            }
+            None => {
+                let text = "the header mcp-session-id is missing: begin with initialize";
+                return Err(Refusal::Status(StatusCode::BAD_REQUEST, text.to_owned()));
+            }
+        };
+        let is_first = message.method().as_deref() == Some("initialize");
+        let mut response = LegacySession::answer(&session, message).await?;
+        if is_first && let Ok(id) = HeaderValue::from_str(session.id()) {
+            response.headers_mut().insert(SESSION_ID, id);
+        }
+        Ok(response)
+    }
+
+    fn get(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
+        match guard::text(headers, &SESSION_ID) {
+            Some(id) => self.session(tenant, id)?.listen(),
+            None => Err(not_allowed()),
+        }
+    }
+
+    async fn delete(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
+        let Some(id) = guard::text(headers, &SESSION_ID) else { return Err(not_allowed()) };
+        let session = self.session(tenant, id)?;
+        lock(&self.sessions).remove(id);
+        end(vec![session], Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())).await;
+        Ok(empty(StatusCode::NO_CONTENT))
+    }
+
+    /// The session of an id, which another tenant does not find.
+    fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
+        let found = lock(&self.sessions).get(id).filter(|session| session.tenant() == tenant).cloned();
+        found.ok_or_else(|| {
+            let text = "there is no such session: it may have ended; begin again with initialize";
+            Refusal::Status(StatusCode::NOT_FOUND, text.to_owned())
+        })
+    }
+
+    fn open(&self, tenant: String) -> Result<Arc<LegacySession>, Refusal> {
+        let mut random = [0; SESSION_ID_BYTES];
+        std::fs::File::open("/dev/urandom")
+            .and_then(|mut source| source.read_exact(&mut random))
+            .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= self.rules.config.gateway.sessions.get() as usize {
+            let text = "too many sessions at a time, the limit `gateway.sessions`";
+            return Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
+        }
+        let workers = Arc::clone(&self.workers);
+        let session = LegacySession::new(id.clone(), tenant, Arc::clone(&self.rules), self.launch.clone(), workers);
+        sessions.insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+
+    fn shared(&self, tenant: String) -> Arc<Shared> {
+        let new =
+            || Shared::new(tenant.clone(), Arc::clone(&self.rules), self.launch.clone(), Arc::clone(&self.workers));
+        Arc::clone(lock(&self.shared).entry(tenant.clone()).or_insert_with(new))
+    }
+
+    /// Ends sessions that nobody uses, and calls that take too long.
+    pub(super) async fn end_idle(&self) {
+        let patience = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
+        let mut idle = Vec::new();
+        lock(&self.sessions).retain(|_, session| {
+            session.end_overdue();
+            let keeps = !session.is_idle(patience);
+            if !keeps {
+                idle.push(Arc::clone(session));
+            }
+            keeps
+        });
+        for shared in lock(&self.shared).values() {
+            shared.end_overdue();
+        }
+        end(idle, Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())).await;
+    }
+
+    /// Ends the streams that have no end of their own.
+    pub(super) fn end_streams(&self) {
+        for session in lock(&self.sessions).values() {
+            session.end_stream();
+        }
+    }
+
+    /// Ends all children.
+    pub(super) async fn finish(&self) {
+        let patience = Duration::from_millis(self.rules.config.gateway.shutdown_ms.get());
+        let sessions: Vec<Arc<LegacySession>> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
+        let shared: Vec<Arc<Shared>> = lock(&self.shared).drain().map(|(_, shared)| shared).collect();
+        end(sessions, patience).await;
+        let stop = move || shared.iter().for_each(|shared| shared.stop(patience));
+        let _ = tokio::task::spawn_blocking(stop).await;
+    }
+}
+
+async fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) {
+    if sessions.is_empty() {
+        return;
+    }
+    // Each child may take its time, so all are asked at once.
+    let stop = move || {
+        std::thread::scope(|scope| {
+            for session in &sessions {
+                scope.spawn(move || session.stop(patience));
+            }
+        });
+    };
+    let _ = tokio::task::spawn_blocking(stop).await;
+}
+
+/// The answer to a request whose messages come through a channel: one JSON document when the first message is the answer,
+/// else an event stream. What `held` holds is dropped with the response.
+pub(super) async fn of_messages<H: Send + 'static>(
+    mut messages: Receiver<Out>,
+    held: H,
+    status: impl FnOnce(&Out) -> StatusCode,
+) -> Response {
+    let first = tokio::time::timeout(KEEP_ALIVE, messages.recv()).await;
+    match first {
+        Ok(Some(first)) if first.last => {
+            drop(held);
+            let status = status(&first);
+            json(status, of_pieces(first.pieces))
+        }
+        Ok(None) => {
+            let text = "the session ended before the answer came";
+            Refusal::Status(StatusCode::BAD_GATEWAY, text.to_owned()).response()
+        }
+        Ok(Some(first)) => events(Some(first), messages, held),
+        Err(_) => events(None, messages, held),
+    }
+}
+
+/// An event stream of messages.
+pub(super) fn events<H: Send + 'static>(first: Option<Out>, messages: Receiver<Out>, held: H) -> Response {
+    struct Stream<H> {
+        messages: Receiver<Out>,
+        ready: std::collections::VecDeque<Bytes>,
+        done: bool,
+        _held: H,
+    }
+    let (ready, done) = first.map_or_else(Default::default, |first| (encoded(first.pieces).collect(), first.last));
+    let state = Stream { messages, ready, done, _held: held };
+    let pieces = stream::unfold(state, |mut state| async move {
+        loop {
+            if let Some(piece) = state.ready.pop_front() {
+                return Some((Ok::<_, std::convert::Infallible>(piece), state));
+            }
+            if state.done {
+                return None;
+            }
+            match tokio::time::timeout(KEEP_ALIVE, state.messages.recv()).await {
+                Ok(Some(out)) => {
+                    state.done = out.last;
+                    state.ready.extend(encoded(out.pieces));
+                }
+                Ok(None) => return None,
+                Err(_) => state.ready.push_back(Bytes::from_static(b":\n\n")),
+            }
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A message as an event. Child processes write one a line, so it has no line breaks.
+fn encoded(message: Vec<Bytes>) -> impl Iterator<Item = Bytes> {
+    let small: usize = message.iter().map(Bytes::len).sum();
+    if small < STREAM_MESSAGES << 10 {
+        let whole = [b"event: message\ndata: ".as_slice(), &message.concat(), b"\n\n"].concat();
+        return vec![Bytes::from(whole)].into_iter();
+    }
+    let pieces = message.into_iter().flat_map(body::pieces);
+    let before = std::iter::once(Bytes::from_static(b"event: message\ndata: "));
+    before.chain(pieces).chain([Bytes::from_static(b"\n\n")]).collect::<Vec<_>>().into_iter()
+}
+
+fn of_pieces(mut pieces: Vec<Bytes>) -> Body {
+    match pieces.len() {
+        1 => body::of_bytes(pieces.pop().unwrap_or_default()),
+        _ => {
+            let pieces: Vec<Bytes> = pieces.into_iter().flat_map(body::pieces).collect();
+            Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::convert::Infallible>)))
+        }
+    }
+}
+
+/// A response without a body.
+pub(super) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
+}
+
+pub(super) fn refused(error: &LinkError) -> Refusal {
+    Refusal::Status(StatusCode::BAD_GATEWAY, error.to_string())
+}
+
+fn not_allowed() -> Refusal {
+    Refusal::Status(StatusCode::METHOD_NOT_ALLOWED, "this method is not for this revision or session".to_owned())
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

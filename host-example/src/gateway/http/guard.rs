@@ -1,0 +1,234 @@
+//! Who may ask, and what every request must be like.
+
+use std::net::SocketAddr;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::gateway::DEFAULT_TENANT;
+use crate::mcp::{self, Id, Message};
+use crate::policy::Digest;
+use crate::settings::GatewaySettings;
+
+/// JSON-RPC code of headers that do not match the body, from revision 2026-07-28 on.
+const HEADER_MISMATCH: i32 = -32020;
+
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// First revision without a handshake. Revisions are dates and in order as texts.
+const MODERN: &str = "2026-07-28";
+
+/// Names of this machine that only it can be reached by.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Checks requests.
+#[derive(Debug)]
+pub(super) struct Guard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    tokens: Vec<(String, Digest)>,
+    header_bytes: usize,
+}
+
+/// Why a request is not answered.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Busy,
+    Headers,
+    Host,
+    Origin,
+    Token,
+    NotFound,
+    Status(StatusCode, String),
+    Mismatch(Option<Id>, String),
+}
+
+impl Guard {
+    pub(super) fn new(
+        settings: &GatewaySettings,
+        address: SocketAddr,
+        tokens: impl IntoIterator<Item = (String, Digest)>,
+    ) -> Self {
+        let own = [address.to_string(), address.ip().to_string()];
+        Self {
+            hosts: settings.allowed_hosts.iter().cloned().chain(own).collect(),
+            origins: settings.allowed_origins.clone(),
+            tokens: tokens.into_iter().collect(),
+            header_bytes: settings.header_bytes.get() as usize,
+        }
+    }
+
+    pub(super) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// The tenant that asks.
+    pub(super) fn check(&self, request: &Request) -> Result<String, Refusal> {
+        let headers = request.headers();
+        let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if bytes > self.header_bytes {
+            return Err(Refusal::Headers);
+        }
+        // Some clients send no host, but then they are no browsers, which the check is about.
+        if let Some(host) = text(headers, &HOST)
+            && !self.is_own(host)
+        {
+            return Err(Refusal::Host);
+        }
+        if let Some(origin) = text(headers, &ORIGIN)
+            && !self.is_friend(origin)
+        {
+            return Err(Refusal::Origin);
+        }
+        self.tenant(headers)
+    }
+
+    fn is_own(&self, host: &str) -> bool {
+        let name = without_port(host);
+        LOOPBACK.contains(&name) || self.hosts.iter().any(|own| own == host || own == name)
+    }
+
+    fn is_friend(&self, origin: &str) -> bool {
+        let host = origin.split_once("://").map(|(_, host)| without_port(host));
+        host.is_some_and(|host| LOOPBACK.contains(&host)) || self.origins.iter().any(|friend| friend == origin)
+    }
+
+    fn tenant(&self, headers: &HeaderMap) -> Result<String, Refusal> {
+        if self.tokens.is_empty() {
+            return Ok(DEFAULT_TENANT.to_owned());
+        }
+        let token = text(headers, &AUTHORIZATION).and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+        });
+        let digest = Sha256::digest(token.ok_or(Refusal::Token)?);
+        // Every token is compared, and digests are, so that the time tells nothing.
+        let mut found = None;
+        for (tenant, expected) in &self.tokens {
+            if bool::from(expected.0.ct_eq(&digest)) {
+                found = Some(tenant.clone());
+            }
+        }
+        found.ok_or(Refusal::Token)
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// A header as text; none when it is missing or no text.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Whether a request is of revision 2026-07-28 or later.
+pub(super) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
+    let is_late = |revision: &str| revision >= MODERN;
+    text(headers, &PROTOCOL_VERSION).is_some_and(is_late)
+        || message.params().meta.is_some_and(|meta| meta.protocol_version.as_deref().is_some_and(is_late))
+}
+
+/// Compares the headers that revision 2026-07-28 repeats from the body. With `required`, they must be there.
+pub(super) fn matches_body(headers: &HeaderMap, message: &Message, required: bool) -> Result<(), Refusal> {
+    let params = message.params();
+    let revision = params.meta.as_ref().and_then(|meta| meta.protocol_version.as_deref());
+    let method = message.method();
+    let name = match method.as_deref() {
+        Some("tools/call" | "prompts/get") => params.name.as_deref(),
+        Some("resources/read") => params.uri.as_deref(),
+        Some(method) if method.starts_with("tasks/") => params.task_id.as_deref(),
+        _ => None,
+    };
+    let expected = [(PROTOCOL_VERSION, revision), (METHOD, method.as_deref()), (NAME, name)];
+    for (header, value) in expected {
+        let Some(value) = value else { continue };
+        match headers.get(&header).map(decoded) {
+            Some(found) if found.as_deref() == Some(value) => {}
+            None if !required => {}
+            found => {
+                let found = found.map_or("missing".to_owned(), |found| format!("`{}`", found.unwrap_or_default()));
+                let text = format!("the header {header} is {found}, the body says `{value}`");
+                return Err(Refusal::Mismatch(message.id(), text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A header value, which may be base64 between `=?base64?` and `?=`.
+fn decoded(value: &HeaderValue) -> Option<String> {
+    use base64::Engine as _;
+    let text = value.to_str().ok()?.trim();
+    match text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(encoded) => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
+            String::from_utf8(bytes).ok()
+        }
+        None => Some(text.to_owned()),
+    }
+}
+
+impl Refusal {
+    pub(super) fn response(self) -> Response {
+        let (status, code, id, message) = match self {
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                mcp::INTERNAL_ERROR,
+                None,
+                "too many requests at a time, the limit `gateway.requests`".to_owned(),
+            ),
+            Self::Headers => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                mcp::INVALID_REQUEST,
+                None,
+                "the headers are larger than the limit `gateway.header-bytes`".to_owned(),
+            ),
+            Self::Host => (
+                StatusCode::FORBIDDEN,
+                mcp::INVALID_REQUEST,
+                None,
+                "this host is not allowed: see `gateway.allowed-hosts`".to_owned(),
+            ),
+            Self::Origin => (
+                StatusCode::FORBIDDEN,
+                mcp::INVALID_REQUEST,
+                None,
+                "this origin is not allowed: see `gateway.allowed-origins`".to_owned(),
+            ),
+            Self::Token => (
+                StatusCode::UNAUTHORIZED,
+                mcp::INVALID_REQUEST,
+                None,
+                "a bearer token of a tenant is needed".to_owned(),
+            ),
+            Self::NotFound => (StatusCode::NOT_FOUND, mcp::INVALID_REQUEST, None, "there is nothing here".to_owned()),
+            Self::Status(status, message) => (status, mcp::INVALID_REQUEST, None, message),
+            Self::Mismatch(id, message) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, id, message),
+        };
+        let mut response = json(status, mcp::error_response(id.as_ref(), code, &message));
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// A response of one JSON document.
+pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

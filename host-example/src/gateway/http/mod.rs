@@ -1,0 +1,142 @@
+//! The gateway on Streamable HTTP.
+//!
+//! In front of an HTTP server it is a reverse proxy: a request of the client is a request to the server, headers and status
+//! included. In front of a command it is the server's HTTP end: a client of the handshake revisions gets a child process of its
+//! own, all clients of one tenant that speak 2026-07-28 or later share one.
+
+mod body;
+mod bridge;
+mod guard;
+mod legacy;
+mod modern;
+mod proxy;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use self::bridge::Bridge;
+use self::guard::{Guard, Refusal};
+use self::proxy::Proxy;
+use super::rules::Rules;
+use super::upstream::Upstream;
+use crate::policy::Digest;
+
+/// Results up to this size are decided upon where they are read, which saves two changes of threads.
+const INLINE_BYTES: usize = 64 << 10;
+
+/// How often idle sessions are looked for.
+const IDLE_POLL: Duration = Duration::from_secs(1);
+
+/// A gateway that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    face: Arc<Face>,
+}
+
+#[derive(Debug)]
+struct Face {
+    rules: Arc<Rules>,
+    guard: Guard,
+    requests: Semaphore,
+    server: Behind,
+}
+
+#[derive(Debug)]
+enum Behind {
+    Command(Arc<Bridge>),
+    Http(Proxy),
+}
+
+impl Server {
+    /// Listens at the address of the configuration. `tokens` are the SHA-256 of each tenant's bearer token.
+    ///
+    /// # Errors
+    /// When the address cannot be listened at.
+    pub async fn bind(
+        rules: &Arc<Rules>,
+        upstream: Upstream,
+        address: SocketAddr,
+        tokens: impl IntoIterator<Item = (String, Digest)>,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let settings = &rules.config.gateway;
+        let guard = Guard::new(settings, listener.local_addr()?, tokens);
+        let server = match upstream {
+            Upstream::Command(launch) => Behind::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
+            Upstream::Http(endpoint) => Behind::Http(Proxy::new(Arc::clone(rules), endpoint, guard.has_tokens())),
+        };
+        let requests = Semaphore::new(settings.requests.get() as usize);
+        Ok(Self { listener, face: Arc::new(Face { rules: Arc::clone(rules), guard, requests, server }) })
+    }
+
+    /// Where it listens, path included.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn url(&self) -> std::io::Result<String> {
+        Ok(format!("http://{}{}", self.listener.local_addr()?, self.face.rules.config.gateway.path))
+    }
+
+    /// Serves until `stop` is ready; then lets requests in flight end within the time of the configuration.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        let face = self.face;
+        let idle = Arc::clone(&face);
+        let watch = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(IDLE_POLL).await;
+                if let Behind::Command(bridge) = &idle.server {
+                    bridge.end_idle().await;
+                }
+            }
+        });
+        let patience = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
+        let router = Router::new().fallback(any(answer)).with_state(Arc::clone(&face));
+        let (stopping, stopped) = tokio::sync::oneshot::channel();
+        let closing = Arc::clone(&face);
+        let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
+            stop.await;
+            // Streams without an end would hold the shutdown up.
+            if let Behind::Command(bridge) = &closing.server {
+                bridge.end_streams();
+            }
+            let _ = stopping.send(());
+        });
+        let served = tokio::select! {
+            served = async { server.await } => served,
+            () = async { let _ = stopped.await; tokio::time::sleep(patience).await } => Ok(()),
+        };
+        watch.abort();
+        if let Behind::Command(bridge) = &face.server {
+            bridge.finish().await;
+        }
+        served
+    }
+}
+
+async fn answer(State(face): State<Arc<Face>>, request: Request) -> Response {
+    let Ok(_permit) = face.requests.try_acquire() else { return Refusal::Busy.response() };
+    let tenant = match face.guard.check(&request) {
+        Ok(tenant) => tenant,
+        Err(refusal) => return refusal.response(),
+    };
+    let is_endpoint = request.uri().path() == face.rules.config.gateway.path;
+    match &face.server {
+        Behind::Command(bridge) if is_endpoint => bridge.answer(tenant, request).await,
+        Behind::Http(proxy) if is_endpoint => proxy.answer(tenant, request).await,
+        Behind::Http(proxy) if request.uri().path().starts_with("/.well-known/") => proxy.forward(request).await,
+        _ => Refusal::NotFound.response(),
+    }
+}

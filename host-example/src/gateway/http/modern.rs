@@ -1,0 +1,242 @@
+//! One child process for all clients of a tenant that speak 2026-07-28 or later: requests stand for themselves, so only their
+//! ids have to be told apart.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use tokio::sync::mpsc::{self, Sender};
+
+use super::INLINE_BYTES;
+use super::bridge::{Out, STREAM_MESSAGES, empty, lock, of_messages, refused};
+use super::guard::Refusal;
+use crate::gateway::link::{Link, Receive, id_of_cut};
+use crate::gateway::rules::Rules;
+use crate::gateway::session::cancellation;
+use crate::gateway::workers::Workers;
+use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
+use crate::mcp::{self, Id, Kind, Message};
+use crate::transport::{Cut, Launch};
+
+/// Path of the token that progress notifications repeat, in a request.
+const PROGRESS_TOKEN: [&str; 3] = ["params", "_meta", "progressToken"];
+/// And in a notification.
+const PROGRESS_OF: [&str; 2] = ["params", "progressToken"];
+/// Path of the id of the request that a notification belongs to.
+const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+
+/// A server, and the requests that it works on.
+pub(super) struct Shared {
+    tenant: String,
+    rules: Arc<Rules>,
+    link: Link<Self>,
+    workers: Arc<Workers>,
+    exchanges: Mutex<HashMap<Id, Arc<Exchange>>>,
+    count: AtomicU64,
+}
+
+/// A request that is being answered.
+struct Exchange {
+    /// The client's id.
+    id: Id,
+    /// The client's progress token, as JSON.
+    progress: Option<Bytes>,
+    session: Arc<Session>,
+    sender: Sender<Out>,
+}
+
+/// Tells the server when the client of a request is gone, which is how such a client cancels.
+struct Held(Weak<Shared>, Id);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let id = self.1.clone();
+        if lock(&shared.exchanges).remove(&id).is_some_and(|exchange| exchange.session.waiting() > 0) {
+            // Sending may block, and this runs where that is not allowed.
+            std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client is gone"), false));
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(tenant: String, rules: Arc<Rules>, launch: Launch, workers: Arc<Workers>) -> Arc<Self> {
+        let who = Who { tenant: tenant.clone(), session: None, local: false };
+        let session = Arc::new(Session::new(Arc::clone(&rules), who));
+        Arc::new_cyclic(|this| Self {
+            tenant,
+            rules,
+            link: Link::new(launch, session, this.clone()),
+            workers,
+            exchanges: Mutex::default(),
+            count: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
+        let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
+            let send = || this.link.send(message.bytes(), false).map_err(|error| refused(&error));
+            tokio::task::block_in_place(send)?;
+            return Ok(empty(StatusCode::ACCEPTED));
+        };
+        let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
+        let progress = message.value(&PROGRESS_TOKEN);
+        let mut renamed = Message::read(message.with_id(&id));
+        if progress.is_some() {
+            renamed = Message::read(renamed.with_bytes(&PROGRESS_TOKEN, id.json().as_bytes()));
+        }
+        let who = Who { tenant: this.tenant.clone(), session: None, local: false };
+        let session = Arc::new(Session::new(Arc::clone(&this.rules), who));
+        let (sender, messages) = mpsc::channel(STREAM_MESSAGES);
+        let exchange = Arc::new(Exchange { id: original, progress, session, sender });
+        lock(&this.exchanges).insert(id.clone(), Arc::clone(&exchange));
+        let held = Held(Arc::downgrade(this), id.clone());
+        // Seldom blocks: a server reads what is sent to it.
+        tokio::task::block_in_place(|| this.forward(&exchange, &id, renamed));
+        Ok(of_messages(messages, held, status).await)
+    }
+
+    fn forward(&self, exchange: &Arc<Exchange>, id: &Id, message: Message) {
+        let message = match exchange.session.from_client(message) {
+            FromClient::Forward(message) => message,
+            FromClient::Answer(answer) => return exchange.deliver(&answer, true),
+            FromClient::Work(work) => match work.run() {
+                Produced::Answer(answer) => return exchange.deliver(&answer, true),
+                Produced::Forward(message) => message,
+            },
+        };
+        if let Err(error) = self.link.send(&message, true)
+            && let Some(answer) = exchange.session.fail(id, &error.to_string())
+        {
+            tracing::warn!(%error, "a message did not reach the server");
+            exchange.deliver(&answer, true);
+        }
+    }
+
+    pub(super) fn end_overdue(&self) {
+        let patience = Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get());
+        let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
+        for exchange in exchanges {
+            for (answer, cancellation) in exchange.session.overdue(patience) {
+                exchange.deliver_now(&answer);
+                let _ = self.link.send(&cancellation, false);
+            }
+        }
+    }
+
+    pub(super) fn stop(&self, patience: Duration) {
+        self.link.stop(patience);
+        lock(&self.exchanges).clear();
+    }
+
+    fn exchange(&self, id: &Id) -> Option<Arc<Exchange>> {
+        lock(&self.exchanges).get(id).cloned()
+    }
+
+    /// The request that a notification belongs to; without a word about it, the only one there is.
+    fn exchange_of(&self, message: &Message) -> Option<Arc<Exchange>> {
+        let named = message.value(&PROGRESS_OF).or_else(|| message.value(&SUBSCRIPTION));
+        match named {
+            Some(id) => self.exchange(&Id::of_json(std::str::from_utf8(&id).ok()?)),
+            None => {
+                let exchanges = lock(&self.exchanges);
+                let mut all = exchanges.values();
+                all.next().cloned().filter(|_| all.next().is_none())
+            }
+        }
+    }
+}
+
+impl Exchange {
+    /// Hands a message on under the client's own id; waits while the client does not read.
+    fn deliver(&self, message: &Bytes, last: bool) {
+        let _ = self.sender.blocking_send(Out { pieces: self.renamed(message, last), last });
+    }
+
+    fn deliver_now(&self, message: &Bytes) {
+        let _ = self.sender.try_send(Out { pieces: self.renamed(message, true), last: true });
+    }
+
+    fn renamed(&self, message: &Bytes, is_answer: bool) -> Vec<Bytes> {
+        let message = Message::read(message.clone());
+        if is_answer {
+            return message.pieces_with_id(&self.id);
+        }
+        let renamed = match &self.progress {
+            Some(token) => message.with_bytes(&PROGRESS_OF, token),
+            None => message.bytes().clone(),
+        };
+        vec![Message::read(renamed).with_bytes(&SUBSCRIPTION, self.id.json().as_bytes())]
+    }
+}
+
+impl Receive for Shared {
+    fn message(self: &Arc<Self>, message: Bytes) {
+        let message = Message::read(message);
+        let is_answer = matches!(message.kind(), Kind::Response | Kind::Other);
+        let found = match message.id().filter(|_| is_answer) {
+            Some(id) => self.exchange(&id),
+            None => self.exchange_of(&message),
+        };
+        let Some(exchange) = found else {
+            tracing::debug!(bytes = message.bytes().len(), "a message of the server belongs to no request");
+            return;
+        };
+        match exchange.session.from_server(message) {
+            FromServer::Pass(message) => exchange.deliver(&message, is_answer),
+            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
+                exchange.deliver(&filtering.run(), is_answer);
+            }
+            FromServer::Filter(filtering) => {
+                self.workers.run(move || exchange.deliver(&filtering.run(), is_answer));
+            }
+            FromServer::Nothing => {}
+        }
+    }
+
+    fn cut(self: &Arc<Self>, cut: &Cut) {
+        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "a message of the server cannot be kept");
+        let Some((id, exchange)) = id_of_cut(cut).and_then(|id| Some((self.exchange(&id)?, id))).map(|(e, id)| (id, e))
+        else {
+            return;
+        };
+        if let Some(answer) = exchange.session.fail(&id, &cut.reason.to_string()) {
+            exchange.deliver(&answer, true);
+        }
+    }
+
+    fn ended(self: &Arc<Self>, how: &str) {
+        tracing::info!("the server {how}");
+        let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
+        for exchange in exchanges {
+            for answer in exchange.session.fail_all(&format!("the server {how} before it answered")) {
+                exchange.deliver(&answer, true);
+            }
+        }
+    }
+}
+
+/// The status that goes with an answer, from revision 2026-07-28 on.
+fn status(answer: &Out) -> StatusCode {
+    // An error fits into its first pieces; a result is no error.
+    let size: usize = answer.pieces.iter().map(Bytes::len).sum();
+    if size > INLINE_BYTES {
+        return StatusCode::OK;
+    }
+    match Message::read(answer.pieces.concat().into()).error_code().and_then(|code| i32::try_from(code).ok()) {
+        Some(mcp::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(-32_022..=-32_020) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
