@@ -24,11 +24,11 @@ build: component ## Build the components and the lro command
 	@$(CARGO) build --locked --release -p lro-host
 
 .PHONY: demo
-demo: build ## Offload the metadata of this workspace and ask about it
-	@LRO=$(LRO) bash tests/tools/demo.sh
+demo: build test-data ## Offload real data and ask about it, by command and between a real client and a real server
+	@LRO=$(LRO) TEST_DATA=$(TARGET)/test-data bash tests/tools/demo.sh
 
 .PHONY: test-data
-test-data: ## Install the packages whose data the tests use
+test-data: ## Install the packages whose data, servers and clients the tests use
 	@sh tests/tools/set-up.sh $(TARGET)/test-data
 
 .PHONY: test
@@ -37,8 +37,17 @@ test: build test-data ## Run all tests
 	@$(CARGO) test --locked --release -p lro-host -p lro-tests
 	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract
 
+.PHONY: conformance
+conformance: build test-data ## Run the official conformance suite, directly and through the gateway
+	@$(CARGO) build --locked --release -p lro-conformance
+	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
+
+.PHONY: fuzz
+fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
+	@bash tests/tools/fuzz.sh $(TARGET) $(or $(FUZZ_SECONDS),60)
+
 .PHONY: bench
-bench: build ## Measure against plain writes, native code, Python, jq and DuckDB
+bench: build test-data ## Measure against plain writes, native code, Python, jq and DuckDB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
 	@$(CARGO) bench --locked -p lro-tests
 
@@ -47,6 +56,7 @@ lint: component ## Check formatting, lints and documentation
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-policy -p lro-extract -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
 

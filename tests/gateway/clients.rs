@@ -47,7 +47,7 @@ pub(crate) enum Way {
 
 /// A client at work. The clients that can negotiate a revision do.
 pub(crate) struct Connection {
-    client: Client,
+    pub(crate) client: Client,
     way: Way,
     driver: Option<Process>,
     /// `server`, `capabilities` and `instructions`; null for the inspector, which does not tell.

@@ -189,7 +189,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Its group is what it started, too; a process that ended has none left, which is no failure.
         let group = format!("-{}", self.child.id());
-        let _ = Command::new("sh").args(["-c", r#"kill -KILL -- "$0" 2> /dev/null"#, &group]).status();
+        let _ = Command::new("sh").args(["-c", r#"kill -9 "$0" 2> /dev/null"#, &group]).status();
         let _ = self.child.wait();
     }
 }

@@ -38,3 +38,39 @@ echo "Questions to the same files, answered in the sandbox, without a shell:"
 ask --section packages --where 'license contains apache' --ignore-case --count
 ask --section packages --group-by license --sort=-count --limit 3 --format table
 ask --section packages --jq 'select(.dependencies | length > 25) | .name'
+
+# The same between a real client and a real server: the inspector of the protocol calls a tool of the reference server for
+# files, with the gateway in between. Without it the connection drops, as the answer is longer than clients read.
+modules=${TEST_DATA:-target/test-data}/mcp/node_modules
+data=${TEST_DATA:-target/test-data}/npm/node_modules/vega-datasets/data
+for folder in "$PWD/$modules"/node-linux-*/bin; do PATH=$folder:$PATH; done
+files=$work/files
+mkdir "$files"
+cp "$data/flights-200k.json" "$files"
+server="node $PWD/$modules/@modelcontextprotocol/server-filesystem/dist/index.js $files"
+# A client's configuration, with and without the gateway before the server's command.
+jq -n --arg server "$server" --arg lro "$(realpath "$lro")" --arg dir "$MCP_LRO_DIR" '($server | split(" ")) as $command | {
+    mcpServers: {
+        direct: { command: $command[0], args: $command[1:] },
+        gateway: { command: $lro, args: (["gateway", "--log", "info", "--"] + $command), env: { MCP_LRO_DIR: $dir } }
+    }
+}' >"$work/mcp.json"
+inspect() {
+    node "$modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js" --cli \
+        --config "$work/mcp.json" --server "$@" 2>"$work/messages"
+}
+call=(--method tools/call --tool-name read_text_file --tool-arg "path=$files/flights-200k.json")
+echo
+echo "A client and a server, $(wc -c <"$files/flights-200k.json") bytes of data between them. The client calls the server itself:"
+inspect direct "${call[@]}" | cut -c 1-160 || grep -o '{"error.*' "$work/messages"
+echo "The same behind \`lro gateway -- node server-filesystem DIR\`:"
+inspect gateway "${call[@]}" >"$work/reply.json"
+jq -r '.content[0].text' "$work/reply.json" | jq '{offloaded, handle, summary, schemas, guidance}'
+grep -o 'tokens_saved=[0-9]*' "$work/messages" | sed 's/tokens_saved=/tokens saved: /'
+handle=$(jq -r '.content[0].text | fromjson | .handle' "$work/reply.json")
+echo
+echo "The model's next call, how many flights were more than two hours late:"
+echo "\$ lro_extract {\"handle\": \"$handle\", \"section\": \"records\", \"where\": [{\"field\": \"delay\", \"op\": \"gt\", \"value\": 120}], \"count\": true}"
+inspect gateway --method tools/call --tool-name lro_extract --tool-arg "handle=$handle" --tool-arg section=records \
+    --tool-arg 'where=[{"field":"delay","op":"gt","value":120}]' --tool-arg count=true >"$work/answer.json"
+jq -c .structuredContent "$work/answer.json"

@@ -73,7 +73,7 @@ impl Endpoint {
         let parsed =
             url.parse().map_err(|error| EndpointError::Url { url: url.to_owned(), reason: format!("{error}") });
         // A redirect would send a POST again as a GET.
-        let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(redirect::Policy::none()).no_proxy();
+        let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(redirect::Policy::none());
         let client = client.build().map_err(|error| EndpointError::Client(Self::explain(&error)))?;
         Ok(Self { url: parsed?, headers, client })
     }

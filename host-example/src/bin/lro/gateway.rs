@@ -1,9 +1,11 @@
 //! `lro gateway`: stands in front of an MCP server.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
@@ -11,8 +13,9 @@ use std::thread;
 use anyhow::Context;
 use clap::Args;
 use lro_host::extract::Budget;
-use lro_host::gateway::{Endpoint, Launch, Rules, Upstream, http, stdio};
+use lro_host::gateway::{Endpoint, Launch, Rules, Snapshot, Upstream, http, stdio};
 use lro_host::mcp::Tools;
+use lro_host::policy::Digest;
 use lro_host::settings::Config;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -43,8 +46,8 @@ pub(crate) struct Arguments {
     /// Check the configuration, the policy and the store, and end
     #[arg(long)]
     check_config: bool,
-    /// The command of a server on standard input and output, after `--`
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The command of a server on standard input and output, and its arguments; options of the gateway go before it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -59,13 +62,28 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         terminal.message("the configuration can be used");
         return Ok(Exit::Success);
     }
-    let Some(address) = config.gateway.listen else { return serve_stdio(&rules, upstream) };
+    let served = match config.gateway.listen {
+        Some(address) => serve_http(&rules, upstream, address, tokens, terminal),
+        None => serve_stdio(&rules, upstream),
+    };
+    let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
+    tracing::info!(calls, own_calls, tokens_saved, "the gateway ends");
+    served
+}
+
+fn serve_http(
+    rules: &Arc<Rules>,
+    upstream: Upstream,
+    address: SocketAddr,
+    tokens: BTreeMap<String, Digest>,
+    terminal: &Terminal,
+) -> anyhow::Result<Exit> {
     if tokens.is_empty() && !address.ip().is_loopback() {
         terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let server = http::Server::bind(&rules, upstream, address, tokens).await;
+        let server = http::Server::bind(rules, upstream, address, tokens).await;
         let server = server.with_context(|| format!("cannot listen at {address}"))?;
         terminal.message(&format!("listening on {}", server.url()?));
         server.serve(stopped()).await?;
