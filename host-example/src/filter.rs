@@ -5,7 +5,7 @@ mod convert;
 use crate::policy::Policy;
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, Payload, Plan, Verdict, Written};
-use crate::settings::{Config, FailureMode, PolicySettings};
+use crate::settings::{Config, FailureMode, PolicySettings, SizeUnit};
 use crate::store::{FileRecord, Offload, OffloadRecord, Store, StoreError, Ulid, rfc3339};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -118,6 +118,27 @@ pub enum FilterError {
     Lost(Duration),
 }
 
+impl FilterError {
+    /// Its kind in one word, for logs and metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Call(CallError::Deadline(_)) => "deadline",
+            Self::Call(CallError::Memory(_)) => "memory",
+            Self::Call(CallError::Stack) => "stack",
+            Self::Call(CallError::Crossing(_)) => "crossing",
+            Self::Call(CallError::Quota { .. }) => "quota",
+            Self::Call(CallError::Busy) => "busy",
+            Self::Call(CallError::Trap(_)) => "trap",
+            Self::Call(CallError::Policy(_)) => "refused",
+            Self::Call(CallError::Output(_)) => "output",
+            Self::Store(_) => "store",
+            Self::Answer(_) => "answer",
+            Self::Random(_) => "random",
+            Self::Lost(_) => "lost",
+        }
+    }
+}
+
 impl From<StoreError> for FilterError {
     fn from(error: StoreError) -> Self {
         match error {
@@ -153,7 +174,11 @@ impl Filter {
     pub fn apply(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
         let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None };
         if let Err((wrote, error)) = self.decide(request, payload, &mut decision) {
-            tracing::warn!(tenant = request.tenant, tool = request.tool, %error, "policy failed");
+            let (tenant, tool, kind) = (&request.tenant, &request.tool, error.kind());
+            match wrote {
+                true => tracing::warn!(tenant, tool, kind, %error, "write failed"),
+                false => tracing::warn!(tenant, tool, kind, %error, "policy failed"),
+            }
             decision.outcome = self.fail(request, wrote, &error);
             decision.failure = Some(error);
         }
@@ -300,7 +325,7 @@ fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
     format!("{members},\"integrity\":{}}}", serde_json::Value::Object(integrity))
 }
 
-/// One line for each result that did not pass: tool, size and limit.
+/// One line for each result that did not pass: tool, size and limit, and the handle of an offload.
 fn log(request: &Request, payload: &Payload, decision: &Decision) {
     let verdict = match &decision.outcome {
         Outcome::Pass => return,
@@ -309,13 +334,23 @@ fn log(request: &Request, payload: &Payload, decision: &Decision) {
         Outcome::Reject(_) => "reject",
         Outcome::Fail(_) => "fail",
     };
+    let unit = match request.settings.threshold.unit {
+        SizeUnit::Bytes => "bytes",
+        SizeUnit::Characters => "characters",
+        SizeUnit::Tokens => "tokens",
+    };
+    let handle = match &decision.outcome {
+        Outcome::Offload(offloaded) => Some(tracing::field::display(offloaded.offload.id())),
+        _ => None,
+    };
     tracing::warn!(
         tenant = request.tenant,
         tool = request.tool,
         bytes = payload.size(),
         limit = request.settings.threshold.amount,
-        unit = ?request.settings.threshold.unit,
+        unit,
         verdict,
+        handle,
         "large tool result"
     );
 }

@@ -27,6 +27,7 @@ use self::{
 use crate::extract::Budget;
 use crate::store;
 
+pub(crate) use self::gateway::shown_url;
 pub use self::{
     clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees},
     gateway::{GatewaySettings, GatewayTool, SchemaStrategy, Token, UpstreamHeader, UpstreamUrl},

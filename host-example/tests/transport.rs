@@ -215,6 +215,11 @@ fn any_sizes() -> impl Strategy<Value = Vec<usize>> {
     ]
 }
 
+/// Sizes of the pieces of a short stream, in bytes.
+fn any_small_sizes() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(1..40_usize, 1..5)
+}
+
 /// Event streams of all that means something there, with every kind of line break and also without.
 fn any_stream() -> impl Strategy<Value = String> {
     let text = prop_oneof![
@@ -290,7 +295,7 @@ proptest! {
 
     /// Row 88: the events are those that the standard finds, wherever the stream is cut, and no byte of it gets lost.
     #[test]
-    fn events_do_not_depend_on_chunks(stream in any_stream(), sizes in prop::collection::vec(1..40_usize, 1..5)) {
+    fn events_do_not_depend_on_chunks(stream in any_stream(), sizes in any_small_sizes()) {
         for memory_bytes in [usize::MAX, 5] {
             let limits = limits(&std::env::temp_dir(), memory_bytes, u64::MAX);
             let (events, rest) = events_of(stream.as_bytes(), &sizes, &limits);
@@ -299,25 +304,28 @@ proptest! {
         }
     }
 
-    /// An event with other data is one event with that data, and its other lines stay as they are.
+    /// Row 88: with other data in its events, a stream has these, and every other line as before.
     #[test]
-    fn other_data_leaves_other_fields(stream in any_stream(), sizes in prop::collection::vec(1..40_usize, 1..5), data in "[a-z\n]{1,30}") {
-        let (events, _) = events_of(stream.as_bytes(), &sizes, &roomy());
+    fn other_data_leaves_other_fields(stream in any_stream(), sizes in any_small_sizes(), data in "[a-z\n]{1,30}") {
+        let (events, rest) = events_of(stream.as_bytes(), &sizes, &roomy());
         let data = Bytes::from(data);
-        for found in events.iter().filter(|event| event.data().is_some()) {
-            let other = event(&String::from_utf8(found.with_data(&data).concat()).unwrap());
-            prop_assert_eq!(other.data(), Some(data.clone()));
-            prop_assert_eq!(other_lines(&other), other_lines(found));
-        }
+        let replaced = events.iter().map(|event| match event.data() {
+            Some(_) => Bytes::from(event.with_data(&data).concat()),
+            None => event.raw().clone(),
+        });
+        let changed = String::from_utf8(replaced.chain(rest).flatten().collect()).unwrap();
+        let text = String::from_utf8(data.to_vec()).unwrap();
+        let expected: Vec<_> = received(&stream).into_iter().map(|(_, id)| (text.clone(), id)).collect();
+        prop_assert_eq!(received(&changed), expected, "{:?}", changed);
+        prop_assert_eq!(other_lines(&changed), other_lines(&stream));
     }
 }
 
-/// The lines of an event that are no data, and the text between its line breaks that is none.
-fn other_lines(event: &Event) -> Vec<String> {
-    let text = std::str::from_utf8(event.raw()).unwrap();
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let lines = text.split(['\r', '\n']).filter(|line| !line.is_empty());
-    lines.filter(|line| line.split(':').next() != Some("data")).map(str::to_owned).collect()
+/// The lines of a stream that are neither data nor comments.
+fn other_lines(stream: &str) -> Vec<&str> {
+    let stream = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
+    let lines = stream.split(['\r', '\n']).filter(|line| !line.is_empty());
+    lines.filter(|line| !matches!(line.split(':').next(), Some("data" | ""))).collect()
 }
 
 #[test]
@@ -449,7 +457,8 @@ fn an_event_past_the_limit_is_refused() {
     reader.push(b"data: short\n\ndata: ", &mut events).unwrap();
     let error = reader.push(b"much longer than that", &mut events).unwrap_err();
     assert!(matches!(error, SpoolError::TooLarge { limit: 20 }));
-    assert_eq!(events.len(), 1);
+    reader.push(b"\n\ndata: ignored\n\n", &mut events).unwrap();
+    assert_eq!((events.len(), reader.finish().unwrap()), (1, None));
 }
 
 #[test]
@@ -458,6 +467,14 @@ fn the_last_id_counts() {
     assert_eq!(event("id: 1\ndata: x\nid:2\r\n\n").id(), Some("2"));
     assert_eq!(event("id\n\n").id(), Some(""));
     assert_eq!(event("ids: 1\n: id: 2\n\n").id(), None);
+    assert_eq!(event("id: 1\nid: \0\n\n").id(), Some("1"), "an id with a zero does not count");
+}
+
+#[test]
+fn the_last_name_counts() {
+    assert_eq!(event("data: x\n\n").name(), None);
+    assert_eq!(event("event: a\nevent:b\n\n").name(), Some("b"));
+    assert_eq!(event("event: a\nevent\n\n").name(), None);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod clients;
+mod faults;
 mod real;
 mod servers;
 mod support;

@@ -425,7 +425,8 @@ fn gunzip(file: &Path) -> Option<String> {
 // row 52, 53: the large result of a task
 #[test]
 fn tasks() {
-    let (result, mut connection) = task_result(&Gateway::new(&[]), &"x".repeat(THRESHOLD));
+    let gateway = Gateway::new(&[]);
+    let (result, mut connection) = task_result(&gateway, &"x".repeat(THRESHOLD));
     let handle = handle(&descriptor(Client::Sdk1, &result, false)).to_owned();
     let page = connection.call(&tool("lro_read", json!({"handle": handle, "limit": 1})))["structuredContent"].take();
     assert!(page["text"].as_str().is_some_and(|text| text.starts_with("# Research Report: xxx")), "{page}");
@@ -486,7 +487,8 @@ fn proxy() {
             scope.spawn(move || {
                 let gateway = Gateway::new(&[]);
                 let mut connection = Connection::open(client, &gateway.before_url(legacy));
-                let descriptor = descriptor(client, &connection.call(&tool("echo", json!({ "message": message }))), false);
+                let descriptor =
+                    descriptor(client, &connection.call(&tool("echo", json!({ "message": message }))), false);
                 let arguments = json!({"handle": handle(&descriptor), "from": 9, "limit": 2});
                 let page = connection.call(&tool("lro_read", arguments));
                 assert_eq!(page["structuredContent"]["records"], json!(lines[9..11]), "{client:?}: {page}");

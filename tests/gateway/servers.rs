@@ -204,6 +204,8 @@ pub(crate) fn serve_text(text: String) -> String {
 /// The gateway, with a directory of its own for what it offloads.
 pub(crate) struct Gateway {
     pub(crate) directory: TempDir,
+    /// Variables besides those that every gateway gets.
+    pub(crate) more: Environment,
     flags: Vec<String>,
 }
 
@@ -216,7 +218,7 @@ pub(crate) struct Listening {
 impl Gateway {
     /// A gateway with these flags besides.
     pub(crate) fn new(flags: &[&str]) -> Self {
-        Self { directory: TempDir::new().unwrap(), flags: words(flags) }
+        Self { directory: TempDir::new().unwrap(), more: Environment::new(), flags: words(flags) }
     }
 
     /// Variables of the gateway, and of what it starts.
@@ -225,7 +227,7 @@ impl Gateway {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
         let mut variables =
             environment(&[("MCP_LRO_DIR", &path_text(self.directory.path())), ("XDG_CACHE_HOME", &path_text(&cache))]);
-        variables.extend(more.clone());
+        variables.extend(self.more.iter().chain(more).map(|(name, value)| (name.clone(), value.clone())));
         variables
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Wire {
     others: Vec<String>,
 }
 
-/// Everything that arrived: answers by the JSON of their id, and all else in the order of the bytes.
+/// Everything that arrived: answers by their id as compact JSON, and all else in the order of the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recording {
     pub(crate) answers: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ impl Wire {
 
     /// Sends a request and returns the bytes of its answer.
     pub(crate) fn ask(&mut self, request: &str) -> String {
-        let id = member(request, &["id"]).unwrap().to_owned();
+        let id = id(request).unwrap();
         self.process.send(request);
         loop {
             let line = self.process.line();
@@ -63,10 +63,10 @@ impl Wire {
     pub(crate) fn record(mut self, lines: &[String]) -> Recording {
         let mut answers = BTreeMap::new();
         for line in lines {
-            match member(line, &["id"]).filter(|_| member(line, &["method"]).is_some()) {
+            match id(line).filter(|_| member(line, &["method"]).is_some()) {
                 Some(id) => {
                     let answer = self.ask(line);
-                    assert_eq!(answers.insert(id.to_owned(), answer), None, "the id {id} is there twice");
+                    assert!(answers.insert(id.clone(), answer).is_none(), "the id {id} is there twice");
                 }
                 None => self.send(line),
             }
@@ -133,7 +133,13 @@ pub(crate) fn elements(json: &str) -> Vec<&str> {
     elements.into_iter().map(RawValue::get).collect()
 }
 
+/// The id of a message as compact JSON.
+pub(crate) fn id(line: &str) -> Option<String> {
+    let id: Value = serde_json::from_str(member(line, &["id"])?).ok()?;
+    Some(id.to_string())
+}
+
 /// Whether a line answers the request of this id.
-fn is_answer(line: &str, id: &str) -> bool {
-    member(line, &["method"]).is_none() && member(line, &["id"]) == Some(id)
+fn is_answer(line: &str, wanted: &str) -> bool {
+    member(line, &["method"]).is_none() && id(line).as_deref() == Some(wanted)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::metrics::{Observation, verdict_name};
+use super::metrics::{Observation, tokens, verdict_name};
 use super::session::{Asked, Call, Session, ToolCall};
 use super::shape;
 use super::tasks::{self, TaskAnswer};
@@ -69,7 +69,7 @@ impl Session {
             settings.mode = DecisionMode::Never;
         }
         if self.rules.audits() {
-            return (self.audit(result, tool, settings), None);
+            return (self.audit(result, call, tool, settings), None);
         }
         let (reply, offload) = self.decide(result, call, tool, settings.clone());
         if !self.is_too_large(&reply, call) {
@@ -102,7 +102,6 @@ impl Session {
         let decision = self.rules.filter.apply(&request, result.payload());
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
-            Outcome::Pass if result.has_structured() => result.pass(),
             outcome => result.answer(outcome),
         };
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
@@ -162,25 +161,20 @@ impl Session {
     }
 
     /// Asks for the verdict and records it; the result goes on as it is.
-    fn audit(&self, result: &ToolResult, tool: &ToolCall, settings: PolicySettings) -> Bytes {
-        let call = Call::audited(Arc::new(self.rules.config.for_client("", "")));
-        let request = self.policy_request(result, &call, tool, settings);
-        let verdict = match self.rules.filter.inspect(&request, result.payload()) {
+    fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
+        let request = self.policy_request(result, call, tool, settings);
+        match self.rules.filter.inspect(&request, result.payload()) {
             Ok((verdict, cost)) => {
-                self.rules.metrics.observe(&Observation::audited(
-                    &tool.name,
-                    &self.who.tenant,
-                    &verdict,
-                    &cost,
-                    result.pass().len() as u64,
-                ));
-                tracing::info!(tenant = self.who.tenant, tool = tool.name, verdict = verdict_name(&verdict), "audit");
-                return result.pass();
+                let (tenant, verdict_name, bytes) =
+                    (&self.who.tenant, verdict_name(&verdict), result.pass().len() as u64);
+                self.rules.metrics.observe(&Observation::audited(&tool.name, tenant, &verdict, &cost, bytes));
+                tracing::info!(tenant, tool = tool.name, bytes, verdict = verdict_name, "audit");
             }
-            Err(error) => error,
-        };
-        self.rules.metrics.failed("inspect");
-        tracing::warn!(tenant = self.who.tenant, tool = tool.name, error = %verdict, "audit: the policy failed");
+            Err(error) => {
+                self.rules.metrics.failed("inspect");
+                tracing::warn!(tenant = self.who.tenant, tool = tool.name, %error, "audit: the policy failed");
+            }
+        }
         result.pass()
     }
 
@@ -213,9 +207,4 @@ impl Session {
         let text = "the answer of the server about a task cannot be read as a tool result, and is too large to pass";
         mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, text)
     }
-}
-
-/// Estimated tokens of a message.
-fn tokens(message: &[u8]) -> u64 {
-    std::str::from_utf8(message).map_or(0, |text| mcp::wire_size(text, SizeUnit::Tokens))
 }

@@ -119,7 +119,9 @@ impl<R: Receive + 'static> Link<R> {
                 Line::Cut(cut) => receiver.cut(&cut),
             }
         };
+        let child = self.session.rules.metrics.child();
         let on_end = move |how: &str| {
+            drop(child);
             if let Some(receiver) = at_end.upgrade() {
                 receiver.ended(how);
             }

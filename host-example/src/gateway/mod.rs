@@ -8,21 +8,26 @@ mod handles;
 pub mod http;
 mod link;
 mod metrics;
+mod operations;
 mod own;
 mod remote;
 mod rules;
 mod session;
 mod shape;
+pub mod status;
 pub mod stdio;
 mod tasks;
+mod upkeep;
 mod upstream;
 mod workers;
 
-pub use metrics::{LABELS_MAX, Metrics, Snapshot, Verdicts};
+pub use metrics::{LABELS_MAX, Metrics, Snapshot, Traffic, Verdicts};
+pub use operations::{Operations, OperationsError};
 pub use own::{OwnCall, Produced};
 pub use remote::{Endpoint, EndpointError};
 pub use rules::Rules;
 pub use session::{CALLS_MAX, Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Session, Who};
+pub use upkeep::Upkeep;
 pub use upstream::{Launch, Upstream};
 
 /// The tenant of a client without a token.

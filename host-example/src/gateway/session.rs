@@ -67,8 +67,10 @@ pub(super) struct Call {
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    /// `initialize` or `server/discover`.
-    Abilities,
+    /// `initialize`.
+    Handshake,
+    /// `server/discover`.
+    Discovery,
     Tools {
         first_page: bool,
     },
@@ -168,6 +170,7 @@ impl Session {
 
     /// What becomes of a message of the client.
     pub fn from_client(self: &Arc<Self>, message: Message) -> FromClient {
+        self.rules.metrics.from_client(message.bytes().len());
         match message.kind() {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message),
@@ -188,7 +191,12 @@ impl Session {
 
     /// What becomes of a message of the server.
     pub fn from_server(self: &Arc<Self>, message: Message) -> FromServer {
-        match message.kind() {
+        let kind = message.kind();
+        // The elements of a batch come one by one.
+        if kind != Kind::Batch {
+            self.rules.metrics.from_server(message.bytes().len());
+        }
+        match kind {
             Kind::Response => self.answered(message),
             Kind::Request => FromServer::Pass(message.bytes().clone()),
             Kind::Notification => self.server_notification(message),
@@ -226,21 +234,29 @@ impl Session {
         failure(id, &call, reason)
     }
 
-    /// Requests without an answer or progress for this long: forgets them, and returns for each the error for the client and
+    /// Requests without an answer or progress for too long: forgets them, and returns for each the error for the client and
     /// the cancellation for the server.
-    pub fn overdue(&self, patience: Duration) -> Vec<(Bytes, Bytes)> {
+    pub fn overdue(&self) -> Vec<(Bytes, Bytes)> {
         let now = Instant::now();
+        let gateway = &self.rules.config.gateway;
+        let patience = |call: &Call| {
+            Duration::from_millis(match call.asked {
+                // An old server may not even refuse what it does not know, and its client has to go on.
+                Asked::Discovery => gateway.start_timeout_ms.min(gateway.call_timeout_ms).get(),
+                _ => gateway.call_timeout_ms.get(),
+            })
+        };
+        let is_late =
+            |call: &&Call| now.duration_since(call.last) > patience(call) && !matches!(call.asked, Asked::Own(_));
         let mut late = Vec::new();
-        let state = self.state();
-        for (id, calls) in &state.calls {
-            let is_late =
-                |call: &&Call| now.duration_since(call.last) > patience && !matches!(call.asked, Asked::Own(_));
-            late.extend(calls.iter().filter(is_late).map(|_| id.clone()));
+        for (id, calls) in &self.state().calls {
+            late.extend(calls.iter().filter(is_late).map(|call| (id.clone(), patience(call).as_millis())));
         }
-        drop(state);
-        let reason = format!("the server neither answered nor told of progress within {} ms", patience.as_millis());
-        let ends = late.into_iter().filter_map(|id| Some((self.fail(&id, &reason)?, cancellation(&id, &reason))));
-        ends.collect()
+        let end = |(id, millis)| {
+            let reason = format!("the server neither answered nor told of progress within {millis} ms");
+            Some((self.fail(&id, &reason)?, cancellation(&id, &reason)))
+        };
+        late.into_iter().filter_map(end).collect()
     }
 
     /// Answers a call that the gateway itself refuses, as an error of the tool.
@@ -319,12 +335,16 @@ impl Session {
         let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
         let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
         let client = match info {
-            Some(info) => Arc::new(self.rules.config.for_client(&info.name, &info.version)),
+            Some(info) => {
+                self.rules.metrics.introduced(&info.name, &info.version);
+                Arc::new(self.rules.config.for_client(&info.name, &info.version))
+            }
             None => Arc::clone(&self.state().client),
         };
         let first_page = params.cursor.is_none();
         let asked = match message.method().as_deref() {
-            Some("initialize" | "server/discover") => Asked::Abilities,
+            Some("initialize") => Asked::Handshake,
+            Some("server/discover") => Asked::Discovery,
             Some("tools/list") => Asked::Tools { first_page },
             Some("resources/templates/list") => Asked::Templates { first_page },
             Some("resources/list") => Asked::Resources,
@@ -511,7 +531,9 @@ impl Session {
         let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
         let own = |result: String| message.id().map(|id| mcp::response(&id, &result));
         match asked {
-            Asked::Abilities if message.result().is_some() => mcp::with_abilities(message, &guidance()),
+            Asked::Handshake | Asked::Discovery if message.result().is_some() => {
+                mcp::with_abilities(message, &guidance())
+            }
             Asked::Tools { first_page } => {
                 if missing {
                     let tools = self.rules.definitions.join(",");
@@ -579,6 +601,8 @@ fn failure(id: &Id, call: &Call, reason: &str) -> Option<Bytes> {
     match call.asked {
         // Its sender is dropped, which the waiting side sees.
         Asked::Own(_) => None,
+        // What a server without it would have said.
+        Asked::Discovery => Some(mcp::error_response(Some(id), METHOD_NOT_FOUND, reason)),
         _ => Some(mcp::error_response(Some(id), INTERNAL_ERROR, reason)),
     }
 }
@@ -588,11 +612,4 @@ pub(super) fn cancellation(id: &Id, reason: &str) -> Bytes {
     let reason = serde_json::Value::from(reason);
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
         .into()
-}
-
-impl Call {
-    /// Stands for the call behind a result that is only looked at.
-    pub(super) fn audited(client: Arc<ClientProfile>) -> Self {
-        Self { asked: Asked::Other, client, modern: false, progress: None, last: Instant::now() }
-    }
 }

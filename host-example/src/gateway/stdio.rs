@@ -1,7 +1,7 @@
 //! The gateway on standard input and output, for a client that starts it as its server.
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +24,13 @@ const INLINE_BYTES: usize = 64 << 10;
 
 /// How often it is looked for calls that take too long.
 const OVERDUE_POLL: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether the server has ended.
+const END_POLL: Duration = Duration::from_millis(5);
+
+/// How long a server without calls may take to end when its input was closed. Clients wait two seconds for the gateway before
+/// they kill it, which would leave the server behind.
+const IDLE_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// Why a gateway on standard input and output could not go on.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +94,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let who = Who { tenant: super::DEFAULT_TENANT.to_owned(), session: None, local: true };
     let session = Arc::new(Session::new(Arc::clone(rules), who));
+    let _open = rules.metrics.session();
     let (events, received) = mpsc::channel();
     on_start(Stop(events.clone()));
     let connect: Box<dyn FnOnce(Weak<Face>) -> Connection> = match upstream {
@@ -112,16 +120,15 @@ pub fn serve(
     }
     read_client(&face, input);
     let patience = Duration::from_millis(rules.config.gateway.shutdown_ms.get());
-    let call_timeout = Duration::from_millis(rules.config.gateway.call_timeout_ms.get());
     let ended = loop {
         match received.recv_timeout(OVERDUE_POLL) {
             Ok(Event::InputEnded(result)) => break result.map_err(ServeError::Input),
             Ok(Event::OutputFailed | Event::Stop) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
             Ok(Event::ServerEnded) => {}
-            Err(RecvTimeoutError::Timeout) => face.end_overdue(call_timeout),
+            Err(RecvTimeoutError::Timeout) => face.end_overdue(),
         }
     };
-    face.finish(patience);
+    face.finish(&received, patience);
     ended
 }
 
@@ -193,20 +200,24 @@ impl Face {
         }
     }
 
-    fn end_overdue(&self, patience: Duration) {
-        for (answer, cancellation) in self.session.overdue(patience) {
+    fn end_overdue(&self) {
+        for (answer, cancellation) in self.session.overdue() {
             self.write(&answer);
             self.send(cancellation, None, false);
         }
     }
 
     /// Lets the server end by itself, as it does when its input ends, with the answers it still has; then ends it.
-    fn finish(&self, patience: Duration) {
+    fn finish(&self, events: &Receiver<Event>, patience: Duration) {
         let start = Instant::now();
         match &self.connection {
             Connection::Child(link) => {
                 link.close_input();
-                link.wait(patience);
+                while !link.wait(Duration::ZERO) && self.may_wait(start.elapsed(), patience) {
+                    if let Ok(Event::Stop | Event::OutputFailed) = events.recv_timeout(END_POLL) {
+                        break;
+                    }
+                }
                 link.stop(Duration::ZERO);
             }
             Connection::Remote(remote) => remote.finish(patience),
@@ -223,6 +234,11 @@ impl Face {
         for answer in self.session.fail_all("the gateway is shutting down") {
             self.write(&answer);
         }
+    }
+
+    /// Whether a server may go on after its input was closed.
+    fn may_wait(&self, waited: Duration, patience: Duration) -> bool {
+        waited < if self.session.waiting() > 0 { patience } else { patience.min(IDLE_PATIENCE) }
     }
 }
 

@@ -219,7 +219,7 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
 }
 
 /// A URL without what may be secret in it: user, password and query. The text need not be a URL.
-pub(super) fn shown_url(url: &str) -> String {
+pub(crate) fn shown_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(_, rest)| url.split_at(url.len() - rest.len()));
     let (authority, path) = rest.split_at(authority(rest).len());
     let host = authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("{HIDDEN}@{host}"));

@@ -175,6 +175,19 @@ impl Store {
         self.opening
     }
 
+    /// What tells this open store from all others, of this process and others.
+    pub(crate) fn owner(&self) -> Ulid {
+        self.inner.owner.id
+    }
+
+    /// Whether an open store is gone, however its process ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub(crate) fn is_gone(&self, owner: Ulid) -> Result<bool, StoreError> {
+        self.inner.owner.is_dead(owner)
+    }
+
     /// Makes a private, empty directory for one offload. Nobody else finds it before it is published.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ impl Store {
         let Some((id, Removal { path, is_expired, bytes })) = self.removal(parent, name, now)? else { return Ok(()) };
         let path = if is_expired { self.detach(parent, id)? } else { path };
         if is_expired {
-            info!(tenant, %id, bytes, "offload expired");
+            info!(tenant, handle = %id, bytes, "offload expired");
         }
         if self.delete(&path, tenant, id, bytes) {
             sweep.expired += u64::from(is_expired);

@@ -1,171 +1,293 @@
-//! Event streams, as the WHATWG HTML standard defines them (section 9.2, server-sent events).
+//! Events of a `text/event-stream`, as the WHATWG HTML standard defines it in its section on server-sent events.
 
+use std::iter;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use memchr::memchr2;
+use bytes::Bytes;
+use memchr::{memchr, memchr2};
 
-use super::spool::{MessageLimits, Spool, SpoolError};
+use super::{MessageLimits, Spool, SpoolError};
 
-/// What a stream may begin with, and what is no part of its first line.
+/// What a stream may begin with and what is no part of its first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Takes an event stream apart into its events. Everything that was read is in one of them: comments too, and white space.
+const DATA: &[u8] = b"data";
+const EVENT: &[u8] = b"event";
+const ID: &[u8] = b"id";
+
+/// One event with the blank line that ends it, or some comments with theirs, or only a blank line.
+#[derive(Clone, Debug)]
+pub struct Event {
+    raw: Bytes,
+    data: Bytes,
+    name: Range<usize>,
+    id: Option<Range<usize>>,
+    /// What goes before other data.
+    before: Bytes,
+    /// What goes after it, a line break first.
+    after: Bytes,
+    line_break_bytes: usize,
+}
+
+/// Takes an event stream apart into its events. Every byte is part of one, or of what [`EventReader::finish`] returns.
+///
+/// The bytes of the current event are collected in a [`Spool`].
 #[derive(Debug)]
 pub struct EventReader {
     limits: Arc<MessageLimits>,
     spool: Spool,
-    /// Bytes of the line at hand.
-    line_bytes: u64,
-    /// The last byte was a carriage return, so that a line feed ends no line.
-    after_return: bool,
+    place: Place,
+    /// What may still come of the byte order mark.
+    mark: &'static [u8],
+    /// Bytes of the byte order mark in the current event.
+    mark_bytes: usize,
+    has_failed: bool,
 }
 
-/// One event, or some comments.
-#[derive(Clone, Debug)]
-pub struct Event {
-    raw: Bytes,
-    data: Vec<Range<usize>>,
+/// Where the next byte is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// At the start of a line.
+    Start,
+    /// Inside a line.
+    Inside,
+    /// After a carriage return that ended a line with something in it, and that a line feed may belong to.
+    AfterReturn,
 }
 
 impl EventReader {
     /// A reader at the beginning of a stream.
     pub fn new(limits: Arc<MessageLimits>) -> Self {
-        Self { spool: Spool::new(Arc::clone(&limits)), limits, line_bytes: 0, after_return: false }
+        Self {
+            spool: Spool::new(Arc::clone(&limits)),
+            limits,
+            place: Place::Start,
+            mark: BYTE_ORDER_MARK,
+            mark_bytes: 0,
+            has_failed: false,
+        }
     }
 
-    /// Reads on; adds the events that are complete now.
+    /// Reads on and adds the events that are complete now, at most one for each byte of the chunk.
+    ///
+    /// Where the chunks are cut makes no difference to what they say. No event waits for a line feed that may belong to the
+    /// carriage return at its end: when that comes in another chunk, it is an event of its own, a blank line.
     ///
     /// # Errors
-    /// When an event cannot be kept. Nothing more can be read then.
+    /// When an event cannot be kept. The reader is at its end then and ignores all that comes.
     pub fn push(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), SpoolError> {
-        let mut rest = chunk;
-        while let Some(first) = rest.first() {
-            if self.after_return && *first == b'\n' {
-                rest = self.take(rest, 1)?;
-                self.after_return = false;
-                continue;
-            }
-            self.after_return = false;
-            let Some(end) = memchr2(b'\n', b'\r', rest) else {
-                self.line_bytes += rest.len() as u64;
-                return self.spool.push(rest);
-            };
-            let is_blank = self.line_bytes + end as u64 == 0;
-            self.after_return = rest.get(end) == Some(&b'\r');
-            // The line feed behind a carriage return still belongs to this event, if it is at hand.
-            let with_feed = self.after_return && rest.get(end + 1) == Some(&b'\n');
-            self.after_return &= !with_feed;
-            rest = self.take(rest, end + 1 + usize::from(with_feed))?;
-            self.line_bytes = 0;
-            if is_blank {
-                let raw = std::mem::replace(&mut self.spool, Spool::new(Arc::clone(&self.limits))).finish()?;
-                events.push(Event::of(raw));
-            }
+        if self.has_failed {
+            return Ok(());
         }
-        Ok(())
+        let result = self.read(chunk, events);
+        self.has_failed = result.is_err();
+        result
     }
 
-    /// What is left at the end of the stream: an event that never became complete.
+    /// What came after the last event; none when that is nothing, or after a failure.
     ///
     /// # Errors
     /// When it cannot be kept.
     pub fn finish(self) -> Result<Option<Bytes>, SpoolError> {
-        if self.spool.is_empty() { Ok(None) } else { self.spool.finish().map(Some) }
+        if self.has_failed || self.spool.is_empty() {
+            return Ok(None);
+        }
+        self.spool.finish().map(Some)
     }
 
-    fn take<'a>(&mut self, bytes: &'a [u8], count: usize) -> Result<&'a [u8], SpoolError> {
-        let (taken, rest) = bytes.split_at_checked(count).unwrap_or((bytes, &[]));
-        self.spool.push(taken)?;
+    fn read(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), SpoolError> {
+        let mut rest = self.skip_mark(chunk)?;
+        let mut end = 0;
+        while let Some(next) = rest.get(end..).filter(|next| !next.is_empty()) {
+            let (bytes, closes) = self.step(next);
+            end += bytes;
+            if closes {
+                let (last, others) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+                self.spool.push(last)?;
+                events.push(self.close()?);
+                (rest, end) = (others, 0);
+            }
+        }
+        self.spool.push(rest)
+    }
+
+    /// Takes what there is of a byte order mark. Returns the rest.
+    fn skip_mark<'a>(&mut self, chunk: &'a [u8]) -> Result<&'a [u8], SpoolError> {
+        let bytes = iter::zip(self.mark, chunk).take_while(|(one, other)| one == other).count();
+        let (mark, rest) = chunk.split_at_checked(bytes).unwrap_or((chunk, &[]));
+        self.spool.push(mark)?;
+        self.mark_bytes += bytes;
+        self.mark = self.mark.get(bytes..).unwrap_or_default();
+        if !self.mark.is_empty() && !rest.is_empty() {
+            if self.mark_bytes > 0 {
+                self.place = Place::Inside;
+            }
+            (self.mark, self.mark_bytes) = (&[], 0);
+        }
         Ok(rest)
+    }
+
+    /// Goes on in bytes of which there is at least one, past one line break at most. Returns how far, and whether the
+    /// event ends there.
+    fn step(&mut self, bytes: &[u8]) -> (usize, bool) {
+        match (self.place, bytes) {
+            (Place::AfterReturn, [b'\n', ..]) => {
+                self.place = Place::Start;
+                (1, false)
+            }
+            (Place::Start | Place::AfterReturn, [b'\r', b'\n', ..]) => (2, true),
+            (Place::Start | Place::AfterReturn, [b'\n' | b'\r', ..]) => (1, true),
+            _ => {
+                let Some(end) = memchr2(b'\n', b'\r', bytes) else {
+                    self.place = Place::Inside;
+                    return (bytes.len(), false);
+                };
+                self.place = if bytes.get(end) == Some(&b'\n') { Place::Start } else { Place::AfterReturn };
+                (end + 1, false)
+            }
+        }
+    }
+
+    fn close(&mut self) -> Result<Event, SpoolError> {
+        self.place = Place::Start;
+        let spool = mem::replace(&mut self.spool, Spool::new(Arc::clone(&self.limits)));
+        Event::read(spool.finish()?, mem::take(&mut self.mark_bytes), &self.limits)
     }
 }
 
 impl Event {
-    fn of(raw: Bytes) -> Self {
-        let data = lines(&raw).filter_map(|line| value(&raw, line, b"data")).collect();
-        Self { raw, data }
+    /// Reads the lines from `start` on, of which the last is blank.
+    fn read(raw: Bytes, start: usize, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
+        let (mut data, mut before) = (Pieces::of(&raw, limits), Pieces::of(&raw, limits));
+        let (mut name, mut id) = (0..0, None);
+        let (mut line, mut blank) = (start, 0..0);
+        // The break of the last line of data.
+        let mut data_end: Option<Range<usize>> = None;
+        while let Some(end) = line_break(&raw, line) {
+            let text = raw.get(line..end.start).unwrap_or_default();
+            if let Some(value) = value(text, DATA) {
+                if data_end.is_some() {
+                    data.push(b"\n")?;
+                }
+                before.add(data_end.map_or(0, |end| end.end)..line)?;
+                data.add(line + value..end.start)?;
+                data_end = Some(end.clone());
+            } else if let Some(value) = value(text, EVENT) {
+                name = line + value..end.start;
+            } else if let Some(value) = value(text, ID).filter(|_| memchr(0, text).is_none()) {
+                id = Some(line + value..end.start);
+            }
+            (line, blank) = (end.end, end);
+        }
+        let (after, line_break_bytes) = match data_end {
+            Some(end) => (raw.slice(end.start..), end.len()),
+            None => {
+                before.add(0..blank.start)?;
+                (raw.get(blank.clone()).unwrap_or_default().repeat(2).into(), blank.len())
+            }
+        };
+        let (data, before) = (data.finish()?, before.finish()?);
+        Ok(Self { raw, data, name, id, before, after, line_break_bytes })
     }
 
-    /// The bytes that it came in, with the blank line that ended it.
-    pub const fn raw(&self) -> &Bytes {
+    /// The bytes that it came in.
+    pub fn raw(&self) -> &Bytes {
         &self.raw
     }
 
-    /// Its data; none when it has none, or no more than an empty line of it.
+    /// Its data, with a line feed between two lines; none when there is none or only an empty line. A single line shares
+    /// the memory of [`Event::raw`].
     pub fn data(&self) -> Option<Bytes> {
-        match self.data.as_slice() {
-            [] => None,
-            [only] if only.is_empty() => None,
-            [only] => Some(self.raw.slice(only.clone())),
-            lines => {
-                let mut joined = BytesMut::new();
-                for (index, line) in lines.iter().enumerate() {
-                    if index > 0 {
-                        joined.extend_from_slice(b"\n");
-                    }
-                    joined.extend_from_slice(self.raw.get(line.clone()).unwrap_or_default());
-                }
-                Some(joined.freeze())
-            }
-        }
+        (!self.data.is_empty()).then(|| self.data.clone())
     }
 
-    /// The value of the last field `id`.
+    /// Its type; none when it has none, which means `message`, or when it is not UTF-8.
+    pub fn name(&self) -> Option<&str> {
+        self.text(self.name.clone()).filter(|name| !name.is_empty())
+    }
+
+    /// Its id, which may be empty; none when it has none or when it is not UTF-8.
     pub fn id(&self) -> Option<&str> {
-        let id = lines(&self.raw).filter_map(|line| value(&self.raw, line, b"id")).last()?;
-        std::str::from_utf8(self.raw.get(id)?).ok()
+        self.id.clone().and_then(|id| self.text(id))
     }
 
-    /// The event with other data; its other fields stay, byte for byte and in their order. In pieces that share the bytes.
+    /// The event with other data, in pieces to be sent one after the other. Its other lines stay, byte for byte and in
+    /// their order. The data comes in one line, or several if there are line breaks in it.
     pub fn with_data(&self, data: &Bytes) -> Vec<Bytes> {
-        let mut pieces = Vec::new();
-        let mut told = false;
-        for line in lines(&self.raw) {
-            if value(&self.raw, line.clone(), b"data").is_none() {
-                pieces.push(self.raw.slice(line.clone()));
-                pieces.push(self.raw.slice(line.end..line_end(&self.raw, line.end)));
-            } else if !told {
-                told = true;
-                for part in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
-                    pieces.extend([Bytes::from_static(b"data: "), data.slice_ref(part), Bytes::from_static(b"\n")]);
-                }
-            }
+        let mut pieces = vec![self.before.clone()];
+        let mut line = 0;
+        while let Some(end) = line_break(data, line) {
+            pieces.extend([Bytes::from_static(b"data: "), data.slice(line..end.start)]);
+            pieces.push(self.after.slice(..self.line_break_bytes));
+            line = end.end;
         }
+        pieces.extend([Bytes::from_static(b"data: "), data.slice(line..), self.after.clone()]);
         pieces.retain(|piece| !piece.is_empty());
         pieces
     }
-}
 
-/// The lines, without what ends them.
-fn lines(raw: &Bytes) -> impl Iterator<Item = Range<usize>> + '_ {
-    let mut at = if raw.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    std::iter::from_fn(move || {
-        let rest = raw.get(at..).filter(|rest| !rest.is_empty())?;
-        let end = at + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
-        let line = at..end;
-        at = line_end(raw, end);
-        Some(line)
-    })
-}
-
-/// Where the line break at `end` ends.
-fn line_end(raw: &[u8], end: usize) -> usize {
-    match (raw.get(end), raw.get(end + 1)) {
-        (Some(b'\r'), Some(b'\n')) => end + 2,
-        (Some(_), _) => end + 1,
-        (None, _) => end,
+    fn text(&self, range: Range<usize>) -> Option<&str> {
+        self.raw.get(range).and_then(|text| std::str::from_utf8(text).ok())
     }
 }
 
-/// The value of a line that is a field of this name.
-fn value(raw: &[u8], line: Range<usize>, name: &[u8]) -> Option<Range<usize>> {
-    let rest = raw.get(line.clone())?.strip_prefix(name)?;
-    match rest {
-        [] => Some(line.end..line.end),
-        [b':', b' ', ..] => Some(line.start + name.len() + 2..line.end),
-        [b':', ..] => Some(line.start + name.len() + 1..line.end),
+/// Parts of one text put together. While they lie side by side in it they are not copied.
+struct Pieces<'a> {
+    text: &'a Bytes,
+    limits: &'a Arc<MessageLimits>,
+    range: Range<usize>,
+    spool: Option<Spool>,
+}
+
+impl<'a> Pieces<'a> {
+    fn of(text: &'a Bytes, limits: &'a Arc<MessageLimits>) -> Self {
+        Self { text, limits, range: 0..0, spool: None }
+    }
+
+    /// Appends a part of the text.
+    fn add(&mut self, range: Range<usize>) -> Result<(), SpoolError> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let is_first = self.range.is_empty();
+        if self.spool.is_some() || !is_first && self.range.end != range.start {
+            return self.push(self.text.get(range).unwrap_or_default());
+        }
+        self.range = if is_first { range } else { self.range.start..range.end };
+        Ok(())
+    }
+
+    /// Appends other bytes.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
+        if let Some(spool) = &mut self.spool {
+            return spool.push(bytes);
+        }
+        let spool = self.spool.insert(Spool::new(Arc::clone(self.limits)));
+        spool.push(self.text.get(self.range.clone()).unwrap_or_default())?;
+        spool.push(bytes)
+    }
+
+    fn finish(self) -> Result<Bytes, SpoolError> {
+        self.spool.map_or_else(|| Ok(self.text.slice(self.range)), Spool::finish)
+    }
+}
+
+/// The first line break at or after `start`.
+fn line_break(text: &[u8], start: usize) -> Option<Range<usize>> {
+    let rest = text.get(start..)?;
+    let end = memchr2(b'\n', b'\r', rest)?;
+    let bytes = if rest.get(end..)?.starts_with(b"\r\n") { 2 } else { 1 };
+    Some(start + end..start + end + bytes)
+}
+
+/// Where in a line the value begins, if it is a field of this name.
+fn value(line: &[u8], name: &[u8]) -> Option<usize> {
+    match line.strip_prefix(name)? {
+        [] => Some(name.len()),
+        [b':', b' ', ..] => Some(name.len() + 2),
+        [b':', ..] => Some(name.len() + 1),
         _ => None,
     }
 }

@@ -152,12 +152,17 @@ class Stdio:
                 time.sleep(1)
 
     def take(self, message):
+        if not isinstance(message, dict):
+            self.heard.append({"broken": repr(message)})
+            return
         method = message.get("method")
         self.heard.append({"method": method, "id": message.get("id"), "params": brief(message.get("params"))})
         if method == "tools/call":
             call = Call(message)
             if call.tool == "deaf":
                 self.deaf = True
+            if call.tool == "stubborn":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
             threading.Thread(target=self.run, args=(call,), daemon=not call.arguments.get("finish")).start()
         elif method and "id" in message:
             self.line(other_answer(message))
@@ -216,8 +221,6 @@ class Stdio:
 
     def tool_stubborn(self, call):
         """This process ignores hints to end and the end of its input."""
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
         threading.Thread(target=time.sleep, args=(60,)).start()
         self.line(call.answer("stubborn"))
 

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use clap::Args;
+use lro_host::gateway;
 use lro_host::settings::Config;
 use lro_host::store::{Removal, Store, Sweep, TIME_TO_LIVE_MAX};
 
@@ -67,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         swept.orphans += all.orphans;
         swept.bytes += all.bytes;
     }
+    gateway::status::remove_dead(&store)?;
     let Sweep { expired: offloads, orphans, bytes } = swept;
     let left = store.usage().offloads;
     if arguments.json {

@@ -109,6 +109,15 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
+/// What messages and the log are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
 /// What an input is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputForm {

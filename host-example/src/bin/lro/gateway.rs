@@ -13,7 +13,8 @@ use std::thread;
 use anyhow::Context;
 use clap::Args;
 use lro_host::extract::Budget;
-use lro_host::gateway::{Endpoint, Launch, Rules, Snapshot, Upstream, http, stdio};
+use lro_host::gateway::status::About;
+use lro_host::gateway::{Endpoint, Launch, Operations, Rules, Snapshot, Upkeep, Upstream, http, stdio};
 use lro_host::mcp::Tools;
 use lro_host::policy::Digest;
 use lro_host::settings::Config;
@@ -62,9 +63,15 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         terminal.message("the configuration can be used");
         return Ok(Exit::Success);
     }
+    let operations = config.gateway.metrics_listen.map(|address| Operations::start(&rules, address)).transpose()?;
+    let metrics = operations.as_ref().map(Operations::url);
+    if let Some(url) = &metrics {
+        terminal.message(&format!("metrics on {url}"));
+    }
+    let about = About { metrics, ..About::new(&upstream) };
     let served = match config.gateway.listen {
-        Some(address) => serve_http(&rules, upstream, address, tokens, terminal),
-        None => serve_stdio(&rules, upstream),
+        Some(address) => serve_http(&rules, upstream, about, address, tokens, terminal),
+        None => serve_stdio(&rules, upstream, about),
     };
     let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
     tracing::info!(calls, own_calls, tokens_saved, "the gateway ends");
@@ -74,6 +81,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 fn serve_http(
     rules: &Arc<Rules>,
     upstream: Upstream,
+    about: About,
     address: SocketAddr,
     tokens: BTreeMap<String, Digest>,
     terminal: &Terminal,
@@ -85,13 +93,16 @@ fn serve_http(
     runtime.block_on(async {
         let server = http::Server::bind(rules, upstream, address, tokens).await;
         let server = server.with_context(|| format!("cannot listen at {address}"))?;
-        terminal.message(&format!("listening on {}", server.url()?));
-        server.serve(stopped()).await?;
+        let url = server.url()?;
+        terminal.message(&format!("listening on {url}"));
+        let _upkeep = Upkeep::start(rules, About { listen: Some(url), ..about });
+        server.serve(stopped()).await;
         Ok(Exit::Success)
     })
 }
 
-fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream) -> anyhow::Result<Exit> {
+fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About) -> anyhow::Result<Exit> {
+    let _upkeep = Upkeep::start(rules, about);
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     // Read without the buffer of the standard library, which is small, and behind a lock.
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);

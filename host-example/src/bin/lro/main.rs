@@ -15,6 +15,7 @@ mod output;
 mod policy;
 mod read;
 mod report;
+mod status;
 mod table;
 mod truncate;
 
@@ -27,7 +28,7 @@ use lro_host::settings::Config;
 use tracing_subscriber::EnvFilter;
 
 use exit::Exit;
-use flags::{ColorChoice, SettingFlags};
+use flags::{ColorChoice, LogFormat, SettingFlags};
 use output::Terminal;
 
 const ABOUT: &str = "Keeps large tool results out of a model's context.
@@ -53,9 +54,13 @@ const EXAMPLES: &str = "Examples:
 struct Arguments {
     #[command(flatten)]
     settings: SettingFlags,
-    /// What is logged to stderr: off, error, warn, info, debug, trace, or directives such as `lro_host=debug`
-    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", default_value = "error", value_parser = log_filter, global = true)]
-    log: String,
+    /// What is logged to stderr: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default:
+    /// error, of `lro gateway` warn]
+    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", value_parser = log_filter, global = true)]
+    log: Option<String>,
+    /// What stderr is made of: text for people, or lines of JSON
+    #[arg(long, env = "LRO_LOG_FORMAT", value_name = "FORMAT", default_value = "text", global = true)]
+    log_format: LogFormat,
     /// Whether messages have colors; `auto` asks the terminal, and NO_COLOR
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
     color: ColorChoice,
@@ -70,6 +75,7 @@ enum Command {
     Extract(Box<extract::Arguments>),
     Read(read::Arguments),
     Gateway(Box<gateway::Arguments>),
+    Status(status::Arguments),
     Policy(policy::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
@@ -77,13 +83,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let terminal = Terminal::new(arguments.color);
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(&arguments.log))
-        .with_writer(std::io::stderr)
-        .with_ansi(terminal.colors())
-        .with_target(false)
-        .init();
+    let terminal = Terminal::new(arguments.color, arguments.log_format);
+    log(&arguments, &terminal);
     let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
     exit.into()
 }
@@ -103,9 +104,21 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Extract(arguments) => extract::run(arguments, &config, terminal),
         Command::Read(arguments) => read::run(arguments, &config, terminal),
         Command::Gateway(arguments) => gateway::run(arguments, &config, terminal),
+        Command::Status(arguments) => status::run(arguments, &config),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
+    }
+}
+
+/// Sets up what is logged.
+fn log(arguments: &Arguments, terminal: &Terminal) {
+    let default = if matches!(arguments.command, Command::Gateway(_)) { "warn" } else { "error" };
+    let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(default));
+    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match arguments.log_format {
+        LogFormat::Text => logger.with_ansi(terminal.colors()).init(),
+        LogFormat::Json => logger.json().flatten_event(true).init(),
     }
 }
 

@@ -1,26 +1,37 @@
 //! What is printed: data to stdout as it is, messages to stderr without anything a terminal would act upon.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::SystemTime;
 
+use lro_host::store::rfc3339;
 use serde::Serialize;
 
-use crate::flags::ColorChoice;
+use crate::flags::{ColorChoice, LogFormat};
 
 /// Where messages go.
 pub(crate) struct Terminal {
     colors: bool,
+    format: LogFormat,
+}
+
+/// A message as a line of the log.
+#[derive(Serialize)]
+struct Logged<'a> {
+    timestamp: String,
+    level: &'a str,
+    message: &'a str,
 }
 
 impl Terminal {
     /// Messages go to stderr; whether they have colors is decided once.
-    pub(crate) fn new(choice: ColorChoice) -> Self {
+    pub(crate) fn new(choice: ColorChoice, format: LogFormat) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => io::stderr().is_terminal() && !no_color,
         };
-        Self { colors }
+        Self { colors, format }
     }
 
     /// Whether messages have colors.
@@ -30,30 +41,44 @@ impl Terminal {
 
     /// Something that ends the command.
     pub(crate) fn error(&self, text: &str) {
-        self.labelled("error", "31", text);
+        self.labelled("error", "ERROR", "31", text);
     }
 
     /// Something that did not go as asked.
     pub(crate) fn warning(&self, text: &str) {
-        self.labelled("warning", "33", text);
+        self.labelled("warning", "WARN", "33", text);
     }
 
     /// A way out.
     pub(crate) fn hint(&self, text: &str) {
-        self.labelled("hint", "36", text);
+        self.labelled("hint", "INFO", "36", text);
     }
 
     /// A text for people. When stderr is closed there is nobody to tell.
     pub(crate) fn message(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "{}", printable(text));
+        match self.format {
+            LogFormat::Text => drop(writeln!(io::stderr(), "{}", printable(text))),
+            LogFormat::Json => log("INFO", text),
+        }
     }
 
-    fn labelled(&self, label: &str, color: &str, text: &str) {
+    fn labelled(&self, label: &str, level: &str, color: &str, text: &str) {
+        if self.format == LogFormat::Json {
+            return log(level, text);
+        }
         let text = printable(text);
         let _ = match self.colors {
             true => writeln!(io::stderr(), "\x1b[1;{color}m{label}:\x1b[0m {text}"),
             false => writeln!(io::stderr(), "{label}: {text}"),
         };
+    }
+}
+
+/// Writes a message to stderr as an event of the log.
+fn log(level: &str, message: &str) {
+    let timestamp = rfc3339(SystemTime::now());
+    if let Ok(line) = serde_json::to_string(&Logged { timestamp, level, message }) {
+        let _ = writeln!(io::stderr(), "{line}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Bodies: collected within the limits, or given out in pieces.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -9,7 +10,7 @@ use futures_util::{Stream, StreamExt};
 
 use super::INLINE_BYTES;
 use super::guard::Refusal;
-use crate::gateway::Filtering;
+use crate::gateway::{Filtering, Rules};
 use crate::transport::{MessageLimits, Spool, SpoolError};
 
 /// Bytes of a large message that are handed on at a time.
@@ -48,9 +49,12 @@ pub(super) async fn collect<E: std::fmt::Display>(
     }
 }
 
-/// The body of a client's request.
-pub(super) async fn of_request(body: Body, limits: &Arc<MessageLimits>) -> Result<Bytes, Refusal> {
-    collect(body.into_data_stream(), limits).await.map_err(|error| match error {
+/// The body of a client's request, which must come within the time of a call.
+pub(super) async fn of_request(body: Body, rules: &Rules) -> Result<Bytes, Refusal> {
+    let patience = Duration::from_millis(rules.config.gateway.call_timeout_ms.get());
+    let collected = tokio::time::timeout(patience, collect(body.into_data_stream(), &rules.limits)).await;
+    let slow = |_| Refusal::Status(StatusCode::REQUEST_TIMEOUT, "the body did not come in time".to_owned());
+    collected.map_err(slow)?.map_err(|error| match error {
         BodyError::Spool(error @ SpoolError::TooLarge { .. }) => {
             Refusal::Status(StatusCode::PAYLOAD_TOO_LARGE, error.to_string())
         }

@@ -69,7 +69,7 @@ impl Bridge {
     }
 
     async fn post(&self, tenant: String, headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
-        let message = Message::read(body::of_request(body, &self.rules.limits).await?);
+        let message = Message::read(body::of_request(body, &self.rules).await?);
         if message.kind() == Kind::Other {
             return Err(Refusal::Status(StatusCode::BAD_REQUEST, "the body is not a JSON-RPC message".to_owned()));
         }

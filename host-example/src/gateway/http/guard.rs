@@ -31,7 +31,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Checks requests.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in crate::gateway) struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,
     tokens: Vec<(String, Digest)>,
@@ -40,7 +40,7 @@ pub(super) struct Guard {
 
 /// Why a request is not answered.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(in crate::gateway) enum Refusal {
     Busy,
     Headers,
     Host,
@@ -52,7 +52,7 @@ pub(super) enum Refusal {
 }
 
 impl Guard {
-    pub(super) fn new(
+    pub(in crate::gateway) fn new(
         settings: &GatewaySettings,
         address: SocketAddr,
         tokens: impl IntoIterator<Item = (String, Digest)>,
@@ -71,7 +71,7 @@ impl Guard {
     }
 
     /// The tenant that asks.
-    pub(super) fn check(&self, request: &Request) -> Result<String, Refusal> {
+    pub(in crate::gateway) fn check(&self, request: &Request) -> Result<String, Refusal> {
         let headers = request.headers();
         let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > self.header_bytes {
@@ -181,7 +181,7 @@ fn decoded(value: &HeaderValue) -> Option<String> {
 }
 
 impl Refusal {
-    pub(super) fn response(self) -> Response {
+    pub(in crate::gateway) fn response(self) -> Response {
         let (status, code, id, message) = match self {
             Self::Busy => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -14,6 +14,7 @@ use super::INLINE_BYTES;
 use super::bridge::{Out, STREAM_MESSAGES, empty, events, lock, of_messages, refused};
 use super::guard::Refusal;
 use crate::gateway::link::{Link, Receive, id_of_cut};
+use crate::gateway::metrics::Open;
 use crate::gateway::rules::Rules;
 use crate::gateway::workers::Workers;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
@@ -34,6 +35,7 @@ pub(super) struct LegacySession {
     workers: Arc<Workers>,
     streams: Mutex<Streams>,
     used: Mutex<Instant>,
+    _open: Open,
 }
 
 #[derive(Default)]
@@ -84,6 +86,7 @@ impl LegacySession {
         workers: Arc<Workers>,
     ) -> Arc<Self> {
         let who = Who { tenant: tenant.clone(), session: Some(id.clone()), local: false };
+        let open = rules.metrics.session();
         let session = Arc::new(Session::new(rules, who));
         Arc::new_cyclic(|this| Self {
             id,
@@ -93,6 +96,7 @@ impl LegacySession {
             workers,
             streams: Mutex::default(),
             used: Mutex::new(Instant::now()),
+            _open: open,
         })
     }
 
@@ -180,8 +184,7 @@ impl LegacySession {
     }
 
     pub(super) fn end_overdue(&self) {
-        let patience = Duration::from_millis(self.session.rules.config.gateway.call_timeout_ms.get());
-        for (answer, cancellation) in self.session.overdue(patience) {
+        for (answer, cancellation) in self.session.overdue() {
             let route = Message::read(answer.clone()).id().map_or(Route::Other, Route::Answer);
             self.deliver_now(answer, route);
             let _ = self.link.send(&cancellation, false);
@@ -189,10 +192,9 @@ impl LegacySession {
     }
 
     pub(super) fn stop(&self, patience: Duration) {
+        // A client that does not read must not hold up the end of the server.
+        *lock(&self.streams) = Streams::default();
         self.link.stop(patience);
-        let mut streams = lock(&self.streams);
-        streams.listener = None;
-        streams.exchanges.clear();
     }
 
     /// Hands a message on; waits while its client does not read.

@@ -6,20 +6,25 @@
 
 mod body;
 mod bridge;
-mod guard;
+pub(super) mod guard;
 mod legacy;
 mod modern;
 mod proxy;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
+use axum::body::Body;
+use axum::extract::Request;
 use axum::response::Response;
-use axum::routing::any;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -35,6 +40,15 @@ const INLINE_BYTES: usize = 64 << 10;
 
 /// How often idle sessions are looked for.
 const IDLE_POLL: Duration = Duration::from_secs(1);
+
+/// How long a client may take to send the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Smallest buffer of a connection that the library allows.
+const BUFFER_BYTES_MIN: usize = 8 << 10;
 
 /// A gateway that listens.
 #[derive(Debug)]
@@ -88,11 +102,8 @@ impl Server {
     }
 
     /// Serves until `stop` is ready; then lets requests in flight end within the time of the configuration.
-    ///
-    /// # Errors
-    /// Those of the listener.
-    pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-        let face = self.face;
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { listener, face } = self;
         let idle = Arc::clone(&face);
         let watch = tokio::spawn(async move {
             loop {
@@ -102,31 +113,62 @@ impl Server {
                 }
             }
         });
+        let connections = GracefulShutdown::new();
+        let http = face.connection_settings();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Most likely there are too many open files; waiting lets some close.
+                        tracing::warn!(%error, "a connection cannot be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        continue;
+                    }
+                },
+                () = &mut stop => break,
+            };
+            // Small answers must not wait for more of them.
+            let _ = stream.set_nodelay(true);
+            let face = Arc::clone(&face);
+            let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let face = Arc::clone(&face);
+                async move { Ok::<_, Infallible>(answer(&face, request.map(Body::new)).await) }
+            });
+            let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection ended");
+                }
+            });
+        }
+        drop(listener);
+        // Streams without an end would hold the shutdown up.
+        if let Behind::Command(bridge) = &face.server {
+            bridge.end_streams();
+        }
         let patience = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
-        let router = Router::new().fallback(any(answer)).with_state(Arc::clone(&face));
-        let (stopping, stopped) = tokio::sync::oneshot::channel();
-        let closing = Arc::clone(&face);
-        let server = axum::serve(self.listener, router).with_graceful_shutdown(async move {
-            stop.await;
-            // Streams without an end would hold the shutdown up.
-            if let Behind::Command(bridge) = &closing.server {
-                bridge.end_streams();
-            }
-            let _ = stopping.send(());
-        });
-        let served = tokio::select! {
-            served = async { server.await } => served,
-            () = async { let _ = stopped.await; tokio::time::sleep(patience).await } => Ok(()),
-        };
+        let _ = tokio::time::timeout(patience, connections.shutdown()).await;
         watch.abort();
         if let Behind::Command(bridge) = &face.server {
             bridge.finish().await;
         }
-        served
     }
 }
 
-async fn answer(State(face): State<Arc<Face>>, request: Request) -> Response {
+impl Face {
+    fn connection_settings(&self) -> http1::Builder {
+        let header_bytes = self.rules.config.gateway.header_bytes.get() as usize;
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .max_buf_size(header_bytes.max(BUFFER_BYTES_MIN));
+        http
+    }
+}
+
+async fn answer(face: &Face, request: Request) -> Response {
     let Ok(_permit) = face.requests.try_acquire() else { return Refusal::Busy.response() };
     let tenant = match face.guard.check(&request) {
         Ok(tenant) => tenant,

@@ -125,10 +125,9 @@ impl Shared {
     }
 
     pub(super) fn end_overdue(&self) {
-        let patience = Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get());
         let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
         for exchange in exchanges {
-            for (answer, cancellation) in exchange.session.overdue(patience) {
+            for (answer, cancellation) in exchange.session.overdue() {
                 exchange.deliver_now(&answer);
                 let _ = self.link.send(&cancellation, false);
             }

@@ -20,6 +20,7 @@ use futures_util::{Stream, StreamExt, stream};
 use super::body::{self, BodyError};
 use super::bridge::lock;
 use super::guard::{self, Refusal, SESSION_ID, json};
+use crate::gateway::metrics::Open;
 use crate::gateway::remote::Endpoint;
 use crate::gateway::rules::Rules;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
@@ -53,7 +54,7 @@ pub(super) struct Proxy {
 /// client.
 #[derive(Default)]
 struct Sessions {
-    known: HashMap<String, Arc<Session>>,
+    known: HashMap<String, (Arc<Session>, Open)>,
     order: VecDeque<String>,
 }
 
@@ -96,7 +97,7 @@ impl Proxy {
     }
 
     async fn post(&self, tenant: String, parts: &Parts, body: Body) -> Result<Response, Refusal> {
-        let bytes = body::of_request(body, &self.rules.limits).await?;
+        let bytes = body::of_request(body, &self.rules).await?;
         let message = Message::read(bytes);
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
@@ -104,7 +105,7 @@ impl Proxy {
         }
         let session = self.session(tenant, &parts.headers, modern);
         // Streams that broke leave calls behind, which nobody waits for.
-        drop(session.overdue(Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get())));
+        drop(session.overdue());
         let is_first = message.method().as_deref() == Some("initialize");
         let id = message.id().filter(|_| message.kind() == Kind::Request);
         let message = match session.from_client(message) {
@@ -217,7 +218,7 @@ impl Proxy {
     /// What is known of the client of a request: of a session, or nothing before it says so itself.
     fn session(&self, tenant: String, headers: &HeaderMap, modern: bool) -> Arc<Session> {
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
-        let known = id.and_then(|id| lock(&self.sessions).known.get(id).cloned());
+        let known = id.and_then(|id| lock(&self.sessions).known.get(id).map(|(session, _)| Arc::clone(session)));
         known.filter(|session| session.tenant() == tenant).unwrap_or_else(|| {
             let who = Who { tenant, session: id.map(str::to_owned), local: false };
             Arc::new(Session::new(Arc::clone(&self.rules), who))
@@ -226,7 +227,7 @@ impl Proxy {
 
     fn remember(&self, id: String, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
-        sessions.known.insert(id.clone(), Arc::clone(session));
+        sessions.known.insert(id.clone(), (Arc::clone(session), self.rules.metrics.session()));
         sessions.order.push_back(id);
         while sessions.order.len() > self.rules.config.gateway.sessions.get() as usize {
             if let Some(oldest) = sessions.order.pop_front() {

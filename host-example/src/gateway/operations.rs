@@ -1,0 +1,243 @@
+//! `/metrics` and `/healthz`, at an address of their own.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+use std::{fs, io};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::response::Response;
+use axum::routing::any;
+use metrics::{Unit, describe_gauge, gauge};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use super::http::guard::Guard;
+use super::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS};
+use super::rules::Rules;
+use crate::store::{Store, Ulid};
+
+/// How often observations are counted into their histograms, so that they do not pile up when nobody asks.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Bounds of histograms of time, in seconds: an instance takes some 20 µs, a call at most 30 s unless the limit is raised.
+const SECONDS: [f64; 16] =
+    [25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0];
+
+/// Bounds of histograms of memory, in bytes: from 1 MiB to the default limit of 64 MiB.
+const MEMORY_BYTES: [f64; 7] =
+    [1_048_576.0, 2_097_152.0, 4_194_304.0, 8_388_608.0, 16_777_216.0, 33_554_432.0, 67_108_864.0];
+
+/// Format of the metrics: Prometheus text.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Why there are no metrics.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationsError {
+    /// The address cannot be listened at.
+    #[error("cannot listen at {address} (gateway.metrics-listen)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The answer of the system.
+        #[source]
+        source: io::Error,
+    },
+    /// No thread could be started.
+    #[error("no thread for metrics")]
+    Thread(#[source] io::Error),
+    /// The recorder could not be made.
+    #[error("no recorder for metrics")]
+    Build(#[from] BuildError),
+    /// The program has a global recorder of the crate `metrics` already.
+    #[error(
+        "this program has a recorder of metrics already: take its metrics from there, without gateway.metrics-listen"
+    )]
+    Recorder,
+}
+
+/// A server of its own small thread. Dropped, it ends.
+#[derive(Debug)]
+pub struct Operations {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Face {
+    rules: Arc<Rules>,
+    guard: Guard,
+    recorder: PrometheusHandle,
+    held: Mutex<Held>,
+}
+
+/// Files of each offload, which never change.
+#[derive(Debug, Default)]
+struct Held(HashMap<Ulid, u64>);
+
+impl Operations {
+    /// Makes the global recorder of the crate `metrics`, and serves what it records at this address.
+    ///
+    /// # Errors
+    /// [`OperationsError`].
+    pub fn start(rules: &Arc<Rules>, address: SocketAddr) -> Result<Self, OperationsError> {
+        let failed = |source| OperationsError::Listen { address, source };
+        let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let face = Face {
+            rules: Arc::clone(rules),
+            guard: Guard::new(&rules.config.gateway, address, []),
+            recorder: recorder()?,
+            held: Mutex::default(),
+        };
+        rules.metrics.export();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(OperationsError::Thread)?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    served = face.serve(listener) => {
+                        if let Err(error) = served {
+                            tracing::error!(%error, "metrics cannot be served");
+                        }
+                    }
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = thread::Builder::new().name("lro-metrics".into()).spawn(serve).map_err(OperationsError::Thread)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where the metrics are.
+    pub fn url(&self) -> String {
+        format!("http://{}/metrics", self.address)
+    }
+}
+
+impl Drop for Operations {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Sets the global recorder.
+fn recorder() -> Result<PrometheusHandle, OperationsError> {
+    let full = |name: &str| Matcher::Full(name.to_owned());
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(full(POLICY_SECONDS), &SECONDS)?
+        .set_buckets_for_metric(full(OWN_CALL_SECONDS), &SECONDS)?
+        .set_buckets_for_metric(full(POLICY_MEMORY_BYTES), &MEMORY_BYTES)?
+        .build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).map_err(|_| OperationsError::Recorder)?;
+    describe_gauge!("lro_store_offloads", Unit::Count, "Offloads held, as far as this process knows");
+    describe_gauge!("lro_store_files", Unit::Count, "Files of these offloads");
+    describe_gauge!("lro_store_bytes", Unit::Bytes, "Bytes of these files");
+    describe_gauge!("process_start_time_seconds", Unit::Seconds, "When the process started, in seconds of Unix time");
+    describe_gauge!("lro_build_info", "The version; always 1");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    gauge!("process_start_time_seconds").set(now.as_secs_f64());
+    gauge!("lro_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+impl Face {
+    async fn serve(self, listener: std::net::TcpListener) -> io::Result<()> {
+        let (listener, recorder) = (TcpListener::from_std(listener)?, self.recorder.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP).await;
+                recorder.run_upkeep();
+            }
+        });
+        axum::serve(listener, Router::new().fallback(any(answer)).with_state(Arc::new(self))).await
+    }
+
+    fn metrics(&self) -> String {
+        self.rules.metrics.export_totals();
+        if let Ok(store) = &self.rules.filter.store {
+            let usage = store.usage();
+            let files = self.held.lock().unwrap_or_else(PoisonError::into_inner).files(store);
+            gauge!("lro_store_offloads").set(usage.offloads as f64);
+            gauge!("lro_store_files").set(files as f64);
+            gauge!("lro_store_bytes").set(usage.bytes as f64);
+        }
+        self.recorder.render()
+    }
+
+    /// Why large results cannot be kept; the policy is loaded as long as there is a gateway.
+    fn illness(&self) -> Option<String> {
+        let store = match &self.rules.filter.store {
+            Ok(store) => store,
+            Err(error) => return Some(format!("results cannot be offloaded: {}", explained(error.as_ref()))),
+        };
+        let found = fs::metadata(store.root());
+        found.err().map(|error| format!("results cannot be offloaded: {}: {error}", store.root().display()))
+    }
+}
+
+impl Held {
+    /// Files of all offloads. Only new ones are looked at.
+    fn files(&mut self, store: &Store) -> u64 {
+        let count = |tenant: &str, id: Ulid| {
+            let directory = store.root().join(tenant).join(id.to_string());
+            fs::read_dir(directory).map_or(0, |entries| entries.count() as u64)
+        };
+        let listed = store.list();
+        let files = listed.iter().map(|offload| {
+            let known = self.0.get(&offload.id).copied();
+            (offload.id, known.unwrap_or_else(|| count(&offload.tenant, offload.id)))
+        });
+        self.0 = files.collect();
+        self.0.values().sum()
+    }
+}
+
+async fn answer(State(face): State<Arc<Face>>, request: Request) -> Response {
+    if let Err(refusal) = face.guard.check(&request) {
+        return refusal.response();
+    }
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/metrics" | "/healthz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
+        "/metrics" => {
+            let mut response = text(StatusCode::OK, face.metrics());
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+            response
+        }
+        "/healthz" => match face.illness() {
+            None => text(StatusCode::OK, "ok\n"),
+            Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+        },
+        _ => text(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
+    }
+}
+
+fn text(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// An error with its causes.
+fn explained(error: &dyn Error) -> String {
+    let cause = error.source().map(|cause| format!(": {}", explained(cause)));
+    format!("{error}{}", cause.unwrap_or_default())
+}

@@ -1,0 +1,150 @@
+//! What differs by client and by session.
+
+use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
+use serde_json::{Value, json};
+
+fn large() -> Value {
+    structured(&json!({ "items": records(2_000) }))
+}
+
+/// A gateway with this configuration and a client of this name.
+fn client(script: &Script, toml: &str, name: &str) -> Scripted {
+    let mut gateway = script.silent(&Setup { toml, ..Setup::default() });
+    gateway.shake_hands(name);
+    gateway
+}
+
+// row 19, row 34: only what this client has is named: the disk and a shell, or neither
+#[test]
+fn guidance_names_what_the_client_has() {
+    let toml = "level = \"full\"\n[clients.\"far*\"]\nshares-disk = false\n[clients.near]\nshares-disk = true\n";
+    let script = Script::new().call("large", large()).call("text", text(&"line\n".repeat(20_000)));
+    for tool in ["large", "text"] {
+        for (name, shell) in [("anything", true), ("near", true), ("far away", false)] {
+            let mut gateway = client(&script, toml, name);
+            let result = gateway.call(tool, json!({}));
+            let shown = result.to_string();
+            let found = descriptor(&result).unwrap();
+            let guidance = found["guidance"].as_str().unwrap();
+            assert!(guidance.contains("lro_read") && guidance.contains("lro_extract"), "{guidance}");
+            let directory = gateway.directory();
+            let commands = ["jq -", "tail -n", "sed -n", "head -", directory.to_str().unwrap()];
+            let named: Vec<&str> = commands.into_iter().filter(|command| shown.contains(command)).collect();
+            assert_eq!(!named.is_empty(), shell, "{tool}, {name}: {named:?} in {shown}");
+            // Without a shell the own tools are enough.
+            let handle = handle(&found);
+            assert_eq!(gateway.call("lro_read", json!({"handle": handle, "limit": 1}))["isError"], Value::Null);
+            if let Some(recipes) = found["jq_recipes"].as_object().filter(|_| tool == "large") {
+                for recipe in recipes.keys() {
+                    let answer = gateway.call("lro_extract", json!({"handle": handle, "recipe": recipe}));
+                    assert_eq!(answer["isError"], Value::Null, "{name}, {recipe}: {answer}");
+                }
+            }
+        }
+    }
+}
+
+// row 76: links only for clients that take them; what they lead to can be read
+#[test]
+fn links_for_clients_that_take_them() {
+    let toml = "[clients.linking]\nresource-links = true\n";
+    let script = Script::new().call("large", large());
+    for (name, wanted) in [("linking", 1), ("MCP inspector", 1), ("codex-mcp", 0), ("anything", 0)] {
+        let mut gateway = client(&script, toml, name);
+        let result = gateway.call("large", json!({}));
+        let blocks = result["content"].as_array().unwrap();
+        let links: Vec<&Value> = blocks.iter().filter(|block| block["type"] == "resource_link").collect();
+        assert_eq!(links.len(), wanted, "{name}: {result}");
+        for link in links {
+            let read = gateway.result("resources/read", json!({"uri": link["uri"]}));
+            assert_eq!(read["contents"][0]["text"].as_str().unwrap().lines().count(), 2_000, "{link}");
+        }
+    }
+}
+
+// row 36: thresholds by client and by tool; the tool's wins
+#[test]
+fn thresholds_by_client() {
+    let toml = "[clients.\"small*\"]\nthreshold = 10000\n[clients.\"small/1.0.0\"]\nthreshold = 2000\nunit = \"bytes\"\n[tools.own]\nthreshold = 30000\n";
+    let script = [1_000, 5_000, 20_000].iter().fold(Script::new(), |script, size| {
+        script.call(&size.to_string(), text(&"x".repeat(*size)))
+    });
+    let script = script.call("own", text(&"x".repeat(20_000)));
+    for (name, offloaded) in [
+        ("small", vec!["5000", "20000"]),
+        ("smaller", vec!["20000"]),
+        ("other", vec![]),
+    ] {
+        let mut gateway = client(&script, toml, name);
+        let all = ["1000", "5000", "20000", "own"];
+        let found: Vec<&str> = all.into_iter().filter(|tool| descriptor(&gateway.call(tool, json!({}))).is_some()).collect();
+        assert_eq!(found, offloaded, "{name}");
+    }
+}
+
+// row 60: the limit of a client holds for whole messages: what passes by the threshold is offloaded all the same
+#[test]
+fn the_limit_of_a_client_holds() {
+    let toml = "threshold = 1000000\n[clients.tight]\nresult-limit = 20000\n[tools.never]\nmode = \"never\"\n";
+    let script = Script::new()
+        .call("over", text(&"x".repeat(20_000)))
+        .call("escapes", text(&"\"".repeat(12_000)))
+        .call("under", text(&"x".repeat(19_000)))
+        .call("member", json!({"content": [], "a": "x".repeat(30_000)}))
+        .call("never", text(&"x".repeat(30_000)));
+    let mut gateway = client(&script, toml, "tight");
+    for (tool, offloaded) in [("over", true), ("escapes", true), ("under", false)] {
+        assert_eq!(descriptor(&gateway.call(tool, json!({}))).is_some(), offloaded, "{tool}");
+    }
+    for tool in ["member", "never"] {
+        let result = gateway.call(tool, json!({}));
+        assert!(result["isError"] == true && first_text(&result).contains(tool), "{result:.300}");
+    }
+}
+
+// row 60: a client that wants results inline gets them, up to its limit
+#[test]
+fn inline_up_to_the_limit() {
+    let toml = "[clients.code]\ninline = true\nresult-limit = 200000\n[clients.limited]\nresult-limit = 200000\n";
+    let huge = structured(&json!({ "items": records(9_000) }));
+    let script = Script::new().call("large", large()).call("huge", huge);
+    let mut gateway = client(&script, toml, "code");
+    let result = gateway.call("large", json!({}));
+    assert!(descriptor(&result).is_some(), "both halves have {} bytes", result.to_string().len());
+    let toml = toml.replace("200000", "400000");
+    let mut gateway = client(&script, &toml, "code");
+    assert_eq!(gateway.call("large", json!({})), large());
+    assert!(descriptor(&gateway.call("huge", json!({}))).is_some());
+    // The same for one call, by its metadata.
+    let mut gateway = client(&script, &toml, "limited");
+    for (mode, tool, offloaded) in [("inline", "large", false), ("inline", "huge", true), ("other", "large", true)] {
+        let params = json!({"name": tool, "arguments": {}, "_meta": {"io.github.lro-filter/mode": mode}});
+        assert_eq!(descriptor(&gateway.result("tools/call", params)).is_some(), offloaded, "{mode} {tool}");
+    }
+    let metadata = r#""_meta":{"io.github.lro-filter/mode":"inline"}"#;
+    assert!(gateway.seen().iter().any(|line| line.contains(metadata)), "what the client says reaches the server");
+}
+
+// row 60: a ceiling holds for those who want everything inline, too
+#[test]
+fn inline_up_to_the_ceiling() {
+    let mut gateway = Script::new().call("huge", large()).with_flags(&["--preset", "25k"]);
+    let params = json!({"name": "huge", "_meta": {"io.github.lro-filter/mode": "inline"}});
+    assert!(descriptor(&gateway.result("tools/call", params)).is_some());
+}
+
+// row 36: a session has a budget; beyond it only small results pass
+#[test]
+fn a_session_has_a_budget() {
+    // About 2,500 tokens each, and about 25.
+    let script = Script::new().call("middle", text(&"x".repeat(10_000))).call("small", text(&"x".repeat(100)));
+    let flags = ["--session-budget", "6000", "--session-floor", "100"];
+    let mut gateway = script.with_flags(&flags);
+    let offloaded = |gateway: &mut Scripted, tool: &str| descriptor(&gateway.call(tool, json!({}))).is_some();
+    assert_eq!([0; 4].map(|_| offloaded(&mut gateway, "middle")), [false, false, true, true]);
+    assert!(!offloaded(&mut gateway, "small"), "the floor");
+    let mut other = script.with_flags(&flags);
+    assert!(!offloaded(&mut other, "middle"), "another session has its own");
+    let mut low = script.with_flags(&["--session-budget", "6000", "--session-floor", "3000"]);
+    assert_eq!([0; 4].map(|_| offloaded(&mut low, "middle")), [false; 4], "a floor above the results");
+}

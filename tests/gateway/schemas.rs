@@ -1,0 +1,351 @@
+//! Output schemas as the gateway lists them, and whether the replies keep to them.
+
+use crate::clients::{Client, Connection, Way};
+use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
+use crate::support::python;
+use lro_tests::workspace;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A tool with a schema, a large value that is valid, and a small one.
+struct Case {
+    name: &'static str,
+    schema: Value,
+    large: Value,
+    small: Value,
+    /// Whether all clients take such a schema without the gateway.
+    common: bool,
+}
+
+fn item() -> Value {
+    json!({
+        "type": "object", "required": ["id", "name", "even"], "additionalProperties": false,
+        "properties": {"id": {"type": "integer"}, "name": {"type": "string"}, "even": {"type": "boolean"}},
+    })
+}
+
+/// A closed object with `items`, and more of the schema.
+fn closed(items: Value, more: Value) -> Value {
+    let mut schema = json!({
+        "type": "object", "required": ["items"], "additionalProperties": false,
+        "properties": {"items": {"type": "array", "items": items}},
+    });
+    for (key, value) in more.as_object().unwrap() {
+        schema[key] = value.clone();
+    }
+    schema
+}
+
+/// A closed object that holds others of its kind.
+fn node(reference: Value, more: Value) -> Value {
+    let mut schema = json!({
+        "type": "object", "required": ["value", "children"], "additionalProperties": false,
+        "properties": {"value": {"type": "integer"}, "children": {"type": "array", "items": reference}},
+    });
+    for (key, value) in more.as_object().unwrap() {
+        schema[key] = value.clone();
+    }
+    schema
+}
+
+fn tree(levels: usize) -> Value {
+    let children: Vec<Value> = if levels == 0 { Vec::new() } else { (0..4).map(|_| tree(levels - 1)).collect() };
+    json!({"value": levels, "children": children})
+}
+
+fn cases() -> Vec<Case> {
+    const DRAFT4: &str = "http://json-schema.org/draft-04/schema#";
+    const DRAFT7: &str = "http://json-schema.org/draft-07/schema#";
+    const DRAFT2019: &str = "https://json-schema.org/draft/2019-09/schema";
+    const DRAFT2020: &str = "https://json-schema.org/draft/2020-12/schema";
+    let items = |count| json!({ "items": records(count) });
+    let of_items = |name, schema, common| Case { name, schema, large: items(2_000), small: items(2), common };
+    let of_tree = |name, schema, common| Case { name, schema, large: tree(6), small: tree(2), common };
+    let reference = |target: &str| json!({ "$ref": target });
+    let link = |keyword: &str, value: Value| {
+        let mut schema = closed(item(), json!({}));
+        schema["properties"]["link"] = json!({ keyword: value });
+        schema["required"] = json!(["items", "link"]);
+        let with = |count| json!({"items": records(count), "link": {"$ref": "#/a"}});
+        (schema, with(2_000), with(2))
+    };
+    let (constant, large, small) = link("const", json!({"$ref": "#/a"}));
+    let (choice, ..) = link("enum", json!([{"$ref": "#/a"}]));
+    let twice = |count| json!({"a b": records(count), "c": records(count)});
+    vec![
+        of_items("closed", closed(item(), json!({})), true),
+        of_items("$defs", closed(reference("#/$defs/I"), json!({"$defs": {"I": item()}})), true),
+        of_items("draft-07", closed(item(), json!({ "$schema": DRAFT7 })), true),
+        of_items("definitions", closed(reference("#/definitions/I"), json!({"$schema": DRAFT7, "definitions": {"I": item()}})), true),
+        of_items("$id", closed(reference("#/$defs/I"), json!({"$id": "https://example.org/a", "$defs": {"I": item()}})), true),
+        of_items("$id of draft-07", closed(reference("#/definitions/I"), json!({"$schema": DRAFT7, "$id": "https://example.org/b", "definitions": {"I": item()}})), true),
+        of_items("id of draft-04", closed(reference("#/definitions/I"), json!({"$schema": DRAFT4, "id": "https://example.org/c", "definitions": {"I": item()}})), false),
+        of_tree("recursive", node(reference("#"), json!({})), true),
+        of_tree("recursive draft-07", node(reference("#"), json!({ "$schema": DRAFT7 })), true),
+        of_tree("recursive draft-04", node(reference("#"), json!({ "$schema": DRAFT4 })), false),
+        of_tree("recursive definition", json!({"$defs": {"N": node(reference("#/$defs/N"), json!({}))}, "$ref": "#/$defs/N", "type": "object"}), true),
+        of_tree("$anchor", node(reference("#root"), json!({"$schema": DRAFT2020, "$anchor": "root"})), false),
+        of_tree("$recursiveRef", node(json!({"$recursiveRef": "#"}), json!({"$schema": DRAFT2019, "$recursiveAnchor": true})), false),
+        of_tree("$dynamicRef", node(json!({"$dynamicRef": "#n"}), json!({"$schema": DRAFT2020, "$dynamicAnchor": "n"})), false),
+        Case {
+            name: "$id inside",
+            schema: json!({
+                "type": "object", "required": ["tree"], "additionalProperties": false,
+                "properties": {"tree": reference("#/$defs/N")},
+                "$defs": {"N": node(reference("#"), json!({"$id": "https://example.org/node"}))},
+            }),
+            large: json!({"tree": tree(6)}),
+            small: json!({"tree": tree(2)}),
+            common: true,
+        },
+        Case {
+            name: "pointer",
+            schema: json!({
+                "type": "object", "required": ["a b", "c"], "additionalProperties": false,
+                "properties": {"a b": {"type": "array", "items": item()}, "c": reference("#/properties/a%20b")},
+            }),
+            large: twice(2_000),
+            small: twice(2),
+            common: true,
+        },
+        Case { name: "const", schema: constant, large: large.clone(), small: small.clone(), common: true },
+        Case { name: "enum", schema: choice, large, small, common: true },
+        Case {
+            name: "array", schema: json!({"type": "array", "items": item()}), large: records(2_000), small: records(2), common: false,
+        },
+        Case { name: "string", schema: json!({"type": "string"}), large: "x".repeat(60_000).into(), small: "x".into(), common: false },
+        Case { name: "true", schema: json!(true), large: items(2_000), small: items(2), common: false },
+    ]
+}
+
+fn script(cases: &[Case]) -> Script {
+    cases.iter().fold(Script::new(), |script, case| {
+        let (large, small) = (format!("large {}", case.name), format!("small {}", case.name));
+        script
+            .tool(&large, &case.schema.to_string(), structured(&case.large))
+            .tool(&small, &case.schema.to_string(), structured(&case.small))
+    })
+}
+
+/// What a validating client complains of in a reply, with the schemas as they are listed: nothing for an error.
+fn judged(name: &str, tool: &Value, result: &Value) -> Option<Value> {
+    let schema = &tool["outputSchema"];
+    (!schema.is_null() && result["isError"] != true).then(|| json!([name, schema, result["structuredContent"]]))
+}
+
+fn complaints(judged: &[Value]) -> String {
+    let mut validator = Command::new(python())
+        .arg(workspace().join("tests/tools/servers/validate.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: String = judged.iter().map(|case| format!("{case}\n")).collect();
+    let mut input = validator.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    let output = validator.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success(), "the validator failed");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Calls all tools; what a validating client complains of.
+fn complaints_of(gateway: &mut Scripted) -> String {
+    let tools = gateway.tools();
+    let mut judgements = Vec::new();
+    for tool in tools {
+        let name = tool["name"].as_str().unwrap().to_owned();
+        if name.starts_with("lro_") {
+            continue;
+        }
+        let result = gateway.call(&name, json!({}));
+        judgements.extend(judged(&name, &tool, &result));
+    }
+    complaints(&judgements)
+}
+
+// row 41: whatever the strategy and whatever is done with a large result, the reply keeps to the schema as listed
+#[test]
+fn replies_keep_to_the_listed_schema() {
+    let cases = cases();
+    let script = script(&cases);
+    std::thread::scope(|scope| {
+        for strategy in ["rewrite", "strip", "shape", "block"] {
+            for action in ["offload", "truncate", "reject"] {
+                let script = &script;
+                scope.spawn(move || {
+                    let mut gateway = script.with_flags(&["--schema", strategy, "--action", action]);
+                    let found = complaints_of(&mut gateway);
+                    assert!(found.is_empty(), "{strategy}, {action}:\n{found}");
+                });
+            }
+        }
+    });
+}
+
+// row 41, row 21, row 83: also when nothing can be written, and when the policy fails
+#[test]
+fn replies_keep_to_the_listed_schema_when_writing_fails() {
+    let script = script(&cases());
+    let directory = TempDir::new().unwrap();
+    let blocked = directory.path().join("file");
+    std::fs::write(&blocked, "").unwrap();
+    let ways: [(&str, &[&str]); 3] = [
+        ("no directory", &["--dir", blocked.to_str().unwrap()]),
+        ("no room", &["--quota-file", "1000"]),
+        ("no memory", &["--limits-memory-bytes", "1000"]),
+    ];
+    let mut found = String::new();
+    for (way, flags) in ways {
+        for strategy in ["rewrite", "strip", "shape", "block"] {
+            let mut gateway = script.with_flags(&[flags, &["--schema", strategy]].concat());
+            let complaints = complaints_of(&mut gateway);
+            found.extend(complaints.lines().map(|line| format!("{way}, {strategy}: {line}\n")));
+        }
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+/// What a client of others, which validates, does not take of the lists and calls of a server.
+fn refused(client: Client, way: &Way, cases: &[Case]) -> Vec<String> {
+    let mut connection = Connection::open(client, way);
+    let mut steps = vec![("the list".to_owned(), json!({"tools": null}))];
+    for case in cases {
+        let names = ["large", "small"].map(|size| format!("{size} {}", case.name));
+        steps.extend(names.map(|name| (name.clone(), json!({"call": {"name": name, "arguments": {}}}))));
+    }
+    let refused = steps.iter().filter_map(|(name, step)| Some((name, connection.step(step).err()?)));
+    refused.map(|(name, error)| format!("{client:?}, {name}: {error:.200}")).collect()
+}
+
+// row 41: the clients of others, which validate, accept every reply, as they do without the gateway
+#[test]
+fn validating_clients_accept_every_reply() {
+    let cases: Vec<Case> = cases().into_iter().filter(|case| case.common).collect();
+    let script = script(&cases);
+    std::thread::scope(|scope| {
+        for client in [Client::Sdk1, Client::Client2, Client::FastMcp] {
+            let (script, cases) = (&script, &cases);
+            scope.spawn(move || {
+                let home = TempDir::new().unwrap();
+                let (command, variables) = script.command(&Setup::default(), &home);
+                let alone = command.iter().skip_while(|word| *word != "--").skip(1).cloned().collect();
+                assert_eq!(refused(client, &Way::Command(alone, variables.clone()), cases), [""; 0], "without the gateway");
+                assert_eq!(refused(client, &Way::Command(command, variables), cases), [""; 0]);
+            });
+        }
+    });
+}
+
+// row 41: the original schema still counts: what is neither it nor a descriptor is not valid
+#[test]
+fn a_rewritten_schema_is_no_blank_cheque() {
+    let cases = cases();
+    let mut gateway = script(&cases).start();
+    let tools = gateway.tools();
+    let wrong = json!({"items": [{"id": "a string"}], "tree": 1, "value": "x", "children": 0, "a b": 0});
+    let judged: Vec<Value> = cases
+        .iter()
+        .filter(|case| case.name != "true")
+        .map(|case| {
+            let tool = tools.iter().find(|tool| tool["name"] == format!("large {}", case.name)).unwrap();
+            json!([case.name, tool["outputSchema"], wrong])
+        })
+        .collect();
+    let found = complaints(&judged);
+    for case in cases.iter().filter(|case| case.name != "true") {
+        assert!(found.lines().any(|line| line.starts_with(&format!("{}: ", case.name))), "{} takes anything", case.name);
+    }
+}
+
+// row 42: the schema of a tool that never offloads stays byte for byte, and so does everything else of all tools
+#[test]
+fn only_schemas_that_must_change_do() {
+    let schema = r#"{ "type":"object","properties":{"a":{"type":"integer","maximum":1e3}} }"#;
+    let tools = format!(
+        r#"{{"tools":[ {{"name":"never","inputSchema":{{"type":"object"}},"outputSchema":{schema},"_meta":{{"anthropic/maxResultSizeChars":500000}},"execution":{{"taskSupport":"optional"}}}},{{"name":"large","title":"\u00e9","inputSchema":{{"type":"object","a":1.0}},"outputSchema":{schema},"annotations":{{"readOnlyHint":true}},"_meta":{{"anthropic/maxResultSizeChars":1.5e5}}}},{{"name":"plain","inputSchema":{{}}}}],"nextCursor":"n","ttlMs":5,"_meta":{{"x/y":1.0}}}}"#
+    );
+    let script = Script::new().result("tools/list", tools.as_str());
+    let answer = script.with_toml("[tools.never]\nmode = \"never\"\n").ask("tools/list", json!({}));
+    let (before, after) = tools.split_once(r#""outputSchema":{ "type":"object","properties":{"a":{"type":"integer","maximum":1e3}} },"annotations""#).unwrap();
+    assert!(answer.contains(before), "{answer}");
+    let (listed, rest) = after.split_once("],").unwrap();
+    assert!(answer.contains(listed) && answer.ends_with(&format!("],{rest}}}")), "{answer}");
+    assert!(answer.contains(r#""maximum":1e3"#), "{answer}");
+    // Off and in an audit nothing changes at all.
+    for flags in [["--audit", "true"], ["--enabled", "false"]] {
+        let answer = script.with_flags(&flags).ask("tools/list", json!({}));
+        assert_eq!(crate::scripted::result_bytes(&answer), tools);
+    }
+}
+
+/// The large reply to a tool with a closed schema.
+fn reply_with(strategy: &str, listed: bool) -> (Value, Value) {
+    let value = json!({"items": records(2_000), "total": 2_000});
+    let mut schema = closed(item(), json!({}));
+    schema["properties"]["total"] = json!({"type": "integer"});
+    let script = Script::new().tool("large", &schema.to_string(), structured(&value));
+    let mut gateway = script.with_flags(&["--schema", strategy]);
+    let tool = if listed { gateway.tools()[0].take() } else { Value::Null };
+    let unchanged = tool["outputSchema"] == schema;
+    let result = gateway.call("large", json!({}));
+    assert_eq!(listed && unchanged, listed && ["shape", "block"].contains(&strategy), "{strategy}");
+    assert_eq!(gateway.offloads().len(), 1, "{strategy}: the data is kept in any case");
+    (tool, result)
+}
+
+// row 41: `strip` takes the schema away, and both halves are the descriptor
+#[test]
+fn the_strategy_strip() {
+    let (tool, result) = reply_with("strip", true);
+    assert!(tool.get("outputSchema").is_none(), "{tool}");
+    assert_eq!(Some(&result["structuredContent"]), descriptor(&result).as_ref());
+}
+
+// row 41: `shape` keeps the schema: its structured content is short and whole, the text is the descriptor
+#[test]
+fn the_strategy_shape() {
+    let (_, result) = reply_with("shape", true);
+    let found = descriptor(&result).unwrap();
+    handle(&found);
+    let short = &result["structuredContent"];
+    assert_eq!(short["items"], records(3), "{result:.1000}");
+    assert_eq!(short["total"], 2_000);
+    // Nobody asked for the list: without a schema nothing can be vouched for.
+    let (_, result) = reply_with("shape", false);
+    assert_eq!((&result["isError"], &result["structuredContent"]), (&true.into(), &Value::Null));
+    handle(&descriptor(&result).unwrap());
+}
+
+// row 41: `block` keeps the schema: an error of the tool that holds the descriptor
+#[test]
+fn the_strategy_block() {
+    let (_, result) = reply_with("block", true);
+    assert_eq!((&result["isError"], &result["structuredContent"]), (&true.into(), &Value::Null));
+    handle(&descriptor(&result).unwrap());
+}
+
+// row 41: a strategy of its own for a tool
+#[test]
+fn a_strategy_for_each_tool() {
+    let schema = closed(item(), json!({})).to_string();
+    let value = structured(&json!({ "items": records(2_000) }));
+    let script = ["one", "two", "other"].iter().fold(Script::new(), |script, name| script.tool(name, &schema, &value));
+    let mut gateway = script.with_toml("schema = \"block\"\n[tools.one]\nschema = \"strip\"\n[tools.\"tw*\"]\nschema = \"rewrite\"\n");
+    let tools = gateway.tools();
+    assert!(tools[0].get("outputSchema").is_none() && tools[1]["outputSchema"]["anyOf"].is_array(), "{tools:?}");
+    assert_eq!(tools[2]["outputSchema"].to_string(), serde_json::from_str::<Value>(&schema).unwrap().to_string());
+    let is_error = |name, gateway: &mut Scripted| gateway.call(name, json!({}))["isError"] == true;
+    assert_eq!(["one", "two", "other"].map(|name| is_error(name, &mut gateway)), [false, false, true]);
+}
+
+// row 41, row 42: a tool without a schema gets none, and no structured content
+#[test]
+fn no_schema_stays_none() {
+    let mut gateway = Script::new().tool("large", "", text(&records(2_000).to_string())).start();
+    assert!(gateway.tools()[0].get("outputSchema").is_none());
+    let result = gateway.call("large", json!({}));
+    assert!(result.get("structuredContent").is_none() && first_text(&result).contains("offloaded"));
+}

@@ -1,0 +1,21 @@
+"""Validates JSON against JSON Schemas, with another implementation than the gateway's.
+
+Reads a line `[NAME, SCHEMA, VALUE]` for each case; prints a line for each that is not valid or whose schema is no good.
+"""
+
+import json
+import sys
+
+from jsonschema import Draft202012Validator
+from jsonschema.validators import validator_for
+
+for line in sys.stdin:
+    name, schema, value = json.loads(line)
+    try:
+        validator = validator_for(schema, default=Draft202012Validator)
+        validator.check_schema(schema)
+        problems = [error.message for error in validator(schema).iter_errors(value)]
+    except Exception as error:  # A reference that leads nowhere, for one, is an error of another package.
+        problems = [repr(error)]
+    for problem in problems[:1]:
+        print(f"{name}: {problem[:300]}")
