@@ -4,7 +4,7 @@ mod convert;
 
 use crate::policy::Policy;
 use crate::sandbox::types::{self, Abilities, PlannedPart};
-use crate::sandbox::{CallError, Cost, Limits, Payload, Plan, Verdict, Written};
+use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written};
 use crate::settings::{Config, FailureMode, PolicySettings, SizeUnit};
 use crate::store::{FileRecord, Offload, OffloadRecord, Store, StoreError, Ulid, rfc3339};
 use serde_json::value::RawValue;
@@ -202,6 +202,11 @@ impl Filter {
         }
     }
 
+    /// Makes ready for the next result, after an answer was sent: a small one then waits for no instance.
+    pub fn restock(&self) {
+        self.policy.prepared().restock(&self.limits);
+    }
+
     /// Asks for the verdict and does nothing about it.
     ///
     /// # Errors
@@ -247,7 +252,8 @@ impl Filter {
     ) -> Result<(Offloaded, Cost), FilterError> {
         let store = self.store.as_ref().map_err(Arc::clone)?;
         let staging = store.stage(&request.tenant, id)?;
-        let (written, cost) = self.policy.prepared().write(&self.limits, call, payload, plan, staging.path())?;
+        let directory = OutputDirectory { path: staging.path(), write_back: staging.is_durable() };
+        let (written, cost) = self.policy.prepared().write(&self.limits, call, payload, plan, directory)?;
         let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
         if descriptor.content.chars().count() > call.settings.descriptor_limit as usize {

@@ -145,6 +145,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases(30))]
+
+    #[test]
+    fn reads_ahead_what_it_reads_anywhere(
+        unit in any_text(),
+        spell: u64,
+        runs in prop::collection::vec((0_usize..2_000_000, 30_000_u32..90_000, 1_usize..8), 1..8),
+    ) {
+        let unit = format!("{unit}\n");
+        let times = 2_000_000 / unit.len();
+        let part = Part::json_string(PartKind::Text, Bytes::from(spelled(&unit, spell).repeat(times))).unwrap();
+        let text = unit.repeat(times);
+        let plain = Part::text(PartKind::Text, Bytes::from(text.clone())).unwrap();
+        let mut reader = PayloadReader::new(Arc::new(Payload::new(vec![part, plain])));
+        for (start, length, reads) in runs {
+            let mut offset = text.floor_char_boundary(start) as u64;
+            for _ in 0..reads {
+                let slice = reader.read_text(0, offset, length).unwrap();
+                prop_assert!(slice == reader.read_text(1, offset, length).unwrap());
+                offset += slice.len() as u64;
+            }
+        }
+    }
+}
+
 #[test]
 fn going_back_in_a_long_text_gives_the_same() {
     let line = "{\"id\": 1, \"name\": \"naïve 😀 \\ text\"}\n";

@@ -518,25 +518,22 @@ fn publishing_is_in_the_durable_order() {
         return;
     }
     let log = fs::read_to_string(log).unwrap();
-    let last = |from: usize, needles: &[&str]| {
-        let found =
-            log.lines().enumerate().skip(from).find(|(_, line)| needles.iter().all(|needle| line.contains(needle)));
-        found.map(|(number, _)| number + 1).unwrap_or_else(|| panic!("no {needles:?} after line {from} of\n{log}"))
+    let place = |call: &str, name: &str| {
+        let found = log.lines().position(|line| line.contains(call) && line.contains(name));
+        found.unwrap_or_else(|| panic!("no {call} of {name} in\n{log}"))
     };
-    let mut at = 0;
-    for step in [
-        ["write(", "/one.txt>"],
-        ["write(", "/two.txt>"],
-        ["fsync(", "/one.txt>"],
-        ["fsync(", "/two.txt>"],
-        ["write(", "/manifest.json>"],
-        ["fsync(", "/manifest.json>"],
-        ["fsync(", "/.staging-"],
-        ["rename", ".staging-"],
-        ["fsync(", "/team>"],
-    ] {
-        at = last(at, &step);
+    let renamed = place("rename", ".staging-");
+    let names_synced = log.lines().position(|line| {
+        let path = line.split_once("fsync(").and_then(|(_, call)| call.split_once("/.staging-"));
+        path.and_then(|(_, rest)| rest.split_once('>')).is_some_and(|(name, _)| !name.contains('/'))
+    });
+    let names_synced = names_synced.unwrap_or_else(|| panic!("no fsync of the directory in\n{log}"));
+    assert!(names_synced < renamed, "{log}");
+    for name in ["/one.txt>", "/two.txt>", "/manifest.json>"] {
+        let (written, synced) = (place("write(", name), place("fsync(", name));
+        assert!(written < synced && synced < renamed && written < names_synced, "{name} in\n{log}");
     }
+    assert!(renamed < place("fsync(", "/team>"), "{log}");
 }
 
 #[test]

@@ -308,7 +308,9 @@ impl Gate {
 
     /// Panics unless a call works.
     pub(crate) fn works(&mut self) {
-        let answer = self.call("works", "echo", json!({"text": "it works"}));
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let id = format!("works-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let answer = self.call(id, "echo", json!({"text": "it works"}));
         assert_eq!(text(&answer), "it works", "{answer}");
     }
 
@@ -584,11 +586,11 @@ fn a_pipeline_of_calls_over_a_death() {
 /// Row 54.
 #[test]
 fn a_silent_server_is_told_that_nobody_waits() {
-    let mut gate = Gate::ready(&["--call-timeout-ms", "500"]);
+    let mut gate = Gate::ready(&["--call-timeout-ms", "1500"]);
     let start = Instant::now();
     let answer = gate.call("a \"call\"", "silent", json!({}));
-    assert_contains(&error(&answer), "500 ms");
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert_contains(&error(&answer), "1500 ms");
+    assert!(start.elapsed() < Duration::from_secs(6));
     wait_until("the server is told", || {
         let heard = gate.heard();
         let cancelled = heard.iter().find(|message| message["method"] == "notifications/cancelled");
@@ -600,15 +602,15 @@ fn a_silent_server_is_told_that_nobody_waits() {
 /// Row 54.
 #[test]
 fn progress_keeps_a_call_alive() {
-    let mut gate = Gate::ready(&["--call-timeout-ms", "700"]);
-    let mut message = tool_call(1, "progress", json!({"count": 8, "ms": 250}));
+    let mut gate = Gate::ready(&["--call-timeout-ms", "1200"]);
+    let mut message = tool_call(1, "progress", json!({"count": 8, "ms": 300}));
     message["params"]["_meta"] = json!({"progressToken": "p"});
     let answer = gate.ask(&message);
     assert_eq!(text(&answer), "made progress");
     assert_eq!(gate.others().len(), 8);
     // Without a token, the same time is too long.
-    let answer = gate.call(2, "slow", json!({"ms": 2000}));
-    assert_contains(&error(&answer), "700 ms");
+    let answer = gate.call(2, "slow", json!({"ms": 3000}));
+    assert_contains(&error(&answer), "1200 ms");
     // The late answer finds nobody, or the client ignores it; what counts is that all goes on.
     gate.works();
     assert!(gate.end().success());
@@ -616,7 +618,7 @@ fn progress_keeps_a_call_alive() {
 
 #[test]
 fn a_server_that_never_reads_does_not_stop_the_gateway() {
-    let mut gate = Gate::ready(&["--call-timeout-ms", "500", "--shutdown-ms", "500"]);
+    let mut gate = Gate::ready(&["--call-timeout-ms", "1500", "--shutdown-ms", "500"]);
     assert_eq!(text(&gate.call(1, "deaf", json!({}))), "deaf from now on");
     gate.send(&tool_call(2, "echo", json!({})));
     let mut input = gate.input.take().unwrap();
@@ -628,7 +630,7 @@ fn a_server_that_never_reads_does_not_stop_the_gateway() {
         input
     });
     for id in 2..4 {
-        assert_contains(&error(&gate.answer(&json!(id))), "500 ms");
+        assert_contains(&error(&gate.answer(&json!(id))), "1500 ms");
     }
     signal("-TERM", gate.pid());
     assert!(gate.wait(Duration::from_secs(8)).success());
@@ -638,13 +640,13 @@ fn a_server_that_never_reads_does_not_stop_the_gateway() {
 
 #[test]
 fn a_client_that_leaves_a_server_that_never_reads() {
-    let mut gate = Gate::ready(&["--call-timeout-ms", "500", "--shutdown-ms", "500"]);
+    let mut gate = Gate::ready(&["--call-timeout-ms", "1500", "--shutdown-ms", "500"]);
     assert_eq!(text(&gate.call(1, "deaf", json!({}))), "deaf from now on");
     let mut input = gate.input.take().unwrap();
     let large = tool_call(2, "echo", json!({"text": "x".repeat(5 << 20)})).to_string();
     input.write_all(format!("{large}\n").as_bytes()).unwrap();
     drop(input);
-    assert_contains(&error(&gate.answer(&json!(2))), "500 ms");
+    assert_contains(&error(&gate.answer(&json!(2))), "1500 ms");
     gate.wait(Duration::from_secs(8));
     assert_eq!(gate.servers(), [0; 0]);
 }
@@ -1025,7 +1027,7 @@ fn the_disk_is_full() {
     let disk = TempDir::new().unwrap();
     let mount = path_text(disk.path());
     let script = format!(
-        "mount -t tmpfs -o size=8m tmpfs {mount} && MCP_LRO_DIR={mount} exec {} gateway --log warn -- {}",
+        "mount -t tmpfs -o size=8m,mode=700 tmpfs {mount} && MCP_LRO_DIR={mount} exec {} gateway --log warn -- {}",
         lro(),
         faulty(&[&mark]).join(" ")
     );

@@ -4,8 +4,18 @@
 
 mod clients;
 mod faults;
+mod http;
+mod profiles;
 mod real;
+mod replies;
+mod resources;
+mod schemas;
+mod scripted;
 mod servers;
+mod sessions;
+mod settings;
 mod support;
+mod tasks;
+mod tenants;
 mod transparent;
 mod wire;

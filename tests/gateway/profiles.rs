@@ -66,18 +66,15 @@ fn links_for_clients_that_take_them() {
 #[test]
 fn thresholds_by_client() {
     let toml = "[clients.\"small*\"]\nthreshold = 10000\n[clients.\"small/1.0.0\"]\nthreshold = 2000\nunit = \"bytes\"\n[tools.own]\nthreshold = 30000\n";
-    let script = [1_000, 5_000, 20_000].iter().fold(Script::new(), |script, size| {
-        script.call(&size.to_string(), text(&"x".repeat(*size)))
-    });
+    let script = [1_000, 5_000, 20_000]
+        .iter()
+        .fold(Script::new(), |script, size| script.call(&size.to_string(), text(&"x".repeat(*size))));
     let script = script.call("own", text(&"x".repeat(20_000)));
-    for (name, offloaded) in [
-        ("small", vec!["5000", "20000"]),
-        ("smaller", vec!["20000"]),
-        ("other", vec![]),
-    ] {
+    for (name, offloaded) in [("small", vec!["5000", "20000"]), ("smaller", vec!["20000"]), ("other", vec![])] {
         let mut gateway = client(&script, toml, name);
         let all = ["1000", "5000", "20000", "own"];
-        let found: Vec<&str> = all.into_iter().filter(|tool| descriptor(&gateway.call(tool, json!({}))).is_some()).collect();
+        let found: Vec<&str> =
+            all.into_iter().filter(|tool| descriptor(&gateway.call(tool, json!({}))).is_some()).collect();
         assert_eq!(found, offloaded, "{name}");
     }
 }

@@ -66,7 +66,10 @@ fn large_in_all_places() -> Vec<(&'static str, String)> {
     vec![
         ("text", of(text(&long))),
         ("escapes", of(text(&"\"\\\n".repeat(25_000)))),
-        ("unicode escapes", answer(format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, r"\u0041".repeat(40_000)))),
+        (
+            "unicode escapes",
+            answer(format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, r"\u0041".repeat(40_000))),
+        ),
         ("structured", of(json!({"content": [], "structuredContent": {"a": long}}))),
         ("structured and text", of(large())),
         ("structured string", of(json!({"content": [], "structuredContent": long}))),
@@ -88,20 +91,41 @@ fn large_in_all_places() -> Vec<(&'static str, String)> {
         ("type of a block", of(json!({"content": [{"type": long}]}))),
         ("result twice", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{{}},"result":{}}}"#, text(&long))),
         ("content twice", answer(format!(r#"{{"content":[],"content":[{{"type":"text","text":{quoted}}}]}}"#))),
-        ("structured twice", answer(format!(r#"{{"content":[],"structuredContent":{{}},"structuredContent":{quoted}}}"#))),
-        ("result and error", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"error":{{"code":1,"message":""}},"result":{quoted}}}"#)),
+        (
+            "structured twice",
+            answer(format!(r#"{{"content":[],"structuredContent":{{}},"structuredContent":{quoted}}}"#)),
+        ),
+        (
+            "result and error",
+            format!(r#"{{"jsonrpc":"2.0","id":@ID@,"error":{{"code":1,"message":""}},"result":{quoted}}}"#),
+        ),
         ("no version", format!(r#"{{"id":@ID@,"result":{}}}"#, text(&long))),
         ("array", of(json!([text(&long)]))),
         ("string", of(quoted.clone())),
         ("no content", of(json!({ "toolResult": long }))),
         ("content is a string", of(json!({ "content": long }))),
         ("member of the envelope", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"more":{quoted},"result":{}}}"#, text("x"))),
-        ("space in the envelope", format!(r#"{{"jsonrpc":"2.0","id":@ID@,{}"result":{}}}"#, " ".repeat(300_000), text("x"))),
+        (
+            "space in the envelope",
+            format!(r#"{{"jsonrpc":"2.0","id":@ID@,{}"result":{}}}"#, " ".repeat(300_000), text("x")),
+        ),
         ("protocol error", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"error":{{"code":-32000,"message":{quoted}}}}}"#)),
-        ("data of an error", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"error":{{"code":1,"message":"x","data":{quoted}}}}}"#)),
-        ("result with a task inside", of(json!({"content": [{"type": "text", "text": long}], "task": {"taskId": "t"}}))),
-        ("result that says it is a task", of(json!({"resultType": "task", "taskId": "t", "content": [{"type": "text", "text": long}]}))),
-        ("result that says it asks", of(json!({"resultType": "input_required", "content": [{"type": "text", "text": long}]}))),
+        (
+            "data of an error",
+            format!(r#"{{"jsonrpc":"2.0","id":@ID@,"error":{{"code":1,"message":"x","data":{quoted}}}}}"#),
+        ),
+        (
+            "result with a task inside",
+            of(json!({"content": [{"type": "text", "text": long}], "task": {"taskId": "t"}})),
+        ),
+        (
+            "result that says it is a task",
+            of(json!({"resultType": "task", "taskId": "t", "content": [{"type": "text", "text": long}]})),
+        ),
+        (
+            "result that says it asks",
+            of(json!({"resultType": "input_required", "content": [{"type": "text", "text": long}]})),
+        ),
     ]
 }
 
@@ -109,9 +133,9 @@ fn large_in_all_places() -> Vec<(&'static str, String)> {
 #[test]
 fn nothing_gets_past_the_ceiling() {
     let places = large_in_all_places();
-    let script = places.iter().fold(Script::new(), |script, (name, line)| {
-        script.line(&format!("tools/call {name}"), line.as_str())
-    });
+    let script = places
+        .iter()
+        .fold(Script::new(), |script, (name, line)| script.line(&format!("tools/call {name}"), line.as_str()));
     let mut gateway = script.with_flags(&["--preset", "25k"]);
     let mut past = Vec::new();
     for (name, _) in &places {
@@ -128,7 +152,8 @@ fn nothing_gets_past_the_ceiling() {
 // row 57, row 60: a batch is one message on the wire
 #[test]
 fn a_batch_keeps_to_the_ceiling_as_a_whole() {
-    let answer = |id: &str, size: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, text(&"x".repeat(size)));
+    let answer =
+        |id: &str, size: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{}}}"#, text(&"x".repeat(size)));
     let script = Script::new()
         .line("tools/call one", format!("[{}]", answer("@ID@", 300_000)))
         .line("tools/call two", format!("[{},{}]", answer("@ID@", 60_000), answer("\"other\"", 60_000)));
@@ -184,12 +209,21 @@ fn several_texts_are_all_kept_or_written() {
 #[test]
 fn other_blocks_survive_or_are_files() {
     let base64 = |letter: &str| letter.repeat(80_000);
-    let link = json!({"type": "resource_link", "uri": "file:///a", "name": "a", "size": 12, "annotations": {"priority": 0.5}});
+    let link =
+        json!({"type": "resource_link", "uri": "file:///a", "name": "a", "size": 12, "annotations": {"priority": 0.5}});
     let cases = [
         ("image", json!({"type": "image", "data": base64("QUJD"), "mimeType": "image/png"}), "ABCABC"),
         ("audio", json!({"type": "audio", "data": base64("REVG"), "mimeType": "audio/wav"}), "DEFDEF"),
-        ("resource", json!({"type": "resource", "resource": {"uri": "a:b", "mimeType": "text/plain", "text": long()}}), "without any structure"),
-        ("blob", json!({"type": "resource", "resource": {"uri": "a:c", "mimeType": "x/y", "blob": base64("R0hJ")}}), "GHIGHI"),
+        (
+            "resource",
+            json!({"type": "resource", "resource": {"uri": "a:b", "mimeType": "text/plain", "text": long()}}),
+            "without any structure",
+        ),
+        (
+            "blob",
+            json!({"type": "resource", "resource": {"uri": "a:c", "mimeType": "x/y", "blob": base64("R0hJ")}}),
+            "GHIGHI",
+        ),
         ("future", json!({"type": "future", "payload": long()}), "without any structure"),
     ];
     let script = cases.iter().fold(Script::new(), |script, (name, block, _)| {
@@ -200,7 +234,10 @@ fn other_blocks_survive_or_are_files() {
         let result = gateway.call(name, json!({}));
         assert!(descriptor(&result).is_some(), "{name}: {:.500}", result.to_string());
         assert_eq!(result["content"][0], link, "{name}: small blocks stay");
-        assert!(result["content"].as_array().unwrap().iter().any(|block| block["text"] == "a word"), "{name}: {result}");
+        assert!(
+            result["content"].as_array().unwrap().iter().any(|block| block["text"] == "a word"),
+            "{name}: {result}"
+        );
         assert!(gateway.holds(proof.as_bytes()), "{name} is in no file");
     }
 }
@@ -211,7 +248,11 @@ fn structured_content_is_replaced_and_written_once() {
     let mut gateway = Script::new().call("both", large()).start();
     let result = gateway.call("both", json!({}));
     assert_eq!(Some(&result["structuredContent"]), descriptor(&result).as_ref(), "both halves say the same");
-    let times = gateway.files().iter().map(|file| String::from_utf8_lossy(file).matches("record number 1999").count()).sum::<usize>();
+    let times = gateway
+        .files()
+        .iter()
+        .map(|file| String::from_utf8_lossy(file).matches("record number 1999").count())
+        .sum::<usize>();
     assert_eq!(times, 1, "the same data is written {times} times");
 }
 
@@ -240,7 +281,11 @@ fn metadata_is_kept_and_counted() {
     let result = gateway.call("small", json!({}));
     assert_eq!(result["_meta"], small["_meta"]);
     let result = gateway.call("huge", json!({}));
-    assert!(result.to_string().len() < 10_000 && result["content"][0]["text"] == "small", "{:.500}", result.to_string());
+    assert!(
+        result.to_string().len() < 10_000 && result["content"][0]["text"] == "small",
+        "{:.500}",
+        result.to_string()
+    );
     assert!(gateway.holds(b"without any structure"), "the metadata is lost");
 }
 
@@ -278,7 +323,9 @@ fn a_large_result_is_logged() {
 #[test]
 fn broken_answers_are_clear_errors() {
     let answer = |result: &str| format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{result}}}"#);
-    let not_utf8 = [br#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":""#, &[0xff, 0xfe][..], br#""}]}}"#].concat();
+    let not_utf8 =
+        [br#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":""#, &[0xff, 0xfe][..], br#""}]}}"#]
+            .concat();
     let cases = [
         ("cut", json!([r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","#])),
         ("control character", json!([answer("{\"content\":[{\"type\":\"text\",\"text\":\"a\tb\"}]}")])),
@@ -293,12 +340,13 @@ fn broken_answers_are_clear_errors() {
         ("neither", json!([r#"{"jsonrpc":"2.0","id":@ID@}"#])),
         ("deep", json!([answer(&format!(r#"{{"content":[],"x":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000)))])),
     ];
-    let script = cases.iter().fold(Script::new(), |script, (name, steps)| {
-        script.steps(&format!("tools/call {name}"), steps.clone())
-    });
+    let script = cases
+        .iter()
+        .fold(Script::new(), |script, (name, steps)| script.steps(&format!("tools/call {name}"), steps.clone()));
     let mut gateway = script.call("good", text("good")).start();
     for (name, _) in cases {
-        let answer: Value = serde_json::from_str(&gateway.answer(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let answer: Value =
+            serde_json::from_str(&gateway.answer(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let error = &answer["error"];
         assert_eq!(error["code"], -32603, "{name}: {answer:.300}");
         assert!(error["message"].as_str().unwrap().contains("the server"), "{name}: {error}");
@@ -326,7 +374,10 @@ fn an_offloaded_reply_has_no_cursor() {
     let mut gateway = Script::new().call("large", large()).call("text", text(&long())).start();
     for tool in ["large", "text"] {
         let answer = gateway.answer(tool);
-        assert!(!answer.to_lowercase().contains("cursor\\\":") && !answer.to_lowercase().contains("cursor\":"), "{answer}");
+        assert!(
+            !answer.to_lowercase().contains("cursor\\\":") && !answer.to_lowercase().contains("cursor\":"),
+            "{answer}"
+        );
     }
 }
 
@@ -353,8 +404,12 @@ fn advice_in_the_place_of_data() {
 // row 75: short enough that no client writes it to a file again, at any level, for any data
 #[test]
 fn a_descriptor_is_never_large_itself() {
-    let wide: Value = (0..3_000).map(|field| (format!("field number {field} of a very wide record"), json!(field))).collect::<serde_json::Map<_, _>>().into();
-    let many: Value = (0..40).map(|list| (format!("list {list}"), records(60))).collect::<serde_json::Map<_, _>>().into();
+    let wide: Value = (0..3_000)
+        .map(|field| (format!("field number {field} of a very wide record"), json!(field)))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let many: Value =
+        (0..40).map(|list| (format!("list {list}"), records(60))).collect::<serde_json::Map<_, _>>().into();
     let script = Script::new()
         .call("wide", structured(&json!({"items": [wide, wide, wide]})))
         .call("many", structured(&many))
@@ -401,9 +456,9 @@ fn audit_changes_nothing_and_tells() {
 #[test]
 fn off_means_untouched() {
     let places = large_in_all_places();
-    let script = places.iter().fold(Script::new(), |script, (name, line)| {
-        script.line(&format!("tools/call {name}"), line.as_str())
-    });
+    let script = places
+        .iter()
+        .fold(Script::new(), |script, (name, line)| script.line(&format!("tools/call {name}"), line.as_str()));
     let mut gateway = script.with_flags(&["--enabled", "off"]);
     assert_eq!(gateway.hello["instructions"], Value::Null);
     for (id, (name, line)) in places.iter().enumerate() {

@@ -21,13 +21,19 @@ fn offloaded(script: Script) -> (Scripted, String) {
 #[test]
 fn instructions_are_appended() {
     let initialize = |more: &str| {
-        format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{{"logging":{{}},"x":1.0}},"serverInfo":{{"name":"a","version":"1"}}{more}}}"#)
+        format!(
+            r#"{{"protocolVersion":"2025-11-25","capabilities":{{"logging":{{}},"x":1.0}},"serverInfo":{{"name":"a","version":"1"}}{more}}}"#
+        )
     };
-    for (more, kept) in [("", ""), (r#","instructions":"Be \u0041 kind.\n""#, "Be A kind.\n\n\n"), (r#","instructions":"""#, "")] {
+    for (more, kept) in
+        [("", ""), (r#","instructions":"Be \u0041 kind.\n""#, "Be A kind.\n\n\n"), (r#","instructions":"""#, "")]
+    {
         let gateway = Script::new().result("initialize", initialize(more)).start();
         let instructions = gateway.hello["instructions"].as_str().unwrap();
         let guidance = instructions.strip_prefix(kept).unwrap_or_else(|| panic!("{instructions}"));
-        assert!(guidance.starts_with("Tool results") && guidance.contains("lro_extract") && guidance.contains("lro_read"));
+        assert!(
+            guidance.starts_with("Tool results") && guidance.contains("lro_extract") && guidance.contains("lro_read")
+        );
         let capabilities = &gateway.hello["capabilities"];
         assert_eq!(capabilities, &json!({"logging": {}, "x": 1.0, "tools": {}, "resources": {}}));
     }
@@ -48,7 +54,9 @@ fn discovery_tells_the_same() {
 // row 59, row 61, row 62: pages pass through with their cursors; the own tools are on the first page alone
 #[test]
 fn pages_of_tools_pass_through() {
-    let page = |name: &str, next: &str| format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]{next}}}"#);
+    let page = |name: &str, next: &str| {
+        format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]{next}}}"#)
+    };
     let script = Script::new()
         .result("tools/list", page("a", r#","nextCursor":"\u0062""#))
         .result("tools/list b", page("b", r#","nextCursor":"b""#))
@@ -58,7 +66,8 @@ fn pages_of_tools_pass_through() {
     let mut names = |cursor: Option<&str>| {
         let params = cursor.map_or(json!({}), |cursor| json!({ "cursor": cursor }));
         let result = gateway.result("tools/list", params);
-        let names: Vec<String> = result["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+        let names: Vec<String> =
+            result["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
         (names.join(" "), result["nextCursor"].clone())
     };
     assert_eq!(names(None), ("a lro_extract lro_read".to_owned(), "b".into()));
@@ -96,7 +105,10 @@ fn other_lists_pass_byte_for_byte() {
 // row 55: a server that knows neither tools nor resources still gets both
 #[test]
 fn a_server_without_lists_gets_the_own_ones() {
-    let script = Script::new().result("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "a", "version": "1"}}));
+    let script = Script::new().result(
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "a", "version": "1"}}),
+    );
     let mut gateway = script.start();
     let names: Vec<Value> = gateway.tools().iter().map(|tool| tool["name"].clone()).collect();
     assert_eq!(names, ["lro_extract", "lro_read"]);
@@ -118,14 +130,20 @@ fn sections_are_resources() {
         lines
     };
     for (query, from, to) in [
-        ("", 0, COUNT), ("?offset=0", 0, COUNT), ("?limit=3", 0, 3), ("?offset=1990", 1990, COUNT),
-        ("?offset=5&limit=2", 5, 7), ("?limit=2&offset=5", 5, 7), ("?offset=1999&limit=9", 1999, COUNT),
+        ("", 0, COUNT),
+        ("?offset=0", 0, COUNT),
+        ("?limit=3", 0, 3),
+        ("?offset=1990", 1990, COUNT),
+        ("?offset=5&limit=2", 5, 7),
+        ("?limit=2&offset=5", 5, 7),
+        ("?offset=1999&limit=9", 1999, COUNT),
     ] {
         let uri = format!("lro://{handle}/items{query}");
         let result = gateway.result("resources/read", json!({ "uri": uri }));
         let content = &result["contents"][0];
         assert_eq!(content["uri"], uri);
-        let lines: Vec<Value> = content["text"].as_str().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Value> =
+            content["text"].as_str().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines, wanted(from, to), "{query}");
         let next = &result["_meta"]["io.github.lro-filter/next-offset"];
         assert_eq!(next, &if to < COUNT { json!(to) } else { Value::Null }, "{query}");
@@ -138,17 +156,24 @@ fn sections_are_resources() {
 fn resources_that_are_not_there() {
     let (mut gateway, handle) = offloaded(Script::new());
     let uris = [
-        format!("lro://{handle}/other"), format!("lro://{handle}"), format!("lro://{handle}/items?offset=-1"),
-        format!("lro://{handle}/items?limit=x"), format!("lro://{handle}/items?page=1"),
-        "lro://01ARZ3NDEKTSV4RRFFQ69G5FAV/items".to_owned(), "lro://../items".to_owned(), format!("lro://{handle}/..%2F..%2Fowner"),
-        format!("lro://{handle}/%zz"), "lro://".to_owned(),
+        format!("lro://{handle}/other"),
+        format!("lro://{handle}"),
+        format!("lro://{handle}/items?offset=-1"),
+        format!("lro://{handle}/items?limit=x"),
+        format!("lro://{handle}/items?page=1"),
+        "lro://01ARZ3NDEKTSV4RRFFQ69G5FAV/items".to_owned(),
+        "lro://../items".to_owned(),
+        format!("lro://{handle}/..%2F..%2Fowner"),
+        format!("lro://{handle}/%zz"),
+        "lro://".to_owned(),
     ];
     for uri in uris {
         assert_eq!(gateway.error("resources/read", json!({ "uri": uri }))["code"], -32002, "{uri}");
         let modern = gateway.error("resources/read", json!({"uri": uri, "_meta": modern_meta()}));
         assert_eq!(modern["code"], -32602, "{uri}");
     }
-    let modern = gateway.result("resources/read", json!({"uri": format!("lro://{handle}/items?limit=1"), "_meta": modern_meta()}));
+    let modern = gateway
+        .result("resources/read", json!({"uri": format!("lro://{handle}/items?limit=1"), "_meta": modern_meta()}));
     assert_eq!((&modern["resultType"], &modern["cacheScope"]), (&"complete".into(), &"private".into()));
     assert!(modern["ttlMs"].is_u64(), "{modern}");
 }
@@ -168,7 +193,10 @@ fn texts_and_bytes_are_resources() {
     let content = read("text");
     assert_eq!(content["text"].as_str().unwrap().trim_end(), line.repeat(5_000).trim_end());
     let content = read("image");
-    assert_eq!((content["blob"].as_str().unwrap(), &content["mimeType"]), ("QUJD".repeat(30_000).as_str(), &"image/png".into()));
+    assert_eq!(
+        (content["blob"].as_str().unwrap(), &content["mimeType"]),
+        ("QUJD".repeat(30_000).as_str(), &"image/png".into())
+    );
 }
 
 // row 59: own tools have a default page, a hard cap, and a selection of fields
@@ -213,7 +241,8 @@ fn pages_by_cursor_end_and_refuse_wrong_ones() {
         }
     }
     assert_eq!((Value::Array(found), pages), (records(COUNT), 7));
-    let cursor = gateway.call("lro_read", json!({"handle": handle}))["structuredContent"]["next"].as_str().unwrap().to_owned();
+    let cursor =
+        gateway.call("lro_read", json!({"handle": handle}))["structuredContent"]["next"].as_str().unwrap().to_owned();
     let flipped = if cursor.ends_with('A') { "B" } else { "A" };
     let other = crate::scripted::handle(&gateway.descriptor("large"));
     for arguments in [
@@ -233,17 +262,22 @@ fn pages_by_cursor_end_and_refuse_wrong_ones() {
 #[test]
 fn wrong_handles_are_errors_of_the_tool() {
     let mut gateway = offloaded(Script::new()).0;
-    for (tool, handle) in [("lro_read", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), ("lro_extract", "../../etc"), ("lro_extract", "")] {
+    for (tool, handle) in
+        [("lro_read", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), ("lro_extract", "../../etc"), ("lro_extract", "")]
+    {
         let result = gateway.call(tool, json!({ "handle": handle }));
         assert_eq!(result["isError"], true, "{result}");
-        let result = gateway.result("tools/call", json!({"name": tool, "arguments": {"handle": handle}, "_meta": modern_meta()}));
+        let result = gateway
+            .result("tools/call", json!({"name": tool, "arguments": {"handle": handle}, "_meta": modern_meta()}));
         assert_eq!((&result["isError"], &result["resultType"]), (&true.into(), &"complete".into()));
     }
 }
 
 /// The arguments that reach the server when the client sends these.
 fn arguments_upstream(gateway: &mut Scripted, tool: &str, arguments: &str) -> Value {
-    let call = format!(r#"{{"jsonrpc":"2.0","id":"x{tool}","method":"tools/call","params":{{"arguments":{arguments},"name":"{tool}","z":1.0}}}}"#);
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":"x{tool}","method":"tools/call","params":{{"arguments":{arguments},"name":"{tool}","z":1.0}}}}"#
+    );
     let answer: Value = serde_json::from_str(&gateway.ask_line(&call)).unwrap();
     if answer["result"]["isError"] == true {
         return answer["result"].clone();
@@ -267,10 +301,12 @@ fn with_echoes() -> Script {
 // row 77: a reference in an argument arrives as the data, past the model; only where it is switched on
 #[test]
 fn references_arrive_as_data() {
-    let mut gateway = with_echoes().with_toml("[tools.takes]\nhandles = true\nmode = \"never\"\n[tools.plain]\nmode = \"never\"\n");
+    let mut gateway =
+        with_echoes().with_toml("[tools.takes]\nhandles = true\nmode = \"never\"\n[tools.plain]\nmode = \"never\"\n");
     let large = handle(&gateway.descriptor("large"));
     let found = gateway.descriptor("text");
-    let (text_handle, text_section) = (handle(&found), found["files"].as_object().unwrap().keys().next().unwrap().clone());
+    let (text_handle, text_section) =
+        (handle(&found), found["files"].as_object().unwrap().keys().next().unwrap().clone());
     let found = gateway.descriptor("image");
     let (image, image_section) = (handle(&found), found["files"].as_object().unwrap().keys().next().unwrap().clone());
     let sent = format!(
@@ -293,8 +329,13 @@ fn references_to_nothing_are_errors_of_the_tool() {
     let mut gateway = with_echoes().with_toml("[tools.takes]\nhandles = true\n");
     let large = handle(&gateway.descriptor("large"));
     let references = [
-        "lro://01ARZ3NDEKTSV4RRFFQ69G5FAV/items".to_owned(), format!("lro://{large}/none"), format!("lro://{large}"),
-        format!("lro://{large}/../x"), "lro://x/y".to_owned(), "lro://".to_owned(), format!("lro://{large}/items?limit=1"),
+        "lro://01ARZ3NDEKTSV4RRFFQ69G5FAV/items".to_owned(),
+        format!("lro://{large}/none"),
+        format!("lro://{large}"),
+        format!("lro://{large}/../x"),
+        "lro://x/y".to_owned(),
+        "lro://".to_owned(),
+        format!("lro://{large}/items?limit=1"),
     ];
     for reference in references {
         let got = arguments_upstream(&mut gateway, "takes", &json!({ "a": reference }).to_string());

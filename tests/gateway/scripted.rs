@@ -150,6 +150,11 @@ impl Scripted {
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
+    /// The URL that it is served at.
+    pub(crate) fn url(&mut self) -> String {
+        self.process.told("listening on ")
+    }
+
     /// Sends a line.
     pub(crate) fn send(&mut self, line: &str) {
         self.process.send(line);

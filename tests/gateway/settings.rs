@@ -48,11 +48,23 @@ fn variables_override_the_configuration() {
 #[test]
 fn bad_values_are_errors_at_the_start() {
     for (variable, value) in [
-        ("MCP_LRO_THRESHOLD", "many"), ("MCP_LRO_THRESHOLD", "0"), ("MCP_LRO_THRESHOLD", "-1"), ("MCP_LRO_THRESHOLD", ""),
-        ("MCP_LRO_THRESHOLD", "5e4"), ("MCP_LRO_ENABLED", "maybe"), ("MCP_LRO_ENABLED", ""), ("MCP_LRO_DIR", ""),
-        ("MCP_LRO_UNIT", "words"), ("MCP_LRO_MODE", "sometimes"), ("MCP_LRO_SCHEMA", "guess"), ("MCP_LRO_THRESHOLDS", "1"),
-        ("MCP_LRO_GATEWAY_SESSION_BUDGET", "0"), ("MCP_LRO_GATEWAY_AUDIT", "perhaps"), ("MCP_LRO_TRUNCATE_LIMIT", "0"),
-        ("MCP_LRO_PRESET", "26k"), ("MCP_LRO_CONFIG", "/none/such.toml"),
+        ("MCP_LRO_THRESHOLD", "many"),
+        ("MCP_LRO_THRESHOLD", "0"),
+        ("MCP_LRO_THRESHOLD", "-1"),
+        ("MCP_LRO_THRESHOLD", ""),
+        ("MCP_LRO_THRESHOLD", "5e4"),
+        ("MCP_LRO_ENABLED", "maybe"),
+        ("MCP_LRO_ENABLED", ""),
+        ("MCP_LRO_DIR", ""),
+        ("MCP_LRO_UNIT", "words"),
+        ("MCP_LRO_MODE", "sometimes"),
+        ("MCP_LRO_SCHEMA", "guess"),
+        ("MCP_LRO_THRESHOLDS", "1"),
+        ("MCP_LRO_GATEWAY_SESSION_BUDGET", "0"),
+        ("MCP_LRO_GATEWAY_AUDIT", "perhaps"),
+        ("MCP_LRO_TRUNCATE_LIMIT", "0"),
+        ("MCP_LRO_PRESET", "26k"),
+        ("MCP_LRO_CONFIG", "/none/such.toml"),
     ] {
         let output = refused(&[], "", &[(variable, value)]);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -61,8 +73,12 @@ fn bad_values_are_errors_at_the_start() {
         assert_eq!(output.stdout, b"", "nothing on the wire");
     }
     for (toml, key) in [
-        ("threshold = 0\n", "threshold"), ("[tools.a]\nthreshold = 0\n", "tools"), ("[clients.a]\nresult-limit = 0\n", "clients"),
-        ("[tools.a]\nmod = \"never\"\n", "mod"), ("[clients.a]\nshares_disk = true\n", "shares_disk"), ("threshold", "lro.toml"),
+        ("threshold = 0\n", "threshold"),
+        ("[tools.a]\nthreshold = 0\n", "tools"),
+        ("[clients.a]\nresult-limit = 0\n", "clients"),
+        ("[tools.a]\nmod = \"never\"\n", "mod"),
+        ("[clients.a]\nshares_disk = true\n", "shares_disk"),
+        ("threshold", "lro.toml"),
         ("[gateway]\nsession-floor = 0\n", "session-floor"),
     ] {
         let output = refused(&[], toml, &[]);
@@ -91,7 +107,8 @@ fn files_lie_under_the_directory_alone() {
     let names = ["large", "../../tool", "$(touch y)"];
     let script = names.iter().fold(Script::new(), |script, name| script.call(name, structured(&hostile)));
     let outside = TempDir::new().unwrap();
-    let mut gateway = script.start_with(&Setup { variables: &[("TMPDIR", outside.path().to_str().unwrap())], ..Setup::default() });
+    let mut gateway =
+        script.start_with(&Setup { variables: &[("TMPDIR", outside.path().to_str().unwrap())], ..Setup::default() });
     for name in names {
         gateway.descriptor(name);
     }
@@ -121,13 +138,18 @@ fn each_tool_has_its_own_settings() {
         [tools.\"*cut\"]\nmode = \"by-size\"\naction = \"truncate\"\n\
         [tools.refuse]\nmode = \"always\"\naction = \"reject\"\n";
     let middle = text(&"x".repeat(5_000));
-    let script = ["other", "list_a", "list_big_a", "always", "refuse"].iter().fold(Script::new(), |script, name| {
-        script.call(name, &middle)
-    });
+    let script = ["other", "list_a", "list_big_a", "always", "refuse"]
+        .iter()
+        .fold(Script::new(), |script, name| script.call(name, &middle));
     let script = script.call("list_large", large()).call("the_cut", large()).call("never_large", large());
     let mut gateway = script.with_toml(toml);
     for (name, offloaded) in [
-        ("other", false), ("never_large", false), ("list_a", false), ("list_large", true), ("list_big_a", true), ("always", true),
+        ("other", false),
+        ("never_large", false),
+        ("list_a", false),
+        ("list_large", true),
+        ("list_big_a", true),
+        ("always", true),
     ] {
         assert_eq!(descriptor(&gateway.call(name, json!({}))).is_some(), offloaded, "{name}");
     }
@@ -204,13 +226,26 @@ fn an_offload_expires() {
 /// What a gateway must do to conform to the LRO specification, level by level.
 // row 35
 mod specification {
-    use super::{Setup, Script, json, large, text};
+    use super::{Script, Setup, json, large, text};
     use crate::scripted::Scripted;
     use serde_json::Value;
 
     /// The gateway set up as the specification says: 1,600 tokens, its dialect, its header.
     fn gateway(more: &[&str]) -> Scripted {
-        let flags = [&["--preset", "1600-tokens", "--dialect", "specification", "--header-type", "lro_header", "--level", "full"], more].concat();
+        let flags = [
+            &[
+                "--preset",
+                "1600-tokens",
+                "--dialect",
+                "specification",
+                "--header-type",
+                "lro_header",
+                "--level",
+                "full",
+            ],
+            more,
+        ]
+        .concat();
         let script = Script::new()
             .call("large", large())
             .call("at", text(&"x".repeat(6_400 - 200)))
@@ -235,7 +270,10 @@ mod specification {
         for field in ["type", "operation", "count", "schema_version", "timestamp", "estimated_tokens", "detail"] {
             assert!(!header[field].is_null(), "{field}: {header}");
         }
-        assert_eq!((&header["type"], &header["operation"], &header["count"]), (&"lro_header".into(), &"large".into(), &2_000.into()));
+        assert_eq!(
+            (&header["type"], &header["operation"], &header["count"]),
+            (&"lro_header".into(), &"large".into(), &2_000.into())
+        );
         assert_eq!(lines.len(), 2_001);
         assert_eq!(lines[1..], *super::records(2_000).as_array().unwrap());
         assert!(std::path::Path::new(found["file_path"].as_str().unwrap()).is_absolute());
@@ -254,8 +292,12 @@ mod specification {
         assert!(!recipes.is_empty());
         for recipe in recipes {
             assert!(!recipe["description"].as_str().unwrap().is_empty());
-            let output = std::process::Command::new("sh").args(["-c", recipe["command"].as_str().unwrap()]).output().unwrap();
-            assert!(output.status.success() && output.stderr.is_empty() && !output.stdout.is_empty(), "{recipe}: {output:?}");
+            let output =
+                std::process::Command::new("sh").args(["-c", recipe["command"].as_str().unwrap()]).output().unwrap();
+            assert!(
+                output.status.success() && output.stderr.is_empty() && !output.stdout.is_empty(),
+                "{recipe}: {output:?}"
+            );
         }
         std::thread::sleep(std::time::Duration::from_millis(1_500));
         // An offload makes room: what has expired is gone.
@@ -278,7 +320,8 @@ mod specification {
         assert!(result.to_string().len() < 6_400 * 2 && cut["warning"].is_string(), "{result}");
         assert!(broken.end().errors.contains("WARN"), "an event of the failed write");
         let script = Script::new().call("large", large());
-        let mut expiring = script.start_with(&Setup { flags: &["--ttl-seconds", "1"], log: "info", ..Setup::default() });
+        let mut expiring =
+            script.start_with(&Setup { flags: &["--ttl-seconds", "1"], log: "info", ..Setup::default() });
         expiring.descriptor("large");
         std::thread::sleep(std::time::Duration::from_millis(1_500));
         expiring.descriptor("large");

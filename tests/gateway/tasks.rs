@@ -25,7 +25,8 @@ fn modern_task(status: &str, more: Value) -> Value {
 // row 52, row 53: a modern task: created, polled, done; polled twice, its result is one offload
 #[test]
 fn the_result_of_a_modern_task_is_offloaded_once() {
-    let created = json!({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": 60_000, "pollIntervalMs": 5});
+    let created =
+        json!({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": 60_000, "pollIntervalMs": 5});
     let working = modern_task("working", json!({"statusMessage": "busy"}));
     let script = Script::new()
         .call("slow", &created)
@@ -39,7 +40,10 @@ fn the_result_of_a_modern_task_is_offloaded_once() {
     assert_eq!(result_bytes(&gateway.ask("tasks/get", get())), working.to_string());
     let first = gateway.result("tasks/get", get());
     let found = descriptor(&first["result"]).unwrap();
-    assert_eq!((&first["status"], &first["taskId"], &first["resultType"]), (&"completed".into(), &"t".into(), &"complete".into()));
+    assert_eq!(
+        (&first["status"], &first["taskId"], &first["resultType"]),
+        (&"completed".into(), &"t".into(), &"complete".into())
+    );
     assert_eq!(first["result"]["structuredContent"], found);
     let second = gateway.result("tasks/get", get());
     assert_eq!(second, first, "the same handle");
@@ -53,7 +57,8 @@ fn the_result_of_a_modern_task_is_offloaded_once() {
 // row 52, row 53: a legacy task: `tasks/result`, more than once
 #[test]
 fn the_result_of_a_legacy_task_is_offloaded_once() {
-    let task = json!({"task": {"taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "ttl": 60_000}});
+    let task =
+        json!({"task": {"taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "ttl": 60_000}});
     let status = json!({"taskId": "t", "status": "completed", "createdAt": "2026-01-01T00:00:00Z", "ttl": 60_000});
     let mut result = large();
     result["_meta"] = json!({"io.modelcontextprotocol/related-task": {"taskId": "t"}});
@@ -88,9 +93,8 @@ fn another_result_is_another_offload() {
         .result("tasks/result t#1", large())
         .result("tasks/result t", structured(&json!({ "items": records(3_000) })));
     let mut gateway = script.start();
-    let handles: Vec<String> = (0..3)
-        .map(|_| handle(&descriptor(&gateway.result("tasks/result", json!({"taskId": "t"}))).unwrap()))
-        .collect();
+    let handles: Vec<String> =
+        (0..3).map(|_| handle(&descriptor(&gateway.result("tasks/result", json!({"taskId": "t"}))).unwrap())).collect();
     assert!(handles[0] != handles[1] && handles[1] == handles[2], "{handles:?}");
 }
 
@@ -98,11 +102,15 @@ fn another_result_is_another_offload() {
 #[test]
 fn the_settings_of_the_tool_hold_for_its_task() {
     let script = ["never", "always"].iter().fold(Script::new(), |script, name| {
-        script
-            .call(name, json!({"resultType": "task", "taskId": name, "status": "working", "ttlMs": 1}))
-            .result(&format!("tasks/get {name}"), modern_task("completed", json!({
-                "result": if *name == "never" { large() } else { text("small") },
-            })))
+        script.call(name, json!({"resultType": "task", "taskId": name, "status": "working", "ttlMs": 1})).result(
+            &format!("tasks/get {name}"),
+            modern_task(
+                "completed",
+                json!({
+                    "result": if *name == "never" { large() } else { text("small") },
+                }),
+            ),
+        )
     });
     let mut gateway = script.with_toml("[tools.never]\nmode = \"never\"\n[tools.always]\nmode = \"always\"\n");
     for (name, offloaded) in [("never", false), ("always", true)] {
@@ -150,10 +158,13 @@ fn no_task_gets_past_the_ceiling() {
     let mut script = Script::new();
     for (name, task) in &cases {
         let notification = json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task});
-        script = script.result(&format!("tasks/get {name}"), task).result(&format!("tasks/result {name}"), &task["result"]).steps(
-            &format!("poke {name}"),
-            json!([notification.to_string(), r#"{"jsonrpc":"2.0","id":@ID@,"result":{}}"#]),
-        );
+        script = script
+            .result(&format!("tasks/get {name}"), task)
+            .result(&format!("tasks/result {name}"), &task["result"])
+            .steps(
+                &format!("poke {name}"),
+                json!([notification.to_string(), r#"{"jsonrpc":"2.0","id":@ID@,"result":{}}"#]),
+            );
     }
     let mut gateway = script.with_flags(&["--preset", "25k"]);
     let mut past = Vec::new();
@@ -182,11 +193,14 @@ fn progress_and_cancellation_reach_the_other_side() {
     let script = Script::new().steps("tools/call slow", json!([progress, {"await": "notifications/cancelled"}, done]));
     for token in ["\"a\\u0062\"", "17"] {
         let mut gateway = script.start();
-        let call = format!(r#"{{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{{"name":"slow","_meta":{{"progressToken":{token}}}}}}}"#);
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{{"name":"slow","_meta":{{"progressToken":{token}}}}}}}"#
+        );
         gateway.send(&call);
         let shown = serde_json::from_str::<Value>(token).unwrap().to_string();
         assert_eq!(gateway.next(), progress.replace("@TOKEN@", &shown));
-        let cancelled = r#"{"jsonrpc":"2.0", "method":"notifications/cancelled","params":{"requestId":"c","reason":"\u0062ored"}}"#;
+        let cancelled =
+            r#"{"jsonrpc":"2.0", "method":"notifications/cancelled","params":{"requestId":"c","reason":"\u0062ored"}}"#;
         gateway.send(cancelled);
         let message: Value = serde_json::from_str(&gateway.next()).unwrap();
         assert_eq!(message["params"]["data"], cancelled);
@@ -215,8 +229,16 @@ fn an_answer_does_not_wait_for_another() {
 fn requests_of_the_server_are_answered_by_the_client() {
     let long = "long ".repeat(30_000);
     let cases = [
-        ("sampling/createMessage", json!({"messages": [], "maxTokens": 5}), json!({"role": "assistant", "content": {"type": "text", "text": long}})),
-        ("elicitation/create", json!({"message": "?", "requestedSchema": {"type": "object"}}), json!({"action": "accept", "content": {"a": 1}})),
+        (
+            "sampling/createMessage",
+            json!({"messages": [], "maxTokens": 5}),
+            json!({"role": "assistant", "content": {"type": "text", "text": long}}),
+        ),
+        (
+            "elicitation/create",
+            json!({"message": "?", "requestedSchema": {"type": "object"}}),
+            json!({"action": "accept", "content": {"a": 1}}),
+        ),
         ("roots/list", json!({}), json!({"roots": []})),
         ("ping", json!({}), json!({})),
     ];

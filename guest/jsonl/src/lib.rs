@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`Splitter`] | the document to files of lines: [`Options`] in, [`Output`] and [`Document`] out |
 //! | [`Survey`] | finds the sections worth splitting in the beginning of a document |
+//! | [`Validator`] | whether a text is a document |
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
 //! | [`members`], [`elements`] | the parts of a document in memory, as spans of it |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
@@ -34,6 +35,7 @@ mod scan;
 mod simd;
 mod split;
 mod survey;
+mod validate;
 mod value;
 
 pub use envelope::{Member, elements, members};
@@ -51,3 +53,4 @@ pub use scan::DEPTH_MAX;
 pub use simd::{escaped, prefix_xor};
 pub use split::{KEY_BYTES_MAX, Splitter};
 pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, Survey, survey};
+pub use validate::Validator;

@@ -36,6 +36,8 @@ pub struct Survey {
     offset: usize,
     /// The last key of the slice before and what comes after it, when its value has not begun there.
     carried: Option<String>,
+    /// Containers that are open inside an array whose inside is skipped.
+    skipped: usize,
 }
 
 /// What matters of one container.
@@ -91,7 +93,7 @@ impl Survey {
     /// A survey at the beginning of a document.
     #[must_use]
     pub fn new() -> Self {
-        Self { scanner: Scanner::new(), open: Vec::new(), root: None, offset: 0, carried: None }
+        Self { scanner: Scanner::new(), open: Vec::new(), root: None, offset: 0, carried: None, skipped: 0 }
     }
 
     /// Looks at the next slice, cut at any character.
@@ -109,7 +111,13 @@ impl Survey {
         while start < text.len() {
             let block = self.scanner.block(text, start)?;
             let mut tokens = block.open | block.close | block.comma | block.string | block.scalar;
-            while tokens != 0 {
+            loop {
+                if self.is_decided() {
+                    tokens &= self.skip(block.open & tokens, block.close & tokens);
+                }
+                if tokens == 0 {
+                    break;
+                }
                 let bit = tokens.trailing_zeros();
                 self.token(slice, start + bit as usize, block.key >> bit & 1 == 1);
                 tokens &= tokens - 1;
@@ -142,6 +150,36 @@ impl Survey {
         Ok(sections)
     }
 
+    /// Whether the innermost container is a section whatever else is in it.
+    #[inline(always)]
+    fn is_decided(&self) -> bool {
+        self.open.last().is_some_and(Container::is_list)
+    }
+
+    /// Goes past the inside of the innermost container, given the brackets to come in a block. Returns the places from its
+    /// own closing bracket on.
+    #[inline(always)]
+    fn skip(&mut self, open: u64, close: u64) -> u64 {
+        let closing = close.count_ones() as usize;
+        if closing <= self.skipped {
+            self.skipped = self.skipped + open.count_ones() as usize - closing;
+            return 0;
+        }
+        let mut brackets = open | close;
+        while brackets != 0 {
+            let bracket = brackets & brackets.wrapping_neg();
+            if open & bracket != 0 {
+                self.skipped += 1;
+            } else if self.skipped > 0 {
+                self.skipped -= 1;
+            } else {
+                return !(bracket - 1);
+            }
+            brackets &= brackets - 1;
+        }
+        0
+    }
+
     #[inline(always)]
     fn token(&mut self, slice: &str, index: usize, key: bool) {
         let byte = slice.as_bytes().get(index).copied().unwrap_or_default();
@@ -155,10 +193,10 @@ impl Survey {
             (b'{' | b'[', innermost) => {
                 let place = innermost.map_or(Place::Index(0), |container| {
                     container.begin_value(byte);
-                    match (container.object, container.key, &self.carried) {
-                        (false, ..) => Place::Index(container.complete),
-                        (true, Some(key), _) => Place::KeyAt(key),
-                        (true, None, carried) => Place::Key(key_of(carried.as_deref().unwrap_or_default())),
+                    match (container.object, container.key) {
+                        (false, _) => Place::Index(container.complete),
+                        (true, Some(key)) => Place::KeyAt(key),
+                        (true, None) => Place::Key(key_of(&self.carried.take().unwrap_or_default())),
                     }
                 });
                 self.open.push(Container::new(byte == b'{', self.offset + index, place));
@@ -245,11 +283,16 @@ impl Container {
         self.complete += usize::from(std::mem::take(&mut self.in_scalar));
     }
 
+    /// Whether it is an array of several elements, which makes it a section.
+    fn is_list(&self) -> bool {
+        !self.object && self.complete >= 2
+    }
+
     /// Adds the sections in this container, whose own pointer is given.
     fn find(&self, pointer: &mut String, sections: &mut Vec<Section>) {
         let shape = match self.object {
             true if self.complete >= KEYED_MEMBERS_MIN && self.uniform => Some(Shape::Members),
-            false if self.complete >= 2 => Some(Shape::Elements),
+            false if self.is_list() => Some(Shape::Elements),
             _ => None,
         };
         if let Some(shape) = shape {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use lro_jsonl::{DEPTH_MAX, Options, Section, Shape, SyntaxError, SyntaxErrorKind};
+use lro_jsonl::{DEPTH_MAX, Options, Section, Shape, SyntaxError, SyntaxErrorKind, Validator};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use support::{dice, json, slices, split, white};
@@ -16,6 +16,12 @@ fn check(text: &str) -> Result<(), SyntaxError> {
     split(&[text], &options()).map(|_| ())
 }
 
+fn validate(slices: &[&str]) -> Result<(), SyntaxError> {
+    let mut validator = Validator::new();
+    slices.iter().try_for_each(|slice| validator.push(slice))?;
+    validator.finish()
+}
+
 /// A `RawValue` is checked by the grammar alone, so lone surrogates are accepted on both sides.
 fn serde_accepts(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
@@ -26,6 +32,7 @@ fn agrees(text: &str, cuts: &[u8]) -> Result<(), TestCaseError> {
     let result = split(&slices(text, cuts), &options()).map(|_| ());
     prop_assert_eq!(result.is_ok(), serde_accepts(text), "{:?}", result);
     prop_assert_eq!(result, check(text), "cut and whole");
+    prop_assert_eq!(result, validate(&slices(text, cuts)), "without a splitter");
     if let Err(error) = result {
         let offset = error.offset as usize;
         prop_assert!(offset <= text.len());

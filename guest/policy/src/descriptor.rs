@@ -141,6 +141,15 @@ pub(crate) fn content(call: &Call, contents: &Contents) -> String {
     text
 }
 
+/// A file as the reader finds it: its path for a shell, else its name, which the tools take as a section.
+pub(crate) fn shown_file(call: &Call, file_name: &str) -> String {
+    if call.abilities.contains(Abilities::SHELL) {
+        format!("{}/{file_name}", call.shown_path)
+    } else {
+        file_name.to_owned()
+    }
+}
+
 struct Builder<'a> {
     call: &'a Call,
     contents: &'a Contents,
@@ -235,7 +244,7 @@ impl<'a> Builder<'a> {
     }
 
     fn path(&self, entry: &Entry) -> String {
-        format!("{}/{}", self.call.shown_path, entry.file_name)
+        shown_file(self.call, &entry.file_name)
     }
 
     /// Whether there is room for a text; then it counts.
@@ -420,24 +429,26 @@ impl<'a> Builder<'a> {
         object.member("jq_recipes", &json::array(commands));
     }
 
-    /// Advice that names only what the reader has.
+    /// Advice that names only what the reader has, and what can read something of this.
     fn guidance(&self, shown: &[&Entry]) -> String {
         let abilities = self.call.abilities;
+        let is_records = |entry: &Entry| entry.kind == FileKind::Records;
+        let extracts = abilities.contains(Abilities::EXTRACT_TOOL) && self.contents.entries.iter().any(is_records);
         let mut text = String::from("The result was too large and is in files.");
-        if shown.iter().any(|entry| entry.kind == FileKind::Records) {
+        if shown.iter().any(|entry| is_records(entry)) {
             text.push_str(" Line 1 of a .jsonl file is a header, each later line one record.");
         }
-        if abilities.contains(Abilities::EXTRACT_TOOL) {
+        if extracts {
             text.push_str(" Answer with one `lro_extract` call on the handle.");
         }
         if abilities.contains(Abilities::READ_TOOL) {
-            text.push_str(" Page with `lro_read`.");
+            text.push_str(if extracts { " Page with `lro_read`." } else { " Page with `lro_read` on the handle." });
         }
         if abilities.contains(Abilities::SHELL) {
             text.push_str(" Run a recipe or your own filter; do not read a file whole.");
         }
-        if abilities.is_empty() {
-            text.push_str(" Nothing here can read them: tell the user the path, or ask for less.");
+        if !extracts && !abilities.intersects(Abilities::READ_TOOL | Abilities::SHELL) {
+            text.push_str(" Nothing here can read them: tell the user the handle, or ask for less.");
         }
         text
     }

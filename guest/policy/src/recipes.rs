@@ -3,7 +3,7 @@
 use crate::bindings::lro::filter::types::{
     self, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
 };
-use crate::descriptor::Entry;
+use crate::descriptor::{Entry, shown_file};
 use crate::json::{self, Object};
 use crate::names::Names;
 use lro_jsonl::{Field, Key};
@@ -59,7 +59,7 @@ impl Recipe {
 pub(crate) fn of_files(call: &types::Call, entries: &[Entry]) -> Vec<Vec<Recipe>> {
     let mut names = Names::default();
     let of_file = |entry: &Entry| {
-        let path = format!("{}/{}", call.shown_path, entry.file_name);
+        let path = shown_file(call, &entry.file_name);
         let rule = entry.rule.and_then(|rule| call.settings.sections.get(rule));
         let mut recipes = rule.map(|rule| configured(&rule.recipes, &path)).unwrap_or_default();
         recipes.extend(offered(entry, &path));

@@ -9,17 +9,27 @@ use super::session::{Asked, Call, Session, ToolCall};
 use super::shape;
 use super::tasks::{self, TaskAnswer};
 use crate::filter::{Decision, Offloaded, Outcome, Request};
-use crate::mcp::{self, INTERNAL_ERROR, Message, ParseError, Replacement, ToolResult};
+use crate::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use crate::sandbox::types::{Abilities, Size, SizeUnit};
-use crate::settings::{DecisionMode, PolicySettings, SchemaStrategy};
+use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy};
 use crate::store::Ulid;
+
+/// Said of a message that is larger than its client or a preset allows, and cannot be made smaller.
+const TOO_LARGE: &str = "the answer of the server is larger than this client takes: ask for less";
 
 impl Session {
     /// The message that goes on in the place of an answer with a tool result.
     pub(super) fn filter(&self, message: Message, call: &Call) -> Bytes {
         let (bytes, id) = (message.bytes().clone(), message.id());
         match ToolResult::of_message(message) {
-            Ok(result) => self.reply(&result, call).0,
+            Ok(result) => {
+                let reply = self.reply(&result, call).0;
+                // What stands around the result is part of the message too.
+                if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
+                    return reply;
+                }
+                mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
+            }
             // Too small to matter, it goes on to a client that may know better.
             Err(ParseError::NotAToolResult(_)) if self.is_small(&bytes, call) => bytes,
             Err(error) => {
@@ -35,7 +45,8 @@ impl Session {
     pub(super) fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
         let Some(object) = message.value(path) else { return message.bytes().clone() };
         let Ok(result) = ToolResult::parse(object.clone()) else {
-            return if self.is_small(&object, call) { message.bytes().clone() } else { self.too_large(message) };
+            // The task itself, or a result of another kind.
+            return self.within_ceiling(message.bytes().clone(), message, &call.client);
         };
         let Asked::Tool(ToolCall { task: Some(task), .. }) = &call.asked else { return message.bytes().clone() };
         let digest = tasks::digest(&object);
@@ -43,13 +54,36 @@ impl Session {
         if let Some(known) = self.rules.tasks.answer(tenant, task, &digest)
             && self.rules.filter.store.as_ref().is_ok_and(|store| store.find(tenant, known.offload).is_ok())
         {
-            return message.with_bytes(path, &known.result);
+            return self.within_ceiling(message.with_bytes(path, &known.result), message, &call.client);
         }
         let (reply, offload) = self.reply(&result, call);
         if let Some(offload) = offload {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
-        message.with_bytes(path, &reply)
+        self.within_ceiling(message.with_bytes(path, &reply), message, &call.client)
+    }
+
+    /// What goes on for a message, unless it is larger than what this client takes: then an error, or a notification with
+    /// nothing but what it is about.
+    pub(super) fn within_ceiling(&self, bytes: Bytes, message: &Message, client: &ClientProfile) -> Bytes {
+        if !self.is_too_large(&bytes, client) {
+            return bytes;
+        }
+        match message.kind() {
+            Kind::Notification => message.without_data(),
+            _ => mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, TOO_LARGE),
+        }
+    }
+
+    /// A batch, unless all of it together is larger than what this client takes: then an error for each answer.
+    pub(super) fn batch_within_ceiling(&self, batch: Bytes) -> Bytes {
+        if !self.is_too_large(&batch, &self.client()) {
+            return batch;
+        }
+        let answers = Message::read(batch).batch().unwrap_or_default().into_iter().map(Message::read);
+        let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
+        let errors: Vec<Bytes> = ids.map(|id| mcp::error_response(Some(&id), INTERNAL_ERROR, TOO_LARGE)).collect();
+        [b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into()
     }
 
     /// The reply, and the offload behind it.
@@ -72,14 +106,14 @@ impl Session {
             return (self.audit(result, call, tool, settings), None);
         }
         let (reply, offload) = self.decide(result, call, tool, settings.clone());
-        if !self.is_too_large(&reply, call) {
+        if !self.is_too_large(&reply, &call.client) {
             return (reply, offload);
         }
         // What passed, in spite of its size or because of its escapes, is offloaded after all, unless its tool is exempt.
         if offload.is_none() && self.rules.config.for_tool(&tool.name).mode != DecisionMode::Never {
             settings.mode = DecisionMode::Always;
             let (reply, offload) = self.decide(result, call, tool, settings);
-            if !self.is_too_large(&reply, call) {
+            if !self.is_too_large(&reply, &call.client) {
                 return (reply, offload);
             }
         }
@@ -190,8 +224,8 @@ impl Session {
         tokens > gateway.session_floor.get() && self.spend(0).saturating_add(tokens) > budget.get()
     }
 
-    fn is_too_large(&self, reply: &Bytes, call: &Call) -> bool {
-        let client = call.client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
+    pub(super) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {
+        let client = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
         [client, self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
     }
 
@@ -200,11 +234,5 @@ impl Session {
         let Asked::Tool(tool) = &call.asked else { return false };
         let threshold = self.rules.config.for_tool_and_client(&tool.name, &call.client).threshold;
         !mcp::exceeds(bytes, threshold.into())
-    }
-
-    fn too_large(&self, message: &Message) -> Bytes {
-        self.rules.metrics.unreadable();
-        let text = "the answer of the server about a task cannot be read as a tool result, and is too large to pass";
-        mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, text)
     }
 }

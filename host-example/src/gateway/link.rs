@@ -32,19 +32,23 @@ pub(super) struct Link<R> {
     session: Arc<Session>,
     receiver: Weak<R>,
     running: Mutex<Running>,
+    /// Held while the server is started, which takes long.
+    starting: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Running {
     process: Option<Arc<ServerProcess>>,
     started: Option<Instant>,
+    /// Whether it is to be started no more.
+    stopped: bool,
 }
 
 /// Why a message did not reach the server.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
-    #[error("the server cannot be started: {0}")]
-    Start(std::io::Error),
+    #[error("the server `{command}` cannot be started: {source}")]
+    Start { command: String, source: std::io::Error },
     #[error("the server {0}")]
     Ended(String),
     #[error("the server did not answer the handshake within {} ms after it was started again", .0.as_millis())]
@@ -55,32 +59,39 @@ pub(super) enum LinkError {
 
 impl<R: Receive + 'static> Link<R> {
     pub(super) fn new(launch: Launch, session: Arc<Session>, receiver: Weak<R>) -> Self {
-        Self { launch, session, receiver, running: Mutex::default() }
+        Self { launch, session, receiver, running: Mutex::default(), starting: Mutex::default() }
     }
 
     /// Starts the server.
     pub(super) fn start(&self) -> Result<(), LinkError> {
-        self.started(&mut self.running()).map(drop)
+        self.started().map(drop)
     }
 
     /// Sends a message; a request starts a server that has ended once more.
-    pub(super) fn send(&self, message: &[u8], is_request: bool) -> Result<(), LinkError> {
-        let process = {
-            let mut running = self.running();
-            match &running.process {
-                Some(process) if process.ended().is_none() => Arc::clone(process),
-                Some(process) if !is_request => {
-                    return Err(LinkError::Ended(process.ended().unwrap_or_default()));
-                }
-                _ => self.restarted(&mut running)?,
-            }
+    pub(super) fn send(&self, message: &Bytes, is_request: bool) -> Result<(), LinkError> {
+        let process = match self.process() {
+            Ok(process) => process,
+            Err(_) if is_request => self.restarted()?,
+            Err(error) => return Err(error),
         };
-        // Whoever waits for an answer is told when it ends.
+        // Who waits for an answer is told when the server ends.
         process.send(message).map_err(LinkError::Send)
     }
 
+    /// Sends a notification if that is possible without waiting.
+    pub(super) fn notify(&self, message: &Bytes) {
+        if let Ok(process) = self.process() {
+            let _ = process.try_send(message);
+        }
+    }
+
     pub(super) fn close_input(&self) {
-        if let Some(process) = &self.running().process {
+        let process = {
+            let mut running = self.running();
+            running.stopped = true;
+            running.process.clone()
+        };
+        if let Some(process) = process {
             process.close_input();
         }
     }
@@ -93,6 +104,7 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Ends the server.
     pub(super) fn stop(&self, patience: Duration) {
+        self.close_input();
         let process = self.running().process.take();
         if let Some(process) = process {
             process.stop(patience);
@@ -103,11 +115,21 @@ impl<R: Receive + 'static> Link<R> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn started(&self, running: &mut Running) -> Result<Arc<ServerProcess>, LinkError> {
-        if let Some(pause) = running.started.and_then(|started| START_PAUSE.checked_sub(started.elapsed())) {
+    /// The server that runs.
+    fn process(&self) -> Result<Arc<ServerProcess>, LinkError> {
+        let running = self.running().process.clone();
+        let process = running.ok_or_else(|| LinkError::Ended("is not running".to_owned()))?;
+        match process.ended() {
+            None => Ok(process),
+            Some(how) => Err(LinkError::Ended(how)),
+        }
+    }
+
+    fn started(&self) -> Result<Arc<ServerProcess>, LinkError> {
+        let started = self.running().started;
+        if let Some(pause) = started.and_then(|started| START_PAUSE.checked_sub(started.elapsed())) {
             std::thread::sleep(pause);
         }
-        running.started = Some(Instant::now());
         let (receiver, at_end) = (self.receiver.clone(), self.receiver.clone());
         let on_line = move |line: Line| {
             let Some(receiver) = receiver.upgrade() else { return };
@@ -127,15 +149,29 @@ impl<R: Receive + 'static> Link<R> {
             }
         };
         let limits = &self.session.rules.limits;
-        let process = ServerProcess::start(&self.launch, limits, on_line, on_end).map_err(LinkError::Start)?;
+        let process = ServerProcess::start(&self.launch, limits, on_line, on_end).map_err(|source| {
+            LinkError::Start { command: self.launch.program.to_string_lossy().into_owned(), source }
+        })?;
+        let mut running = self.running();
+        running.started = Some(Instant::now());
         running.process = Some(Arc::clone(&process));
+        if running.stopped {
+            process.close_input();
+        }
         Ok(process)
     }
 
     /// Starts a server that has ended, and shakes hands with it as the client did.
-    fn restarted(&self, running: &mut Running) -> Result<Arc<ServerProcess>, LinkError> {
-        let again = running.started.is_some();
-        let process = self.started(running)?;
+    fn restarted(&self) -> Result<Arc<ServerProcess>, LinkError> {
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(process) = self.process() {
+            return Ok(process);
+        }
+        if self.running().stopped {
+            return Err(LinkError::Ended("has ended".to_owned()));
+        }
+        let again = self.running().started.is_some();
+        let process = self.started()?;
         if again {
             tracing::warn!("the server was started again");
         }
@@ -148,6 +184,7 @@ impl<R: Receive + 'static> Link<R> {
         process.send(&Message::read(initialize).with_id(&id)).map_err(LinkError::Send)?;
         let patience = Duration::from_millis(self.session.rules.config.gateway.start_timeout_ms.get());
         if answered.recv_timeout(patience).is_err() {
+            process.wait(START_PAUSE);
             let ended = process.ended();
             return Err(ended.map_or(LinkError::Handshake(patience), LinkError::Ended));
         }

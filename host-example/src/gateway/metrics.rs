@@ -301,12 +301,12 @@ impl Metrics {
     }
 
     /// A message of a client arrived.
-    pub(super) fn from_client(&self, bytes: usize) {
+    pub(super) fn client_sent(&self, bytes: usize) {
         self.from_client.add(bytes);
     }
 
     /// A message of a server arrived.
-    pub(super) fn from_server(&self, bytes: usize) {
+    pub(super) fn server_sent(&self, bytes: usize) {
         self.from_server.add(bytes);
     }
 

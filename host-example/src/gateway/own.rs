@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::handles;
-use super::session::Session;
+use super::session::{Call, Session};
 use crate::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 
 /// The template of the own resources, which are in no list: a result that was offloaded must not change one.
@@ -49,16 +49,16 @@ impl OwnCall {
     }
 
     /// A call of an own tool.
-    pub(super) fn tool(session: Arc<Session>, id: Id, tool: &str, arguments: &str, modern: bool) -> Self {
+    pub(super) fn tool(session: Arc<Session>, id: Id, tool: &str, arguments: &str, asked: &Call) -> Self {
         let tool = if tool == EXTRACT_TOOL { EXTRACT_TOOL } else { READ_TOOL };
         let arguments = arguments.to_owned();
-        Self::answering(session, id, tool, modern, move |tools, tenant| tools.call(tenant, tool, &arguments))
+        Self::answering(session, id, tool, asked, move |tools, tenant| tools.call(tenant, tool, &arguments))
     }
 
     /// A read of an own resource.
-    pub(super) fn resource(session: Arc<Session>, id: Id, uri: &str, modern: bool) -> Self {
-        let uri = uri.to_owned();
-        Self::answering(session, id, "resource", modern, move |tools, tenant| tools.resource(tenant, &uri, modern))
+    pub(super) fn resource(session: Arc<Session>, id: Id, uri: &str, asked: &Call) -> Self {
+        let (uri, modern) = (uri.to_owned(), asked.modern);
+        Self::answering(session, id, "resource", asked, move |tools, tenant| tools.resource(tenant, &uri, modern))
     }
 
     /// A call with references in its arguments.
@@ -77,9 +77,10 @@ impl OwnCall {
         session: Arc<Session>,
         id: Id,
         tool: &'static str,
-        modern: bool,
+        asked: &Call,
         call: impl FnOnce(&mcp::Tools, &str) -> Result<String, mcp::ProtocolError> + Send + 'static,
     ) -> Self {
+        let (client, modern) = (Arc::clone(&asked.client), asked.modern);
         let job = move || {
             let start = Instant::now();
             let answered = match &session.rules.tools {
@@ -87,9 +88,17 @@ impl OwnCall {
                 None => Err(mcp::ProtocolError { code: INVALID_PARAMS, message: format!("there is no tool `{tool}`") }),
             };
             session.rules.metrics.own_call(tool, start.elapsed());
-            Produced::Answer(match answered {
+            let answer = match answered {
                 Ok(result) => mcp::response(&id, &mcp::with_result_type(result, modern)),
                 Err(error) => mcp::error_response(Some(&id), error.code, &error.message),
+            };
+            if !session.is_too_large(&answer, &client) {
+                return Produced::Answer(answer);
+            }
+            let text = "the answer is larger than this client takes: ask for fewer records, fields or bytes";
+            Produced::Answer(match tool {
+                "resource" => mcp::error_response(Some(&id), INVALID_PARAMS, text),
+                _ => mcp::response(&id, &mcp::with_result_type(mcp::tool_error(text), modern)),
             })
         };
         Self { job: Box::new(job) }

@@ -119,6 +119,8 @@ struct Inner<R> {
     session: Arc<Session>,
     receiver: Weak<R>,
     state: Mutex<State>,
+    /// Held while a new session begins.
+    shaking_hands: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -135,7 +137,7 @@ struct State {
 
 impl<R: Receive + 'static> Remote<R> {
     pub(super) fn new(runtime: Runtime, endpoint: Endpoint, session: Arc<Session>, receiver: Weak<R>) -> Self {
-        let inner = Arc::new(Inner { endpoint, session, receiver, state: Mutex::default() });
+        let inner = Arc::new(Inner { endpoint, session, receiver, state: Mutex::default(), shaking_hands: tokio::sync::Mutex::default() });
         let (messages, received) = unbounded_channel();
         runtime.spawn(Arc::clone(&inner).run(received));
         Self { runtime: Some(runtime), messages, inner }
@@ -152,7 +154,8 @@ impl<R: Receive + 'static> Remote<R> {
         while self.inner.session.waiting() > 0 && start.elapsed() < patience {
             std::thread::sleep(POLL);
         }
-        if let (Some(runtime), true) = (&self.runtime, self.inner.state().id.is_some()) {
+        let has_session = self.inner.state().id.is_some();
+        if let Some(runtime) = self.runtime.as_ref().filter(|_| has_session) {
             let inner = Arc::clone(&self.inner);
             let end = async move {
                 let _ = inner.with_session(inner.endpoint.client().delete(inner.endpoint.url())).send().await;
@@ -213,11 +216,13 @@ impl<R: Receive + 'static> Inner<R> {
     async fn exchange(self: Arc<Self>, message: Message) {
         let id = message.id().filter(|_| message.kind() == Kind::Request);
         let ended = match self.answered(&message, id.as_ref()).await {
-            Ok(()) => "the server ended its answer before the result came".to_owned(),
+            // The client may use the id again by now.
+            Ok(true) => return,
+            Ok(false) => "the server ended its answer before the result came".to_owned(),
             Err(reason) => reason,
         };
         match id.and_then(|id| self.session.fail(&id, &ended)) {
-            Some(answer) => self.receive(answer),
+            Some(answer) => drop(self.receive(answer, None)),
             None if ended.starts_with("the server cannot") => {
                 tracing::warn!(ended, "a message did not reach the server")
             }
@@ -225,11 +230,12 @@ impl<R: Receive + 'static> Inner<R> {
         }
     }
 
-    async fn answered(self: &Arc<Self>, message: &Message, id: Option<&Id>) -> Result<(), String> {
+    /// Tells whether the answer to the request came.
+    async fn answered(self: &Arc<Self>, message: &Message, id: Option<&Id>) -> Result<bool, String> {
+        let of_session = self.state().id.clone();
         let mut response = self.post(message).await?;
-        let had_session = self.state().id.is_some();
-        if response.status() == StatusCode::NOT_FOUND && had_session && id.is_some() {
-            self.shake_hands().await?;
+        if let Some(of_session) = of_session.filter(|_| response.status() == StatusCode::NOT_FOUND && id.is_some()) {
+            self.shake_hands(&of_session).await?;
             response = self.post(message).await?;
         }
         if message.method().as_deref() == Some("initialize") {
@@ -239,11 +245,14 @@ impl<R: Receive + 'static> Inner<R> {
     }
 
     /// Begins a new session when the server has forgotten the old one.
-    async fn shake_hands(self: &Arc<Self>) -> Result<(), String> {
+    async fn shake_hands(self: &Arc<Self>, old: &HeaderValue) -> Result<(), String> {
+        let _alone = self.shaking_hands.lock().await;
+        if self.state().id.as_ref() != Some(old) {
+            return Ok(());
+        }
         let lost = || "the session with the server has ended".to_owned();
         let (initialize, initialized) = self.session.handshake().ok_or_else(lost)?;
         tracing::warn!("the session with the server has ended; a new one begins");
-        self.state().id = None;
         let response = self.post(&Message::read(initialize)).await?;
         if !response.status().is_success() {
             return Err(lost());
@@ -260,7 +269,11 @@ impl<R: Receive + 'static> Inner<R> {
 
     async fn post(&self, message: &Message) -> Result<Response, String> {
         let request = self.endpoint.client().post(self.endpoint.url());
-        let request = self.with_session(request).headers(self.standard_headers(message));
+        let request = match message.method().as_deref() {
+            Some("initialize") => request.headers(self.endpoint.headers().clone()),
+            _ => self.with_session(request),
+        };
+        let request = request.headers(self.standard_headers(message));
         let request = request.header(CONTENT_TYPE, "application/json");
         let request = request.header(ACCEPT, "application/json, text/event-stream").body(message.bytes().clone());
         request.send().await.map_err(|error| format!("the server cannot be reached: {}", Endpoint::explain(&error)))
@@ -304,14 +317,14 @@ impl<R: Receive + 'static> Inner<R> {
     }
 
     /// Hands on what a response holds.
-    async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<(), String> {
+    async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<bool, String> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if kind.to_ascii_lowercase().starts_with("text/event-stream") {
-            let last = self.events(response).await?;
+            let (last, answered) = self.events(response, id).await?;
             return match (last, id) {
-                (Some(last), Some(id)) => self.resume(last, id).await,
-                _ => Ok(()),
+                (Some(last), Some(id)) if !answered => self.resume(last, id).await,
+                _ => Ok(answered),
             };
         }
         let mut chunks = response.bytes_stream();
@@ -322,7 +335,7 @@ impl<R: Receive + 'static> Inner<R> {
         }
         let body = spool.finish().map_err(|error| error.to_string())?;
         if body.is_empty() && status.is_success() {
-            return Ok(());
+            return Ok(false);
         }
         match Message::read(body.clone()).kind() {
             Kind::Other => {
@@ -333,47 +346,52 @@ impl<R: Receive + 'static> Inner<R> {
             Kind::Response if Message::read(body.clone()).id().is_none() => {
                 Err(format!("the server cannot answer: {}", String::from_utf8_lossy(&body)))
             }
-            _ => {
-                self.receive(body);
-                Ok(())
-            }
+            _ => Ok(self.receive(body, id)),
         }
     }
 
-    /// Hands on the events of a response. Returns the id of the last one.
-    async fn events(self: &Arc<Self>, response: Response) -> Result<Option<String>, String> {
+    /// Hands on the events of a response. Returns the id of the last one, and whether the answer to the request came.
+    async fn events(
+        self: &Arc<Self>,
+        response: Response,
+        id: Option<&Id>,
+    ) -> Result<(Option<String>, bool), String> {
         let mut chunks = response.bytes_stream();
         let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
-        let (mut events, mut last) = (Vec::new(), None);
+        let (mut events, mut last, mut answered) = (Vec::new(), None, false);
         while let Some(chunk) = chunks.next().await {
             let chunk = match chunk {
                 Ok(chunk) => chunk,
-                Err(_) if last.is_some() => return Ok(last),
+                Err(_) if last.is_some() || answered => return Ok((last, answered)),
                 Err(error) => return Err(broken(&error)),
             };
             let read = reader.push(&chunk, &mut events);
             for event in events.drain(..) {
                 last = event.id().map(str::to_owned).or(last);
                 if let Some(data) = event.data() {
-                    self.receive(data);
+                    answered |= self.receive(data, id);
                 }
             }
             read.map_err(|error| error.to_string())?;
         }
-        Ok(last)
+        Ok((last, answered))
     }
 
     /// Takes up a stream again that ended before the answer came.
-    async fn resume(self: &Arc<Self>, mut last: String, id: &Id) -> Result<(), String> {
+    async fn resume(self: &Arc<Self>, mut last: String, id: &Id) -> Result<bool, String> {
         while self.session.waits_for(id) {
             tokio::time::sleep(RECONNECT_PAUSE).await;
             let response = self.get(Some(&last)).await?;
             if !response.status().is_success() {
-                return Ok(());
+                return Ok(false);
             }
-            last = self.events(response).await?.unwrap_or(last);
+            let (read, answered) = self.events(response, Some(id)).await?;
+            if answered {
+                return Ok(true);
+            }
+            last = read.unwrap_or(last);
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn get(&self, last: Option<&str>) -> Result<Response, String> {
@@ -398,20 +416,24 @@ impl<R: Receive + 'static> Inner<R> {
                 if !response.status().is_success() {
                     break;
                 }
-                last = inner.events(response).await.ok().flatten().or(last);
+                let read = inner.events(response, None).await.ok();
+                last = read.and_then(|(read, _)| read).or(last);
                 tokio::time::sleep(RECONNECT_PAUSE).await;
             }
             inner.state().listens = false;
         });
     }
 
-    fn receive(self: &Arc<Self>, bytes: Bytes) {
+    /// Hands on a message. Tells whether it answers a request.
+    fn receive(self: &Arc<Self>, bytes: Bytes, id: Option<&Id>) -> bool {
         let message = Message::read(bytes.clone());
         self.learn(&message);
+        let answers = message.kind() == Kind::Response && message.id().as_ref() == id && id.is_some();
         if let Some(receiver) = self.receiver.upgrade() {
             // The client may be slow to read.
             tokio::task::block_in_place(|| receiver.message(bytes));
         }
+        answers
     }
 
     /// Takes from an answer what later requests need.

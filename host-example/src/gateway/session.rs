@@ -170,7 +170,7 @@ impl Session {
 
     /// What becomes of a message of the client.
     pub fn from_client(self: &Arc<Self>, message: Message) -> FromClient {
-        self.rules.metrics.from_client(message.bytes().len());
+        self.rules.metrics.client_sent(message.bytes().len());
         match message.kind() {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message),
@@ -194,7 +194,7 @@ impl Session {
         let kind = message.kind();
         // The elements of a batch come one by one.
         if kind != Kind::Batch {
-            self.rules.metrics.from_server(message.bytes().len());
+            self.rules.metrics.server_sent(message.bytes().len());
         }
         match kind {
             Kind::Response => self.answered(message),
@@ -268,6 +268,11 @@ impl Session {
     /// Whether a request still waits.
     pub(super) fn waits_for(&self, id: &Id) -> bool {
         self.state().calls.contains_key(id)
+    }
+
+    /// What is known of the client.
+    pub(super) fn client(&self) -> Arc<ClientProfile> {
+        Arc::clone(&self.state().client)
     }
 
     /// Whose results these are.
@@ -375,11 +380,11 @@ impl Session {
                 if self.rules.has_namesakes() && !handles::knows(self, arguments) {
                     return None;
                 }
-                Some(OwnCall::tool(Arc::clone(self), id.clone(), &tool.name, arguments, call.modern))
+                Some(OwnCall::tool(Arc::clone(self), id.clone(), &tool.name, arguments, call))
             }
             Asked::Other if message.method().as_deref() == Some("resources/read") => {
                 let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
-                Some(OwnCall::resource(Arc::clone(self), id.clone(), uri, call.modern))
+                Some(OwnCall::resource(Arc::clone(self), id.clone(), uri, call))
             }
             _ => None,
         }
@@ -426,6 +431,7 @@ impl Session {
         let decided: Vec<FromServer> =
             elements.into_iter().map(|element| self.from_server(Message::read(element))).collect();
         let bytes = message.bytes().len();
+        let session = Arc::clone(self);
         let job = Box::new(move || {
             let mut batch = BytesMut::from(&b"["[..]);
             for element in decided {
@@ -440,7 +446,7 @@ impl Session {
                 batch.extend_from_slice(&element);
             }
             batch.extend_from_slice(b"]");
-            batch.freeze()
+            session.batch_within_ceiling(batch.freeze())
         });
         FromServer::Filter(Filtering { bytes, job })
     }
@@ -486,7 +492,7 @@ impl Session {
                 let call = Call { asked: Asked::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
-            asked => FromServer::Pass(self.announced(asked, &message)),
+            asked => FromServer::Pass(self.announced(asked, call.modern, &message)),
         }
     }
 
@@ -498,7 +504,7 @@ impl Session {
 
     fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
         if message.result().is_none() {
-            return FromServer::Pass(message.bytes().clone());
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client));
         }
         let session = Arc::clone(self);
         let bytes = message.bytes().len();
@@ -513,7 +519,7 @@ impl Session {
         client: Arc<ClientProfile>,
     ) -> FromServer {
         if !message.find_object(path) {
-            return FromServer::Pass(message.bytes().clone());
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &client));
         }
         let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);
         let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task) });
@@ -524,12 +530,22 @@ impl Session {
     }
 
     /// What a server says about itself, with what the gateway adds to it.
-    fn announced(&self, asked: &Asked, message: &Message) -> Bytes {
-        if !self.rules.announces() {
+    fn announced(&self, asked: &Asked, modern: bool, message: &Message) -> Bytes {
+        if !self.rules.enabled() || self.rules.audits() {
             return message.bytes().clone();
         }
+        if !self.rules.announces() {
+            // Without a store there is nothing to read back, but results are still cut.
+            return match asked {
+                Asked::Tools { .. } => self.tools(message, false),
+                _ => message.bytes().clone(),
+            };
+        }
         let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
-        let own = |result: String| message.id().map(|id| mcp::response(&id, &result));
+        let own = |members: String| {
+            let result = if modern { format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#) } else { format!("{{{members}}}") };
+            message.id().map(|id| mcp::response(&id, &mcp::with_result_type(result, modern)))
+        };
         match asked {
             Asked::Handshake | Asked::Discovery if message.result().is_some() => {
                 mcp::with_abilities(message, &guidance())
@@ -537,19 +553,19 @@ impl Session {
             Asked::Tools { first_page } => {
                 if missing {
                     let tools = self.rules.definitions.join(",");
-                    return own(format!(r#"{{"tools":[{tools}]}}"#)).unwrap_or_else(|| message.bytes().clone());
+                    return own(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
                 }
                 self.tools(message, *first_page)
             }
             Asked::Templates { first_page: true } => {
                 if missing {
-                    return own(format!(r#"{{"resourceTemplates":[{TEMPLATE}]}}"#))
+                    return own(format!(r#""resourceTemplates":[{TEMPLATE}]"#))
                         .unwrap_or_else(|| message.bytes().clone());
                 }
                 mcp::with_template(message, TEMPLATE)
             }
             Asked::Resources if missing => {
-                own(r#"{"resources":[]}"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
+                own(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
             }
             _ => message.bytes().clone(),
         }

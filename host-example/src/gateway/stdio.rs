@@ -32,6 +32,9 @@ const END_POLL: Duration = Duration::from_millis(5);
 /// they kill it, which would leave the server behind.
 const IDLE_PATIENCE: Duration = Duration::from_millis(1_500);
 
+/// How long the last answers may take at least.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// Why a gateway on standard input and output could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -186,7 +189,7 @@ impl Face {
         }
     }
 
-    fn write(&self, message: &[u8]) {
+    fn write(&self, message: &Bytes) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = write_line(&mut *output, message) {
             tracing::info!(%error, "the client reads no more");
@@ -200,15 +203,20 @@ impl Face {
         }
     }
 
-    fn end_overdue(&self) {
+    fn end_overdue(self: &Arc<Self>) {
         for (answer, cancellation) in self.session.overdue() {
-            self.write(&answer);
-            self.send(cancellation, None, false);
+            let face = Arc::clone(self);
+            // The client may not read, and this thread has to see the end.
+            self.run(move || face.write(&answer));
+            match &self.connection {
+                Connection::Child(link) => link.notify(&cancellation),
+                Connection::Remote(remote) => remote.send(cancellation),
+            }
         }
     }
 
     /// Lets the server end by itself, as it does when its input ends, with the answers it still has; then ends it.
-    fn finish(&self, events: &Receiver<Event>, patience: Duration) {
+    fn finish(self: &Arc<Self>, events: &Receiver<Event>, patience: Duration) {
         let start = Instant::now();
         match &self.connection {
             Connection::Child(link) => {
@@ -224,16 +232,18 @@ impl Face {
         }
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (done, finished) = mpsc::channel();
+        let face = Arc::clone(self);
+        // A client that does not read must not keep the gateway from ending.
         thread::spawn(move || {
             if let Some(workers) = workers {
                 workers.finish();
             }
+            for answer in face.session.fail_all("the gateway is shutting down") {
+                face.write(&answer);
+            }
             let _ = done.send(());
         });
-        let _ = finished.recv_timeout(patience.saturating_sub(start.elapsed()));
-        for answer in self.session.fail_all("the gateway is shutting down") {
-            self.write(&answer);
-        }
+        let _ = finished.recv_timeout(patience.saturating_sub(start.elapsed()).max(LAST_WORDS));
     }
 
     /// Whether a server may go on after its input was closed.

@@ -74,7 +74,7 @@ struct Teller {
 
 impl Teller {
     fn new(store: &Store, about: About) -> Self {
-        let writer = Writer::new(store).inspect_err(|error| warn(error)).ok();
+        let writer = Writer::new(store).inspect_err(warn).ok();
         Self { writer, about, told: None }
     }
 

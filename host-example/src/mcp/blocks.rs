@@ -1,9 +1,7 @@
 //! One walk over a message: its members, its content blocks, and the part that each block becomes.
 
-use std::convert::Infallible;
-
 use bytes::Bytes;
-use lro_jsonl::{Error, FileReport, Options, Output, Section, Shape, Splitter, Stream, Target};
+use lro_jsonl::{SyntaxError, Validator};
 
 use super::result::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::span::{self, Member, Span};
@@ -20,9 +18,6 @@ pub const ESCAPED_BASE64_BYTES_MAX: usize = 16 << 20;
 /// Most members of a content block or embedded resource of a known type (the protocol knows six); a block with more is
 /// one part with its JSON. Bounds what is remembered of each block to 600 bytes.
 const BLOCK_MEMBERS_MAX: usize = 16;
-
-/// Bytes validated at a time.
-const SLICE_BYTES: usize = 256 << 10;
 
 /// An object that may be a tool result, or a response that holds one.
 #[derive(Clone, Debug, Default)]
@@ -149,7 +144,7 @@ fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
 }
 
 fn text_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {
-    let part = Part::json_string(PartKind::Text, message.slice(literal.clone())).ok()?;
+    let part = Part::checked_json_string(PartKind::Text, message.slice(literal.clone())).ok()?;
     Some((part, literal))
 }
 
@@ -165,58 +160,34 @@ fn base64_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {
     Some((Part::base64(plain).ok()?, literal))
 }
 
-/// Validates all of the message except the literals that are valid because a part was made from them: with those taken
-/// out it is JSON exactly when it was before. Memory does not grow with the message.
-pub(super) fn validate(text: &str, outer: &Object) -> Result<(), ParseError> {
-    let whole = vec![Section { pointer: String::new(), shape: Shape::Elements }];
-    let mut validator = Splitter::new(Options { sections: whole, ..Options::default() }, Nowhere);
+/// The literals that parts were made from, in order.
+pub(super) fn literals(outer: &Object) -> Vec<Span> {
     let inner = outer.result.iter().flat_map(|result| &result.blocks);
-    let mut literals: Vec<&Span> = outer.blocks.iter().chain(inner).map(|block| &block.literal).collect();
-    literals.retain(|literal| !literal.is_empty());
+    let literals = outer.blocks.iter().chain(inner).map(|block| block.literal.clone());
+    let mut literals: Vec<Span> = literals.filter(|literal| !literal.is_empty()).collect();
     literals.sort_by_key(|literal| literal.start);
+    literals
+}
+
+/// Validates all of the message except the literals that are valid because a part was made from them: with those taken
+/// out it is JSON exactly when it was before.
+pub(super) fn validate(text: &str, literals: &[Span]) -> Result<(), ParseError> {
+    let mut validator = Validator::new();
     let mut at = 0;
-    let ends = literals.iter().map(|literal| (literal.start, literal.end));
-    for (end, next) in ends.clone().chain([(text.len(), text.len())]) {
-        let mut rest = text.get(at..end).unwrap_or_default();
-        while !rest.is_empty() {
-            let (slice, more) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
-            validator.push(slice).map_err(|error| syntax(&error, ends.clone()))?;
-            rest = more;
-        }
-        at = next;
+    for literal in literals.iter().chain([&(text.len()..text.len())]) {
+        let slice = text.get(at..literal.start).unwrap_or_default();
+        validator.push(slice).map_err(|error| syntax(error, literals))?;
+        at = literal.end;
     }
-    validator.finish().map(drop).map_err(|error| syntax(&error, ends))
+    validator.finish().map_err(|error| syntax(error, literals))
 }
 
 /// The error with its offset in the message, where `removed` spans were taken out in order.
-fn syntax(error: &Error<Infallible>, removed: impl Iterator<Item = (usize, usize)>) -> ParseError {
-    let mut error = match error {
-        Error::Syntax(error) => *error,
-        Error::Output(never) => match *never {},
-    };
-    for (start, end) in removed {
-        if error.offset > start as u64 {
-            error.offset += (end - start) as u64;
+fn syntax(mut error: SyntaxError, removed: &[Span]) -> ParseError {
+    for span in removed {
+        if error.offset > span.start as u64 {
+            error.offset += span.len() as u64;
         }
     }
     ParseError::Syntax(error)
-}
-
-/// Takes what a validator copies, and drops it.
-struct Nowhere;
-
-impl Output for Nowhere {
-    type Error = Infallible;
-
-    fn begin(&mut self, _: Target<'_>) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn write(&mut self, _: Stream, _: &[u8]) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn end(&mut self, _: Stream, _: FileReport) -> Result<(), Infallible> {
-        Ok(())
-    }
 }

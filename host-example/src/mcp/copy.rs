@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::span::{self, Span};
+use crate::sandbox::json_string::{BLOCK, equal, escaped};
 use crate::sandbox::{Part, PartKind, Payload, PayloadReader};
 
 /// Bytes that are decoded at a time.
@@ -86,6 +87,12 @@ fn skip_common(one: &mut Tokens, other: &mut Tokens, place: &mut Place) -> bool 
     let (mut at, mut same_at) = (0, 0);
     let mut may_be_same = true;
     while let (Some(byte), Some(same)) = (left.get(at), right.get(same_at)) {
+        let skipped = place.skip_block(left.get(at..).unwrap_or_default(), right.get(same_at..).unwrap_or_default());
+        if skipped > 0 {
+            at += skipped;
+            same_at += skipped;
+            continue;
+        }
         if byte == same {
             if *byte == b'"' {
                 place.in_string = !place.in_string;
@@ -117,6 +124,33 @@ fn skip_common(one: &mut Tokens, other: &mut Tokens, place: &mut Place) -> bool 
     one.at += at;
     other.at += same_at;
     may_be_same
+}
+
+impl Place {
+    /// Skips what is equal in the next block of both sides, up to the first `\u`, and no escape by half. Returns the
+    /// number of bytes.
+    fn skip_block(&mut self, left: &[u8], right: &[u8]) -> usize {
+        let (Some(block), Some(other)) = (left.first_chunk(), right.first_chunk()) else { return 0 };
+        let mut is_open = false;
+        let escaped = escaped(equal(block, b'\\'), &mut is_open);
+        let unicode = (escaped & equal(block, b'u')).trailing_zeros() as usize;
+        let length = common_length(block, other).min(unicode);
+        let cuts_escape = if length < BLOCK { escaped >> length & 1 == 1 } else { is_open };
+        let length = length - usize::from(cuts_escape);
+        let Some(last) = length.checked_sub(1) else { return 0 };
+        let quotes = equal(block, b'"') & !escaped & (u64::MAX >> (BLOCK - length));
+        self.in_string ^= quotes.count_ones() % 2 == 1;
+        self.before = block.get(last).copied().unwrap_or_default();
+        length
+    }
+}
+
+/// How many bytes both blocks begin with.
+fn common_length(block: &[u8; BLOCK], other: &[u8; BLOCK]) -> usize {
+    if block == other {
+        return BLOCK;
+    }
+    block.iter().zip(other).take_while(|(byte, same)| byte == same).count()
 }
 
 const fn is_white(byte: u8) -> bool {

@@ -17,6 +17,9 @@ pub const BATCH_MESSAGES_MAX: usize = 1_024;
 /// Most members of an envelope that are looked at in a message without an end.
 const ENVELOPE_MEMBERS_MAX: usize = 16;
 
+/// Longest value that stays in a notification without its data, in bytes of JSON.
+const SHORT_BYTES_MAX: usize = 256;
+
 /// JSON-RPC code of a method that does not exist.
 pub const METHOD_NOT_FOUND: i32 = -32601;
 /// JSON-RPC code of something that is no request.
@@ -257,6 +260,23 @@ impl Message {
             Some(span) => span::spliced(&self.bytes, vec![(span.clone(), id.json().into())]),
             None => self.bytes.clone(),
         }
+    }
+
+    /// A notification about a task with nothing but the task, its status and the subscription.
+    pub fn without_data(&self) -> Bytes {
+        let short = |path: &[&str]| {
+            let value = self.value(path).filter(|value| value.len() <= SHORT_BYTES_MAX)?;
+            String::from_utf8(value.to_vec()).ok()
+        };
+        let Some(method) = short(&["method"]) else { return Bytes::new() };
+        let mut members = Vec::new();
+        for key in ["taskId", "status"] {
+            members.extend(short(&["params", key]).map(|value| format!("\"{key}\":{value}")));
+        }
+        let subscription = "io.modelcontextprotocol/subscriptionId";
+        let id = short(&["params", "_meta", subscription]);
+        members.extend(id.map(|id| format!(r#""_meta":{{"{subscription}":{id}}}"#)));
+        format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{{{}}}}}"#, members.join(",")).into()
     }
 
     /// As [`with_id`](Self::with_id), in pieces that share the bytes.

@@ -1,9 +1,11 @@
 //! The own resources: `lro://{offload}/{section}{?offset,limit}`, for clients that read resources.
 
+use std::num::NonZero;
+
 use serde_json::json;
 
 use super::tools::{INVALID_PARAMS, ProtocolError, Tools};
-use crate::read::{PageContent, PageRequest, Start};
+use crate::read::{PAGE_BYTES_MIN, PageContent, PagePart, PageRequest, ReadError, Start};
 use crate::store::{FileRecord, Offload, Ulid};
 
 /// JSON-RPC code of a resource that does not exist, in revisions up to 2025-11-25.
@@ -20,7 +22,21 @@ struct Wanted {
     offload: Ulid,
     section: String,
     offset: u64,
-    limit: Option<u32>,
+    limit: Option<NonZero<u32>>,
+}
+
+/// What there is of it.
+struct Gathered {
+    data: Data,
+    /// Number of the record that comes next.
+    next: Option<u64>,
+    /// What is missing of a single record, or of a section that is one, because it is longer than a page.
+    bytes_left: u64,
+}
+
+enum Data {
+    Text(String),
+    Base64(String),
 }
 
 impl Tools {
@@ -34,31 +50,70 @@ impl Tools {
         let wanted = wanted(uri).ok_or_else(|| failed(format!("`{uri}` is no URI of a section")))?;
         let offload = self.store().find(tenant, wanted.offload).map_err(|error| failed(error.to_string()))?;
         let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
-        let request = PageRequest {
-            start: Start::Record(wanted.offset),
-            bytes: Some(PAGE_BYTES),
-            records: wanted.limit.or(Some(u32::MAX)),
-            ..PageRequest::new(tenant, wanted.offload, wanted.section)
+        let found = self.gathered(tenant, &wanted).map_err(|error| failed(error.to_string()))?;
+        let content = match found.data {
+            Data::Text(text) => json!({ "uri": uri, "mimeType": media_type, "text": text }),
+            Data::Base64(blob) => json!({ "uri": uri, "mimeType": media_type, "blob": blob }),
         };
-        let page = self.pages().page(&request).map_err(|error| failed(error.to_string()))?;
-        let (content, count) = match page.content {
-            PageContent::Records(records) => {
-                let count = records.len() as u64;
-                (json!({ "uri": uri, "mimeType": media_type, "text": records.join("\n") }), count)
-            }
-            PageContent::Text(part) => (json!({ "uri": uri, "mimeType": media_type, "text": part.data }), 1),
-            PageContent::Base64(part) => (json!({ "uri": uri, "mimeType": media_type, "blob": part.data }), 1),
-        };
-        let next = page.first + count;
         let mut result = json!({ "contents": [content] });
-        if next < page.total {
-            result["_meta"] = json!({ "io.github.lro-filter/next-offset": next });
+        if let Some(next) = found.next {
+            result["_meta"]["io.github.lro-filter/next-offset"] = json!(next);
+        }
+        if found.bytes_left > 0 {
+            result["_meta"]["io.github.lro-filter/bytes-left"] = json!(found.bytes_left);
         }
         if modern {
             result["ttlMs"] = json!(KEEP_MILLIS);
             result["cacheScope"] = json!("private");
         }
         Ok(result.to_string())
+    }
+
+    /// What a URI asks for, from as many pages as it takes.
+    fn gathered(&self, tenant: &str, wanted: &Wanted) -> Result<Gathered, ReadError> {
+        let mut lines: Vec<String> = Vec::new();
+        let (mut bytes, mut total) = (0, u64::MAX);
+        loop {
+            let next = wanted.offset + lines.len() as u64;
+            let records = wanted.limit.map_or(u64::from(u32::MAX), |limit| limit.get().into()) - lines.len() as u64;
+            let room = PAGE_BYTES.saturating_sub(bytes);
+            if !lines.is_empty() && (records == 0 || next >= total || room < PAGE_BYTES_MIN) {
+                return Ok(Gathered::of_lines(&lines, (next < total).then_some(next)));
+            }
+            let request = PageRequest {
+                start: Start::Record(next),
+                bytes: Some(room),
+                records: Some(u32::try_from(records).unwrap_or(u32::MAX)),
+                ..PageRequest::new(tenant, wanted.offload, wanted.section.clone())
+            };
+            let page = self.pages().page(&request)?;
+            total = page.total;
+            match page.content {
+                PageContent::Records(more) if !more.is_empty() => {
+                    let more_bytes: usize = more.iter().map(|line| line.len() + 1).sum();
+                    bytes = bytes.saturating_add(u32::try_from(more_bytes).unwrap_or(u32::MAX));
+                    lines.extend(more);
+                }
+                PageContent::Text(part) if lines.is_empty() => {
+                    return Ok(Gathered::of_part(part, Data::Text, next + 1, total));
+                }
+                PageContent::Base64(part) if lines.is_empty() => {
+                    return Ok(Gathered::of_part(part, Data::Base64, next + 1, total));
+                }
+                _ => return Ok(Gathered::of_lines(&lines, (next < total).then_some(next))),
+            }
+        }
+    }
+}
+
+impl Gathered {
+    fn of_lines(lines: &[String], next: Option<u64>) -> Self {
+        Self { data: Data::Text(lines.join("\n")), next, bytes_left: 0 }
+    }
+
+    fn of_part(part: PagePart, data: impl Fn(String) -> Data, next: u64, total: u64) -> Self {
+        let bytes_left = part.record_bytes.saturating_sub(part.offset + part.bytes);
+        Self { data: data(part.data), next: (next < total).then_some(next), bytes_left }
     }
 }
 
@@ -90,7 +145,7 @@ fn wanted(uri: &str) -> Option<Wanted> {
 }
 
 /// Percent-encoding taken away.
-fn decoded(text: &str) -> Option<String> {
+pub(super) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::blocks::{FoundBlock, Object, validate};
+use super::blocks::{FoundBlock, Object, literals, validate};
 use super::copy::repeats;
 use super::message::Message;
 use super::span::{self, Member, Span};
-use crate::sandbox::{Part, PartKind, Payload};
+use crate::sandbox::{Part, PartKind, Payload, at_once};
 
 /// Most content blocks of a tool result. One costs up to 1 KiB of memory besides the message.
 pub const BLOCKS_MAX: usize = 16_384;
@@ -90,7 +90,7 @@ impl ToolResult {
     /// Takes a message apart: a `CallToolResult`, or a JSON-RPC response with one as its `result`.
     ///
     /// A JSON-RPC error, a `resultType` of `input_required` or `task`, and the task object of older servers are not for a
-    /// policy: they have no parts and pass.
+    /// policy, unless there is content all the same: they have no parts and pass.
     pub fn parse(message: Bytes) -> Result<Self, ParseError> {
         let start = span::skip_white(&message, 0);
         let outer = Object::walk(&message, start);
@@ -103,12 +103,23 @@ impl ToolResult {
     }
 
     fn of_walked(message: Bytes, start: usize, mut outer: Object) -> Result<Self, ParseError> {
-        let text = simdutf8::compat::from_utf8(&message).map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
-        outer.make_parts(&message);
-        if let Some(result) = &mut outer.result {
-            result.make_parts(&message);
-        }
-        validate(text, &outer)?;
+        let make_parts = || {
+            outer.make_parts(&message);
+            if let Some(result) = &mut outer.result {
+                result.make_parts(&message);
+            }
+        };
+        let (text, ()) = at_once(message.len(), || simdutf8::compat::from_utf8(&message), make_parts);
+        let text = text.map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
+        let literals = literals(&outer);
+        let rest = text.len() - literals.iter().map(Span::len).sum::<usize>();
+        let taken_apart = || Self::of_text(message.clone(), start, outer);
+        let (valid, result) = at_once(rest, || validate(text, &literals), taken_apart);
+        valid.and(result)
+    }
+
+    /// Takes apart a message that is UTF-8, and may turn out not to be JSON at the same time.
+    fn of_text(message: Bytes, start: usize, outer: Object) -> Result<Self, ParseError> {
         if message.get(start) != Some(&b'{') {
             return Err(ParseError::NotAToolResult("not an object"));
         }
@@ -183,9 +194,8 @@ impl ToolResult {
         let result_type = find(Role::ResultType).and_then(|value| span::string(&message, &value));
         let (content, structured) = (find(Role::Content), find(Role::Structured));
         let is_task = members.iter().any(|(_, member)| message.get(member.key.clone()) == Some(b"\"task\""));
-        if matches!(result_type.as_deref(), Some("input_required" | "task"))
-            || (is_task && content.is_none() && structured.is_none())
-        {
+        let is_other = is_task || matches!(result_type.as_deref(), Some("input_required" | "task"));
+        if is_other && content.is_none() && structured.is_none() {
             return Ok(Self::untouched(message.clone(), result));
         }
         if content.as_ref().is_some_and(|content| message.get(content.start) != Some(&b'[')) {
@@ -209,7 +219,7 @@ impl ToolResult {
     /// Adds the parts that are JSON values of the result object.
     fn add_json(&mut self, mut parts: Vec<Part>, structured: Option<Span>, meta: Option<Span>) {
         let mut add = |kind, span: Option<Span>| {
-            parts.push(Part::text(kind, self.message.slice(span?)).ok()?);
+            parts.push(Part::checked_text(kind, self.message.slice(span?)));
             Some(parts.len() - 1)
         };
         self.structured = add(PartKind::Structured, structured);
@@ -239,9 +249,9 @@ fn with_roles(message: &[u8], members: Vec<Member>) -> Result<Vec<(Role, Member)
 fn without_copies(message: &Bytes, found: Vec<FoundBlock>, structured: Option<&Span>) -> (Vec<Block>, Vec<Part>) {
     let (mut blocks, mut parts) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len() + 2));
     for FoundBlock { span, part, .. } in found {
-        let part = part.or_else(|| Part::text(PartKind::Block, message.slice(span.clone())).ok());
-        let part = part.filter(|part| !structured.is_some_and(|structured| repeats(part, message, structured)));
-        let index = part.map(|part| {
+        let part = part.unwrap_or_else(|| Part::checked_text(PartKind::Block, message.slice(span.clone())));
+        let is_copy = structured.is_some_and(|structured| repeats(&part, message, structured));
+        let index = (!is_copy).then(|| {
             parts.push(part);
             parts.len() - 1
         });

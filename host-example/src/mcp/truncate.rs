@@ -34,6 +34,23 @@ pub struct Truncation<'a> {
     pub warning: &'a str,
 }
 
+/// Key of the structured content, with its quotation marks.
+const STRUCTURED: &[u8] = b"\"structuredContent\"";
+
+/// What stands for structured content of which not even one record fits.
+const NO_RECORDS: &str = r#"{"offloaded":false}"#;
+
+/// What becomes of structured content that cannot stay whole.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    /// An object with its first records, [`NO_RECORDS`] at least.
+    Records,
+    /// This JSON, which keeps to the same schema; without it or without room for it [`Form::Error`].
+    Short(Option<&'a [u8]>),
+    /// Nothing, and the result becomes an error of the tool.
+    Error,
+}
+
 /// What is at hand while the content of a result is put together.
 struct Cutter<'a> {
     result: &'a ToolResult,
@@ -42,6 +59,8 @@ struct Cutter<'a> {
     suffix: &'a str,
     warning: &'a str,
     blocks: Vec<String>,
+    /// The first records of the structured content, which a text block repeats.
+    object: Option<String>,
     /// Whether the warning stands in one of the blocks.
     warned: bool,
     omitted: usize,
@@ -55,22 +74,22 @@ impl ToolResult {
     /// many more there are (bytes, for a single text), and small other members. Another text keeps its beginning, of an
     /// error also its end. A block of another kind gives way to a note of its kind and size.
     ///
-    /// Structured content is replaced by the same object when it is too large, or dropped when even that does not fit;
-    /// `_meta` and unknown members stay when they take no more than an eighth of the limit. The limit always holds but
-    /// for one that is smaller than the envelope with an empty `content`.
+    /// Structured content is replaced by the same object when it is too large, by `{"offloaded":false}` when even that
+    /// does not fit, and by nothing in an error; `_meta` and unknown members stay when they take no more than an eighth of
+    /// the limit. The limit always holds but for one that is smaller than the envelope with an empty `content`, and with
+    /// that replacement.
     pub fn truncated(&self, truncation: &Truncation<'_>) -> Vec<u8> {
-        let warning = truncation.warning;
-        let cut = warning.char_indices().nth(WARNING_CHARACTERS_MAX).map_or(warning.len(), |(end, _)| end);
-        let mut cutter = Cutter {
-            result: self,
-            reader: PayloadReader::new(self.payload().clone()),
-            budget: Budget::new(truncation.limit),
-            suffix: truncation.suffix,
-            warning: warning.get(..cut).unwrap_or_default(),
-            blocks: Vec::new(),
-            warned: false,
-            omitted: 0,
-        };
+        self.cut(truncation, Form::Records)
+    }
+
+    /// As [`ToolResult::truncated`], but structured content that is too large is replaced by `short`, a shorter JSON of the
+    /// same schema. Without it, or without room for it, there is none and the result becomes an error of the tool.
+    pub fn truncated_within_schema(&self, truncation: &Truncation<'_>, short: Option<&[u8]>) -> Vec<u8> {
+        self.cut(truncation, Form::Short(short))
+    }
+
+    fn cut(&self, truncation: &Truncation<'_>, form: Form<'_>) -> Vec<u8> {
+        let mut cutter = Cutter::new(self, truncation);
         let mut members = self.result_type();
         for text in [self.envelope().0, self.envelope().1] {
             cutter.budget.spend(&String::from_utf8_lossy(text));
@@ -79,17 +98,22 @@ impl ToolResult {
         for (key, value) in &members {
             cutter.budget.spend(&member_text(key, value));
         }
-        if self.is_error() {
+        if self.is_error() || matches!(form, Form::Error) {
             let value: &[u8] = b"true";
             cutter.budget.spend(&member_text(b"\"isError\"", value));
             members.push((b"\"isError\"", value));
         }
         members.extend(cutter.keep_members(truncation.limit.amount / MEMBER_SHARE));
-        let structured = cutter.content(truncation.limit.amount);
+        let structured = cutter.structured(truncation.limit.amount, form);
+        let is_missing = self.structured.is_some() && structured.is_none() && !self.is_error();
+        if is_missing && matches!(form, Form::Short(_)) {
+            return self.cut(truncation, Form::Error);
+        }
+        cutter.content(truncation.limit.amount, structured.as_deref(), form);
         let content = format!("[{}]", cutter.blocks.join(","));
         members.push((b"\"content\"", content.as_bytes()));
         if let Some(structured) = &structured {
-            members.push((b"\"structuredContent\"", structured.as_bytes()));
+            members.push((STRUCTURED, structured.as_bytes()));
         }
         self.message_with(&members)
     }
@@ -100,16 +124,36 @@ fn member_text(key: &[u8], value: &[u8]) -> String {
 }
 
 impl<'a> Cutter<'a> {
-    /// The members besides content that stay as they are.
+    fn new(result: &'a ToolResult, truncation: &Truncation<'a>) -> Self {
+        let warning = truncation.warning;
+        let cut = warning.char_indices().nth(WARNING_CHARACTERS_MAX).map_or(warning.len(), |(end, _)| end);
+        Self {
+            result,
+            reader: PayloadReader::new(result.payload().clone()),
+            budget: Budget::new(truncation.limit),
+            suffix: truncation.suffix,
+            warning: warning.get(..cut).unwrap_or_default(),
+            blocks: Vec::new(),
+            object: None,
+            warned: false,
+            omitted: 0,
+        }
+    }
+
+    /// The members besides content that stay as they are. There is room left for [`NO_RECORDS`].
     fn keep_members(&mut self, share: u64) -> Vec<(&'a [u8], &'a [u8])> {
         let mut kept = Vec::new();
+        let reserve = match self.result.structured {
+            Some(_) => self.budget.of_bytes(member_text(STRUCTURED, NO_RECORDS.as_bytes()).len() as u64),
+            None => 0,
+        };
         for (role, member) in &self.result.members {
             let (key, value) = (self.result.at(&member.key), self.result.at(&member.value));
             let is_false = *role == Role::IsError && !self.result.is_error();
             if !matches!(role, Role::Meta | Role::Other) && !is_false {
                 continue;
             }
-            let aside = self.budget.left().saturating_sub(share);
+            let aside = self.budget.left().saturating_sub(share).max(reserve);
             if self.take_aside(aside, key.len() + value.len(), || member_text(key, value)) {
                 kept.push((key, value));
             }
@@ -122,26 +166,44 @@ impl<'a> Cutter<'a> {
         self.budget.set_aside(aside, |budget| length as u64 <= budget.bytes_max() && budget.take(&text()))
     }
 
-    /// Fills the blocks and returns the structured content.
-    fn content(&mut self, limit: u64) -> Option<String> {
-        let note_aside = self.note_size().min(limit / 4);
-        let mut structured = None;
-        let mut object = None;
-        if let Some(part) = self.result.structured {
-            structured = self.whole_structured(part, limit);
-            if structured.is_none() && !self.result.is_error() {
-                object = self.structured_object(part as u32, note_aside);
-                structured.clone_from(&object);
-            }
+    /// The structured content of the reply.
+    fn structured(&mut self, limit: u64, form: Form<'_>) -> Option<String> {
+        let part = self.result.structured?;
+        if matches!(form, Form::Error) {
+            return None;
         }
+        let whole = self.whole_structured(limit);
+        if whole.is_some() || self.result.is_error() {
+            return whole;
+        }
+        if let Form::Short(short) = form {
+            return self.half_for_structured(short?, limit);
+        }
+        let note_aside = self.note_size().min(limit / 4);
+        self.object = self.structured_object(part as u32, note_aside);
+        let object = self.object.clone();
+        if object.is_none() {
+            self.budget.spend(&member_text(STRUCTURED, NO_RECORDS.as_bytes()));
+        }
+        Some(object.unwrap_or_else(|| NO_RECORDS.to_owned()))
+    }
+
+    /// Fills the blocks.
+    fn content(&mut self, limit: u64, structured: Option<&str>, form: Form<'_>) {
+        let note_aside = self.note_size().min(limit / 4);
         let has_copy = self.result.blocks.iter().any(|block| block.part.is_none());
-        if let Some(object) = object.take_if(|_| !has_copy) {
+        if let Some(object) = self.object.take_if(|_| !has_copy) {
             self.blocks.push(text_block(&object));
+        }
+        if let (Some(part), Form::Error, false) = (self.result.structured, form, has_copy) {
+            let others = if self.result.blocks.is_empty() { 0 } else { self.budget.left() / 2 };
+            let text = self.cut_text(part as u32, note_aside + others);
+            self.blocks.extend(text.map(|text| text_block(&text)));
         }
         let count = self.result.blocks.len();
         for (index, block) in self.result.blocks.iter().enumerate() {
             if block.part.is_none()
-                && let Some(object) = object.take()
+                && let Some(object) = self.object.take()
             {
                 // Paid for together with the structured content.
                 self.blocks.push(text_block(&object));
@@ -151,22 +213,24 @@ impl<'a> Cutter<'a> {
             let aside = note_aside + self.budget.of_bytes(later).min(self.budget.left() / 2);
             self.add(block, aside);
         }
-        if self.result.structured.is_some() && structured.is_none() {
+        let is_left_out = structured.is_none_or(|structured| structured == NO_RECORDS);
+        if self.result.structured.is_some() && is_left_out {
             self.note(" The structured content was left out.");
         } else {
             self.note("");
         }
-        structured
     }
 
     /// The structured content as it is, when half of the limit is enough for it.
-    fn whole_structured(&mut self, part: usize, limit: u64) -> Option<String> {
-        let size = self.part(part)?.size();
-        let value = &self.result.members.iter().find(|(role, _)| *role == Role::Structured)?.1.value;
+    fn whole_structured(&mut self, limit: u64) -> Option<String> {
+        let (_, member) = self.result.members.iter().find(|(role, _)| *role == Role::Structured)?;
+        self.half_for_structured(self.result.at(&member.value), limit)
+    }
+
+    /// Structured content, when half of the limit is enough for it.
+    fn half_for_structured(&mut self, value: &[u8], limit: u64) -> Option<String> {
         let aside = self.budget.left().saturating_sub(limit / 2);
-        let length = usize::try_from(size).ok()?;
-        let value = self.result.at(value);
-        let fits = self.take_aside(aside, length, || member_text(b"\"structuredContent\"", value));
+        let fits = self.take_aside(aside, value.len(), || member_text(STRUCTURED, value));
         fits.then(|| String::from_utf8_lossy(value).into_owned())
     }
 

@@ -1,5 +1,6 @@
 //! One call into a policy: a fresh store, an instance, an answer, and what it cost.
 
+use super::bindings::LroPolicy;
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
@@ -12,8 +13,9 @@ use crate::digest::FileDigest;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, Trap};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
@@ -91,6 +93,21 @@ pub struct Cost {
     pub written_bytes: u64,
 }
 
+/// The directory that a policy writes to.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputDirectory<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Whether data goes to the disk while the policy still writes: for a caller who then waits until it is there.
+    pub write_back: bool,
+}
+
+impl<'a> From<&'a Path> for OutputDirectory<'a> {
+    fn from(path: &'a Path) -> Self {
+        Self { path, write_back: false }
+    }
+}
+
 /// What a policy wrote.
 #[derive(Debug)]
 pub struct Written {
@@ -106,7 +123,7 @@ impl Prepared {
     /// # Errors
     /// As a call's.
     pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None)?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false)?;
         let made = self.pre.instantiate(&mut run.store).map(drop);
         made.map_err(|error| run.explain(&error))
     }
@@ -116,26 +133,48 @@ impl Prepared {
     /// # Errors
     /// When the policy fails or breaks a limit.
     pub fn inspect(&self, limits: &Limits, call: &Call, payload: &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None)?;
-        let answer = run.inspect(self, call, payload).map_err(|error| run.explain(&error))?;
+        let stocked = self.stock.take(limits);
+        let is_stocked = stocked.is_some();
+        let Inspection { mut run, policy } = match stocked {
+            Some(inspection) => inspection,
+            None => self.inspection(limits)?,
+        };
+        let answer = run.inspect(&policy, call, payload).map_err(|error| run.explain(&error))?;
         let verdict = answer.map_err(CallError::Policy)?;
-        Ok((verdict, run.cost()))
+        let cost = run.cost();
+        if is_stocked {
+            self.stock.spend(run);
+        }
+        Ok((verdict, cost))
+    }
+
+    /// Makes the instance for the next inspection in advance, and frees that of the last one: for a caller that has sent its
+    /// answer and has time. Whoever never calls it never has one in stock.
+    pub fn restock(&self, limits: &Limits) {
+        self.stock.fill(|| self.inspection(limits).ok());
+    }
+
+    fn inspection(&self, limits: &Limits) -> Result<Inspection, CallError> {
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false)?;
+        let policy = self.pre.instantiate(&mut run.store).map_err(|error| run.explain(&error))?;
+        Ok(Inspection { run, policy })
     }
 
     /// Lets the policy write what it planned into `directory`, which is all of the file system it sees.
     ///
     /// # Errors
     /// When the policy fails or breaks a limit, or the directory cannot be written. What was written by then stays there.
-    pub fn write(
+    pub fn write<'a>(
         &self,
         limits: &Limits,
         call: &Call,
         payload: &Arc<Payload>,
         plan: &Plan,
-        directory: &Path,
+        directory: impl Into<OutputDirectory<'a>>,
     ) -> Result<(Written, Cost), CallError> {
-        let directory = File::open(directory).map_err(CallError::Output)?;
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Some((directory, FsPerms::ReadWrite)))?;
+        let OutputDirectory { path, write_back } = directory.into();
+        let directory = Some((File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite));
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back)?;
         let answer = run.write(self, call, payload, plan).map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();
         let over_quota = run.store.data().output.over_quota;
@@ -164,7 +203,7 @@ impl PreparedExtraction {
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Some((directory, FsPerms::ReadOnly)))?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Some((directory, FsPerms::ReadOnly)), false)?;
         let answer = run.extract(self, source, question, budget).map_err(|error| match error.downcast_ref() {
             // Half of the stack lies at the beginning of the memory, and safe Rust leaves its memory in no other way.
             Some(Trap::MemoryOutOfBounds) => CallError::Stack,
@@ -172,6 +211,47 @@ impl PreparedExtraction {
         })?;
         Ok((answer, run.cost()))
     }
+}
+
+/// An instance that was not called yet, for one inspection.
+struct Inspection {
+    run: Run,
+    policy: LroPolicy,
+}
+
+/// At most one instance for the next inspection, and the store of the last one that came from here.
+#[derive(Default)]
+pub(super) struct Stock {
+    fresh: Mutex<Option<Inspection>>,
+    spent: Mutex<Option<Run>>,
+}
+
+impl Stock {
+    /// The instance, if there is one under these limits. Its time begins now.
+    fn take(&self, limits: &Limits) -> Option<Inspection> {
+        let mut inspection = lock(&self.fresh).take().filter(|inspection| inspection.run.limits == *limits)?;
+        inspection.run.begin();
+        Some(inspection)
+    }
+
+    /// Keeps a store that is to be freed later, and nothing of the result it saw.
+    fn spend(&self, mut run: Run) {
+        run.store.data_mut().table = ResourceTable::new();
+        *lock(&self.spent) = Some(run);
+    }
+
+    /// Frees what is spent, and puts an instance in stock when there is none.
+    fn fill(&self, make: impl FnOnce() -> Option<Inspection>) {
+        *lock(&self.spent) = None;
+        let mut fresh = lock(&self.fresh);
+        if fresh.is_none() {
+            *fresh = make();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One call under way.
@@ -187,26 +267,33 @@ impl Run {
         wasi: &WasiFilesystemCtx,
         limits: &Limits,
         directory: Option<(File, FsPerms)>,
+        writes_back: bool,
     ) -> Result<Self, CallError> {
         let started = Instant::now();
         let deadline = started + limits.wall_time;
-        let state = State::new(wasi.clone(), limits, deadline, directory);
+        let state = State::new(wasi.clone(), limits, deadline, directory, writes_back);
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(limits.crossing_bytes);
+        let mut run = Self { store, limits: limits.clone(), started };
+        run.begin();
+        Ok(run)
+    }
+
+    /// Begins to count the time.
+    fn begin(&mut self) {
+        self.started = Instant::now();
         // One more than the quotient: the tick under way is not a whole one.
-        let ticks = limits.wall_time.as_nanos().div_ceil(EPOCH_TICK.as_nanos()) + 1;
-        store.set_epoch_deadline(u64::try_from(ticks).unwrap_or(u64::MAX));
-        Ok(Self { store, limits: limits.clone(), started })
+        let ticks = self.limits.wall_time.as_nanos().div_ceil(EPOCH_TICK.as_nanos()) + 1;
+        self.store.set_epoch_deadline(u64::try_from(ticks).unwrap_or(u64::MAX));
     }
 
     fn inspect(
         &mut self,
-        prepared: &Prepared,
+        policy: &LroPolicy,
         call: &Call,
         payload: &Arc<Payload>,
     ) -> wasmtime::Result<Result<Verdict, PolicyError>> {
-        let policy = prepared.pre.instantiate(&mut self.store)?;
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
         policy.lro_filter_lro_filter().call_inspect_result(&mut self.store, call, reader)
     }

@@ -2,6 +2,7 @@
 
 use super::bindings::LroPolicyPre;
 use super::bindings::extraction::LroExtractPre;
+use super::call::Stock;
 use super::filesystem::{Filesystem, View};
 use super::state::State;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use wasmtime_wasi::p2::bindings::sync::filesystem;
 /// How often the epoch advances: the coarseness of [`Limits::wall_time`](super::Limits::wall_time).
 pub const EPOCH_TICK: Duration = Duration::from_millis(10);
 
-/// Calls that may run at the same time. One more is refused with [`CallError::Busy`](super::CallError::Busy).
+/// Calls that may run at the same time. One more is refused with [`CallError::Busy`](super::CallError::Busy). What
+/// [`Prepared::restock`] keeps counts as up to two.
 pub const CONCURRENT_CALLS_MAX: u32 = 256;
 
 /// Deepest stack of a policy. A thread that makes calls needs twice as much of its own.
@@ -74,7 +76,7 @@ impl Sandbox {
     /// When the component imports what no policy gets, or does not export `lro-filter`.
     pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
         let pre = LroPolicyPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(Prepared { pre, wasi: self.wasi.clone() })
+        Ok(Prepared { pre, wasi: self.wasi.clone(), stock: Arc::default() })
     }
 
     /// As [`Sandbox::prepare`], for a component that exports `lro-query`.
@@ -105,6 +107,7 @@ impl std::fmt::Debug for PreparedExtraction {
 pub struct Prepared {
     pub(super) pre: LroPolicyPre<State>,
     pub(super) wasi: WasiFilesystemCtx,
+    pub(super) stock: Arc<Stock>,
 }
 
 impl std::fmt::Debug for Prepared {

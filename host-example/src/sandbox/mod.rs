@@ -14,7 +14,7 @@ mod state;
 
 pub use bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 pub use bindings::lro::filter::types;
-pub use call::{CallError, Cost, Written};
+pub use call::{CallError, Cost, OutputDirectory, Written};
 pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, Sandbox};
 pub use limits::Limits;
 pub use payload::*;

@@ -2,7 +2,7 @@
 //!
 //! Blocks of a large output are written and hashed by a thread of the call's own while the policy goes on with the
 //! next one. At most [`BLOCKS_IN_FLIGHT`] blocks wait; a failure is told to the policy at its next call and to the host at
-//! the end of the call in any case.
+//! the end of the call in any case. Where publishing will wait for the disk, the disk begins while the policy still writes.
 
 use super::Limits;
 use crate::digest::{FileDigest, FileHasher};
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 /// Blocks handed to the writing thread and not yet written.
@@ -20,6 +20,9 @@ const BLOCKS_IN_FLIGHT: usize = 3;
 
 /// From this many bytes on a thread pays: below it, starting one costs more than the write.
 const THREAD_FROM_BYTES: usize = 128 << 10;
+
+/// Bytes after which a file that is being written is sent to the disk, unless the last such step still runs.
+const WRITE_BACK_BYTES: usize = 8 << 20;
 
 /// Why a write was refused or failed.
 #[derive(Debug)]
@@ -48,6 +51,10 @@ struct Block {
 #[derive(Default)]
 struct Sink {
     hashers: BTreeMap<FileNumber, FileHasher>,
+    writes_back: bool,
+    /// Bytes since the disk was last given something to do.
+    kept_back: usize,
+    writing_back: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Sink {
@@ -55,7 +62,27 @@ impl Sink {
         block.file.write_all_at(&block.bytes, block.offset)?;
         let hasher = self.hashers.entry(block.number).or_insert_with(|| FileHasher::new(block.is_jsonl));
         hasher.add(block.offset, &block.bytes);
+        self.kept_back += block.bytes.len();
+        if self.writes_back && self.kept_back >= WRITE_BACK_BYTES { self.write_back(&block.file) } else { Ok(()) }
+    }
+
+    /// Lets the disk have the file so far, on a thread that waits for it.
+    fn write_back(&mut self, file: &Arc<File>) -> io::Result<()> {
+        if self.writing_back.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(());
+        }
+        self.settle()?;
+        self.kept_back = 0;
+        let file = Arc::clone(file);
+        // Without a thread, publishing waits for all of it.
+        self.writing_back = thread::Builder::new().name("lro-sync".into()).spawn(move || file.sync_data()).ok();
         Ok(())
+    }
+
+    /// Waits for the disk. The system tells a failure once, so it must not get lost.
+    fn settle(&mut self) -> io::Result<()> {
+        let Some(thread) = self.writing_back.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the disk panicked")))
     }
 }
 
@@ -84,9 +111,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(limits: &Limits, deadline: Instant) -> Self {
+    /// The output of a call; `writes_back` tells whether its files are to reach the disk anyway.
+    pub(super) fn new(limits: &Limits, deadline: Instant, writes_back: bool) -> Self {
         Self {
-            place: Place::Here(Sink::default()),
+            place: Place::Here(Sink { writes_back, ..Sink::default() }),
             deadline,
             bytes_left: limits.written_bytes,
             files_left: limits.files,
@@ -181,7 +209,7 @@ impl Output {
         let mut sink = std::mem::take(sink);
         let (blocks, incoming) = mpsc::channel::<Block>();
         let (done, written) = mpsc::channel();
-        let sink = std::thread::Builder::new().name("lro-write".into()).spawn(move || {
+        let sink = thread::Builder::new().name("lro-write".into()).spawn(move || {
             for block in incoming {
                 if done.send(sink.write(&block)).is_err() {
                     break;
@@ -240,6 +268,7 @@ impl Output {
                 sink.join().map_err(|_| WriteError::Io(io::Error::other("the writing thread panicked")))?
             }
         };
+        sink.settle().map_err(WriteError::Io)?;
         sink.hashers.retain(|number, _| !self.truncated.contains(number));
         let known = |(name, number)| Some((name, sink.hashers.remove(&number)?.finish()?));
         Ok(self.names.into_iter().filter_map(known).collect())

@@ -3,6 +3,7 @@
 pub(crate) mod json_string;
 
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use base64::Engine as _;
@@ -18,7 +19,16 @@ pub const SLICE_BYTES_MAX: u32 = 1 << 20;
 const CHECKPOINT_BYTES: usize = 1 << 20;
 
 /// From this size on, a second thread takes half of the checks of an escaped text.
-const PARALLEL_BYTES_MIN: usize = 8 << 20;
+const PARALLEL_BYTES_MIN: usize = 1 << 20;
+
+/// Bytes of an escaped text that have to be left for a thread that decodes ahead of its reader to pay.
+const AHEAD_BYTES_MIN: u64 = 512 << 10;
+
+/// Bytes that a reader has to take at a time for it to pay.
+const AHEAD_SLICE_BYTES_MIN: usize = 32 << 10;
+
+/// Slices that are decoded and wait for the reader.
+const SLICES_AHEAD: usize = 2;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -116,19 +126,21 @@ impl Part {
         Ok(Self::new(kind, Source::Text(text)))
     }
 
+    /// As [`Part::text`], for a text that is UTF-8 by what its caller checks.
+    pub(crate) const fn checked_text(kind: PartKind, text: Bytes) -> Self {
+        Self::new(kind, Source::Text(text))
+    }
+
     /// A part whose text is the inside of a JSON string literal, given with its escapes and without its quotation marks.
     pub fn json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
-        let (size, checkpoints) = if escaped.len() < PARALLEL_BYTES_MIN {
-            check_utf8(&escaped)?;
-            measure(&escaped)?
-        } else {
-            thread::scope(|scope| {
-                let measuring = scope.spawn(|| measure(&escaped));
-                check_utf8(&escaped)?;
-                // Joining fails only after a panic, which goes on here.
-                measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })?
-        };
+        let (valid, part) =
+            at_once(escaped.len(), || check_utf8(&escaped), || Self::checked_json_string(kind, escaped.clone()));
+        valid.and(part)
+    }
+
+    /// As [`Part::json_string`], for a text that is UTF-8 by what its caller checks, before or at the same time.
+    pub(crate) fn checked_json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
+        let (size, checkpoints) = measure(&escaped)?;
         if size == escaped.len() as u64 {
             return Ok(Self::new(kind, Source::Text(escaped)));
         }
@@ -203,6 +215,19 @@ fn not_base64(error: base64::DecodeSliceError) -> PartError {
     }
 }
 
+/// Does two things to a text of this length, at the same time when that pays.
+pub(crate) fn at_once<A: Send, B>(bytes: usize, one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    if bytes < PARALLEL_BYTES_MIN {
+        return (one(), other());
+    }
+    thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        // Joining fails only after a panic, which goes on here.
+        (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
+    })
+}
+
 /// Checks the inside of a JSON string; gives its decoded size, and positions to start from.
 fn measure(escaped: &[u8]) -> Result<(u64, Vec<Position>), PartError> {
     let mut checkpoints = Vec::with_capacity(escaped.len() / CHECKPOINT_BYTES);
@@ -250,19 +275,48 @@ impl Payload {
 
 /// Reads the parts of one payload. It remembers where the last read ended: reading on costs only the slice that is
 /// read, going elsewhere at most the decoding of 1 MiB more.
-#[derive(Clone, Debug)]
+///
+/// Of a large text that is read from front to back in slices of one length, a thread decodes the next ones meanwhile.
+#[derive(Debug)]
 pub struct PayloadReader {
     payload: Arc<Payload>,
     part: u32,
     position: Position,
     /// Where slices are decoded, kept from one to the next.
     room: Vec<u8>,
+    ahead: Option<Ahead>,
+}
+
+/// The slices from a reader's position on, each with where it ends.
+#[derive(Debug)]
+struct Ahead {
+    length: usize,
+    slices: Receiver<(String, Position)>,
+}
+
+impl Ahead {
+    /// Starts decoding. None when the system has no thread to give.
+    fn start(escaped: Bytes, size: u64, mut position: Position, length: usize) -> Option<Self> {
+        let (decoded, slices) = mpsc::sync_channel(SLICES_AHEAD);
+        let decode = move || {
+            let mut room = Vec::new();
+            while position.decoded < size {
+                let (text, end) = decode_slice(&escaped, position, length, &mut room);
+                position = end;
+                if decoded.send((text, end)).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("lro-decode".into()).spawn(decode).ok()?;
+        Some(Self { length, slices })
+    }
 }
 
 impl PayloadReader {
     /// A reader at the start of the payload.
     pub fn new(payload: Arc<Payload>) -> Self {
-        Self { payload, part: 0, position: Position::default(), room: Vec::new() }
+        Self { payload, part: 0, position: Position::default(), room: Vec::new(), ahead: None }
     }
 
     /// The payload that is read.
@@ -283,9 +337,21 @@ impl PayloadReader {
                 if offset >= *size {
                     return Ok(String::new());
                 }
-                let near = self.nearest(part, offset, checkpoints);
-                let start = seek(escaped, near, offset)?;
-                let (text, end) = decode_slice(escaped, start, length, &mut self.room);
+                let goes_on = offset > 0 && part == self.part && offset == self.position.decoded;
+                self.ahead = self.ahead.take().filter(|ahead| goes_on && ahead.length == length);
+                let (text, end) = match self.ahead.as_ref().and_then(|ahead| ahead.slices.recv().ok()) {
+                    Some(slice) => slice,
+                    None => {
+                        let near = self.nearest(part, offset, checkpoints);
+                        let start = seek(escaped, near, offset)?;
+                        let (text, end) = decode_slice(escaped, start, length, &mut self.room);
+                        let left = size.saturating_sub(end.decoded);
+                        if goes_on && left >= AHEAD_BYTES_MIN && length >= AHEAD_SLICE_BYTES_MIN {
+                            self.ahead = Ahead::start(escaped.clone(), *size, end, length);
+                        }
+                        (text, end)
+                    }
+                };
                 (self.part, self.position) = (part, end);
                 Ok(text)
             }

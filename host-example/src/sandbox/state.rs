@@ -25,12 +25,13 @@ impl State {
         limits: &Limits,
         deadline: Instant,
         directory: Option<(File, FsPerms)>,
+        writes_back: bool,
     ) -> Self {
         Self {
             wasi,
             table: ResourceTable::new(),
             meter: Meter::new(limits),
-            output: Output::new(limits, deadline),
+            output: Output::new(limits, deadline, writes_back),
             directory,
         }
     }

@@ -147,6 +147,12 @@ impl Directory {
         fs::unlinkat(&self.descriptor, name, AtFlags::empty()).map_err(failed("remove", self.path.join(name)))
     }
 
+    /// Waits until the disk has a file of this directory.
+    pub(super) fn sync_file(&self, name: &str) -> Result<(), StoreError> {
+        let (file, _) = self.file(name)?;
+        file.sync_all().map_err(failed("synchronize", self.path.join(name)))
+    }
+
     /// Waits until the disk has the names in this directory.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         fs::fsync(&self.descriptor).map_err(failed("synchronize", &self.path))

@@ -2,9 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs::File,
     io::Write,
+    panic::resume_unwind,
     path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
 };
 
 use tracing::warn;
@@ -17,6 +19,9 @@ use super::{
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
     staging_name, tenant_name,
 };
+
+/// Files that are synchronized at the same time: a journal takes them together.
+const SYNCS_AT_ONCE: usize = 4;
 
 /// A private directory that a policy writes an offload into. Dropped without being published, it removes the directory.
 #[derive(Debug)]
@@ -46,6 +51,11 @@ impl Staging {
     /// Id of the offload.
     pub fn id(&self) -> Ulid {
         self.id
+    }
+
+    /// Whether publishing waits until the disk has the files.
+    pub fn is_durable(&self) -> bool {
+        self.store.inner.config.fsync
     }
 
     /// Adds what is known of files, by name, so that they need not be read again. It is taken on trust.
@@ -86,7 +96,7 @@ impl Staging {
         let tenant = tenant_name(&self.tenant);
         let added: u64 = additions.iter().map(|addition| addition.bytes.len() as u64).sum();
         self.store.reserve(&tenant, self.id, bytes.saturating_add(added))?;
-        let published = self.write_and_rename(&additions);
+        let published = self.write_and_rename(&record.files, &additions);
         self.store.ledger().settle(&tenant, self.id, published.is_ok());
         published
     }
@@ -112,7 +122,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Compares one file with its record, and makes the file private and durable.
+    /// Compares one file with its record, and makes the file private.
     fn check_file(&self, record: &FileRecord) -> Result<FileDigest, StoreError> {
         let path = self.path().join(&record.name);
         let unexpected = |reason| StoreError::Unexpected { path: path.clone(), reason };
@@ -138,7 +148,6 @@ impl Staging {
         if has_header && digest.lines != record.records {
             return Err(unexpected("its number of records is not the listed one"));
         }
-        self.sync(&file, &record.name)?;
         Ok(digest)
     }
 
@@ -154,20 +163,21 @@ impl Staging {
         Ok(Addition { name: MANIFEST_NAME.to_owned(), bytes: text })
     }
 
-    /// Order matters: every file, then the manifest, then their names, then the rename, then the name it gave.
-    fn write_and_rename(&self, additions: &[Addition]) -> Result<(), StoreError> {
+    /// Order matters: every file and their names, then the rename, then the name it gave.
+    fn write_and_rename(&self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
         for Addition { name, bytes } in additions {
             let mut file = self.directory.create_file(name)?;
             file.write_all(bytes).map_err(failed("write", self.path().join(name)))?;
-            self.sync(&file, name)?;
         }
-        let durable = self.store.inner.config.fsync;
-        if durable {
-            self.directory.sync()?;
+        if self.is_durable() {
+            let listed = files.iter().map(|file| file.name.as_str());
+            self.sync(&listed.chain(additions.iter().map(|addition| addition.name.as_str())).collect::<Vec<_>>())?;
         }
         let name = self.id.to_string();
         self.parent.rename(&staging_name(self.store.inner.owner.id, self.id), &name)?;
-        if durable && let Err(error) = self.parent.sync() {
+        if self.is_durable()
+            && let Err(error) = self.parent.sync()
+        {
             // Without a durable name it is not published, so nobody may go on reading it.
             if let Ok(removing) = self.store.detach(&self.parent, self.id) {
                 self.store.delete(&removing, &self.tenant, self.id, 0);
@@ -177,11 +187,22 @@ impl Staging {
         Ok(())
     }
 
-    fn sync(&self, file: &File, name: &str) -> Result<(), StoreError> {
-        if self.store.inner.config.fsync {
-            file.sync_all().map_err(failed("synchronize", self.path().join(name)))?;
-        }
-        Ok(())
+    /// Waits until the disk has these files and their names.
+    fn sync(&self, names: &[&str]) -> Result<(), StoreError> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.directory.sync_file(name)?;
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            // What a thread that the system does not give would do, the others do.
+            let start = |_| thread::Builder::new().name("lro-sync".into()).spawn_scoped(scope, work).ok();
+            let threads: Vec<_> = (1..SYNCS_AT_ONCE.min(names.len())).filter_map(start).collect();
+            let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            work().and_then(|()| self.directory.sync()).and(results.collect())
+        })
     }
 }
 

@@ -1,14 +1,19 @@
 //! A server as a child process: messages on its standard input and output, one a line.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::{Line, Lines, MessageLimits, widen_pipe};
@@ -18,6 +23,18 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// How long a process may live on when it was asked to end, before it is killed.
 const TERMINATION_GRACE: Duration = Duration::from_secs(2);
+
+/// How long what a server left behind may hold its output open.
+const ORPHANS_GRACE: Duration = Duration::from_secs(1);
+
+/// How long a message waits for a server that does not read.
+const SEND_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pieces of messages that wait for a server to read before senders have to wait. A large message is mostly one piece.
+const BACKLOG_PIECES_MAX: usize = 64;
+
+/// How long the pipe to a server is waited for at a time.
+const WRITE_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Longest message that is written in one step with its line feed.
 const ONE_WRITE_BYTES: usize = 64 << 10;
@@ -34,10 +51,23 @@ pub struct Launch {
 /// A running server. It leads a process group of its own, and all of that ends with it.
 #[derive(Debug)]
 pub struct ServerProcess {
-    input: Mutex<Option<ChildStdin>>,
+    input: Mutex<Input>,
+    /// Told whenever there is more or less to write.
+    changed: Condvar,
     pid: Pid,
     /// How it ended.
     ended: Mutex<Option<String>>,
+}
+
+/// What is still to be written to a server.
+#[derive(Debug, Default)]
+struct Input {
+    /// Does not block.
+    pipe: Option<ChildStdin>,
+    /// Messages with their line feeds, in pieces; of the first, what is left.
+    backlog: VecDeque<Bytes>,
+    /// Whether the pipe is to be closed when nothing is left.
+    closing: bool,
 }
 
 impl ServerProcess {
@@ -55,14 +85,19 @@ impl ServerProcess {
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let Some(output) = output else { return Err(io::Error::other("no standard output")) };
-        if let Some(input) = &input {
-            widen_pipe(input);
-        }
+        let (pipe, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(pipe), Some(output)) = (pipe, output) else { return Err(io::Error::other("no pipes")) };
+        widen_pipe(&pipe);
         widen_pipe(&output);
-        let pid = Pid::from_child(&child);
-        let server = Arc::new(Self { input: Mutex::new(input), pid, ended: Mutex::new(None) });
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        let writable = pipe.as_fd().try_clone_to_owned()?;
+        let input = Mutex::new(Input { pipe: Some(pipe), ..Input::default() });
+        let (changed, pid) = (Condvar::new(), Pid::from_child(&child));
+        let server = Arc::new(Self { input, changed, pid, ended: Mutex::new(None) });
+        let writer = Arc::clone(&server);
+        thread::spawn(move || writer.write_backlog(&writable));
+        let watcher = Arc::clone(&server);
+        thread::spawn(move || watcher.watch());
         let (process, mut lines) = (Arc::clone(&server), Lines::new(output, Arc::clone(limits)));
         thread::spawn(move || {
             loop {
@@ -76,23 +111,77 @@ impl ServerProcess {
                 }
             }
             let ended = process.reap(child);
+            // Whoever waits for an answer is told before anybody may start the server again.
             on_end(&ended);
+            *lock(&process.ended) = Some(ended);
         });
         Ok(server)
     }
 
-    /// Sends a message. Blocks while the server does not read.
+    /// Sends a message. Waits for a moment while the server does not read.
     ///
     /// # Errors
-    /// When the server has ended or closed its input.
-    pub fn send(&self, message: &[u8]) -> io::Result<()> {
-        let mut guard = lock(&self.input);
-        let Some(input) = guard.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let written = write_line(input, message);
-        if written.is_err() {
-            *guard = None;
+    /// When the server has ended or closed its input, or does not read what it was sent before.
+    pub fn send(&self, message: &Bytes) -> io::Result<()> {
+        let input = lock(&self.input);
+        let is_full = |input: &mut Input| input.backlog.len() > BACKLOG_PIECES_MAX && input.pipe.is_some();
+        let waited = self.changed.wait_timeout_while(input, SEND_PATIENCE, is_full);
+        let (input, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read what it is sent"));
         }
-        written
+        self.push(input, message)
+    }
+
+    /// As [`send`](Self::send), without waiting.
+    ///
+    /// # Errors
+    /// As of [`send`](Self::send).
+    pub fn try_send(&self, message: &Bytes) -> io::Result<()> {
+        let input = lock(&self.input);
+        if input.backlog.len() > BACKLOG_PIECES_MAX {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.push(input, message)
+    }
+
+    /// Writes what can be written at once; the rest is for the thread that writes.
+    fn push(&self, mut input: MutexGuard<'_, Input>, message: &Bytes) -> io::Result<()> {
+        if input.pipe.is_none() || input.closing {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let was_empty = input.backlog.is_empty();
+        input.backlog.extend(line(message));
+        if was_empty && let Err(error) = input.write() {
+            *input = Input::default();
+            return Err(error);
+        }
+        if !input.backlog.is_empty() {
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// Writes what did not fit into the pipe, until the pipe is closed.
+    fn write_backlog(&self, writable: &OwnedFd) {
+        loop {
+            let mut input = lock(&self.input);
+            while input.backlog.is_empty() && !input.closing && input.pipe.is_some() {
+                input = self.changed.wait(input).unwrap_or_else(PoisonError::into_inner);
+            }
+            if input.pipe.is_none() || input.write().is_err() || (input.closing && input.backlog.is_empty()) {
+                *input = Input::default();
+                self.changed.notify_all();
+                return;
+            }
+            let waits = !input.backlog.is_empty();
+            drop(input);
+            self.changed.notify_all();
+            if waits {
+                let mut ready = [PollFd::new(writable, PollFlags::OUT)];
+                let _ = poll(&mut ready, Some(&WRITE_POLL));
+            }
+        }
     }
 
     /// How it ended; none while it runs.
@@ -100,12 +189,10 @@ impl ServerProcess {
         lock(&self.ended).clone()
     }
 
-    /// Closes its input, which asks a server to end.
+    /// Closes its input behind what was sent, which asks a server to end.
     pub fn close_input(&self) {
-        // A writer that waits for a server that does not read holds the lock; the server is killed in the end.
-        if let Ok(mut input) = self.input.try_lock() {
-            *input = None;
-        }
+        lock(&self.input).closing = true;
+        self.changed.notify_all();
     }
 
     /// Ends it: closes its input, and kills it when it still runs after `patience`. Blocks until it has ended.
@@ -133,6 +220,14 @@ impl ServerProcess {
         true
     }
 
+    /// Waits for the process itself. What it leaves behind may hold its output open, and is ended then.
+    fn watch(&self) {
+        let _ = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        if !self.wait(ORPHANS_GRACE) {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+    }
+
     /// Waits for the process after its output ended, and ends what is left of its group.
     fn reap(&self, mut child: Child) -> String {
         let start = Instant::now();
@@ -154,9 +249,27 @@ impl ServerProcess {
             Ok(status) => describe(status),
             Err(error) => format!("was lost: {error}"),
         };
-        *lock(&self.input) = None;
-        *lock(&self.ended) = Some(text.clone());
+        *lock(&self.input) = Input::default();
+        self.changed.notify_all();
         text
+    }
+}
+
+impl Input {
+    /// Writes until nothing is left or the pipe is full.
+    fn write(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        while let Some(first) = self.backlog.front_mut() {
+            match pipe.write(first) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) if written < first.len() => first.advance(written),
+                Ok(_) => drop(self.backlog.pop_front()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,25 +285,33 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Writes a message as one line. A line break between its tokens, which JSON allows, becomes a space.
+/// A message as one line, in pieces. A line break between its tokens, which JSON allows, becomes a space.
+fn line(message: &Bytes) -> Vec<Bytes> {
+    if message.len() <= ONE_WRITE_BYTES {
+        let mut line = BytesMut::with_capacity(message.len() + 1);
+        line.extend_from_slice(message);
+        line.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+        line.extend_from_slice(b"\n");
+        return vec![line.freeze()];
+    }
+    let mut pieces = Vec::new();
+    let mut rest = message.clone();
+    while let Some(end) = memchr(b'\n', &rest) {
+        pieces.extend([rest.split_to(end), Bytes::from_static(b" ")]);
+        rest.advance(1);
+    }
+    pieces.extend([rest, Bytes::from_static(b"\n")]);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// Writes a message as one line, and waits until it is written.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write_line(output: &mut impl Write, message: &[u8]) -> io::Result<()> {
-    if memchr(b'\n', message).is_some() {
-        for part in message.split(|byte| *byte == b'\n') {
-            output.write_all(part)?;
-            output.write_all(b" ")?;
-        }
-        output.write_all(b"\n")?;
-    } else if message.len() <= ONE_WRITE_BYTES {
-        let mut line = Vec::with_capacity(message.len() + 1);
-        line.extend_from_slice(message);
-        line.push(b'\n');
-        output.write_all(&line)?;
-    } else {
-        output.write_all(message)?;
-        output.write_all(b"\n")?;
+pub fn write_line(output: &mut impl Write, message: &Bytes) -> io::Result<()> {
+    for piece in line(message) {
+        output.write_all(&piece)?;
     }
     output.flush()
 }

@@ -73,8 +73,10 @@ impl<R: Read> Lines<R> {
 
     /// The next line that is not empty; none at the end of the stream.
     ///
-    /// An error is one of the reader, which leaves open how much of a line is lost. A line that cannot be kept is no
-    /// error: it comes as [`Line::Cut`], and the next call goes on after it.
+    /// A line that cannot be kept is no error: it comes as [`Line::Cut`], and the next call goes on after it.
+    ///
+    /// # Errors
+    /// Those of the reader; how much of a line is lost is left open.
     #[expect(clippy::should_implement_trait, reason = "an iterator would go on after an error and after the end")]
     pub fn next(&mut self) -> io::Result<Option<Line>> {
         let mut searched = 0;

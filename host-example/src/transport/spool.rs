@@ -80,7 +80,10 @@ impl Spool {
         Self { limits, memory: BytesMut::new(), file: None, bytes: 0 }
     }
 
-    /// Appends bytes. After an error the message is incomplete and of no more use.
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// When the message grows past its limit or its file cannot be written. It is of no more use then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > self.limits.message_bytes {
@@ -105,6 +108,9 @@ impl Spool {
     }
 
     /// The message as one piece: memory, or a map of the file. The file lasts as long as the bytes and their clones.
+    ///
+    /// # Errors
+    /// When the file cannot be written or mapped.
     pub fn finish(mut self) -> Result<Bytes, SpoolError> {
         if self.file.is_none() {
             return Ok(self.memory.freeze());

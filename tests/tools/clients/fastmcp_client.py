@@ -108,6 +108,7 @@ async def main():
         sampling_handler=sampling,
         roots=["file:///nowhere"],
         timeout=60,
+        init_timeout=60,
     )
     try:
         async with client:

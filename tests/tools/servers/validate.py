@@ -18,4 +18,4 @@ for line in sys.stdin:
     except Exception as error:  # A reference that leads nowhere, for one, is an error of another package.
         problems = [repr(error)]
     for problem in problems[:1]:
-        print(f"{name}: {problem[:300]}")
+        print(f"{name}: {problem[:120]}")

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use memchr::memchr2;
 
 use super::INLINE_BYTES;
 use super::guard::Refusal;
@@ -74,6 +75,14 @@ pub(super) fn of_bytes(bytes: Bytes) -> Body {
 /// The bytes in pieces that share them.
 pub(super) fn pieces(bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
     (0..bytes.len()).step_by(PIECE_BYTES).map(move |start| bytes.slice(start..bytes.len().min(start + PIECE_BYTES)))
+}
+
+/// A message, or a piece of one, as part of one line. JSON has line breaks between tokens only, where a space is as good.
+pub(super) fn on_one_line(bytes: Bytes) -> Bytes {
+    if memchr2(b'\n', b'\r', &bytes).is_none() {
+        return bytes;
+    }
+    bytes.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
 /// What a policy makes of a message, decided here when it is small and on a thread for blocking work otherwise.

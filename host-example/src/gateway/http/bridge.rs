@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
+use tokio::task::{JoinError, JoinHandle};
 
+use super::INLINE_BYTES;
 use super::body;
 use super::guard::{self, Refusal, SESSION_ID, json};
 use super::legacy::LegacySession;
@@ -49,6 +52,8 @@ pub(super) struct Out {
     pub(super) pieces: Vec<Bytes>,
     /// Whether it answers the request, so that nothing follows.
     pub(super) last: bool,
+    /// The part of a stream's bytes that it takes up while it waits, if they are counted.
+    pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 impl Bridge {
@@ -70,9 +75,7 @@ impl Bridge {
 
     async fn post(&self, tenant: String, headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
         let message = Message::read(body::of_request(body, &self.rules).await?);
-        if message.kind() == Kind::Other {
-            return Err(Refusal::Status(StatusCode::BAD_REQUEST, "the body is not a JSON-RPC message".to_owned()));
-        }
+        guard::is_message(&message)?;
         if guard::is_modern(headers, &message) {
             guard::matches_body(headers, &message, true)?;
             let shared = self.shared(tenant);
@@ -92,7 +95,9 @@ impl Bridge {
         };
         let is_first = message.method().as_deref() == Some("initialize");
         let mut response = LegacySession::answer(&session, message).await?;
-        if is_first && let Ok(id) = HeaderValue::from_str(session.id()) {
+        if is_first
+            && !session.is_abandoned()
+            && let Ok(id) = HeaderValue::from_str(session.id()) {
             response.headers_mut().insert(SESSION_ID, id);
         }
         Ok(response)
@@ -109,7 +114,7 @@ impl Bridge {
         let Some(id) = guard::text(headers, &SESSION_ID) else { return Err(not_allowed()) };
         let session = self.session(tenant, id)?;
         lock(&self.sessions).remove(id);
-        end(vec![session], Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())).await;
+        let _ = end(vec![session], self.patience()).await;
         Ok(empty(StatusCode::NO_CONTENT))
     }
 
@@ -130,6 +135,10 @@ impl Bridge {
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= self.rules.config.gateway.sessions.get() as usize {
+            let abandoned = sessions.extract_if(|_, session| session.is_abandoned()).map(|(_, session)| session);
+            end(abandoned.collect(), self.patience());
+        }
+        if sessions.len() >= self.rules.config.gateway.sessions.get() as usize {
             let text = "too many sessions at a time, the limit `gateway.sessions`";
             return Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
         }
@@ -146,21 +155,29 @@ impl Bridge {
     }
 
     /// Ends sessions that nobody uses, and calls that take too long.
-    pub(super) async fn end_idle(&self) {
+    pub(super) fn end_idle(&self) {
         let patience = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
-        let mut idle = Vec::new();
-        lock(&self.sessions).retain(|_, session| {
-            session.end_overdue();
-            let keeps = !session.is_idle(patience);
-            if !keeps {
-                idle.push(Arc::clone(session));
-            }
-            keeps
-        });
-        for shared in lock(&self.shared).values() {
+        let sessions: Vec<Arc<LegacySession>> = lock(&self.sessions).values().cloned().collect();
+        sessions.iter().for_each(|session| session.end_overdue());
+        for shared in self.all_shared() {
             shared.end_overdue();
         }
-        end(idle, Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())).await;
+        let is_over = |session: &Arc<LegacySession>| session.is_abandoned() || session.is_idle(patience);
+        let over: Vec<Arc<LegacySession>> =
+            lock(&self.sessions).extract_if(|_, session| is_over(session)).map(|(_, session)| session).collect();
+        if !over.is_empty() {
+            // A server may take its time to end, and the other sessions go on.
+            end(over, self.patience());
+        }
+    }
+
+    fn all_shared(&self) -> Vec<Arc<Shared>> {
+        lock(&self.shared).values().cloned().collect()
+    }
+
+    /// How long a server may take to end.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())
     }
 
     /// Ends the streams that have no end of their own.
@@ -168,23 +185,24 @@ impl Bridge {
         for session in lock(&self.sessions).values() {
             session.end_stream();
         }
+        for shared in self.all_shared() {
+            shared.end_streams();
+        }
     }
 
     /// Ends all children.
     pub(super) async fn finish(&self) {
-        let patience = Duration::from_millis(self.rules.config.gateway.shutdown_ms.get());
+        let patience = self.patience();
         let sessions: Vec<Arc<LegacySession>> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
         let shared: Vec<Arc<Shared>> = lock(&self.shared).drain().map(|(_, shared)| shared).collect();
-        end(sessions, patience).await;
+        let _ = end(sessions, patience).await;
         let stop = move || shared.iter().for_each(|shared| shared.stop(patience));
         let _ = tokio::task::spawn_blocking(stop).await;
     }
 }
 
-async fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) {
-    if sessions.is_empty() {
-        return;
-    }
+/// Ends sessions, on a thread for blocking work.
+fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) -> JoinHandle<()> {
     // Each child may take its time, so all are asked at once.
     let stop = move || {
         std::thread::scope(|scope| {
@@ -193,7 +211,41 @@ async fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) {
             }
         });
     };
-    let _ = tokio::task::spawn_blocking(stop).await;
+    tokio::task::spawn_blocking(stop)
+}
+
+/// The response to a request that is on its way to the server at the same time.
+pub(super) async fn meanwhile(
+    mut forwarded: JoinHandle<Result<(), Refusal>>,
+    response: impl Future<Output = Response>,
+) -> Result<Response, Refusal> {
+    let mut response = std::pin::pin!(response);
+    tokio::select! {
+        response = &mut response => return Ok(response),
+        forwarded = &mut forwarded => was_forwarded(forwarded)?,
+    }
+    Ok(response.await)
+}
+
+/// What became of a message that was taken on its way by a thread for blocking work.
+pub(super) fn was_forwarded(joined: Result<Result<(), Refusal>, JoinError>) -> Result<(), Refusal> {
+    joined.unwrap_or_else(|error| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
+}
+
+/// Whether a line is no message but something that a server wrote for people.
+pub(super) fn is_chatter(message: &Message) -> bool {
+    match message.kind() {
+        Kind::Other => message.id().is_none(),
+        Kind::Response => message.id().is_none() && message.value(&["jsonrpc"]).is_none(),
+        Kind::Batch => message.batch().is_none(),
+        Kind::Request | Kind::Notification => false,
+    }
+}
+
+/// Counts a line that is left out.
+pub(super) fn leave_out(rules: &Rules, message: &Message) {
+    rules.metrics.unreadable();
+    tracing::warn!(bytes = message.bytes().len(), "the server wrote something that is not a message; it is left out");
 }
 
 /// The answer to a request whose messages come through a channel: one JSON document when the first message is the answer,
@@ -223,15 +275,16 @@ pub(super) async fn of_messages<H: Send + 'static>(
 pub(super) fn events<H: Send + 'static>(first: Option<Out>, messages: Receiver<Out>, held: H) -> Response {
     struct Stream<H> {
         messages: Receiver<Out>,
-        ready: std::collections::VecDeque<Bytes>,
+        ready: Box<dyn Iterator<Item = Bytes> + Send>,
         done: bool,
         _held: H,
     }
-    let (ready, done) = first.map_or_else(Default::default, |first| (encoded(first.pieces).collect(), first.last));
+    let done = first.as_ref().is_some_and(|first| first.last);
+    let ready = first.map_or_else(|| encoded(Vec::new()), |first| encoded(first.pieces));
     let state = Stream { messages, ready, done, _held: held };
     let pieces = stream::unfold(state, |mut state| async move {
         loop {
-            if let Some(piece) = state.ready.pop_front() {
+            if let Some(piece) = state.ready.next() {
                 return Some((Ok::<_, std::convert::Infallible>(piece), state));
             }
             if state.done {
@@ -240,10 +293,10 @@ pub(super) fn events<H: Send + 'static>(first: Option<Out>, messages: Receiver<O
             match tokio::time::timeout(KEEP_ALIVE, state.messages.recv()).await {
                 Ok(Some(out)) => {
                     state.done = out.last;
-                    state.ready.extend(encoded(out.pieces));
+                    state.ready = encoded(out.pieces);
                 }
                 Ok(None) => return None,
-                Err(_) => state.ready.push_back(Bytes::from_static(b":\n\n")),
+                Err(_) => state.ready = Box::new(std::iter::once(Bytes::from_static(b":\n\n"))),
             }
         }
     });
@@ -255,16 +308,20 @@ pub(super) fn events<H: Send + 'static>(first: Option<Out>, messages: Receiver<O
     response
 }
 
-/// A message as an event. Child processes write one a line, so it has no line breaks.
-fn encoded(message: Vec<Bytes>) -> impl Iterator<Item = Bytes> {
-    let small: usize = message.iter().map(Bytes::len).sum();
-    if small < STREAM_MESSAGES << 10 {
-        let whole = [b"event: message\ndata: ".as_slice(), &message.concat(), b"\n\n"].concat();
-        return vec![Bytes::from(whole)].into_iter();
+/// A message as an event, in pieces; none of an empty one.
+fn encoded(message: Vec<Bytes>) -> Box<dyn Iterator<Item = Bytes> + Send> {
+    const BEFORE: &[u8] = b"event: message\ndata: ";
+    const AFTER: &[u8] = b"\n\n";
+    let size: usize = message.iter().map(Bytes::len).sum();
+    if size == 0 {
+        return Box::new(std::iter::empty());
     }
-    let pieces = message.into_iter().flat_map(body::pieces);
-    let before = std::iter::once(Bytes::from_static(b"event: message\ndata: "));
-    before.chain(pieces).chain([Bytes::from_static(b"\n\n")]).collect::<Vec<_>>().into_iter()
+    if size < INLINE_BYTES {
+        let message = body::on_one_line(message.concat().into());
+        return Box::new(std::iter::once([BEFORE, &message, AFTER].concat().into()));
+    }
+    let pieces = message.into_iter().flat_map(body::pieces).map(body::on_one_line);
+    Box::new(std::iter::once(Bytes::from_static(BEFORE)).chain(pieces).chain([Bytes::from_static(AFTER)]))
 }
 
 fn of_pieces(mut pieces: Vec<Bytes>) -> Body {
@@ -281,9 +338,6 @@ fn of_pieces(mut pieces: Vec<Bytes>) -> Body {
 pub(super) fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-    }
     response
 }
 

@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::gateway::DEFAULT_TENANT;
-use crate::mcp::{self, Id, Message};
+use crate::mcp::{self, Id, Kind, Message};
 use crate::policy::Digest;
 use crate::settings::GatewaySettings;
 
@@ -20,11 +21,14 @@ const HEADER_MISMATCH: i32 = -32020;
 
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// First revision without a handshake. Revisions are dates and in order as texts.
 const MODERN: &str = "2026-07-28";
+
+/// The request for a stream that has no end of its own, from revision 2026-07-28 on.
+pub(super) const LISTEN: &str = "subscriptions/listen";
 
 /// Names of this machine that only it can be reached by.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -93,12 +97,12 @@ impl Guard {
 
     fn is_own(&self, host: &str) -> bool {
         let name = without_port(host);
-        LOOPBACK.contains(&name) || self.hosts.iter().any(|own| own == host || own == name)
+        is_loopback(name) || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name))
     }
 
     fn is_friend(&self, origin: &str) -> bool {
         let host = origin.split_once("://").map(|(_, host)| without_port(host));
-        host.is_some_and(|host| LOOPBACK.contains(&host)) || self.origins.iter().any(|friend| friend == origin)
+        host.is_some_and(is_loopback) || self.origins.iter().any(|friend| friend.eq_ignore_ascii_case(origin))
     }
 
     fn tenant(&self, headers: &HeaderMap) -> Result<String, Refusal> {
@@ -121,6 +125,10 @@ impl Guard {
     }
 }
 
+fn is_loopback(host: &str) -> bool {
+    LOOPBACK.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -136,8 +144,28 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
 /// Whether a request is of revision 2026-07-28 or later.
 pub(super) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
     let is_late = |revision: &str| revision >= MODERN;
-    text(headers, &PROTOCOL_VERSION).is_some_and(is_late)
+    headers.get_all(PROTOCOL_VERSION).iter().filter_map(|value| value.to_str().ok()).any(is_late)
         || message.params().meta.is_some_and(|meta| meta.protocol_version.as_deref().is_some_and(is_late))
+}
+
+/// Whether a message asks for a stream that has no end of its own.
+pub(super) fn asks_to_listen(message: &Message) -> bool {
+    message.kind() == Kind::Request && message.method().as_deref() == Some(LISTEN)
+}
+
+/// Refuses a body that is not one message, or one batch of messages.
+pub(super) fn is_message(message: &Message) -> Result<(), Refusal> {
+    let is_one = match message.kind() {
+        Kind::Other => false,
+        Kind::Batch => message.batch().is_some_and(|elements| elements.into_iter().all(is_single)),
+        _ => true,
+    };
+    let refusal = || Refusal::Status(StatusCode::BAD_REQUEST, "the body is not a JSON-RPC message".to_owned());
+    is_one.then_some(()).ok_or_else(refusal)
+}
+
+fn is_single(element: Bytes) -> bool {
+    !matches!(Message::read(element).kind(), Kind::Other | Kind::Batch)
 }
 
 /// Compares the headers that revision 2026-07-28 repeats from the body. With `required`, they must be there.
@@ -154,14 +182,13 @@ pub(super) fn matches_body(headers: &HeaderMap, message: &Message, required: boo
     let expected = [(PROTOCOL_VERSION, revision), (METHOD, method.as_deref()), (NAME, name)];
     for (header, value) in expected {
         let Some(value) = value else { continue };
-        match headers.get(&header).map(decoded) {
-            Some(found) if found.as_deref() == Some(value) => {}
-            None if !required => {}
-            found => {
-                let found = found.map_or("missing".to_owned(), |found| format!("`{}`", found.unwrap_or_default()));
-                let text = format!("the header {header} is {found}, the body says `{value}`");
-                return Err(Refusal::Mismatch(message.id(), text));
-            }
+        let mut found = headers.get_all(&header).iter().map(decoded).peekable();
+        let is_missing = required && found.peek().is_none();
+        let other = found.find(|found| found.as_deref() != Some(value));
+        if is_missing || other.is_some() {
+            let found = other.map_or("missing".to_owned(), |found| format!("`{}`", found.unwrap_or_default()));
+            let text = format!("the header {header} is {found}, the body says `{value}`");
+            return Err(Refusal::Mismatch(message.id(), text));
         }
     }
     Ok(())
@@ -218,9 +245,12 @@ impl Refusal {
             Self::Mismatch(id, message) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, id, message),
         };
         let mut response = json(status, mcp::error_response(id.as_ref(), code, &message));
-        if status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
+        let more = match status {
+            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
+            StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "POST")),
+            _ => None,
+        };
+        response.headers_mut().extend(more.map(|(name, value)| (name, HeaderValue::from_static(value))));
         response
     }
 }

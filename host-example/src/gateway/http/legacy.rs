@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
 use super::INLINE_BYTES;
-use super::bridge::{Out, STREAM_MESSAGES, empty, events, lock, of_messages, refused};
+use super::body;
+use super::bridge::{
+    Out, STREAM_MESSAGES, empty, events, is_chatter, leave_out, lock, meanwhile, of_messages, refused, was_forwarded,
+};
 use super::guard::Refusal;
 use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::metrics::Open;
@@ -35,21 +39,29 @@ pub(super) struct LegacySession {
     workers: Arc<Workers>,
     streams: Mutex<Streams>,
     used: Mutex<Instant>,
+    has_begun: AtomicBool,
+    is_abandoned: AtomicBool,
     _open: Open,
 }
 
 #[derive(Default)]
 struct Streams {
     exchanges: Vec<Exchange>,
+    /// Exchanges so far, as a client may use an id twice.
+    count: u64,
     listener: Option<Sender<Out>>,
     backlog: VecDeque<Bytes>,
     backlog_bytes: usize,
 }
 
-/// A request that is being answered.
+/// A request, or a batch of them, that is being answered.
 struct Exchange {
-    id: Id,
-    progress: Option<Id>,
+    number: u64,
+    /// For each request without an answer, the place that is kept for it.
+    answers: Vec<(Id, OwnedPermit<Out>)>,
+    progress: Vec<Id>,
+    /// Whether the session begins with it.
+    begins: bool,
     sender: Sender<Out>,
 }
 
@@ -60,13 +72,16 @@ enum Route {
     Other,
 }
 
-/// Forgets an exchange when its response is gone.
-struct Held(Weak<LegacySession>, Id);
+/// Forgets an exchange when its response is gone, and the session with it that it did not begin.
+struct Held(Weak<LegacySession>, u64);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(session) = self.0.upgrade() {
-            lock(&session.streams).exchanges.retain(|exchange| exchange.id != self.1);
+        let Some(session) = self.0.upgrade() else { return };
+        let ended: Vec<Exchange> =
+            lock(&session.streams).exchanges.extract_if(.., |exchange| exchange.number == self.1).collect();
+        if ended.iter().any(|exchange| exchange.begins) && !session.has_begun.load(Ordering::Relaxed) {
+            session.is_abandoned.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -96,6 +111,8 @@ impl LegacySession {
             workers,
             streams: Mutex::default(),
             used: Mutex::new(Instant::now()),
+            has_begun: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
             _open: open,
         })
     }
@@ -110,23 +127,50 @@ impl LegacySession {
 
     pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
         *lock(&this.used) = Instant::now();
-        let asks = matches!(message.kind(), Kind::Request);
-        let Some(id) = message.id().filter(|_| asks) else {
-            tokio::task::block_in_place(|| this.forward(message))?;
-            return Ok(empty(StatusCode::ACCEPTED));
+        let is_batch = message.kind() == Kind::Batch;
+        let parts: Vec<Message> = match message.batch().filter(|_| is_batch) {
+            Some(elements) => elements.into_iter().map(Message::read).collect(),
+            None => vec![message],
         };
-        let progress = message.params().meta.and_then(|meta| meta.progress_token.map(|token| Id::of_json(token.get())));
-        let (sender, messages) = mpsc::channel(STREAM_MESSAGES);
-        lock(&this.streams).exchanges.push(Exchange { id: id.clone(), progress, sender });
-        let held = Held(Arc::downgrade(this), id);
-        // Seldom blocks: a server reads what is sent to it.
-        tokio::task::block_in_place(|| this.forward(message))?;
-        Ok(of_messages(messages, held, |_| StatusCode::OK).await)
+        let exchange = this.exchange(&parts);
+        let forwarding = Arc::clone(this);
+        let forward = move || parts.into_iter().try_for_each(|message| forwarding.forward(message));
+        let mut forwarded = tokio::task::spawn_blocking(forward);
+        match exchange {
+            None => {
+                was_forwarded((&mut forwarded).await)?;
+                Ok(empty(StatusCode::ACCEPTED))
+            }
+            Some((messages, held)) if is_batch => {
+                meanwhile(forwarded, std::future::ready(events(None, messages, held))).await
+            }
+            Some((messages, held)) => meanwhile(forwarded, of_messages(messages, held, |_| StatusCode::OK)).await,
+        }
+    }
+
+    /// Makes room for the answers to the requests among these messages; none when there is no request.
+    fn exchange(self: &Arc<Self>, parts: &[Message]) -> Option<(Receiver<Out>, Held)> {
+        let requests = || parts.iter().filter(|part| part.kind() == Kind::Request);
+        let ids: Vec<Id> = requests().filter_map(Message::id).collect();
+        if ids.is_empty() {
+            return None;
+        }
+        let token = |part: &Message| part.params().meta?.progress_token.map(|token| Id::of_json(token.get()));
+        let (sender, messages) = mpsc::channel(STREAM_MESSAGES + ids.len());
+        let place = |id| Some((id, sender.clone().try_reserve_owned().ok()?));
+        let answers = ids.into_iter().filter_map(place).collect();
+        let begins = requests().any(|part| part.method().as_deref() == Some("initialize"));
+        let progress = requests().filter_map(token).collect();
+        let mut streams = lock(&self.streams);
+        streams.count += 1;
+        let number = streams.count;
+        streams.exchanges.push(Exchange { number, answers, progress, begins, sender });
+        Some((messages, Held(Arc::downgrade(self), number)))
     }
 
     /// Takes a message of the client on its way. Blocks while the server does not read.
     fn forward(self: &Arc<Self>, message: Message) -> Result<(), Refusal> {
-        let (id, asks) = (message.id(), matches!(message.kind(), Kind::Request | Kind::Batch));
+        let (id, asks) = (message.id(), message.kind() == Kind::Request);
         match self.session.from_client(message) {
             FromClient::Forward(message) => self.send(&message, id, asks),
             FromClient::Answer(answer) => {
@@ -143,8 +187,8 @@ impl LegacySession {
         }
     }
 
-    fn send(&self, message: &[u8], id: Option<Id>, asks: bool) -> Result<(), Refusal> {
-        let Err(error) = self.link.send(message, asks) else { return Ok(()) };
+    fn send(&self, message: &Bytes, id: Option<Id>, asks: bool) -> Result<(), Refusal> {
+        let Err(error) = self.link.send(&body::on_one_line(message.clone()), asks) else { return Ok(()) };
         tracing::warn!(%error, "a message did not reach the server");
         match id.and_then(|id| Some((self.session.fail(&id, &error.to_string())?, id))) {
             Some((answer, id)) => {
@@ -166,7 +210,7 @@ impl LegacySession {
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + BACKLOG_MESSAGES_MAX);
         for message in streams.backlog.drain(..) {
             // There is room for all of the backlog.
-            let _ = sender.try_send(Out { pieces: vec![message], last: false });
+            let _ = sender.try_send(Out { pieces: vec![message], last: false, room: None });
         }
         streams.backlog_bytes = 0;
         streams.listener = Some(sender);
@@ -183,11 +227,16 @@ impl LegacySession {
         !listens && streams.exchanges.is_empty() && lock(&self.used).elapsed() > patience
     }
 
+    /// Whether the client has no use for it, as `initialize` failed or the client left before the answer.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Relaxed)
+    }
+
     pub(super) fn end_overdue(&self) {
         for (answer, cancellation) in self.session.overdue() {
             let route = Message::read(answer.clone()).id().map_or(Route::Other, Route::Answer);
-            self.deliver_now(answer, route);
-            let _ = self.link.send(&cancellation, false);
+            self.deliver(answer, route);
+            self.link.notify(&cancellation);
         }
     }
 
@@ -197,35 +246,47 @@ impl LegacySession {
         self.link.stop(patience);
     }
 
-    /// Hands a message on; waits while its client does not read.
+    /// Hands a message on: an answer and progress to their request; all else to the latest request, as it most likely is
+    /// about that, or to the stream of the session. Waits while a client does not read, except with an answer.
     fn deliver(&self, message: Bytes, route: Route) {
-        let Some((sender, last)) = self.sender(&route) else { return self.keep(message) };
-        if let Err(unsent) = sender.blocking_send(Out { pieces: vec![message], last }) {
-            self.keep(unsent.0.pieces.into_iter().next().unwrap_or_default());
-        }
-    }
-
-    /// As [`deliver`](Self::deliver), without waiting: for callers that must not.
-    fn deliver_now(&self, message: Bytes, route: Route) {
-        if let Some((sender, last)) = self.sender(&route) {
-            let _ = sender.try_send(Out { pieces: vec![message], last });
-        }
-    }
-
-    /// Where a message goes: an answer and progress to their request; all else to the latest request, as it most likely
-    /// is about that, or to the stream of the session.
-    fn sender(&self, route: &Route) -> Option<(Sender<Out>, bool)> {
-        let streams = lock(&self.streams);
-        let is_asked = |exchange: &&Exchange| match route {
-            Route::Answer(id) => exchange.id == *id,
-            Route::Progress(token) => exchange.progress.as_ref() == Some(token),
-            Route::Other => true,
+        let message = match route {
+            Route::Answer(id) => match self.deliver_answer(&id, message) {
+                Ok(()) => return,
+                Err(message) => message,
+            },
+            Route::Progress(token) => return self.tell(message, |exchange| exchange.progress.contains(&token)),
+            Route::Other => return self.tell(message, |_| true),
         };
-        let exchange = streams.exchanges.iter().rev().find(is_asked);
-        let last = matches!(route, Route::Answer(_));
-        match exchange {
-            Some(exchange) => Some((exchange.sender.clone(), last)),
-            None => streams.listener.clone().filter(|listener| !listener.is_closed()).map(|listener| (listener, false)),
+        self.tell(message, |_| false);
+    }
+
+    /// Hands an answer on to its request. Returns it when nobody waits for it.
+    fn deliver_answer(&self, id: &Id, message: Bytes) -> Result<(), Bytes> {
+        let mut streams = lock(&self.streams);
+        let open = streams.exchanges.iter_mut().rev().filter(|exchange| !exchange.sender.is_closed());
+        let place = |exchange: &mut Exchange| exchange.answers.iter().position(|(asked, _)| asked == id);
+        let Some((exchange, place)) = open.filter_map(|exchange| Some((place(exchange)?, exchange))).map(|(at, exchange)| (exchange, at)).next() else {
+            return Err(message);
+        };
+        let (_, permit) = exchange.answers.swap_remove(place);
+        if exchange.begins && Message::read(message.clone()).result().is_some() {
+            self.has_begun.store(true, Ordering::Relaxed);
+        }
+        permit.send(Out { pieces: vec![message], last: exchange.answers.is_empty(), room: None });
+        Ok(())
+    }
+
+    /// Hands on what is no answer, to the latest request of which this is true, or to the stream of the session.
+    fn tell(&self, message: Bytes, belongs: impl Fn(&Exchange) -> bool) {
+        let sender = {
+            let streams = lock(&self.streams);
+            let exchange = streams.exchanges.iter().rev().find(|exchange| belongs(exchange));
+            let listener = streams.listener.as_ref().filter(|listener| !listener.is_closed());
+            exchange.map(|exchange| &exchange.sender).or(listener).cloned()
+        };
+        let Some(sender) = sender else { return self.keep(message) };
+        if let Err(unsent) = sender.blocking_send(Out { pieces: vec![message], last: false, room: None }) {
+            self.keep(unsent.0.pieces.into_iter().next().unwrap_or_default());
         }
     }
 
@@ -248,6 +309,12 @@ impl LegacySession {
 impl Receive for LegacySession {
     fn message(self: &Arc<Self>, message: Bytes) {
         let message = Message::read(message);
+        if is_chatter(&message) {
+            return leave_out(&self.session.rules, &message);
+        }
+        if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
+            return elements.into_iter().for_each(|element| self.message(element));
+        }
         let route = match (message.kind(), message.id(), message.method().as_deref()) {
             (Kind::Response | Kind::Other, Some(id), _) => Route::Answer(id),
             (Kind::Notification, _, Some("notifications/progress")) => {

@@ -19,17 +19,20 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::Method;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use futures_util::StreamExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::bridge::Bridge;
-use self::guard::{Guard, Refusal};
+use self::guard::{Guard, LISTEN, METHOD, Refusal};
 use self::proxy::Proxy;
 use super::rules::Rules;
 use super::upstream::Upstream;
@@ -61,7 +64,7 @@ pub struct Server {
 struct Face {
     rules: Arc<Rules>,
     guard: Guard,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     server: Behind,
 }
 
@@ -89,7 +92,7 @@ impl Server {
             Upstream::Command(launch) => Behind::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
             Upstream::Http(endpoint) => Behind::Http(Proxy::new(Arc::clone(rules), endpoint, guard.has_tokens())),
         };
-        let requests = Semaphore::new(settings.requests.get() as usize);
+        let requests = Arc::new(Semaphore::new(settings.requests.get() as usize));
         Ok(Self { listener, face: Arc::new(Face { rules: Arc::clone(rules), guard, requests, server }) })
     }
 
@@ -109,7 +112,7 @@ impl Server {
             loop {
                 tokio::time::sleep(IDLE_POLL).await;
                 if let Behind::Command(bridge) = &idle.server {
-                    bridge.end_idle().await;
+                    bridge.end_idle();
                 }
             }
         });
@@ -145,8 +148,9 @@ impl Server {
         }
         drop(listener);
         // Streams without an end would hold the shutdown up.
-        if let Behind::Command(bridge) = &face.server {
-            bridge.end_streams();
+        match &face.server {
+            Behind::Command(bridge) => bridge.end_streams(),
+            Behind::Http(proxy) => proxy.end_streams(),
         }
         let patience = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
         let _ = tokio::time::timeout(patience, connections.shutdown()).await;
@@ -169,16 +173,31 @@ impl Face {
 }
 
 async fn answer(face: &Face, request: Request) -> Response {
-    let Ok(_permit) = face.requests.try_acquire() else { return Refusal::Busy.response() };
+    let Ok(permit) = Arc::clone(&face.requests).try_acquire_owned() else { return Refusal::Busy.response() };
     let tenant = match face.guard.check(&request) {
         Ok(tenant) => tenant,
         Err(refusal) => return refusal.response(),
     };
+    let is_call = request.method() == Method::POST && guard::text(request.headers(), &METHOD) != Some(LISTEN);
     let is_endpoint = request.uri().path() == face.rules.config.gateway.path;
-    match &face.server {
+    let response = match &face.server {
         Behind::Command(bridge) if is_endpoint => bridge.answer(tenant, request).await,
         Behind::Http(proxy) if is_endpoint => proxy.answer(tenant, request).await,
         Behind::Http(proxy) if request.uri().path().starts_with("/.well-known/") => proxy.forward(request).await,
         _ => Refusal::NotFound.response(),
+    };
+    if is_call { holding(response, permit) } else { response }
+}
+
+/// A response whose stream counts as a request as long as it lasts.
+fn holding(response: Response, permit: OwnedSemaphorePermit) -> Response {
+    let kind = guard::text(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+    if !kind.to_ascii_lowercase().starts_with("text/event-stream") {
+        return response;
     }
+    let hold = move |piece| {
+        let _held = &permit;
+        piece
+    };
+    response.map(|body| Body::from_stream(body.into_data_stream().map(hold)))
 }

@@ -129,7 +129,7 @@ impl Shared {
         for exchange in exchanges {
             for (answer, cancellation) in exchange.session.overdue() {
                 exchange.deliver_now(&answer);
-                let _ = self.link.send(&cancellation, false);
+                self.link.notify(&cancellation);
             }
         }
     }

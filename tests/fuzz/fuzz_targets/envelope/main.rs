@@ -1,0 +1,316 @@
+//! The envelope of any bytes is read without end or panic. Where they are JSON, `serde_json` reads the same, and a message
+//! that was changed is JSON again and the same in all but the place that was meant.
+#![no_main]
+
+mod tree;
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use mcp::announce::{SchemaChange, listed_tools, with_abilities, with_template, with_tools};
+use mcp::message::{
+    BATCH_MESSAGES_MAX, Id, Kind, Message, error_response, looks_like_tool_result, response, with_result_type,
+};
+use mcp::result::{ParseError, ToolResult};
+use mcp::{reply::Replacement, shorten::shortened};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tree::{Members, find, is_json, strict};
+
+#[allow(dead_code, unused_imports, reason = "a part of the host")]
+#[path = "../../../../host-example/src/mcp"]
+mod mcp {
+    pub(crate) mod announce;
+    mod blocks;
+    mod copy;
+    pub(crate) mod message;
+    pub(crate) mod reply;
+    pub(crate) mod result;
+    mod schema;
+    pub(crate) mod shorten;
+    mod span;
+}
+
+#[allow(dead_code, unused_imports, reason = "a part of the host")]
+#[path = "../../../../host-example/src/sandbox"]
+mod sandbox {
+    mod payload;
+
+    pub use payload::*;
+
+    /// What the host generates from `wit/`.
+    pub(crate) mod types {
+        #[derive(Clone, Copy)]
+        pub enum SizeUnit {
+            Bytes,
+            Characters,
+            Tokens,
+        }
+
+        #[derive(Clone, Copy)]
+        pub struct Size {
+            pub amount: u64,
+            pub unit: SizeUnit,
+        }
+    }
+}
+
+/// Places that the gateway looks at or changes.
+const PATHS: [&[&str]; 6] = [
+    &["result"],
+    &["params", "name"],
+    &["params", "_meta", "progressToken"],
+    &["result", "tools"],
+    &["error"],
+    &["params", "arguments"],
+];
+
+const GUIDANCE: &str = "Results are \"offloaded\".";
+const TOOL: &str = r#"{"name":"lro_read","inputSchema":{"type":"object"}}"#;
+
+/// Does with any bytes all that can be done with a message.
+fn use_all(message: &Message, cut: usize) {
+    let bytes = message.bytes();
+    let params = message.params();
+    let raw = [params.arguments, params.cursor, params.request_id, params.progress_token];
+    assert!(raw.into_iter().flatten().all(|value| is_json(value.get().as_bytes())));
+    let _ = (message.result(), message.error_code(), looks_like_tool_result(message), message.batch());
+    for path in PATHS {
+        let _ = message.find_object(path);
+        for (span, text) in message.strings(path, |_| true) {
+            // A control character is no JSON, which is for others to say.
+            let decoded = serde_json::from_slice::<String>(&bytes[span]);
+            assert!(decoded.is_ok_and(|decoded| decoded == text) || !is_json(bytes));
+        }
+    }
+    let _ = (Message::envelope_id(&bytes[..cut]), Message::trailing_id(&bytes[cut..]));
+    let _ = shortened(bytes, 2, 4000);
+    if let Some(id) = message.id() {
+        let _ = (response(&id, "{}"), error_response(Some(&id), -1, id.json()));
+    }
+}
+
+/// What a message of this text is.
+fn kind(text: &str, members: Option<&Members<'_>>) -> Kind {
+    let Some(members) = members else {
+        return if text.trim_start().starts_with('[') { Kind::Batch } else { Kind::Other };
+    };
+    let [method, result, error] = ["method", "result", "error"].map(|name| members.get(name).is_some());
+    let id = members.get("id").is_some_and(|id| id != "null");
+    match [method, result, error] {
+        [true, false, false] | [true, true, true] if id => Kind::Request,
+        [true, false, false] | [true, true, true] => Kind::Notification,
+        [false, true, false] | [false, false, true] => Kind::Response,
+        _ => Kind::Other,
+    }
+}
+
+fn same_id(found: &Id, json: &str) -> bool {
+    match (serde_json::from_str::<String>(found.json()), serde_json::from_str::<String>(json)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => found.json() == json,
+    }
+}
+
+fn check_envelope(message: &Message, text: &str, members: Option<&Members<'_>>) {
+    let get = |name| members.and_then(|members| members.get(name));
+    assert_eq!(message.kind(), kind(text, members), "{text}");
+    let id = get("id").filter(|id| *id != "null");
+    match (message.id(), id) {
+        (Some(found), Some(id)) => assert!(same_id(&found, id), "{text}"),
+        (found, expected) => assert_eq!(found.is_some(), expected.is_some(), "{text}"),
+    }
+    let method = get("method").and_then(|method| serde_json::from_str::<String>(method).ok());
+    assert_eq!(message.method().map(String::from), method, "{text}");
+    assert_eq!(message.result().as_deref(), get("result").map(str::as_bytes));
+
+    let elements = serde_json::from_str::<Vec<&RawValue>>(text).unwrap_or_default();
+    let elements: Vec<_> =
+        elements.into_iter().map(|element| Bytes::copy_from_slice(element.get().as_bytes())).collect();
+    let expected = (1..=BATCH_MESSAGES_MAX).contains(&elements.len()).then_some(elements);
+    assert_eq!(message.batch(), expected, "{text}");
+}
+
+/// The id in a part of a message is that of the message, or is not found.
+fn check_parts(text: &str, members: Option<&Members<'_>>, cut: usize) {
+    let bytes = text.as_bytes();
+    let ids = members.map_or(0, |members| members.0.iter().filter(|(name, _)| name == "id").count());
+    // Who has seen one of two ids cannot know.
+    if ids < 2 {
+        let id = members.and_then(|members| members.get("id"));
+        for found in [Message::envelope_id(&bytes[..cut]), Message::trailing_id(&bytes[cut..])].into_iter().flatten() {
+            assert!(id.is_some_and(|id| same_id(&found, id)), "{found} in {text} cut at {cut}");
+        }
+    }
+}
+
+/// A message with another id or another value has that, and all else as before.
+fn check_changes(message: &Message, text: &str) {
+    let id = Id::own("\u{e9}\"");
+    let changed = message.with_id(&id);
+    assert_eq!(message.pieces_with_id(&id).concat(), changed);
+    let changed = Message::read(changed);
+    assert!(is_json(changed.bytes()), "{text}");
+    assert_eq!(changed.kind(), message.kind());
+    match message.id() {
+        Some(before) => {
+            assert_eq!(changed.id(), Some(id));
+            if find(text, &["id"]) == Some(before.json()) {
+                assert_eq!(changed.with_id(&before), text);
+            }
+        }
+        None => assert_eq!(changed.bytes(), text),
+    }
+    for path in PATHS {
+        let value = find(text, path);
+        assert_eq!(message.value(path).as_deref(), value.map(str::as_bytes), "{path:?} of {text}");
+        let changed = Message::read(message.with_bytes(path, b"{\"new\":[]}"));
+        assert!(is_json(changed.bytes()), "{text}");
+        if let Some(value) = value {
+            assert_eq!(changed.value(path).as_deref(), Some(&b"{\"new\":[]}"[..]));
+            assert_eq!(changed.with_bytes(path, value.as_bytes()), text, "{path:?}");
+        }
+    }
+}
+
+/// What the answer to `initialize` becomes.
+fn expect_abilities(value: &mut Value) {
+    let Some(result) = value.get_mut("result").and_then(Value::as_object_mut) else { return };
+    let capabilities = result.entry("capabilities").or_insert(json!({}));
+    if let Some(capabilities) = capabilities.as_object_mut() {
+        for name in ["tools", "resources"] {
+            capabilities.entry(name).or_insert(json!({}));
+        }
+    }
+    match result.get_mut("instructions") {
+        Some(Value::String(text)) => {
+            let gap = if text.is_empty() { "" } else { "\n\n" };
+            *text = format!("{text}{gap}{GUIDANCE}");
+        }
+        Some(_) => {}
+        None => {
+            result.insert("instructions".to_owned(), GUIDANCE.into());
+        }
+    }
+}
+
+fn change_of(tool: &str) -> SchemaChange {
+    match tool.len() % 3 {
+        0 => SchemaChange::Widen,
+        1 => SchemaChange::Keep,
+        _ => SchemaChange::Remove,
+    }
+}
+
+/// What a list of tools becomes, as far as that is not the business of a schema.
+fn expect_tools(value: &mut Value) {
+    let Some(tools) = value.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
+    for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
+        let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+        if change_of(name) == SchemaChange::Remove {
+            tool.remove("outputSchema");
+        }
+    }
+    tools.push(serde_json::from_str(TOOL).expect("JSON"));
+}
+
+/// Takes the widened schemas out of a changed list, after a look at them.
+fn narrow(value: &mut Value, before: &Value) {
+    let Some(tools) = value.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
+    for (index, tool) in tools.iter_mut().enumerate() {
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(original) = before.pointer(&format!("/result/tools/{index}/outputSchema")) else { continue };
+        let is_widened = tool.get("name").is_some_and(Value::is_string) && change_of(name) == SchemaChange::Widen;
+        if let (true, Some(object)) = (is_widened, original.as_object()) {
+            check_widened(&tool["outputSchema"], object);
+            tool["outputSchema"] = original.clone();
+        }
+    }
+}
+
+/// Every member of the schema is in one of the two places, but for references, which may be led elsewhere.
+fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
+    let both = widened["anyOf"].as_array().expect("two schemas");
+    assert_eq!(both.len(), 2);
+    assert_eq!(both[1]["required"], json!(["offloaded"]));
+    for (name, value) in original {
+        let place = if matches!(name.as_str(), "$schema" | "$defs" | "definitions") { widened } else { &both[0] };
+        // A schema that has an id keeps its definitions.
+        let found = place.get(name).or_else(|| both[0].get(name)).expect("nothing gets lost");
+        let has_reference = value.to_string().contains("ef\"") || name.ends_with("ef");
+        assert!(has_reference || found == value, "{name}: {found} is not {value}");
+    }
+}
+
+fn check_announcements(message: &Message, text: &str) {
+    let templates = with_template(message, r#"{"uriTemplate":"lro://"}"#);
+    let (abilities, tools) = (with_abilities(message, GUIDANCE), with_tools(message, change_of, &[TOOL.to_owned()]));
+    for changed in [&templates, &abilities, &tools] {
+        assert!(is_json(changed), "{text} became {}", String::from_utf8_lossy(changed));
+    }
+    for tool in listed_tools(message) {
+        assert!([tool.input_schema, tool.output_schema].into_iter().flatten().all(is_json));
+    }
+    let Some(before) = strict(text) else { return };
+    let read =
+        |changed: &Bytes| strict(std::str::from_utf8(changed).expect("UTF-8")).expect("as unambiguous as before");
+    let mut expected = before.clone();
+    expect_abilities(&mut expected);
+    assert_eq!(read(&abilities), expected, "{text}");
+    let (mut expected, mut tools) = (before.clone(), read(&tools));
+    expect_tools(&mut expected);
+    narrow(&mut tools, &before);
+    assert_eq!(tools, expected, "{text}");
+    let mut expected = before;
+    if let Some(list) = expected.pointer_mut("/result/resourceTemplates").and_then(Value::as_array_mut) {
+        list.push(json!({"uriTemplate": "lro://"}));
+    }
+    assert_eq!(read(&templates), expected, "{text}");
+}
+
+/// A tool result is refused as JSON exactly when it is none, and every reply for it is JSON.
+fn check_result(bytes: &Bytes, is_json_too: bool) {
+    let result = match ToolResult::parse(bytes.clone()) {
+        Err(ParseError::NotUtf8(_) | ParseError::Syntax(_)) => return assert!(!is_json_too),
+        // Deeper than the other reader looks.
+        other => other,
+    };
+    assert!(is_json_too);
+    let Ok(result) = result else { return };
+    let parts = result.payload().parts().len();
+    for kept in [vec![], vec![true; parts], (0..parts).map(|part| part % 2 == 0).collect()] {
+        for always_structured in [false, true] {
+            let replacement =
+                Replacement { descriptor: "{}", kept: &kept, always_structured, ..Replacement::default() };
+            let reply = result.offloaded(&replacement);
+            assert!(is_json(&reply), "{}", String::from_utf8_lossy(&reply));
+        }
+    }
+    assert!(is_json(&result.rejected("no")));
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((cut, data)) = data.split_first_chunk() else { return };
+    let cut = usize::from(u16::from_le_bytes(*cut)) % (data.len() + 1);
+    let bytes = Bytes::copy_from_slice(data);
+    let message = Message::read(bytes.clone());
+    use_all(&message, cut);
+    let is_json = is_json(data);
+    check_result(&bytes, is_json);
+    let Some(text) = std::str::from_utf8(data).ok().filter(|_| is_json) else {
+        return;
+    };
+    let members = Members::of(text);
+    if members.is_none() && text.trim_start().starts_with('{') {
+        // A key that is half a surrogate pair.
+        return;
+    }
+    check_envelope(&message, text, members.as_ref());
+    check_parts(text, members.as_ref(), cut);
+    check_changes(&message, text);
+    check_announcements(&message, text);
+    if let Some(short) = shortened(data, 2, 4000) {
+        assert!(tree::is_json(&short), "{}", String::from_utf8_lossy(&short));
+    }
+    let result = with_result_type(text.trim().to_owned(), true);
+    assert!(text.trim_start().starts_with('{') || result == text.trim());
+});

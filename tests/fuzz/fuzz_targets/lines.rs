@@ -1,0 +1,93 @@
+//! Lines are those that anybody would split the stream into, wherever reads end, whatever goes through a file and whichever
+//! are too long.
+#![no_main]
+
+use std::io::{Error, ErrorKind, Read};
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use transport::{Cut, HEAD_BYTES_MAX, Line, Lines, MessageLimits, SpoolError, TAIL_BYTES_MAX};
+
+#[allow(dead_code, unused_imports, reason = "no server is started here")]
+#[path = "../../../host-example/src/transport/mod.rs"]
+mod transport;
+
+/// Stands for a run of one letter, with the byte behind it for its length.
+const RUN: u8 = 0xFF;
+
+/// Bytes of a run for each 1 of its length: two such runs are shorter or longer than the buffers are.
+const RUN_BYTES: usize = 1021;
+
+/// From this size on, in bytes, a stream gets no more runs.
+const STREAM_BYTES_MAX: usize = 300_000;
+
+/// Bytes that a line may take in memory.
+const MEMORY_BYTES: [usize; 4] = [0, 100, 70_000, usize::MAX];
+
+/// Bytes that a line may have.
+const MESSAGE_BYTES: [u64; 4] = [u64::MAX, 5, 60_000, 200_000];
+
+/// Gives a stream in pieces of two sizes in turn, and is interrupted between them.
+struct Pieces<'a> {
+    rest: &'a [u8],
+    sizes: [usize; 2],
+    reads: usize,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.reads += 1;
+        if self.reads % 3 == 0 {
+            return Err(Error::from(ErrorKind::Interrupted));
+        }
+        let size = self.sizes[self.reads % 2].min(buffer.len());
+        self.rest.read(&mut buffer[..size])
+    }
+}
+
+/// The stream that an input stands for: longer than the fuzzer could make it.
+fn stream(input: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::with_capacity(input.len());
+    let mut input = input.iter();
+    while let Some(byte) = input.next() {
+        match (byte, stream.len() < STREAM_BYTES_MAX) {
+            (&RUN, true) => {
+                let times = input.next().copied().unwrap_or_default();
+                stream.resize(stream.len() + usize::from(times) * RUN_BYTES, b'x');
+            }
+            _ => stream.push(*byte),
+        }
+    }
+    stream
+}
+
+fn check_cut(cut: &Cut, line: &[u8], limit: u64) {
+    assert!(line.len() as u64 > limit);
+    assert_eq!(cut.bytes, line.len() as u64);
+    assert_eq!(cut.head, line[..line.len().min(HEAD_BYTES_MAX)]);
+    assert_eq!(cut.tail, line[line.len().saturating_sub(TAIL_BYTES_MAX)..]);
+    assert!(matches!(cut.reason, SpoolError::TooLarge { limit: told } if told == limit));
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[choice, small, large], input)) = data.split_first_chunk() else { return };
+    let stream = stream(input);
+    let limit = MESSAGE_BYTES[usize::from(choice >> 2) % 4];
+    let limits = MessageLimits {
+        memory_bytes: MEMORY_BYTES[usize::from(choice) % 4],
+        message_bytes: limit,
+        directory: std::env::temp_dir(),
+    };
+    // Steps of a byte through long runs would take seconds.
+    let sizes = [usize::from(small) + 1 + stream.len() / 500, (usize::from(large) + 1) * RUN_BYTES];
+    let mut lines = Lines::new(Pieces { rest: &stream, sizes, reads: 0 }, Arc::new(limits));
+    let breaks = stream.iter().filter(|byte| **byte == b'\n').count();
+    for (index, line) in stream.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+        match lines.next().expect("the stream never fails").expect("one more line") {
+            Line::Cut(cut) => check_cut(&cut, line, limit),
+            Line::Whole(bytes) => assert!(bytes == line && index < breaks && line.len() as u64 <= limit),
+            Line::Partial(bytes) => assert!(bytes == line && index == breaks && line.len() as u64 <= limit),
+        }
+    }
+    assert!(lines.next().expect("the stream never fails").is_none());
+});
