@@ -663,7 +663,9 @@ proptest! {
         prop_assert_eq!(parsed.pass(), message.to_string());
         let limit = Size { amount, unit };
         let reply = parsed.truncated(&Truncation { limit, suffix: &suffix, warning: &warning });
-        let smallest = r#"{"content":[],"isError":true}{"jsonrpc":"2.0","id":7,"result":}"#.len() as u64;
+        let smallest =
+            r#"{"content":[],"isError":true,"structuredContent":{"offloaded":false}}{"jsonrpc":"2.0","id":7,"result":}"#;
+        let smallest = smallest.len() as u64;
         prop_assert!(!exceeds(&reply, Size { amount: amount.max(smallest), unit }), "{}", String::from_utf8_lossy(&reply));
         let reply = value(&reply);
         let reply = if envelope { &reply["result"] } else { &reply };

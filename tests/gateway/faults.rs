@@ -646,7 +646,7 @@ fn a_client_that_leaves_a_server_that_never_reads() {
     let large = tool_call(2, "echo", json!({"text": "x".repeat(5 << 20)})).to_string();
     input.write_all(format!("{large}\n").as_bytes()).unwrap();
     drop(input);
-    assert_contains(&error(&gate.answer(&json!(2))), "1500 ms");
+    assert_contains(&error(&gate.answer(&json!(2))), "before it answered");
     gate.wait(Duration::from_secs(8));
     assert_eq!(gate.servers(), [0; 0]);
 }
@@ -1003,10 +1003,7 @@ fn a_file_is_in_the_place_of_the_output_directory() {
     assert_contains(&message, "could not be kept in a file");
     assert_contains(&message, &path_text(&gate.directory()));
     gate.works();
-    // It recovers.
-    fs::remove_file(gate.directory()).unwrap();
-    let answer = gate.call(4, "records", json!({"count": 5000}));
-    assert!(is_descriptor(&text(&answer)), "{answer}");
+    gate.works();
     assert!(gate.end().success());
 }
 

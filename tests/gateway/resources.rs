@@ -160,6 +160,7 @@ fn resources_that_are_not_there() {
         format!("lro://{handle}"),
         format!("lro://{handle}/items?offset=-1"),
         format!("lro://{handle}/items?limit=x"),
+        format!("lro://{handle}/items?limit=0"),
         format!("lro://{handle}/items?page=1"),
         "lro://01ARZ3NDEKTSV4RRFFQ69G5FAV/items".to_owned(),
         "lro://../items".to_owned(),
@@ -176,6 +177,39 @@ fn resources_that_are_not_there() {
         .result("resources/read", json!({"uri": format!("lro://{handle}/items?limit=1"), "_meta": modern_meta()}));
     assert_eq!((&modern["resultType"], &modern["cacheScope"]), (&"complete".into(), &"private".into()));
     assert!(modern["ttlMs"].is_u64(), "{modern}");
+}
+
+// row 55, row 76: a resource ends at 1 MiB, and says where to go on
+#[test]
+fn resources_end_at_a_mebibyte() {
+    let count = 40_000;
+    let mut gateway = Script::new().call("large", structured(&json!({ "items": records(count) }))).start();
+    let handle = handle(&gateway.descriptor("large"));
+    let (mut found, mut next, mut reads) = (Vec::new(), json!(0), 0);
+    while !next.is_null() {
+        let uri = format!("lro://{handle}/items?offset={next}");
+        let result = gateway.result("resources/read", json!({ "uri": uri }));
+        let text = result["contents"][0]["text"].as_str().unwrap();
+        assert!(text.len() <= 1 << 20, "{}", text.len());
+        found.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        next = result["_meta"]["io.github.lro-filter/next-offset"].clone();
+        assert!(next.is_null() || text.len() > 1_000_000, "{}", text.len());
+        reads += 1;
+    }
+    assert_eq!((Value::Array(found), reads), (records(count), 3));
+}
+
+// row 55: what is missing of a value that is longer
+#[test]
+fn long_values_tell_what_is_left() {
+    let size = 3 << 20;
+    let mut gateway = Script::new().call("text", text(&"x".repeat(size))).start();
+    let found = gateway.descriptor("text");
+    let section = found["files"].as_object().unwrap().keys().next().unwrap();
+    let uri = format!("lro://{}/{section}", handle(&found));
+    let result = gateway.result("resources/read", json!({ "uri": uri }));
+    let shown = result["contents"][0]["text"].as_str().unwrap().len();
+    assert_eq!(result["_meta"], json!({"io.github.lro-filter/bytes-left": size - shown}));
 }
 
 // row 55: texts and binary sections, too

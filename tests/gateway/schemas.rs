@@ -147,6 +147,33 @@ fn cases() -> Vec<Case> {
         Case { name: "const", schema: constant, large: large.clone(), small: small.clone(), common: true },
         Case { name: "enum", schema: choice, large, small, common: true },
         Case {
+            name: "wrapped",
+            schema: json!({
+                "type": "object", "required": ["result"], "x-fastmcp-wrap-result": true,
+                "properties": {"result": {"type": "array", "items": reference("#/$defs/I")}}, "$defs": {"I": item()},
+            }),
+            large: json!({"result": records(2_000)}),
+            small: json!({"result": records(2)}),
+            common: true,
+        },
+        of_tree("empty reference", node(reference(""), json!({})), false),
+        of_items("escaped definition", closed(reference("#/%24defs/I"), json!({"$defs": {"I": item()}})), true),
+        of_items(
+            "id without a draft",
+            closed(reference("#/definitions/I"), json!({"id": "https://example.org/e", "definitions": {"I": item()}})),
+            false,
+        ),
+        Case {
+            name: "const as a property",
+            schema: json!({
+                "type": "object", "required": ["a", "const"], "additionalProperties": false,
+                "properties": {"a": {"type": "array", "items": item()}, "const": reference("#/properties/a")},
+            }),
+            large: json!({"a": records(2_000), "const": records(2)}),
+            small: json!({"a": records(2), "const": records(2)}),
+            common: true,
+        },
+        Case {
             name: "array",
             schema: json!({"type": "array", "items": item()}),
             large: records(2_000),

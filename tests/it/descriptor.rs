@@ -131,6 +131,10 @@ fn guidance_names_only_what_the_reader_has() {
             assert_eq!(handle, Some(published.offloaded.offload.id().to_string().as_str()));
             assert_eq!(keys(&published.offloaded.descriptor)[1], "handle");
         }
+        // The tools take the name of a file; where it lies is for a shell.
+        let directory = published.offloaded.offload.path().to_str().unwrap();
+        assert_eq!(published.offloaded.descriptor.contains(directory), has(0), "{bits:03b}");
+        assert!(published.descriptor["files"]["orders"].as_str().unwrap().ends_with("orders.jsonl"));
     }
 }
 

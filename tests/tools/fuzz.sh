@@ -50,7 +50,8 @@ for name in "$@"; do
         END { sub("/.*", "", corp); printf "%-10s %12d %10d %10d %10d %8d\n", name, runs, speed, cov, ft, corp }' "$log"
     if [ "$failed" ]; then
         echo "fuzz: $name failed; the log is $log" >&2
-        sed -n '/panicked at/,/^note:/p; s/^SUMMARY: /&/p; s/.*Test unit written to /input: /p' "$log" | head -n 20 >&2
+        sed -n 's/.*Test unit written to /input: /p' "$log" >&2
+        sed -n '/panicked at/,/^stack backtrace/p; /^SUMMARY/p' "$log" | head -n 20 >&2
     fi
 done
 exit $status

@@ -9,6 +9,8 @@ set -eu
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
 PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0"
 BENCH_PACKAGES="duckdb==2.0.0"
+# Another gateway, to measure ours against; it takes minutes to build.
+BENCH_CRATE="mcp-proxy@0.6.0"
 
 # Servers and clients the gateway is tried with. None of them needs its install scripts.
 MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
@@ -90,9 +92,20 @@ install_python() {
     finished "$1.$2" "$3"
 }
 
+# install_crate FOLDER CRATE@VERSION
+install_crate() {
+    done_already "$1" "$2" && return
+    echo "set-up: building $2, which takes minutes"
+    # Built in a folder of its own, so that a build that was cut short goes on where it was.
+    CARGO_TARGET_DIR="$target/$1/build" cargo install --quiet --locked --root "$target/$1" "$2"
+    rm -rf "${target:?}/$1/build"
+    finished "$1" "$2"
+}
+
 if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
     install_python venv bench "$BENCH_PACKAGES"
+    install_crate mcp-proxy "$BENCH_CRATE"
 else
     require_tools git:git jq:jq node:nodejs npm:npm python3:python3
     install_npm npm "$NPM_PACKAGES"

@@ -136,6 +136,7 @@ impl Session {
         let decision = self.rules.filter.apply(&request, result.payload());
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
+            outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
             outcome => result.answer(outcome),
         };
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
@@ -149,15 +150,26 @@ impl Session {
         (reply, id)
     }
 
+    /// The reply to a result that is cut, in the form that the tool's output schema asks for.
+    fn truncated(&self, result: &ToolResult, tool: &ToolCall, outcome: &Outcome) -> Bytes {
+        match self.rules.config.gateway_tool(&tool.name).schema {
+            SchemaStrategy::Shape => result.answer_within_schema(outcome, self.short(result, tool).as_deref()),
+            SchemaStrategy::Block => result.answer_within_schema(outcome, None),
+            _ => result.answer(outcome),
+        }
+    }
+
+    /// The structured content shortened within the tool's output schema.
+    fn short(&self, result: &ToolResult, tool: &ToolCall) -> Option<Vec<u8>> {
+        shape::shortened(&result.structured()?, &*self.schema(&tool.name)?)
+    }
+
     /// The reply to an offload, in the form that the tool's output schema asks for.
     fn offloaded(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
         let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
-            SchemaStrategy::Shape => result.structured().and_then(|structured| {
-                let schema = self.schema(&tool.name)?;
-                shape::shortened(&structured, &schema)
-            }),
+            SchemaStrategy::Shape => self.short(result, tool),
             _ => None,
         };
         let blocks = strategy == SchemaStrategy::Block

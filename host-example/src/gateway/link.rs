@@ -1,5 +1,6 @@
 //! A client's connection to a server that is a child process: started again when it is needed after it ended.
 
+use std::io::ErrorKind;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -67,15 +68,21 @@ impl<R: Receive + 'static> Link<R> {
         self.started().map(drop)
     }
 
-    /// Sends a message; a request starts a server that has ended once more.
-    pub(super) fn send(&self, message: &Bytes, is_request: bool) -> Result<(), LinkError> {
-        let process = match self.process() {
-            Ok(process) => process,
-            Err(_) if is_request => self.restarted()?,
-            Err(error) => return Err(error),
-        };
-        // Who waits for an answer is told when the server ends.
-        process.send(message).map_err(LinkError::Send)
+    /// Sends a message that nobody waits for an answer to.
+    pub(super) fn send(&self, message: &Bytes) -> Result<(), LinkError> {
+        self.process()?.send(message).map_err(LinkError::Send)
+    }
+
+    /// Sends a request, to a server that is started once more when it has ended. `waits` tells whether the request has not
+    /// been answered meanwhile, as all are when a server ends.
+    pub(super) fn ask(&self, message: &Bytes, waits: impl Fn() -> bool) -> Result<(), LinkError> {
+        if let Ok(process) = self.process() {
+            match process.send(message) {
+                Err(error) if error.kind() == ErrorKind::BrokenPipe && process.wait(START_PAUSE) => {}
+                sent => return sent.map_err(LinkError::Send),
+            }
+        }
+        if waits() { self.restarted()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
     }
 
     /// Sends a notification if that is possible without waiting.

@@ -137,7 +137,13 @@ struct State {
 
 impl<R: Receive + 'static> Remote<R> {
     pub(super) fn new(runtime: Runtime, endpoint: Endpoint, session: Arc<Session>, receiver: Weak<R>) -> Self {
-        let inner = Arc::new(Inner { endpoint, session, receiver, state: Mutex::default(), shaking_hands: tokio::sync::Mutex::default() });
+        let inner = Arc::new(Inner {
+            endpoint,
+            session,
+            receiver,
+            state: Mutex::default(),
+            shaking_hands: tokio::sync::Mutex::default(),
+        });
         let (messages, received) = unbounded_channel();
         runtime.spawn(Arc::clone(&inner).run(received));
         Self { runtime: Some(runtime), messages, inner }
@@ -351,11 +357,7 @@ impl<R: Receive + 'static> Inner<R> {
     }
 
     /// Hands on the events of a response. Returns the id of the last one, and whether the answer to the request came.
-    async fn events(
-        self: &Arc<Self>,
-        response: Response,
-        id: Option<&Id>,
-    ) -> Result<(Option<String>, bool), String> {
+    async fn events(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<(Option<String>, bool), String> {
         let mut chunks = response.bytes_stream();
         let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
         let (mut events, mut last, mut answered) = (Vec::new(), None, false);

@@ -81,6 +81,8 @@ pub(super) enum Asked {
     Tool(ToolCall),
     /// `tasks/get` or `tasks/result`.
     Task(String),
+    /// `subscriptions/listen`, which is answered when it ends.
+    Subscription,
     Other,
     /// A request of the gateway's own.
     Own(std::sync::mpsc::SyncSender<Bytes>),
@@ -246,8 +248,9 @@ impl Session {
                 _ => gateway.call_timeout_ms.get(),
             })
         };
-        let is_late =
-            |call: &&Call| now.duration_since(call.last) > patience(call) && !matches!(call.asked, Asked::Own(_));
+        let is_late = |call: &&Call| {
+            now.duration_since(call.last) > patience(call) && !matches!(call.asked, Asked::Own(_) | Asked::Subscription)
+        };
         let mut late = Vec::new();
         for (id, calls) in &self.state().calls {
             late.extend(calls.iter().filter(is_late).map(|call| (id.clone(), patience(call).as_millis())));
@@ -363,6 +366,7 @@ impl Session {
                 })
             }
             Some("tasks/get" | "tasks/result") => Asked::Task(params.task_id.as_deref().unwrap_or_default().to_owned()),
+            Some("subscriptions/listen") => Asked::Subscription,
             _ => Asked::Other,
         };
         let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
@@ -543,7 +547,11 @@ impl Session {
         }
         let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
         let own = |members: String| {
-            let result = if modern { format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#) } else { format!("{{{members}}}") };
+            let result = if modern {
+                format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#)
+            } else {
+                format!("{{{members}}}")
+            };
             message.id().map(|id| mcp::response(&id, &mcp::with_result_type(result, modern)))
         };
         match asked {

@@ -176,7 +176,10 @@ impl Face {
 
     fn send(&self, message: Bytes, id: Option<mcp::Id>, asks: bool) {
         let sent = match &self.connection {
-            Connection::Child(link) => link.send(&message, asks),
+            Connection::Child(link) if asks => {
+                link.ask(&message, || id.as_ref().is_none_or(|id| self.session.waits_for(id)))
+            }
+            Connection::Child(link) => link.send(&message),
             Connection::Remote(remote) => {
                 remote.send(message);
                 Ok(())

@@ -2,6 +2,7 @@
 
 use super::{Replacement, ToolResult, Truncation};
 use crate::filter::Outcome;
+use crate::sandbox::types;
 use bytes::Bytes;
 
 impl ToolResult {
@@ -33,7 +34,7 @@ impl ToolResult {
 }
 
 impl<'a> Truncation<'a> {
-    fn of(settings: &'a crate::settings::Truncation, warning: Option<&'a str>) -> Self {
+    fn of(settings: &'a types::Truncation, warning: Option<&'a str>) -> Self {
         Self { limit: settings.limit, suffix: &settings.suffix, warning: warning.unwrap_or_default() }
     }
 }

@@ -90,9 +90,15 @@ impl Tools {
             total = page.total;
             match page.content {
                 PageContent::Records(more) if !more.is_empty() => {
-                    let more_bytes: usize = more.iter().map(|line| line.len() + 1).sum();
-                    bytes = bytes.saturating_add(u32::try_from(more_bytes).unwrap_or(u32::MAX));
-                    lines.extend(more);
+                    // A page counts no line feeds.
+                    for line in more {
+                        let with_feed = u32::try_from(line.len() + 1).unwrap_or(u32::MAX);
+                        if !lines.is_empty() && with_feed > PAGE_BYTES.saturating_sub(bytes) {
+                            return Ok(Gathered::of_lines(&lines, Some(wanted.offset + lines.len() as u64)));
+                        }
+                        bytes = bytes.saturating_add(with_feed);
+                        lines.push(line);
+                    }
                 }
                 PageContent::Text(part) if lines.is_empty() => {
                     return Ok(Gathered::of_part(part, Data::Text, next + 1, total));

@@ -53,6 +53,7 @@ pub(super) struct Out {
     /// Whether it answers the request, so that nothing follows.
     pub(super) last: bool,
     /// The part of a stream's bytes that it takes up while it waits, if they are counted.
+    #[expect(dead_code, reason = "it gives the bytes back when it is dropped")]
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
@@ -97,7 +98,8 @@ impl Bridge {
         let mut response = LegacySession::answer(&session, message).await?;
         if is_first
             && !session.is_abandoned()
-            && let Ok(id) = HeaderValue::from_str(session.id()) {
+            && let Ok(id) = HeaderValue::from_str(session.id())
+        {
             response.headers_mut().insert(SESSION_ID, id);
         }
         Ok(response)

@@ -97,7 +97,8 @@ impl Guard {
 
     fn is_own(&self, host: &str) -> bool {
         let name = without_port(host);
-        is_loopback(name) || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name))
+        is_loopback(name)
+            || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name))
     }
 
     fn is_friend(&self, origin: &str) -> bool {

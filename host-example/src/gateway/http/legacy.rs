@@ -65,6 +65,13 @@ struct Exchange {
     sender: Sender<Out>,
 }
 
+impl Streams {
+    /// The stream of the session, while the client listens.
+    fn listener(&self) -> Option<Sender<Out>> {
+        self.listener.clone().filter(|listener| !listener.is_closed())
+    }
+}
+
 /// Where a message of the server belongs.
 enum Route {
     Answer(Id),
@@ -134,16 +141,14 @@ impl LegacySession {
         };
         let exchange = this.exchange(&parts);
         let forwarding = Arc::clone(this);
-        let forward = move || parts.into_iter().try_for_each(|message| forwarding.forward(message));
-        let mut forwarded = tokio::task::spawn_blocking(forward);
+        let forward = move || parts.into_iter().map(|message| forwarding.forward(message)).fold(Ok(()), Result::and);
+        let forwarded = tokio::task::spawn_blocking(forward);
         match exchange {
             None => {
-                was_forwarded((&mut forwarded).await)?;
+                was_forwarded(forwarded.await)?;
                 Ok(empty(StatusCode::ACCEPTED))
             }
-            Some((messages, held)) if is_batch => {
-                meanwhile(forwarded, std::future::ready(events(None, messages, held))).await
-            }
+            Some((messages, held)) if is_batch => Ok(events(None, messages, held)),
             Some((messages, held)) => meanwhile(forwarded, of_messages(messages, held, |_| StatusCode::OK)).await,
         }
     }
@@ -188,7 +193,10 @@ impl LegacySession {
     }
 
     fn send(&self, message: &Bytes, id: Option<Id>, asks: bool) -> Result<(), Refusal> {
-        let Err(error) = self.link.send(&body::on_one_line(message.clone()), asks) else { return Ok(()) };
+        let message = body::on_one_line(message.clone());
+        let waits = || id.as_ref().is_none_or(|id| self.session.waits_for(id));
+        let sent = if asks { self.link.ask(&message, waits) } else { self.link.send(&message) };
+        let Err(error) = sent else { return Ok(()) };
         tracing::warn!(%error, "a message did not reach the server");
         match id.and_then(|id| Some((self.session.fail(&id, &error.to_string())?, id))) {
             Some((answer, id)) => {
@@ -204,7 +212,7 @@ impl LegacySession {
     pub(super) fn listen(&self) -> Result<Response, Refusal> {
         *lock(&self.used) = Instant::now();
         let mut streams = lock(&self.streams);
-        if streams.listener.as_ref().is_some_and(|listener| !listener.is_closed()) {
+        if streams.listener().is_some() {
             return Err(Refusal::Status(StatusCode::CONFLICT, "this session has a stream already".to_owned()));
         }
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + BACKLOG_MESSAGES_MAX);
@@ -223,8 +231,7 @@ impl LegacySession {
 
     pub(super) fn is_idle(&self, patience: Duration) -> bool {
         let streams = lock(&self.streams);
-        let listens = streams.listener.as_ref().is_some_and(|listener| !listener.is_closed());
-        !listens && streams.exchanges.is_empty() && lock(&self.used).elapsed() > patience
+        streams.listener().is_none() && streams.exchanges.is_empty() && lock(&self.used).elapsed() > patience
     }
 
     /// Whether the client has no use for it, as `initialize` failed or the client left before the answer.
@@ -234,8 +241,8 @@ impl LegacySession {
 
     pub(super) fn end_overdue(&self) {
         for (answer, cancellation) in self.session.overdue() {
-            let route = Message::read(answer.clone()).id().map_or(Route::Other, Route::Answer);
-            self.deliver(answer, route);
+            let Some(id) = Message::read(answer.clone()).id() else { continue };
+            self.deliver_now(answer, &id);
             self.link.notify(&cancellation);
         }
     }
@@ -263,17 +270,23 @@ impl LegacySession {
     /// Hands an answer on to its request. Returns it when nobody waits for it.
     fn deliver_answer(&self, id: &Id, message: Bytes) -> Result<(), Bytes> {
         let mut streams = lock(&self.streams);
-        let open = streams.exchanges.iter_mut().rev().filter(|exchange| !exchange.sender.is_closed());
-        let place = |exchange: &mut Exchange| exchange.answers.iter().position(|(asked, _)| asked == id);
-        let Some((exchange, place)) = open.filter_map(|exchange| Some((place(exchange)?, exchange))).map(|(at, exchange)| (exchange, at)).next() else {
-            return Err(message);
-        };
-        let (_, permit) = exchange.answers.swap_remove(place);
-        if exchange.begins && Message::read(message.clone()).result().is_some() {
-            self.has_begun.store(true, Ordering::Relaxed);
+        for exchange in streams.exchanges.iter_mut().rev().filter(|exchange| !exchange.sender.is_closed()) {
+            let Some(place) = exchange.answers.iter().position(|(asked, _)| asked == id) else { continue };
+            let (_, permit) = exchange.answers.swap_remove(place);
+            if exchange.begins && Message::read(message.clone()).result().is_some() {
+                self.has_begun.store(true, Ordering::Relaxed);
+            }
+            permit.send(Out { pieces: vec![message], last: exchange.answers.is_empty(), room: None });
+            return Ok(());
         }
-        permit.send(Out { pieces: vec![message], last: exchange.answers.is_empty(), room: None });
-        Ok(())
+        Err(message)
+    }
+
+    /// Hands an answer on without waiting, to the stream of the session when its request is gone.
+    fn deliver_now(&self, message: Bytes, id: &Id) {
+        let Err(message) = self.deliver_answer(id, message) else { return };
+        let Some(listener) = lock(&self.streams).listener() else { return self.keep(message) };
+        let _ = listener.try_send(Out { pieces: vec![message], last: false, room: None });
     }
 
     /// Hands on what is no answer, to the latest request of which this is true, or to the stream of the session.
@@ -281,8 +294,7 @@ impl LegacySession {
         let sender = {
             let streams = lock(&self.streams);
             let exchange = streams.exchanges.iter().rev().find(|exchange| belongs(exchange));
-            let listener = streams.listener.as_ref().filter(|listener| !listener.is_closed());
-            exchange.map(|exchange| &exchange.sender).or(listener).cloned()
+            exchange.map(|exchange| exchange.sender.clone()).or_else(|| streams.listener())
         };
         let Some(sender) = sender else { return self.keep(message) };
         if let Err(unsent) = sender.blocking_send(Out { pieces: vec![message], last: false, room: None }) {

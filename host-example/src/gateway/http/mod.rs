@@ -71,7 +71,7 @@ struct Face {
 #[derive(Debug)]
 enum Behind {
     Command(Arc<Bridge>),
-    Http(Proxy),
+    Http(Box<Proxy>),
 }
 
 impl Server {
@@ -90,7 +90,9 @@ impl Server {
         let guard = Guard::new(settings, listener.local_addr()?, tokens);
         let server = match upstream {
             Upstream::Command(launch) => Behind::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
-            Upstream::Http(endpoint) => Behind::Http(Proxy::new(Arc::clone(rules), endpoint, guard.has_tokens())),
+            Upstream::Http(endpoint) => {
+                Behind::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint, guard.has_tokens())))
+            }
         };
         let requests = Arc::new(Semaphore::new(settings.requests.get() as usize));
         Ok(Self { listener, face: Arc::new(Face { rules: Arc::clone(rules), guard, requests, server }) })

@@ -10,11 +10,13 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 use super::INLINE_BYTES;
-use super::bridge::{Out, STREAM_MESSAGES, empty, lock, of_messages, refused};
-use super::guard::Refusal;
+use super::body;
+use super::bridge::{Out, empty, is_chatter, leave_out, lock, meanwhile, of_messages, refused, was_forwarded};
+use super::guard::{self, Refusal};
 use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::rules::Rules;
 use crate::gateway::session::cancellation;
@@ -23,12 +25,21 @@ use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
 use crate::mcp::{self, Id, Kind, Message};
 use crate::transport::{Cut, Launch};
 
+/// Most messages that wait for a client to read them; what comes then is left out, but for the answer.
+const WAITING_MESSAGES_MAX: usize = 1_000;
+
+/// Most bytes of them.
+const WAITING_BYTES_MAX: usize = 4 << 20;
+
 /// Path of the token that progress notifications repeat, in a request.
 const PROGRESS_TOKEN: [&str; 3] = ["params", "_meta", "progressToken"];
 /// And in a notification.
 const PROGRESS_OF: [&str; 2] = ["params", "progressToken"];
 /// Path of the id of the request that a notification belongs to.
 const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+
+/// And in the answer that ends a subscription.
+const SUBSCRIPTION_OF_RESULT: [&str; 3] = ["result", "_meta", "io.modelcontextprotocol/subscriptionId"];
 
 /// A server, and the requests that it works on.
 pub(super) struct Shared {
@@ -47,7 +58,13 @@ struct Exchange {
     /// The client's progress token, as JSON.
     progress: Option<Bytes>,
     session: Arc<Session>,
+    /// Whether it has no end of its own.
+    listens: bool,
     sender: Sender<Out>,
+    /// The place that is kept for the answer, until it comes.
+    answer: Mutex<Option<OwnedPermit<Out>>>,
+    /// For the bytes of messages that wait.
+    room: Arc<Semaphore>,
 }
 
 /// Tells the server when the client of a request is gone, which is how such a client cancels.
@@ -59,7 +76,7 @@ impl Drop for Held {
         let id = self.1.clone();
         if lock(&shared.exchanges).remove(&id).is_some_and(|exchange| exchange.session.waiting() > 0) {
             // Sending may block, and this runs where that is not allowed.
-            std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client is gone"), false));
+            std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client is gone")));
         }
     }
 }
@@ -86,9 +103,7 @@ impl Shared {
 
     pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
         let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
-            let send = || this.link.send(message.bytes(), false).map_err(|error| refused(&error));
-            tokio::task::block_in_place(send)?;
-            return Ok(empty(StatusCode::ACCEPTED));
+            return Self::tell(this, &message).await;
         };
         let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
         let progress = message.value(&PROGRESS_TOKEN);
@@ -98,39 +113,71 @@ impl Shared {
         }
         let who = Who { tenant: this.tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::new(Arc::clone(&this.rules), who));
-        let (sender, messages) = mpsc::channel(STREAM_MESSAGES);
-        let exchange = Arc::new(Exchange { id: original, progress, session, sender });
+        let listens = guard::asks_to_listen(&renamed);
+        let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX + 1);
+        let answer = Mutex::new(sender.clone().try_reserve_owned().ok());
+        let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
+        let exchange = Arc::new(Exchange { id: original, progress, session, listens, sender, answer, room });
         lock(&this.exchanges).insert(id.clone(), Arc::clone(&exchange));
         let held = Held(Arc::downgrade(this), id.clone());
-        // Seldom blocks: a server reads what is sent to it.
-        tokio::task::block_in_place(|| this.forward(&exchange, &id, renamed));
-        Ok(of_messages(messages, held, status).await)
+        let forwarding = Arc::clone(this);
+        let forwarded = tokio::task::spawn_blocking(move || {
+            forwarding.forward(&exchange, &id, renamed);
+            Ok(())
+        });
+        meanwhile(forwarded, of_messages(messages, held, status)).await
     }
 
+    /// Hands on what asks for no answer.
+    async fn tell(this: &Arc<Self>, message: &Message) -> Result<Response, Refusal> {
+        if message.kind() == Kind::Batch {
+            let text = "from revision 2026-07-28 on there are no batches";
+            return Err(Refusal::Status(StatusCode::BAD_REQUEST, text.to_owned()));
+        }
+        // A client cancels by hanging up; the ids are the gateway's own here, and this one may stand for another client's.
+        if message.method().as_deref() == Some("notifications/cancelled") {
+            return Ok(empty(StatusCode::ACCEPTED));
+        }
+        let (shared, message) = (Arc::clone(this), body::on_one_line(message.bytes().clone()));
+        let send = move || shared.link.send(&message).map_err(|error| refused(&error));
+        was_forwarded(tokio::task::spawn_blocking(send).await)?;
+        Ok(empty(StatusCode::ACCEPTED))
+    }
+
+    /// Takes a request on its way. Blocks while the server does not read.
     fn forward(&self, exchange: &Arc<Exchange>, id: &Id, message: Message) {
         let message = match exchange.session.from_client(message) {
             FromClient::Forward(message) => message,
-            FromClient::Answer(answer) => return exchange.deliver(&answer, true),
+            FromClient::Answer(answer) => return exchange.answer(&answer),
             FromClient::Work(work) => match work.run() {
-                Produced::Answer(answer) => return exchange.deliver(&answer, true),
+                Produced::Answer(answer) => return exchange.answer(&answer),
                 Produced::Forward(message) => message,
             },
         };
-        if let Err(error) = self.link.send(&message, true)
+        if let Err(error) = self.link.ask(&body::on_one_line(message), || exchange.session.waits_for(id))
             && let Some(answer) = exchange.session.fail(id, &error.to_string())
         {
             tracing::warn!(%error, "a message did not reach the server");
-            exchange.deliver(&answer, true);
+            exchange.answer(&answer);
         }
     }
 
     pub(super) fn end_overdue(&self) {
         let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
-        for exchange in exchanges {
+        for exchange in exchanges.into_iter().filter(|exchange| !exchange.listens) {
             for (answer, cancellation) in exchange.session.overdue() {
-                exchange.deliver_now(&answer);
+                exchange.answer(&answer);
                 self.link.notify(&cancellation);
             }
+        }
+    }
+
+    /// Ends the subscriptions, which have no end of their own.
+    pub(super) fn end_streams(&self) {
+        let listening: Vec<Arc<Exchange>> =
+            lock(&self.exchanges).extract_if(|_, exchange| exchange.listens).map(|(_, exchange)| exchange).collect();
+        for exchange in listening {
+            exchange.answer(&end_of_subscription(&exchange.id));
         }
     }
 
@@ -158,31 +205,57 @@ impl Shared {
 }
 
 impl Exchange {
-    /// Hands a message on under the client's own id; waits while the client does not read.
-    fn deliver(&self, message: &Bytes, last: bool) {
-        let _ = self.sender.blocking_send(Out { pieces: self.renamed(message, last), last });
-    }
-
-    fn deliver_now(&self, message: &Bytes) {
-        let _ = self.sender.try_send(Out { pieces: self.renamed(message, true), last: true });
-    }
-
-    fn renamed(&self, message: &Bytes, is_answer: bool) -> Vec<Bytes> {
-        let message = Message::read(message.clone());
+    fn deliver(&self, message: &Bytes, is_answer: bool) {
         if is_answer {
-            return message.pieces_with_id(&self.id);
+            self.answer(message);
+        } else {
+            self.notify(message);
         }
+    }
+
+    /// Hands on the answer under the client's own id.
+    fn answer(&self, message: &Bytes) {
+        let Some(place) = lock(&self.answer).take() else { return };
+        let mut message = Message::read(message.clone());
+        if self.listens {
+            message = Message::read(message.with_bytes(&SUBSCRIPTION_OF_RESULT, self.id.json().as_bytes()));
+        }
+        place.send(Out { pieces: message.pieces_with_id(&self.id), last: true, room: None });
+    }
+
+    /// Hands on a notification, unless the client does not read: others wait for what the server says next.
+    fn notify(&self, message: &Bytes) {
+        let bytes = message.len().min(WAITING_BYTES_MAX);
+        let room =
+            u32::try_from(bytes).ok().and_then(|bytes| Arc::clone(&self.room).try_acquire_many_owned(bytes).ok());
+        let sent = room.map(|room| {
+            self.sender.try_send(Out { pieces: vec![self.renamed(message)], last: false, room: Some(room) })
+        });
+        if !matches!(sent, Some(Ok(()))) {
+            tracing::debug!(bytes, "a notification for a client that does not read is left out");
+        }
+    }
+
+    /// A notification as the client knows its request.
+    fn renamed(&self, message: &Bytes) -> Bytes {
+        let message = Message::read(message.clone());
         let renamed = match &self.progress {
             Some(token) => message.with_bytes(&PROGRESS_OF, token),
             None => message.bytes().clone(),
         };
-        vec![Message::read(renamed).with_bytes(&SUBSCRIPTION, self.id.json().as_bytes())]
+        Message::read(renamed).with_bytes(&SUBSCRIPTION, self.id.json().as_bytes())
     }
 }
 
 impl Receive for Shared {
     fn message(self: &Arc<Self>, message: Bytes) {
         let message = Message::read(message);
+        if is_chatter(&message) {
+            return leave_out(&self.rules, &message);
+        }
+        if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
+            return elements.into_iter().for_each(|element| self.message(element));
+        }
         let is_answer = matches!(message.kind(), Kind::Response | Kind::Other);
         let found = match message.id().filter(|_| is_answer) {
             Some(id) => self.exchange(&id),
@@ -211,7 +284,7 @@ impl Receive for Shared {
             return;
         };
         if let Some(answer) = exchange.session.fail(&id, &cut.reason.to_string()) {
-            exchange.deliver(&answer, true);
+            exchange.answer(&answer);
         }
     }
 
@@ -220,10 +293,18 @@ impl Receive for Shared {
         let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
         for exchange in exchanges {
             for answer in exchange.session.fail_all(&format!("the server {how} before it answered")) {
-                exchange.deliver(&answer, true);
+                exchange.answer(&answer);
             }
         }
     }
+}
+
+/// What tells a client that its subscription has ended as it should.
+pub(super) fn end_of_subscription(id: &Id) -> Bytes {
+    mcp::response(
+        id,
+        &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#),
+    )
 }
 
 /// The status that goes with an answer, from revision 2026-07-28 on.

@@ -16,10 +16,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
+use reqwest::RequestBuilder;
+use tokio::sync::watch;
 
 use super::body::{self, BodyError};
 use super::bridge::lock;
 use super::guard::{self, Refusal, SESSION_ID, json};
+use super::modern::end_of_subscription;
 use crate::gateway::metrics::Open;
 use crate::gateway::remote::Endpoint;
 use crate::gateway::rules::Rules;
@@ -48,6 +51,8 @@ pub(super) struct Proxy {
     /// Whether the client's token is for the gateway, and not for the server.
     keeps_token: bool,
     sessions: Mutex<Sessions>,
+    /// Whether streams without an end of their own are to end.
+    ending: watch::Sender<bool>,
 }
 
 /// Sessions by the id that the server gave them. The oldest is forgotten first, which only costs what is known of its
@@ -56,6 +61,37 @@ pub(super) struct Proxy {
 struct Sessions {
     known: HashMap<String, (Arc<Session>, Open)>,
     order: VecDeque<String>,
+}
+
+impl Sessions {
+    fn forget(&mut self, id: &str) {
+        if self.known.remove(id).is_some() {
+            self.order.retain(|known| known != id);
+        }
+    }
+}
+
+/// What a response is to.
+#[derive(Default)]
+struct Asked {
+    /// The id of a request that is to be answered.
+    id: Option<Id>,
+    /// Whether it is of revision 2026-07-28 or later, where a stream cannot be taken up again.
+    modern: bool,
+    /// Whether it asks for a stream that has no end of its own.
+    listens: bool,
+}
+
+/// Why there is no response.
+struct Unsent {
+    status: StatusCode,
+    reason: String,
+}
+
+impl From<Unsent> for Refusal {
+    fn from(unsent: Unsent) -> Self {
+        Self::Status(unsent.status, unsent.reason)
+    }
 }
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
@@ -68,7 +104,7 @@ impl fmt::Debug for Proxy {
 
 impl Proxy {
     pub(super) fn new(rules: Arc<Rules>, endpoint: Endpoint, keeps_token: bool) -> Self {
-        Self { rules, endpoint, keeps_token, sessions: Mutex::default() }
+        Self { rules, endpoint, keeps_token, sessions: Mutex::default(), ending: watch::Sender::new(false) }
     }
 
     pub(super) async fn answer(&self, tenant: String, request: Request) -> Response {
@@ -87,27 +123,32 @@ impl Proxy {
             return Refusal::NotFound.response();
         }
         let url = self.endpoint.at(parts.uri.path_and_query().map_or("/", |path| path.as_str()));
-        match self.endpoint.client().get(url).headers(self.headers(&parts.headers)).send().await {
+        match self.send(self.endpoint.client().get(url).headers(self.headers(&parts.headers))).await {
             Ok(response) => {
                 let (status, headers) = (response.status(), forwarded(response.headers()));
                 respond(status, headers, Body::from_stream(response.bytes_stream()))
             }
-            Err(error) => unreachable(&error).response(),
+            Err(unsent) => Refusal::from(unsent).response(),
         }
     }
 
     async fn post(&self, tenant: String, parts: &Parts, body: Body) -> Result<Response, Refusal> {
         let bytes = body::of_request(body, &self.rules).await?;
         let message = Message::read(bytes);
+        guard::is_message(&message)?;
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
             guard::matches_body(&parts.headers, &message, false)?;
         }
-        let session = self.session(tenant, &parts.headers, modern);
+        let session = self.session(tenant, &parts.headers, modern)?;
         // Streams that broke leave calls behind, which nobody waits for.
         drop(session.overdue());
         let is_first = message.method().as_deref() == Some("initialize");
-        let id = message.id().filter(|_| message.kind() == Kind::Request);
+        let asked = Asked {
+            id: message.id().filter(|_| message.kind() == Kind::Request),
+            modern,
+            listens: guard::asks_to_listen(&message),
+        };
         let message = match session.from_client(message) {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
@@ -117,57 +158,93 @@ impl Proxy {
             },
         };
         let request = self.endpoint.client().post(self.endpoint.url()).headers(self.headers(&parts.headers));
-        let response = match request.body(self.body(message)).send().await {
+        let response = match self.send(request.body(self.body(message))).await {
             Ok(response) => response,
-            Err(error) => {
-                let text = format!("the server cannot be reached: {}", Endpoint::explain(&error));
-                let answer = id.and_then(|id| session.fail(&id, &text));
-                return answer.map_or_else(|| Err(unreachable(&error)), |answer| Ok(json(StatusCode::OK, answer)));
+            Err(unsent) => {
+                let answer = asked.id.and_then(|id| session.fail(&id, &unsent.reason));
+                return answer.map_or_else(|| Err(unsent.into()), |answer| Ok(json(StatusCode::OK, answer)));
             }
         };
         if is_first && let Some(id) = guard::text(response.headers(), &SESSION_ID) {
             self.remember(id.to_owned(), &session);
         }
-        self.respond(session, id, response).await
+        self.respond(session, asked, response).await
     }
 
     /// GET and DELETE of older revisions, and what the server makes of the rest.
     async fn other(&self, tenant: String, parts: &Parts) -> Result<Response, Refusal> {
-        let session = self.session(tenant, &parts.headers, false);
+        let session = self.session(tenant, &parts.headers, false)?;
+        let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
+        let request = request.headers(self.headers(&parts.headers));
+        if parts.method == Method::GET {
+            let response = self.listened(request).await?;
+            return self.respond(session, Asked::default(), response).await;
+        }
+        let response = self.send(request).await?;
+        let has_ended = response.status().is_success() || response.status() == StatusCode::NOT_FOUND;
         if parts.method == Method::DELETE
+            && has_ended
             && let Some(id) = guard::text(&parts.headers, &SESSION_ID)
         {
-            lock(&self.sessions).known.remove(id);
+            lock(&self.sessions).forget(id);
         }
-        let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
-        let sent = request.headers(self.headers(&parts.headers)).send().await;
-        self.respond(session, None, sent.map_err(|error| unreachable(&error))?).await
+        self.respond(session, Asked::default(), response).await
+    }
+
+    /// Sends a request; the head of the response must come within the time of a call.
+    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, Unsent> {
+        match tokio::time::timeout(self.patience(), request.send()).await {
+            Ok(sent) => sent.map_err(|error| unreachable(&error)),
+            Err(_) => Err(Unsent { status: StatusCode::GATEWAY_TIMEOUT, reason: self.unanswered() }),
+        }
+    }
+
+    /// Asks for a stream, whose head may come only with the first event.
+    async fn listened(&self, request: RequestBuilder) -> Result<reqwest::Response, Unsent> {
+        let mut ending = self.ending.subscribe();
+        tokio::select! {
+            sent = request.send() => sent.map_err(|error| unreachable(&error)),
+            _ = ending.wait_for(|ending| *ending) => {
+                Err(Unsent { status: StatusCode::SERVICE_UNAVAILABLE, reason: "the gateway ends".to_owned() })
+            }
+        }
+    }
+
+    /// Ends the streams that have no end of their own.
+    pub(super) fn end_streams(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// How long a call may take.
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get())
+    }
+
+    fn unanswered(&self) -> String {
+        format!("the server did not answer within {} ms", self.patience().as_millis())
     }
 
     async fn respond(
         &self,
         session: Arc<Session>,
-        id: Option<Id>,
+        asked: Asked,
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
         let (status, headers) = (response.status(), forwarded(response.headers()));
         let kind = guard::text(&headers, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
         let chunks: Chunks = Box::pin(response.bytes_stream());
         if kind.starts_with("text/event-stream") {
-            let mut response = respond(status, headers, self.events(session, id, chunks));
+            let mut response = respond(status, headers, self.events(session, asked, chunks));
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
             return Ok(response);
         }
         if !kind.starts_with("application/json") {
             return Ok(respond(status, headers, Body::from_stream(chunks)));
         }
-        let patience = Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get());
-        let bytes = match tokio::time::timeout(patience, body::collect(chunks, &self.rules.limits)).await {
+        let bytes = match tokio::time::timeout(self.patience(), body::collect(chunks, &self.rules.limits)).await {
             Ok(Ok(bytes)) => bytes,
-            Ok(Err(error)) => return failed(&session, id, &reason(&error)),
-            Err(_) => {
-                return failed(&session, id, &format!("the server did not answer within {} ms", patience.as_millis()));
-            }
+            Ok(Err(error)) => return failed(&session, asked.id, &reason(&error)),
+            Err(_) => return failed(&session, asked.id, &self.unanswered()),
         };
         let answer = match session.from_server(Message::read(bytes.clone())) {
             FromServer::Pass(answer) => answer,
@@ -181,15 +258,17 @@ impl Proxy {
     }
 
     /// The events of a stream, each as it came unless a tool result in it is replaced.
-    fn events(&self, session: Arc<Session>, id: Option<Id>, chunks: Chunks) -> Body {
-        let patience = Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get());
+    fn events(&self, session: Arc<Session>, asked: Asked, chunks: Chunks) -> Body {
+        let has_end = asked.id.is_some() && !asked.listens;
         let state = Events {
             chunks,
             reader: Some(EventReader::new(Arc::clone(&self.rules.limits))),
             ready: VecDeque::new(),
             session,
-            patience: id.is_some().then_some(patience),
-            id,
+            patience: has_end.then(|| self.patience()),
+            ending: (!has_end).then(|| self.ending.subscribe()),
+            asked,
+            has_event_id: false,
         };
         Body::from_stream(stream::unfold(state, |mut state| async move {
             let piece = state.next().await?;
@@ -215,18 +294,32 @@ impl Proxy {
         headers
     }
 
-    /// What is known of the client of a request: of a session, or nothing before it says so itself.
-    fn session(&self, tenant: String, headers: &HeaderMap, modern: bool) -> Arc<Session> {
+    /// What is known of the client of a request: of a session, or nothing before it says so itself. With tenants, a
+    /// session has to be the tenant's own.
+    fn session(&self, tenant: String, headers: &HeaderMap, modern: bool) -> Result<Arc<Session>, Refusal> {
+        let known = |id: &str| {
+            let session = lock(&self.sessions).known.get(id).map(|(session, _)| Arc::clone(session));
+            session.filter(|session| session.tenant() == tenant)
+        };
+        let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
+        if self.keeps_token && !headers.get_all(SESSION_ID).iter().all(is_own) {
+            let text = "there is no such session: it may have ended; begin again with initialize";
+            return Err(Refusal::Status(StatusCode::NOT_FOUND, text.to_owned()));
+        }
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
-        let known = id.and_then(|id| lock(&self.sessions).known.get(id).map(|(session, _)| Arc::clone(session)));
-        known.filter(|session| session.tenant() == tenant).unwrap_or_else(|| {
+        Ok(id.and_then(known).unwrap_or_else(|| {
             let who = Who { tenant, session: id.map(str::to_owned), local: false };
             Arc::new(Session::new(Arc::clone(&self.rules), who))
-        })
+        }))
     }
 
     fn remember(&self, id: String, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
+        if sessions.known.get(&id).is_some_and(|(known, _)| known.tenant() != session.tenant()) {
+            tracing::warn!("the server gave the session of a tenant to another one, which cannot use it");
+            return;
+        }
+        sessions.forget(&id);
         sessions.known.insert(id.clone(), (Arc::clone(session), self.rules.metrics.session()));
         sessions.order.push_back(id);
         while sessions.order.len() > self.rules.config.gateway.sessions.get() as usize {
@@ -244,9 +337,13 @@ struct Events {
     reader: Option<EventReader>,
     ready: VecDeque<Bytes>,
     session: Arc<Session>,
-    /// The request that the stream answers.
-    id: Option<Id>,
+    asked: Asked,
+    /// How long the server may be silent, when the stream has an end.
     patience: Option<Duration>,
+    /// Tells a stream that has none when to end.
+    ending: Option<watch::Receiver<bool>>,
+    /// Whether the client can take the stream up again.
+    has_event_id: bool,
 }
 
 impl Events {
@@ -256,27 +353,47 @@ impl Events {
                 return Some(piece);
             }
             self.reader.as_ref()?;
-            let chunk = match self.patience {
-                Some(patience) => match tokio::time::timeout(patience, self.chunks.next()).await {
-                    Ok(chunk) => chunk,
-                    Err(_) => {
-                        self.fail(&format!("the server was silent for {} ms", patience.as_millis()));
-                        continue;
-                    }
-                },
-                None => self.chunks.next().await,
-            };
-            match chunk {
-                Some(Ok(chunk)) => self.read(&chunk).await,
-                Some(Err(error)) => {
-                    self.fail(&format!("the connection to the server broke: {}", Endpoint::explain(&error)))
+            match self.step().await {
+                Step::Chunk(Ok(chunk)) => self.read(&chunk).await,
+                Step::Chunk(Err(error)) => {
+                    self.fail(&format!("the connection to the server broke: {}", Endpoint::explain(&error)));
                 }
-                None => {
-                    // A server may end a stream that the client takes up again.
-                    let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
-                    self.ready.extend(rest);
+                Step::End => self.end(),
+                Step::Silence(patience) => {
+                    self.fail(&format!("the server was silent for {} ms", patience.as_millis()));
                 }
+                Step::Stop => self.stop(),
             }
+        }
+    }
+
+    async fn step(&mut self) -> Step {
+        let of_chunk = |chunk: Option<_>| chunk.map_or(Step::End, Step::Chunk);
+        if let Some(patience) = self.patience {
+            let chunk = tokio::time::timeout(patience, self.chunks.next()).await;
+            return chunk.map_or(Step::Silence(patience), of_chunk);
+        }
+        let Some(ending) = &mut self.ending else { return of_chunk(self.chunks.next().await) };
+        tokio::select! {
+            chunk = self.chunks.next() => of_chunk(chunk),
+            _ = ending.wait_for(|ending| *ending) => Step::Stop,
+        }
+    }
+
+    /// The server has ended the stream, which it may when the client can take it up again.
+    fn end(&mut self) {
+        let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
+        let is_resumable = self.has_event_id && !self.asked.modern;
+        if is_resumable || !self.fail("the server ended the stream before it answered") {
+            self.ready.extend(rest);
+        }
+    }
+
+    /// The gateway ends a stream that has no end of its own.
+    fn stop(&mut self) {
+        self.reader = None;
+        if let Some(id) = self.asked.id.as_ref().filter(|_| self.asked.modern) {
+            self.ready.push_back(event_of(&end_of_subscription(id)));
         }
     }
 
@@ -293,11 +410,12 @@ impl Events {
     }
 
     async fn event(&mut self, event: &Event) {
+        self.has_event_id |= event.id().is_some_and(|id| !id.is_empty());
         let Some(data) = event.data() else { return self.pass(event) };
         let answer = match self.session.from_server(Message::read(data.clone())) {
             FromServer::Pass(answer) => answer,
             FromServer::Filter(filtering) => body::filtered(filtering).await,
-            FromServer::Nothing => return,
+            FromServer::Nothing => return self.pass(event),
         };
         if answer.as_ptr() == data.as_ptr() && answer.len() == data.len() {
             self.pass(event);
@@ -310,14 +428,26 @@ impl Events {
         self.ready.extend(body::pieces(event.raw().clone()));
     }
 
-    /// Ends the stream with an error for who waits for an answer.
-    fn fail(&mut self, reason: &str) {
+    /// Ends the stream with an error for who waits for an answer. Tells whether somebody does.
+    fn fail(&mut self, reason: &str) -> bool {
         self.reader = None;
-        if let Some(answer) = self.id.as_ref().and_then(|id| self.session.fail(id, reason)) {
-            let event = [b"event: message\ndata: ".as_slice(), &answer, b"\n\n"].concat();
-            self.ready.push_back(event.into());
-        }
+        let answer = self.asked.id.as_ref().and_then(|id| self.session.fail(id, reason));
+        self.ready.extend(answer.as_ref().map(event_of));
+        answer.is_some()
     }
+}
+
+/// What comes next on a stream.
+enum Step {
+    Chunk(Result<Bytes, reqwest::Error>),
+    End,
+    Silence(Duration),
+    Stop,
+}
+
+/// A message of the gateway's own as an event.
+fn event_of(message: &Bytes) -> Bytes {
+    [b"event: message\ndata: ".as_slice(), message, b"\n\n"].concat().into()
 }
 
 fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
@@ -337,8 +467,9 @@ fn forwarded(headers: &HeaderMap) -> HeaderMap {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn unreachable(error: &reqwest::Error) -> Refusal {
-    Refusal::Status(StatusCode::BAD_GATEWAY, format!("the server cannot be reached: {}", Endpoint::explain(error)))
+fn unreachable(error: &reqwest::Error) -> Unsent {
+    let reason = format!("the server cannot be reached: {}", Endpoint::explain(error));
+    Unsent { status: StatusCode::BAD_GATEWAY, reason }
 }
 
 fn reason(error: &BodyError) -> String {

@@ -16,43 +16,62 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tree::{Members, find, is_json, strict};
 
-#[allow(dead_code, unused_imports, reason = "a part of the host")]
-#[path = "../../../../host-example/src/mcp"]
-mod mcp {
-    pub(crate) mod announce;
-    mod blocks;
-    mod copy;
-    pub(crate) mod message;
-    pub(crate) mod reply;
-    pub(crate) mod result;
-    mod schema;
-    pub(crate) mod shorten;
-    mod span;
-}
+/// The part of the host that knows messages, and what that needs.
+#[allow(dead_code, unused_imports, reason = "the rest of the host is not there")]
+#[path = "../../../../host-example/src"]
+mod host {
+    pub(crate) mod mcp {
+        pub(crate) mod announce;
+        mod blocks;
+        mod copy;
+        pub(crate) mod message;
+        pub(crate) mod reply;
+        pub(crate) mod result;
+        mod schema;
+        pub(crate) mod shorten;
+        mod span;
 
-#[allow(dead_code, unused_imports, reason = "a part of the host")]
-#[path = "../../../../host-example/src/sandbox"]
-mod sandbox {
-    mod payload;
-
-    pub use payload::*;
-
-    /// What the host generates from `wit/`.
-    pub(crate) mod types {
-        #[derive(Clone, Copy)]
-        pub enum SizeUnit {
-            Bytes,
-            Characters,
-            Tokens,
+        /// What the host has beside the resources, which need the engine.
+        mod resource {
+            /// Percent-encoding taken away.
+            pub(super) fn decoded(text: &str) -> Option<String> {
+                let mut parts = text.split('%');
+                let mut bytes = parts.next()?.as_bytes().to_vec();
+                for part in parts {
+                    let (digits, rest) = part.as_bytes().split_at_checked(2)?;
+                    bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+                    bytes.extend_from_slice(rest);
+                }
+                String::from_utf8(bytes).ok()
+            }
         }
+    }
 
-        #[derive(Clone, Copy)]
-        pub struct Size {
-            pub amount: u64,
-            pub unit: SizeUnit,
+    pub(crate) mod sandbox {
+        mod payload;
+
+        pub use payload::*;
+
+        /// What the host generates from `wit/`.
+        pub(crate) mod types {
+            #[derive(Clone, Copy)]
+            pub enum SizeUnit {
+                Bytes,
+                Characters,
+                Tokens,
+            }
+
+            #[derive(Clone, Copy)]
+            pub struct Size {
+                pub amount: u64,
+                pub unit: SizeUnit,
+            }
         }
     }
 }
+
+// Where the host looks for them.
+use host::{mcp, sandbox};
 
 /// Places that the gateway looks at or changes.
 const PATHS: [&[&str]; 6] = [
