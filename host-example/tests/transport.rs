@@ -283,7 +283,7 @@ proptest! {
         let value = serde_json::json!({"text": text, "more": "m".repeat(size)});
         let message = before + &serde_json::to_string_pretty(&value).unwrap();
         let mut written = Vec::new();
-        write_line(&mut written, message.as_bytes()).unwrap();
+        write_line(&mut written, &Bytes::copy_from_slice(message.as_bytes())).unwrap();
         let line = written.strip_suffix(b"\n").unwrap();
         prop_assert!(!line.contains(&b'\n'));
         prop_assert_eq!(serde_json::from_slice::<serde_json::Value>(line).unwrap(), value);

@@ -44,7 +44,6 @@ pub(crate) struct Reply {
     pub(crate) headers: BTreeMap<String, String>,
     /// Its beginning.
     pub(crate) body: Vec<u8>,
-    pub(crate) bytes: usize,
     /// Whether it ended as it should.
     pub(crate) whole: bool,
 }
@@ -156,11 +155,10 @@ impl Exchange {
 
     /// All of the response.
     pub(crate) fn finish(mut self) -> Reply {
-        let (mut body, mut bytes) = (Vec::new(), 0);
+        let mut body = Vec::new();
         let whole = loop {
             match self.piece() {
                 Ok(Some(piece)) => {
-                    bytes += piece.len();
                     let room = KEPT_BYTES - body.len();
                     body.extend_from_slice(&piece[..piece.len().min(room)]);
                 }
@@ -168,7 +166,7 @@ impl Exchange {
                 Err(_) => break false,
             }
         };
-        Reply { status: self.status, headers: self.headers, body, bytes, whole }
+        Reply { status: self.status, headers: self.headers, body, whole }
     }
 }
 

@@ -289,7 +289,7 @@ pub(crate) fn structured(value: &Value) -> Value {
 
 /// So many records, of about 45 bytes each.
 pub(crate) fn records(count: usize) -> Value {
-    let record = |id: usize| json!({"id": id, "name": format!("record number {id}"), "even": id % 2 == 0});
+    let record = |id: usize| json!({"id": id, "name": format!("record number {id}"), "even": id.is_multiple_of(2)});
     (0..count).map(record).collect()
 }
 

@@ -230,7 +230,7 @@ impl<R: Receive + 'static> Inner<R> {
         match id.and_then(|id| self.session.fail(&id, &ended)) {
             Some(answer) => drop(self.receive(answer, None)),
             None if ended.starts_with("the server cannot") => {
-                tracing::warn!(ended, "a message did not reach the server")
+                tracing::warn!(ended, "a message did not reach the server");
             }
             None => {}
         }

@@ -88,9 +88,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
     if !arguments.watch {
         let report = Report::of(&store)?;
         if arguments.json {
-            output::json(&report)?
+            output::json(&report)?;
         } else {
-            output::text(&report.for_people(&store)?)?
+            output::text(&report.for_people(&store)?)?;
         }
         return Ok(Exit::Success);
     }
