@@ -42,9 +42,11 @@ pub fn with_abilities(answer: &Message, guidance: &str) -> Bytes {
             let missing =
                 ["tools", "resources"].into_iter().filter(|key| span::child(bytes, &capabilities, key).is_none());
             let missing: Vec<String> = missing.map(|key| format!("\"{key}\":{{}}")).collect();
-            edits.extend(appended(bytes, &capabilities, &missing));
+            edits.extend(appended(bytes, &capabilities, b"{}", &missing));
         }
-        None => edits.extend(appended(bytes, &result, &[r#""capabilities":{"tools":{},"resources":{}}"#.to_owned()])),
+        None => {
+            edits.extend(appended(bytes, &result, b"{}", &[r#""capabilities":{"tools":{},"resources":{}}"#.to_owned()]))
+        }
     }
     match span::child(bytes, &result, "instructions") {
         Some(instructions) => {
@@ -53,7 +55,7 @@ pub fn with_abilities(answer: &Message, guidance: &str) -> Bytes {
                 edits.push((instructions, quoted(&format!("{text}{gap}{guidance}")).into_bytes()));
             }
         }
-        None => edits.extend(appended(bytes, &result, &[format!("\"instructions\":{}", quoted(guidance))])),
+        None => edits.extend(appended(bytes, &result, b"{}", &[format!("\"instructions\":{}", quoted(guidance))])),
     }
     edits.sort_by_key(|(span, _)| span.start);
     merge(&mut edits);
@@ -91,14 +93,14 @@ pub fn with_tools(answer: &Message, change: impl Fn(&str) -> SchemaChange, more:
             SchemaChange::Remove => edits.extend(removal(bytes, &tool, "outputSchema").map(|span| (span, Vec::new()))),
         }
     }
-    edits.extend(answer.find(&["result", "tools"]).and_then(|list| appended(bytes, &list, more)));
+    edits.extend(answer.find(&["result", "tools"]).and_then(|list| appended(bytes, &list, b"[]", more)));
     span::spliced(bytes, edits)
 }
 
 /// Answer to `resources/templates/list` with one more template.
 pub fn with_template(answer: &Message, template: &str) -> Bytes {
     let list = answer.find(&["result", "resourceTemplates"]);
-    let edit = list.and_then(|list| appended(answer.bytes(), &list, &[template.to_owned()]));
+    let edit = list.and_then(|list| appended(answer.bytes(), &list, b"[]", &[template.to_owned()]));
     span::spliced(answer.bytes(), edit.into_iter().collect())
 }
 
@@ -111,10 +113,10 @@ fn object(bytes: &[u8], span: Option<Span>) -> Option<Span> {
     span.filter(|span| bytes.get(span.start) == Some(&b'{'))
 }
 
-/// The edit that adds members to an object or elements to an array.
-fn appended(bytes: &[u8], container: &Span, items: &[String]) -> Option<(Span, Vec<u8>)> {
+/// The edit that adds members to an object or elements to an array; none where the value has other brackets.
+fn appended(bytes: &[u8], container: &Span, brackets: &[u8; 2], items: &[String]) -> Option<(Span, Vec<u8>)> {
     let end = container.end.checked_sub(1)?;
-    if items.is_empty() || !matches!(bytes.get(end)?, b'}' | b']') {
+    if items.is_empty() || *brackets != [*bytes.get(container.start)?, *bytes.get(end)?] {
         return None;
     }
     let is_empty = span::skip_white(bytes, container.start + 1) == end;

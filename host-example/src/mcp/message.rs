@@ -193,6 +193,10 @@ impl Message {
     /// The id in the end of a message whose beginning is missing: the last member of that name, if it is in the envelope.
     pub fn trailing_id(tail: &[u8]) -> Option<Id> {
         let key = memchr::memmem::rfind(tail, b"\"id\"")?;
+        // What goes before tells whether this is not the end of a longer string with a quotation mark in it.
+        if matches!(tail.get(key.checked_sub(1)?), Some(b'\\')) {
+            return None;
+        }
         let value = span::skip_white(tail, span::skip_white(tail, key + 4) + 1);
         let end = span::skip_value(tail, value);
         let id = scalar(tail.get(value..end)?)?;
@@ -248,6 +252,9 @@ impl Message {
 
     /// The messages of a batch. None when they are more than [`BATCH_MESSAGES_MAX`], or it is no array.
     pub fn batch(&self) -> Option<Vec<Bytes>> {
+        if self.kind != Kind::Batch {
+            return None;
+        }
         let (elements, end) = span::elements(&self.bytes, self.start, BATCH_MESSAGES_MAX, |_| None);
         let whole = span::skip_white(&self.bytes, end) == self.bytes.len();
         (whole && !elements.is_empty() && elements.len() <= BATCH_MESSAGES_MAX)

@@ -39,8 +39,11 @@ pub(super) fn members(
     let mut at = skip_white(text, start + 1);
     while byte(text, at) == b'"' {
         let key = at..skip_value(text, at);
-        // Past the colon.
-        let start = skip_white(text, skip_white(text, key.end) + 1);
+        let colon = skip_white(text, key.end);
+        if byte(text, colon) != b':' {
+            break;
+        }
+        let start = skip_white(text, colon + 1);
         let end = inside(&key, start).unwrap_or_else(|| skip_value(text, start));
         if found.len() <= limit {
             found.push(Member { key, value: start..end });

@@ -217,6 +217,10 @@ impl Event {
     /// their order. The data comes in one line, or several if there are line breaks in it.
     pub fn with_data(&self, data: &Bytes) -> Vec<Bytes> {
         let mut pieces = vec![self.before.clone()];
+        if self.before.starts_with(BYTE_ORDER_MARK) && !self.raw.starts_with(BYTE_ORDER_MARK) {
+            // A mark that stood behind data must not come to begin the stream: a blank line before it.
+            pieces.insert(0, Bytes::from_static(b"\n"));
+        }
         let mut line = 0;
         while let Some(end) = line_break(data, line) {
             pieces.extend([Bytes::from_static(b"data: "), data.slice(line..end.start)]);
