@@ -195,7 +195,8 @@ impl ToolResult {
         let (content, structured) = (find(Role::Content), find(Role::Structured));
         let is_task = members.iter().any(|(_, member)| message.get(member.key.clone()) == Some(b"\"task\""));
         let is_other = is_task || matches!(result_type.as_deref(), Some("input_required" | "task"));
-        if is_other && content.is_none() && structured.is_none() {
+        let is_empty = content.as_ref().is_none_or(|content| message.get(content.clone()) == Some(b"[]"));
+        if is_other && is_empty && structured.is_none() {
             return Ok(Self::untouched(message.clone(), result));
         }
         if content.as_ref().is_some_and(|content| message.get(content.start) != Some(&b'[')) {
