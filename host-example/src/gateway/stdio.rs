@@ -257,12 +257,20 @@ impl Face {
 
 impl Receive for Face {
     fn message(self: &Arc<Self>, message: Bytes) {
+        // Freeing a large message takes a while, so it stays until the answer is out.
+        let held = message.clone();
         match self.session.from_server(Message::read(message)) {
             FromServer::Pass(message) => self.write(&message),
-            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => self.write(&filtering.run()),
+            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
+                self.write(&filtering.run());
+                self.session.rules.filter.restock();
+            }
             FromServer::Filter(filtering) => {
                 let face = Arc::clone(self);
-                self.run(move || face.write(&filtering.run()));
+                self.run(move || {
+                    face.write(&filtering.run());
+                    drop(held);
+                });
             }
             FromServer::Nothing => {}
         }

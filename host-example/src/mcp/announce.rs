@@ -45,7 +45,12 @@ pub fn with_abilities(answer: &Message, guidance: &str) -> Bytes {
             edits.extend(appended(bytes, &capabilities, b"{}", &missing));
         }
         None => {
-            edits.extend(appended(bytes, &result, b"{}", &[r#""capabilities":{"tools":{},"resources":{}}"#.to_owned()]))
+            edits.extend(appended(
+                bytes,
+                &result,
+                b"{}",
+                &[r#""capabilities":{"tools":{},"resources":{}}"#.to_owned()],
+            ));
         }
     }
     match span::child(bytes, &result, "instructions") {
