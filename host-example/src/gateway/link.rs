@@ -85,11 +85,9 @@ impl<R: Receive + 'static> Link<R> {
         if waits() { self.restarted()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
     }
 
-    /// Sends a notification if that is possible without waiting.
-    pub(super) fn notify(&self, message: &Bytes) {
-        if let Ok(process) = self.process() {
-            let _ = process.try_send(message);
-        }
+    /// Sends a message if that is possible without waiting, and tells whether it was.
+    pub(super) fn try_send(&self, message: &Bytes) -> bool {
+        self.process().is_ok_and(|process| process.try_send(message).is_ok())
     }
 
     pub(super) fn close_input(&self) {

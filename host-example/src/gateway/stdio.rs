@@ -212,7 +212,7 @@ impl Face {
             // The client may not read, and this thread has to see the end.
             self.run(move || face.write(&answer));
             match &self.connection {
-                Connection::Child(link) => link.notify(&cancellation),
+                Connection::Child(link) => drop(link.try_send(&cancellation)),
                 Connection::Remote(remote) => remote.send(cancellation),
             }
         }

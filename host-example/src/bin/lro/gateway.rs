@@ -89,7 +89,9 @@ fn serve_http(
     if tokens.is_empty() && !address.ip().is_loopback() {
         terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Half of the processors, as policies and servers have threads of their own: with more, a message changes threads more often.
+    let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
         let server = http::Server::bind(rules, upstream, address, tokens).await;
         let server = server.with_context(|| format!("cannot listen at {address}"))?;

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
@@ -26,9 +26,14 @@ pub(crate) fn store_config(config: &Config) -> StoreConfig {
     }
 }
 
-/// The engine.
+/// The one engine of the process.
 pub(crate) fn sandbox() -> anyhow::Result<Sandbox> {
-    Sandbox::new().map_err(|error| anyhow::anyhow!("compiled code cannot run here: {error:#}"))
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    if let Some(sandbox) = SANDBOX.get() {
+        return Ok(sandbox.clone());
+    }
+    let sandbox = Sandbox::new().map_err(|error| anyhow::anyhow!("compiled code cannot run here: {error:#}"))?;
+    Ok(SANDBOX.get_or_init(|| sandbox).clone())
 }
 
 /// How the configuration wants a policy to be loaded.

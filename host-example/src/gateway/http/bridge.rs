@@ -216,22 +216,38 @@ fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) -> JoinHandle<()> 
     tokio::task::spawn_blocking(stop)
 }
 
-/// The response to a request that is on its way to the server at the same time.
-pub(super) async fn meanwhile(
-    mut forwarded: JoinHandle<Result<(), Refusal>>,
-    response: impl Future<Output = Response>,
-) -> Result<Response, Refusal> {
-    let mut response = std::pin::pin!(response);
-    tokio::select! {
-        response = &mut response => return Ok(response),
-        forwarded = &mut forwarded => was_forwarded(forwarded)?,
-    }
-    Ok(response.await)
+/// A message on its way to the server.
+pub(super) enum Forwarded {
+    /// It is there.
+    Done,
+    /// A thread for blocking work takes it there.
+    Spawned(JoinHandle<Result<(), Refusal>>),
 }
 
-/// What became of a message that was taken on its way by a thread for blocking work.
-pub(super) fn was_forwarded(joined: Result<Result<(), Refusal>, JoinError>) -> Result<(), Refusal> {
-    joined.unwrap_or_else(|error| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
+impl Forwarded {
+    pub(super) fn spawn(forward: impl FnOnce() -> Result<(), Refusal> + Send + 'static) -> Self {
+        Self::Spawned(tokio::task::spawn_blocking(forward))
+    }
+
+    /// What became of it.
+    pub(super) async fn end(self) -> Result<(), Refusal> {
+        let Self::Spawned(thread) = self else { return Ok(()) };
+        let failed = |error: JoinError| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()));
+        thread.await.unwrap_or_else(failed)
+    }
+}
+
+/// The response to a request that is on its way to the server at the same time.
+pub(super) async fn meanwhile(
+    forwarded: Forwarded,
+    response: impl Future<Output = Response>,
+) -> Result<Response, Refusal> {
+    let (mut response, forwarded) = (std::pin::pin!(response), std::pin::pin!(forwarded.end()));
+    tokio::select! {
+        response = &mut response => return Ok(response),
+        forwarded = forwarded => forwarded?,
+    }
+    Ok(response.await)
 }
 
 /// Whether a line is no message but something that a server wrote for people.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 use super::INLINE_BYTES;
 use super::body;
 use super::bridge::{
-    Out, STREAM_MESSAGES, empty, events, is_chatter, leave_out, lock, meanwhile, of_messages, refused, was_forwarded,
+    Forwarded, Out, STREAM_MESSAGES, empty, events, is_chatter, leave_out, lock, meanwhile, of_messages, refused,
 };
 use super::guard::Refusal;
 use crate::gateway::link::{Link, Receive, id_of_cut};
@@ -140,12 +140,10 @@ impl LegacySession {
             None => vec![message],
         };
         let exchange = this.exchange(&parts);
-        let forwarding = Arc::clone(this);
-        let forward = move || parts.into_iter().map(|message| forwarding.forward(message)).fold(Ok(()), Result::and);
-        let forwarded = tokio::task::spawn_blocking(forward);
+        let forwarded = this.forwarded(parts);
         match exchange {
             None => {
-                was_forwarded(forwarded.await)?;
+                forwarded.end().await?;
                 Ok(empty(StatusCode::ACCEPTED))
             }
             Some((messages, held)) if is_batch => Ok(events(None, messages, held)),
@@ -173,10 +171,33 @@ impl LegacySession {
         Some((messages, Held(Arc::downgrade(self), number)))
     }
 
+    /// Takes messages of the client on their way: a small one at once, if that is possible without waiting, all else on a
+    /// thread for blocking work.
+    fn forwarded(self: &Arc<Self>, parts: Vec<Message>) -> Forwarded {
+        let this = Arc::clone(self);
+        let small = match <[Message; 1]>::try_from(parts) {
+            Ok([message]) if message.bytes().len() <= INLINE_BYTES => message,
+            Ok([message]) => return Forwarded::spawn(move || this.forward(message)),
+            Err(parts) => {
+                let forward = move |message| this.forward(message);
+                return Forwarded::spawn(|| parts.into_iter().map(forward).fold(Ok(()), Result::and));
+            }
+        };
+        let (id, asks) = (small.id(), small.kind() == Kind::Request);
+        match self.session.from_client(small) {
+            FromClient::Forward(message) if self.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
+            next => Forwarded::spawn(move || this.go_on(next, id, asks)),
+        }
+    }
+
     /// Takes a message of the client on its way. Blocks while the server does not read.
     fn forward(self: &Arc<Self>, message: Message) -> Result<(), Refusal> {
         let (id, asks) = (message.id(), message.kind() == Kind::Request);
-        match self.session.from_client(message) {
+        self.go_on(self.session.from_client(message), id, asks)
+    }
+
+    fn go_on(self: &Arc<Self>, next: FromClient, id: Option<Id>, asks: bool) -> Result<(), Refusal> {
+        match next {
             FromClient::Forward(message) => self.send(&message, id, asks),
             FromClient::Answer(answer) => {
                 self.deliver(answer, id.map_or(Route::Other, Route::Answer));
@@ -243,7 +264,7 @@ impl LegacySession {
         for (answer, cancellation) in self.session.overdue() {
             let Some(id) = Message::read(answer.clone()).id() else { continue };
             self.deliver_now(answer, &id);
-            self.link.notify(&cancellation);
+            self.link.try_send(&cancellation);
         }
     }
 
@@ -276,7 +297,10 @@ impl LegacySession {
             if exchange.begins && Message::read(message.clone()).result().is_some() {
                 self.has_begun.store(true, Ordering::Relaxed);
             }
-            permit.send(Out { pieces: vec![message], last: exchange.answers.is_empty(), room: None });
+            let last = exchange.answers.is_empty();
+            // Whoever waits for it takes the lock next.
+            drop(streams);
+            permit.send(Out { pieces: vec![message], last, room: None });
             return Ok(());
         }
         Err(message)
@@ -337,7 +361,10 @@ impl Receive for LegacySession {
         };
         match self.session.from_server(message) {
             FromServer::Pass(message) => self.deliver(message, route),
-            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => self.deliver(filtering.run(), route),
+            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
+                self.deliver(filtering.run(), route);
+                self.session.rules.filter.restock();
+            }
             FromServer::Filter(filtering) => {
                 let this = Arc::clone(self);
                 self.workers.run(move || this.deliver(filtering.run(), route));

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 use super::INLINE_BYTES;
 use super::body;
-use super::bridge::{Out, empty, is_chatter, leave_out, lock, meanwhile, of_messages, refused, was_forwarded};
+use super::bridge::{Forwarded, Out, empty, is_chatter, leave_out, lock, meanwhile, of_messages, refused};
 use super::guard::{self, Refusal};
 use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::rules::Rules;
@@ -120,11 +120,7 @@ impl Shared {
         let exchange = Arc::new(Exchange { id: original, progress, session, listens, sender, answer, room });
         lock(&this.exchanges).insert(id.clone(), Arc::clone(&exchange));
         let held = Held(Arc::downgrade(this), id.clone());
-        let forwarding = Arc::clone(this);
-        let forwarded = tokio::task::spawn_blocking(move || {
-            forwarding.forward(&exchange, &id, renamed);
-            Ok(())
-        });
+        let forwarded = Self::forwarded(this, exchange, id, renamed);
         meanwhile(forwarded, of_messages(messages, held, status)).await
     }
 
@@ -140,13 +136,32 @@ impl Shared {
         }
         let (shared, message) = (Arc::clone(this), body::on_one_line(message.bytes().clone()));
         let send = move || shared.link.send(&message).map_err(|error| refused(&error));
-        was_forwarded(tokio::task::spawn_blocking(send).await)?;
+        Forwarded::spawn(send).end().await?;
         Ok(empty(StatusCode::ACCEPTED))
     }
 
+    /// Takes a request on its way: a small one at once, if that is possible without waiting, all else on a thread for
+    /// blocking work.
+    fn forwarded(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
+        let shared = Arc::clone(this);
+        if message.bytes().len() > INLINE_BYTES {
+            return Forwarded::spawn(move || {
+                shared.go_on(&exchange, &id, exchange.session.from_client(message));
+                Ok(())
+            });
+        }
+        match exchange.session.from_client(message) {
+            FromClient::Forward(message) if this.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
+            next => Forwarded::spawn(move || {
+                shared.go_on(&exchange, &id, next);
+                Ok(())
+            }),
+        }
+    }
+
     /// Takes a request on its way. Blocks while the server does not read.
-    fn forward(&self, exchange: &Arc<Exchange>, id: &Id, message: Message) {
-        let message = match exchange.session.from_client(message) {
+    fn go_on(&self, exchange: &Arc<Exchange>, id: &Id, next: FromClient) {
+        let message = match next {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return exchange.answer(&answer),
             FromClient::Work(work) => match work.run() {
@@ -167,7 +182,7 @@ impl Shared {
         for exchange in exchanges.into_iter().filter(|exchange| !exchange.listens) {
             for (answer, cancellation) in exchange.session.overdue() {
                 exchange.answer(&answer);
-                self.link.notify(&cancellation);
+                self.link.try_send(&cancellation);
             }
         }
     }
@@ -269,6 +284,7 @@ impl Receive for Shared {
             FromServer::Pass(message) => exchange.deliver(&message, is_answer),
             FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
                 exchange.deliver(&filtering.run(), is_answer);
+                self.rules.filter.restock();
             }
             FromServer::Filter(filtering) => {
                 self.workers.run(move || exchange.deliver(&filtering.run(), is_answer));
