@@ -294,8 +294,15 @@ fn a_wrapped_value_repeats_too() {
     // row 40
     let list = json!({"content": [text("[1, 2,\n 3]")], "structuredContent": {"result": [1, 2, 3]}});
     assert_eq!(kinds(&parse(&list)), [PartKind::Structured]);
-    let bare = json!({"content": [text("a \"b\" \\ é")], "structuredContent": {"result": "a \"b\" \\ é"}});
-    assert_eq!(kinds(&parse(&bare)), [PartKind::Structured]);
+    // A lone string is the text, under whatever name, and both are replaced together.
+    for name in ["result", "content"] {
+        let bare = parse(&json!({"content": [text("a \"b\" \\ é")], "structuredContent": {name: "a \"b\" \\ é"}}));
+        assert_eq!(kinds(&bare), [PartKind::Text]);
+        let reply = value(&bare.offloaded(&replacement(r#"{"d":1}"#, &[false], false)));
+        assert_eq!(reply, json!({"content": [text(r#"{"d":1}"#)], "structuredContent": {"d": 1}}));
+    }
+    let other = json!({"content": [text("a")], "structuredContent": {"content": "b"}});
+    assert_eq!(kinds(&parse(&other)), [PartKind::Text, PartKind::Structured]);
     let two = json!({"content": [text("[1]")], "structuredContent": {"result": [1], "more": 1}});
     assert_eq!(kinds(&parse(&two)), [PartKind::Text, PartKind::Structured]);
 }

@@ -146,3 +146,29 @@ fn a_session_has_a_budget() {
     let mut low = script.with_flags(&["--session-budget", "6000", "--session-floor", "3000"]);
     assert_eq!([0; 4].map(|_| offloaded(&mut low, "middle")), [false; 4], "a floor above the results");
 }
+
+// row 36: of two halves, the budget counts the one that the model of the client sees
+#[test]
+fn the_budget_counts_what_the_model_sees() {
+    // About 250 tokens of text beside 2,500 tokens of structured content.
+    let halves = json!({
+        "content": [{"type": "text", "text": "x".repeat(1_000)}],
+        "structuredContent": {"long": "y".repeat(10_000)},
+    });
+    let script = Script::new().call("halves", halves);
+    let toml = "[gateway]\nsession-budget = 6000\nsession-floor = 100\n[clients.reader]\nsees = \"text\"\n[clients.parser]\nsees = \"structured\"\n";
+    for (name, passed) in [("reader", 6), ("parser", 2), ("anything", 2)] {
+        let mut gateway = client(&script, toml, name);
+        let passes = (0..6).take_while(|_| descriptor(&gateway.call("halves", json!({}))).is_none());
+        assert_eq!(passes.count(), passed, "{name}");
+    }
+}
+
+// row 41: a model that sees the structured half alone gets the descriptor there, or as an error, but no shortened data
+#[test]
+fn a_model_that_sees_the_structured_half_gets_the_descriptor() {
+    let script = Script::new().call("large", large());
+    let toml = "schema = \"shape\"\n[clients.parser]\nsees = \"structured\"\n";
+    let shown = client(&script, toml, "parser").call("large", json!({}));
+    assert!(shown["isError"] == true && descriptor(&shown).is_some(), "{shown:.300}");
+}

@@ -11,7 +11,7 @@ use super::tasks::{self, TaskAnswer};
 use crate::filter::{Decision, Offloaded, Outcome, Request};
 use crate::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use crate::sandbox::types::{Abilities, Size, SizeUnit};
-use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy};
+use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees};
 use crate::store::Ulid;
 
 /// Said of a message that is larger than its client or a preset allows, and cannot be made smaller.
@@ -96,7 +96,7 @@ impl Session {
             return (result.pass(), None);
         }
         let mut settings = self.rules.config.for_tool_and_client(&tool.name, &call.client);
-        if self.is_over_budget(result) && settings.mode == DecisionMode::BySize {
+        if self.is_over_budget(result, call.client.sees) && settings.mode == DecisionMode::BySize {
             settings.mode = DecisionMode::Always;
         }
         if tool.inline || call.client.inline {
@@ -140,7 +140,7 @@ impl Session {
             outcome => result.answer(outcome),
         };
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
-            self.spend(tokens(&reply));
+            self.spend(shown_tokens(result, call.client.sees));
         }
         self.observe(tool, result, &reply, &decision);
         let id = match decision.outcome {
@@ -169,7 +169,8 @@ impl Session {
         let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
-            SchemaStrategy::Shape => self.short(result, tool),
+            // A model that sees the structured half alone would miss the descriptor.
+            SchemaStrategy::Shape if call.client.sees != Sees::Structured => self.short(result, tool),
             _ => None,
         };
         let blocks = strategy == SchemaStrategy::Block
@@ -229,10 +230,10 @@ impl Session {
     }
 
     /// Whether the session's budget is used up by results before, so that this one may not go on as it is.
-    fn is_over_budget(&self, result: &ToolResult) -> bool {
+    fn is_over_budget(&self, result: &ToolResult, sees: Sees) -> bool {
         let gateway = &self.rules.config.gateway;
         let Some(budget) = gateway.session_budget else { return false };
-        let tokens = result.payload().size().div_ceil(4);
+        let tokens = shown_tokens(result, sees);
         tokens > gateway.session_floor.get() && self.spend(0).saturating_add(tokens) > budget.get()
     }
 
@@ -246,5 +247,15 @@ impl Session {
         let Asked::Tool(tool) = &call.asked else { return false };
         let threshold = self.rules.config.for_tool_and_client(&tool.name, &call.client).threshold;
         !mcp::exceeds(bytes, threshold.into())
+    }
+}
+
+/// Estimated tokens of a result that passes, as far as the model of the client sees it.
+fn shown_tokens(result: &ToolResult, sees: Sees) -> u64 {
+    let structured = result.structured().map(|structured| tokens(&structured));
+    match (sees, structured) {
+        (Sees::Structured, Some(structured)) => structured,
+        (Sees::Text, Some(structured)) => tokens(&result.pass()).saturating_sub(structured),
+        _ => tokens(&result.pass()),
     }
 }

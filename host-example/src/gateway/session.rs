@@ -438,6 +438,9 @@ impl Session {
             if element.kind() == Kind::Batch { FromServer::Nothing } else { self.from_server(element) }
         };
         let decided: Vec<FromServer> = elements.into_iter().map(decide).collect();
+        if decided.iter().all(|element| matches!(element, FromServer::Nothing)) {
+            return FromServer::Nothing;
+        }
         let bytes = message.bytes().len();
         let session = Arc::clone(self);
         let job = Box::new(move || {

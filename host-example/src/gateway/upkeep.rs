@@ -1,5 +1,6 @@
 //! What a gateway does beside its messages: it tells `lro status` of itself, and removes what has expired.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -29,7 +30,7 @@ impl Upkeep {
         let (stop, stopped) = mpsc::channel();
         let rules = Arc::clone(rules);
         let run = move || {
-            let mut teller = Teller::new(&store, about);
+            let mut teller = Teller { store: store.clone(), writer: None, about, told: None, has_failed: false };
             let time_to_live = Duration::from_secs(rules.config.ttl_seconds.get());
             let (period, mut swept) = (time_to_live.min(SWEEP_PERIOD_MAX), Instant::now());
             loop {
@@ -65,35 +66,38 @@ fn sweep(store: &Store) {
     }
 }
 
-/// Writes what is new, until that fails.
+/// Writes what is new.
 struct Teller {
+    store: Store,
     writer: Option<Writer>,
     about: About,
     told: Option<Status>,
+    /// Whether the last attempt failed, which is said once.
+    has_failed: bool,
 }
 
 impl Teller {
-    fn new(store: &Store, about: About) -> Self {
-        let writer = Writer::new(store).inspect_err(warn).ok();
-        Self { writer, about, told: None }
-    }
-
     fn tell(&mut self, rules: &Rules) {
-        let Some(writer) = &mut self.writer else { return };
         let status = Status::of(&self.about, &rules.metrics);
         if self.told.as_ref() == Some(&status) {
             return;
         }
-        match writer.write(&status) {
-            Ok(()) => self.told = Some(status),
-            Err(error) => {
-                warn(&error);
-                self.writer = None;
+        let written = self.write(&status);
+        if let Err(error) = &written {
+            self.writer = None;
+            if !self.has_failed {
+                tracing::warn!(%error, "`lro status` will not show this gateway, as its directory cannot be written");
             }
         }
+        self.has_failed = written.is_err();
+        self.told = written.is_ok().then_some(status);
     }
-}
 
-fn warn(error: &std::io::Error) {
-    tracing::warn!(%error, "`lro status` will not show this gateway, as its directory cannot be written");
+    fn write(&mut self, status: &Status) -> io::Result<()> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(Writer::new(&self.store)?),
+        };
+        writer.write(status)
+    }
 }

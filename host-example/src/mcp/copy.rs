@@ -11,30 +11,40 @@ use crate::sandbox::{Part, PartKind, Payload, PayloadReader};
 /// Bytes that are decoded at a time.
 const SLICE_BYTES: u32 = 64 << 10;
 
-/// Whether a text part repeats the structured content, or the value in it when it is an object with the lone member
-/// `result`, as servers wrap values that are no objects. Such a value may be a string that the text holds bare.
+/// Which of the two stands for both when a text part and the structured content hold the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Same {
+    /// The text is the structured content as JSON, or the value of its lone member `result`, as servers wrap values that
+    /// are no objects: what is structured tells more.
+    Structured,
+    /// The structured content is an object whose lone member is the text as a string: the text is all there is.
+    Text,
+}
+
+/// Whether a text part and the structured content hold the same.
 ///
 /// White space between tokens and the spelling of characters in strings do not matter; numbers are compared as text,
 /// members in their order. Memory does not grow with the text.
-pub(super) fn repeats(part: &Part, message: &Bytes, structured: &Span) -> bool {
+pub(super) fn same(part: &Part, message: &Bytes, structured: &Span) -> Option<Same> {
     if part.kind != PartKind::Text || part.name.is_some() {
-        return false;
+        return None;
     }
     if same_json(part, message.slice(structured.clone())) {
-        return true;
+        return Some(Same::Structured);
     }
     if message.get(structured.start) != Some(&b'{') {
-        return false;
+        return None;
     }
     let members = span::members(message, structured.start, 1, |_, _| None).0;
-    let Some(wrapped) = span::member(message, &members, "result").filter(|_| members.len() == 1) else {
-        return false;
-    };
-    let value = message.slice(wrapped.clone());
-    let bare = span::literal(message, wrapped)
+    let [lone] = members.as_slice() else { return None };
+    let bare = span::literal(message, &lone.value)
         .and_then(|literal| Part::json_string(PartKind::Text, message.slice(literal)).ok())
         .is_some_and(|literal| literal.size() == part.size() && same_text(part, &literal));
-    bare || same_json(part, value)
+    if bare {
+        return Some(Same::Text);
+    }
+    let wrapped = span::member(message, &members, "result")?;
+    same_json(part, message.slice(wrapped.clone())).then_some(Same::Structured)
 }
 
 fn same_text(one: &Part, other: &Part) -> bool {

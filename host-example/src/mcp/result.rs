@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::blocks::{FoundBlock, Object, literals, validate};
-use super::copy::repeats;
+use super::copy::{Same, same};
 use super::message::Message;
 use super::span::{self, Member, Span};
 use crate::sandbox::{Part, PartKind, Payload, at_once};
@@ -65,7 +65,7 @@ const ROLES: [(&str, Role); 5] = [
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) span: Span,
-    /// Index of its part; none for a text that only repeats the structured content.
+    /// Index of its part; none for a text that holds the same as the structured content.
     pub(super) part: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ pub struct ToolResult {
     pub(super) result: Span,
     pub(super) members: Vec<(Role, Member)>,
     pub(super) blocks: Vec<Block>,
-    /// Index of the part of the structured content.
+    /// Index of the part of the structured content, which may be the text of a block.
     pub(super) structured: Option<usize>,
     /// Index of the part of the metadata.
     pub(super) meta: Option<usize>,
@@ -209,22 +209,23 @@ impl ToolResult {
             return Err(ParseError::TooMany { what: "content blocks", limit: BLOCKS_MAX });
         }
         let structured = structured.filter(|value| message.get(value.clone()) != Some(b"null"));
-        let (blocks, parts) = without_copies(&message, blocks, structured.as_ref());
+        let (blocks, parts, text) = without_copies(&message, blocks, structured.as_ref());
         let is_error = find(Role::IsError).is_some_and(|value| message.get(value) == Some(b"true"));
         let meta = find(Role::Meta);
         let mut found = Self { is_error, not_for_policy: false, members, blocks, ..Self::untouched(message, result) };
-        found.add_json(parts, structured, meta);
+        found.add_json(parts, structured, text, meta);
         Ok(found)
     }
 
-    /// Adds the parts that are JSON values of the result object.
-    fn add_json(&mut self, mut parts: Vec<Part>, structured: Option<Span>, meta: Option<Span>) {
-        let mut add = |kind, span: Option<Span>| {
-            parts.push(Part::checked_text(kind, self.message.slice(span?)));
+    /// Adds the parts that are JSON values of the result object. A text that is all of the structured content stands for it.
+    fn add_json(&mut self, mut parts: Vec<Part>, structured: Option<Span>, text: Option<Part>, meta: Option<Span>) {
+        let json = |kind, span: Span| Part::checked_text(kind, self.message.slice(span));
+        let mut add = |part: Option<Part>| {
+            parts.push(part?);
             Some(parts.len() - 1)
         };
-        self.structured = add(PartKind::Structured, structured);
-        self.meta = add(PartKind::Meta, meta);
+        self.structured = add(text.or_else(|| Some(json(PartKind::Structured, structured?))));
+        self.meta = add(meta.map(|meta| json(PartKind::Meta, meta)));
         self.payload = Arc::new(Payload::new(parts));
     }
 }
@@ -246,17 +247,29 @@ fn with_roles(message: &[u8], members: Vec<Member>) -> Result<Vec<(Role, Member)
     Ok(found)
 }
 
-/// The blocks of the result and their parts. A text that repeats the structured content becomes no part.
-fn without_copies(message: &Bytes, found: Vec<FoundBlock>, structured: Option<&Span>) -> (Vec<Block>, Vec<Part>) {
+/// The blocks of the result and their parts. A text that holds the same as the structured content becomes no part; one that
+/// stands for both is returned apart.
+fn without_copies(
+    message: &Bytes,
+    found: Vec<FoundBlock>,
+    structured: Option<&Span>,
+) -> (Vec<Block>, Vec<Part>, Option<Part>) {
     let (mut blocks, mut parts) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len() + 2));
+    let mut text = None;
     for FoundBlock { span, part, .. } in found {
         let part = part.unwrap_or_else(|| Part::checked_text(PartKind::Block, message.slice(span.clone())));
-        let is_copy = structured.is_some_and(|structured| repeats(&part, message, structured));
-        let index = (!is_copy).then(|| {
-            parts.push(part);
-            parts.len() - 1
-        });
+        let index = match structured.and_then(|structured| same(&part, message, structured)) {
+            Some(Same::Structured) => None,
+            Some(Same::Text) => {
+                text = Some(part);
+                None
+            }
+            None => {
+                parts.push(part);
+                Some(parts.len() - 1)
+            }
+        };
         blocks.push(Block { span, part: index });
     }
-    (blocks, parts)
+    (blocks, parts, text)
 }

@@ -37,6 +37,12 @@ impl Directory {
         Ok(Self { descriptor, path })
     }
 
+    /// Whether the path still leads to this directory.
+    pub(super) fn is_at_its_path(&self) -> bool {
+        let same = |here: Stat, there: Stat| (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino);
+        fs::fstat(&self.descriptor).is_ok_and(|here| fs::stat(&self.path).is_ok_and(|there| same(here, there)))
+    }
+
     /// The open directory alone.
     pub(super) fn into_file(self) -> File {
         self.descriptor.into()

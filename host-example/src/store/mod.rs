@@ -28,7 +28,7 @@ use std::{
     io::{ErrorKind, Read},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
 
@@ -116,10 +116,26 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     config: StoreConfig,
-    root: Directory,
-    owner: Owner,
+    /// The root, as an absolute path without links.
+    path: PathBuf,
+    place: RwLock<Arc<Place>>,
     ledger: Mutex<Ledger>,
     verified: Arc<Verified>,
+}
+
+/// The root as it was when it was opened.
+#[derive(Debug)]
+struct Place {
+    root: Directory,
+    owner: Owner,
+}
+
+impl Place {
+    fn open(root: &Path) -> Result<Self, StoreError> {
+        let root = open_root(root)?;
+        let owner = Owner::create(&root)?;
+        Ok(Self { root, owner })
+    }
 }
 
 /// What a store holds.
@@ -159,15 +175,16 @@ impl Store {
     /// As of [`Store::open`].
     pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
-        let root = open_root(&config.root)?;
-        let owner = Owner::create(&root)?;
-        let inner = Arc::new(Inner { config, root, owner, ledger: Mutex::default(), verified: Arc::default() });
+        let place = Place::open(&config.root)?;
+        let path = place.root.path.clone();
+        let place = RwLock::new(Arc::new(place));
+        let inner = Arc::new(Inner { config, path, place, ledger: Mutex::default(), verified: Arc::default() });
         Ok(Self { inner, opening: Sweep::default() })
     }
 
     /// The directory that holds everything, as an absolute path without links.
     pub fn root(&self) -> &Path {
-        &self.inner.root.path
+        &self.inner.path
     }
 
     /// What [`Store::open`] removed.
@@ -177,7 +194,7 @@ impl Store {
 
     /// What tells this open store from all others, of this process and others.
     pub(crate) fn owner(&self) -> Ulid {
-        self.inner.owner.id
+        self.place().owner.id
     }
 
     /// Whether an open store is gone, however its process ended.
@@ -185,20 +202,22 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub(crate) fn is_gone(&self, owner: Ulid) -> Result<bool, StoreError> {
-        self.inner.owner.is_dead(owner)
+        self.place().owner.is_dead(owner)
     }
 
-    /// Makes a private, empty directory for one offload. Nobody else finds it before it is published.
+    /// Makes a private, empty directory for one offload. Nobody else finds it before it is published. A root that was
+    /// removed or moved away is made again.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`] or [`StoreError::Io`], the latter too when the id is being staged already.
     pub fn stage(&self, tenant: &str, id: Ulid) -> Result<Staging, StoreError> {
-        let parent = self.tenant_directory(&tenant_name(tenant))?;
-        let name = staging_name(self.inner.owner.id, id);
+        let place = self.present_place()?;
+        let parent = self.tenant_directory(&place.root, &tenant_name(tenant))?;
+        let name = staging_name(place.owner.id, id);
         match parent.create_directory(&name)? {
             Some(directory) => {
                 let (store, tenant, digests) = (self.clone(), tenant.to_owned(), BTreeMap::new());
-                Ok(Staging { store, tenant, id, parent, directory, digests })
+                Ok(Staging { store, place, tenant, id, parent, directory, digests })
             }
             None => Err(failed("create", parent.path.join(name))(std::io::Error::from(ErrorKind::AlreadyExists))),
         }
@@ -212,7 +231,7 @@ impl Store {
         if self.expires(id) <= SystemTime::now() {
             return Err(StoreError::Expired { id });
         }
-        let directory = self.inner.root.directory(tenant_name(tenant))?.directory(id.to_string())?;
+        let directory = self.place().root.directory(tenant_name(tenant))?.directory(id.to_string())?;
         let (file, _) = directory.file(MANIFEST_NAME)?;
         let path = directory.path.join(MANIFEST_NAME);
         let mut text = Vec::new();
@@ -235,7 +254,7 @@ impl Store {
 
     /// Absolute path of the offload once it is published, without a slash at its end.
     pub fn shown_path(&self, tenant: &str, id: Ulid) -> PathBuf {
-        self.inner.root.path.join(tenant_name(tenant)).join(id.to_string())
+        self.inner.path.join(tenant_name(tenant)).join(id.to_string())
     }
 
     /// The key that cursors are signed with: 32 random bytes in a file `.cursor-key` of the root, the same for all processes
@@ -244,7 +263,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unexpected`] when others have access to the file or it is no key; [`StoreError::Io`].
     pub fn cursor_key(&self) -> Result<[u8; 32], StoreError> {
-        key::read_or_make(&self.inner.root)
+        key::read_or_make(&self.place().root)
     }
 
     /// All published offloads that this process knows of, oldest first: exact after a sweep, and then as long as no other
@@ -259,21 +278,40 @@ impl Store {
         self.ledger().usage()
     }
 
+    fn place(&self) -> Arc<Place> {
+        Arc::clone(&self.inner.place.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The root where its path leads to, made again if that is nowhere or to another directory than it did.
+    fn present_place(&self) -> Result<Arc<Place>, StoreError> {
+        let place = self.place();
+        if place.root.is_at_its_path() {
+            return Ok(place);
+        }
+        let mut current = self.inner.place.write().unwrap_or_else(PoisonError::into_inner);
+        if !current.root.is_at_its_path() {
+            *current = Arc::new(Place::open(&self.inner.path)?);
+            let root = self.inner.path.display();
+            tracing::warn!(%root, "the directory of the store was removed or moved away; it was made again");
+        }
+        Ok(Arc::clone(&current))
+    }
+
     /// Opens the directory of a tenant, and makes it when it is missing.
-    fn tenant_directory(&self, name: &str) -> Result<Directory, StoreError> {
-        match self.inner.root.directory(name) {
+    fn tenant_directory(&self, root: &Directory, name: &str) -> Result<Directory, StoreError> {
+        match root.directory(name) {
             Err(StoreError::NotFound { .. }) => {}
             opened => return opened,
         }
-        match self.inner.root.create_directory(name)? {
+        match root.create_directory(name)? {
             Some(created) => {
                 if self.inner.config.fsync {
-                    self.inner.root.sync()?;
+                    root.sync()?;
                 }
                 Ok(created)
             }
             // Another thread or process was faster.
-            None => self.inner.root.directory(name),
+            None => root.directory(name),
         }
     }
 

@@ -85,8 +85,9 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Err(error) = self.directory.remove_file(&self.id.to_string()) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove the owner file");
+        match self.directory.remove_file(&self.id.to_string()) {
+            Ok(()) | Err(StoreError::NotFound { .. }) => {}
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove the owner file"),
         }
     }
 }

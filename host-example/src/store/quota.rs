@@ -83,7 +83,7 @@ impl Store {
         while ledger.bytes(of) > bytes_max {
             let Some((tenant, id)) = ledger.oldest(of) else { return Ok(false) };
             let bytes = ledger.remove(&tenant, id);
-            match self.inner.root.directory(&tenant).and_then(|parent| self.detach(&parent, id)) {
+            match self.place().root.directory(&tenant).and_then(|parent| self.detach(&parent, id)) {
                 Ok(path) => detached.push(Detached { path, tenant, id, bytes }),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {

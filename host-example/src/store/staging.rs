@@ -5,7 +5,10 @@ use std::{
     io::Write,
     panic::resume_unwind,
     path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -13,7 +16,7 @@ use tracing::warn;
 
 use super::{
     Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
-    Offload, OffloadRecord, QuotaKind, Store, StoreError, Ulid,
+    Offload, OffloadRecord, Place, QuotaKind, Store, StoreError, Ulid,
     directory::Directory,
     error::failed,
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
@@ -27,6 +30,8 @@ const SYNCS_AT_ONCE: usize = 4;
 #[derive(Debug)]
 pub struct Staging {
     pub(super) store: Store,
+    /// Keeps the owner, whose name the directory carries.
+    pub(super) place: Arc<Place>,
     pub(super) tenant: String,
     pub(super) id: Ulid,
     /// Directory of the tenant.
@@ -174,7 +179,7 @@ impl Staging {
             self.sync(&listed.chain(additions.iter().map(|addition| addition.name.as_str())).collect::<Vec<_>>())?;
         }
         let name = self.id.to_string();
-        self.parent.rename(&staging_name(self.store.inner.owner.id, self.id), &name)?;
+        self.parent.rename(&staging_name(self.place.owner.id, self.id), &name)?;
         if self.is_durable()
             && let Err(error) = self.parent.sync()
         {

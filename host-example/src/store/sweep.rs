@@ -70,6 +70,7 @@ impl Store {
     /// [`StoreError::Io`] when the root cannot be read.
     pub fn sweep(&self, now: SystemTime) -> Result<Sweep, StoreError> {
         let mut sweep = Sweep::default();
+        self.present_place()?;
         let tenants = self.tenants()?;
         for tenant in &tenants {
             if let Err(error) = self.sweep_tenant(tenant, now, &mut sweep) {
@@ -80,7 +81,7 @@ impl Store {
         self.forget_absent(&mut ledger);
         ledger.set_fresh();
         drop(ledger);
-        self.inner.owner.remove_dead()?;
+        self.place().owner.remove_dead()?;
         Ok(sweep)
     }
 
@@ -91,7 +92,7 @@ impl Store {
     pub fn removals(&self, now: SystemTime) -> Result<Vec<Removal>, StoreError> {
         let mut removals = Vec::new();
         for tenant in self.tenants()? {
-            let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(&tenant))? else { continue };
+            let Some(parent) = open_if_directory(&self.place().root, OsStr::new(&tenant))? else { continue };
             for name in parent.names()? {
                 match self.removal(&parent, &name?, now) {
                     Ok(found) => removals.extend(found.map(|(_, removal)| removal)),
@@ -105,7 +106,7 @@ impl Store {
     }
 
     fn sweep_tenant(&self, tenant: &str, now: SystemTime, sweep: &mut Sweep) -> Result<(), StoreError> {
-        let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(tenant))? else { return Ok(()) };
+        let Some(parent) = open_if_directory(&self.place().root, OsStr::new(tenant))? else { return Ok(()) };
         for name in parent.names()? {
             match self.sweep_entry(&parent, &name?, tenant, now, sweep) {
                 // Another process removed it meanwhile.
@@ -147,7 +148,7 @@ impl Store {
         let (is_expired, id) = match Name::parse(name) {
             Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
             Some(Name::Removing(id)) => (false, id),
-            Some(Name::Staging { owner, id }) if self.inner.owner.is_dead(owner)? => (false, id),
+            Some(Name::Staging { owner, id }) if self.place().owner.is_dead(owner)? => (false, id),
             _ => return Ok(None),
         };
         // A file or a link of this name is not the store's.
@@ -158,7 +159,7 @@ impl Store {
 
     /// Forgets the tenants whose directory is gone.
     fn forget_absent(&self, ledger: &mut Ledger) {
-        ledger.retain(|tenant| matches!(open_if_directory(&self.inner.root, OsStr::new(tenant)), Ok(Some(_))));
+        ledger.retain(|tenant| matches!(open_if_directory(&self.place().root, OsStr::new(tenant)), Ok(Some(_))));
     }
 
     /// Counts what one tenant holds, or all. Sizes that are known are not looked up again: an offload never changes.
@@ -170,7 +171,7 @@ impl Store {
             return Ok(());
         };
         let mut found = BTreeMap::new();
-        if let Some(parent) = open_if_directory(&self.inner.root, OsStr::new(tenant))? {
+        if let Some(parent) = open_if_directory(&self.place().root, OsStr::new(tenant))? {
             for name in parent.names()? {
                 let name = name?;
                 let Some(Name::Published(id)) = Name::parse(&name) else { continue };
@@ -211,7 +212,8 @@ impl Store {
 
     /// Names of the directories that may be those of tenants.
     fn tenants(&self) -> Result<HashSet<String>, StoreError> {
-        let names = self.inner.root.names()?.map(|name| Ok(name?.into_string().ok()));
+        let place = self.place();
+        let names = place.root.names()?.map(|name| Ok(name?.into_string().ok()));
         let mut tenants = names.filter_map(Result::transpose).collect::<Result<HashSet<String>, StoreError>>()?;
         tenants.retain(|name| !name.starts_with('.'));
         Ok(tenants)
