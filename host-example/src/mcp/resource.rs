@@ -4,6 +4,7 @@ use std::num::NonZero;
 
 use serde_json::json;
 
+use super::percent::decoded;
 use super::tools::{INVALID_PARAMS, ProtocolError, Tools};
 use crate::read::{PAGE_BYTES_MIN, PageContent, PagePart, PageRequest, ReadError, Start};
 use crate::store::{FileRecord, Offload, Ulid};
@@ -148,21 +149,4 @@ fn wanted(uri: &str) -> Option<Wanted> {
         }
     }
     Some(wanted)
-}
-
-/// Percent-encoding taken away.
-pub(super) fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'%' => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                let value = digit(rest.next()?)? * 16 + digit(rest.next()?)?;
-                bytes.push(u8::try_from(value).ok()?);
-            }
-            byte => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).ok()
 }

@@ -25,26 +25,12 @@ mod host {
         mod blocks;
         mod copy;
         pub(crate) mod message;
+        mod percent;
         pub(crate) mod reply;
         pub(crate) mod result;
         mod schema;
         pub(crate) mod shorten;
         mod span;
-
-        /// What the host has beside the resources, which need the engine.
-        mod resource {
-            /// Percent-encoding taken away.
-            pub(super) fn decoded(text: &str) -> Option<String> {
-                let mut parts = text.split('%');
-                let mut bytes = parts.next()?.as_bytes().to_vec();
-                for part in parts {
-                    let (digits, rest) = part.as_bytes().split_at_checked(2)?;
-                    bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
-                    bytes.extend_from_slice(rest);
-                }
-                String::from_utf8(bytes).ok()
-            }
-        }
     }
 
     pub(crate) mod sandbox {
