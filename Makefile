@@ -16,8 +16,8 @@ setup: ## Install the wasm target and lay out the WASI interface files
 	@sh tests/tools/wit-deps.sh
 
 .PHONY: component
-component: setup ## Build the default policy and the query component
-	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-policy -p lro-extract
+component: setup ## Build the policies and the query component
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-policy -p lro-redact -p lro-extract
 
 .PHONY: build
 build: component ## Build the components and the lro command
@@ -35,7 +35,7 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 test: build test-data ## Run all tests
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
 	@$(CARGO) test --locked --release -p lro-host -p lro-tests
-	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract
+	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract -p lro-redact
 
 .PHONY: conformance
 conformance: build test-data ## Run the official conformance suite, directly and through the gateway
@@ -55,9 +55,9 @@ bench: build test-data ## Measure against plain writes, native code, Python, jq 
 lint: component ## Check formatting, lints and documentation
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -p lro-redact -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
-	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-policy -p lro-extract -p lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload -p lro-policy -p lro-redact -p lro-extract -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
 
 .PHONY: clean

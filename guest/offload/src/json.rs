@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Appends a JSON string.
-pub(crate) fn push_string(out: &mut String, text: &str) {
+pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
         match character {
@@ -22,14 +22,14 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
 }
 
 /// A JSON string.
-pub(crate) fn string(text: &str) -> String {
+pub fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_string(&mut out, text);
     out
 }
 
 /// A JSON array of values that are JSON already.
-pub(crate) fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> String {
+pub fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> String {
     let mut out = String::from("[");
     for value in values {
         if out.len() > 1 {
@@ -43,11 +43,11 @@ pub(crate) fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> Strin
 
 /// A JSON object under construction. Values are JSON already; keys are not.
 #[derive(Clone, Default)]
-pub(crate) struct Object(String);
+pub struct Object(String);
 
 impl Object {
     /// Adds a member at the end.
-    pub(crate) fn member(&mut self, key: &str, value: &str) -> &mut Self {
+    pub fn member(&mut self, key: &str, value: &str) -> &mut Self {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         push_string(&mut self.0, key);
         self.0.push(':');
@@ -55,17 +55,19 @@ impl Object {
         self
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether it has no members.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn finish(&self) -> String {
+    /// Its JSON.
+    pub fn finish(&self) -> String {
         if self.0.is_empty() { "{}".to_owned() } else { format!("{}}}", self.0) }
     }
 }
 
 /// The JSON Pointer that a configured key means: a pointer stays, a plain key becomes one.
-pub(crate) fn pointer_of_key(key: &str) -> String {
+pub fn pointer_of_key(key: &str) -> String {
     if key.is_empty() || key.starts_with('/') {
         return key.to_owned();
     }
@@ -73,7 +75,7 @@ pub(crate) fn pointer_of_key(key: &str) -> String {
 }
 
 /// The last step of a JSON Pointer, unescaped; none for the whole document.
-pub(crate) fn last_step(pointer: &str) -> Option<String> {
+pub fn last_step(pointer: &str) -> Option<String> {
     let (_, step) = pointer.rsplit_once('/')?;
     Some(step.replace("~1", "/").replace("~0", "~"))
 }

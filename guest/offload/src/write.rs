@@ -1,26 +1,27 @@
 //! Carries out a plan: each part to files, then the descriptor.
 
-use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError};
-use crate::bindings::lro::filter::types::{
-    Call, DescriptorLevel, File, FileKind, Part, PartKind, PlannedPart, PlannedSection, SectionRule, ToolResult,
-};
+use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule};
 use crate::descriptor::{self, Contents, Entry, Preview};
 use crate::directory::Directory;
 use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
 use crate::recipes::{self, Recipe};
 use crate::records::Records;
-use crate::{SLICE_BYTES, read_text};
+use crate::{Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter, SyntaxError};
 
-pub(crate) fn sections(call: &Call, payload: &ToolResult, plan: &Plan) -> Result<Descriptor, PolicyError> {
-    let parts = payload.parts();
+/// Writes the planned parts into the preopened directory and describes them.
+///
+/// # Errors
+/// [`PolicyError::Invalid`] for a plan of other parts, those of the source and those of the directory.
+pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descriptor, PolicyError> {
+    let parts = source.parts();
     if parts.len() != plan.parts.len() {
         return Err(PolicyError::Invalid(format!("plan: {} parts of {}", plan.parts.len(), parts.len())));
     }
     let mut writer = Writer {
         call,
-        payload,
+        source,
         directory: Directory::preopened()?,
         file_names: Names::default(),
         section_names: Names::default(),
@@ -56,9 +57,9 @@ impl PlannedSection {
     }
 }
 
-struct Writer<'a> {
+struct Writer<'a, S> {
     call: &'a Call,
-    payload: &'a ToolResult,
+    source: &'a S,
     directory: Directory,
     file_names: Names,
     section_names: Names,
@@ -67,7 +68,7 @@ struct Writer<'a> {
     contents: Contents,
 }
 
-impl Writer<'_> {
+impl<S: Source> Writer<'_, S> {
     fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
         let options = self.options(planned);
         let keys = self.call.settings.inline_keys.len();
@@ -83,7 +84,7 @@ impl Writer<'_> {
             rest: None,
         };
         let pointers = options.keep.clone();
-        match split(self.payload, index, options, &mut records)? {
+        match split(self.source, index, options, &mut records)? {
             Ok(document) => {
                 let (files, size) = (records.entries, document.bytes);
                 self.contents.entries.extend(files);
@@ -144,7 +145,7 @@ impl Writer<'_> {
         let mut file = self.directory.create(&file_name)?;
         let (mut lines, mut preview, mut size) = (0, Preview::default(), Measure::text());
         let mut open_line = false;
-        read_text(self.payload, index, |slice| {
+        self.source.read_text(index, &mut |slice| {
             lines += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
             open_line = !slice.ends_with('\n');
             preview.add(slice);
@@ -173,7 +174,7 @@ impl Writer<'_> {
         let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
         let mut file = self.directory.create(&file_name)?;
         loop {
-            let slice = self.payload.read_bytes(index, file.bytes(), SLICE_BYTES).map_err(PolicyError::Read)?;
+            let slice = self.source.read_bytes(index, file.bytes())?;
             if slice.is_empty() {
                 break;
             }
@@ -254,10 +255,10 @@ fn shown_key(pointer: String) -> String {
 
 type Split = Result<lro_jsonl::Document, SyntaxError>;
 
-fn split(payload: &ToolResult, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
+fn split(source: &impl Source, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
     let mut splitter = Splitter::new(options, records);
     let mut wrong = None;
-    read_text(payload, part, |slice| match splitter.push(slice) {
+    source.read_text(part, &mut |slice| match splitter.push(slice) {
         Ok(()) => Ok(true),
         Err(Error::Output(error)) => Err(error),
         Err(Error::Syntax(error)) => {

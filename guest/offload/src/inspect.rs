@@ -1,36 +1,38 @@
 //! The verdict: whether a result is too large, and what is to be written of it.
 
-use crate::bindings::exports::lro::filter::lro_filter::{Plan, PolicyError, Verdict};
 use crate::bindings::lro::filter::types::{
-    Action, Call, DecisionMode, Part, PartKind, PlannedPart, PlannedSection, SectionShape, Size, SizeUnit, ToolResult,
-    Truncation,
+    Action, DecisionMode, PlannedSection, SectionShape, Size, SizeUnit, Truncation,
 };
 use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
-use crate::read_text;
+use crate::{Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict};
 use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, survey};
 
 /// Bytes of the beginning of a text that decide whether it is measured as JSON.
 const LOOKS_LIKE_JSON_BYTES: usize = 4096;
 
-pub(crate) fn verdict(call: &Call, payload: &ToolResult) -> Result<Verdict, PolicyError> {
+/// What should become of a result, as the settings of the call say.
+///
+/// # Errors
+/// [`PolicyError::Invalid`] for settings that make no sense, and those of the source.
+pub fn inspect(call: &Call, source: &impl Source) -> Result<Verdict, PolicyError> {
     let settings = &call.settings;
     check(call)?;
     if settings.mode == DecisionMode::Never {
         return Ok(Verdict::Pass);
     }
-    let parts = payload.parts();
-    if settings.mode == DecisionMode::BySize && !exceeds(payload, &parts, settings.threshold)? {
+    let parts = source.parts();
+    if settings.mode == DecisionMode::BySize && !exceeds(source, &parts, settings.threshold)? {
         return Ok(Verdict::Pass);
     }
     if call.is_error {
-        return Ok(if exceeds(payload, &parts, settings.truncate_limit)? { truncate(call) } else { Verdict::Pass });
+        return Ok(if exceeds(source, &parts, settings.truncate_limit)? { truncate(call) } else { Verdict::Pass });
     }
     match settings.action {
         Action::Truncate => Ok(truncate(call)),
         Action::Reject => Ok(Verdict::Reject(advice(call))),
         Action::Offload => {
-            let plan = plan(call, payload, &parts)?;
+            let plan = plan(call, source, &[])?;
             let writes = plan.parts.iter().any(|part| !matches!(part, PlannedPart::Keep));
             Ok(if writes { Verdict::Offload(plan) } else { Verdict::Pass })
         }
@@ -82,7 +84,7 @@ fn wire_bytes(part: &Part) -> u64 {
 
 /// Whether the whole result is larger than a size. Bytes bound the other units from above, so a result with few bytes
 /// is not read at all; of a larger one no more is read than it takes to pass the limit.
-fn exceeds(payload: &ToolResult, parts: &[Part], limit: Size) -> Result<bool, PolicyError> {
+fn exceeds(source: &impl Source, parts: &[Part], limit: Size) -> Result<bool, PolicyError> {
     if parts.iter().map(wire_bytes).sum::<u64>() <= limit.amount {
         return Ok(false);
     }
@@ -90,7 +92,7 @@ fn exceeds(payload: &ToolResult, parts: &[Part], limit: Size) -> Result<bool, Po
     for (index, part) in (0..).zip(parts) {
         total += match part.kind {
             PartKind::Binary => amount_of_ascii(wire_bytes(part), limit.unit),
-            _ => measure(payload, index, part.kind, limit.unit, limit.amount.saturating_sub(total))?,
+            _ => measure(source, index, part.kind, limit.unit, limit.amount.saturating_sub(total))?,
         };
         if total > limit.amount {
             return Ok(true);
@@ -107,10 +109,10 @@ fn amount_of_ascii(bytes: u64, unit: SizeUnit) -> u64 {
 }
 
 /// The size of a text part, or some size above `enough`.
-fn measure(payload: &ToolResult, part: u32, kind: PartKind, unit: SizeUnit, enough: u64) -> Result<u64, PolicyError> {
+fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enough: u64) -> Result<u64, PolicyError> {
     let mut size: Option<Measure> = None;
     let mut amount = 0;
-    read_text(payload, part, |slice| {
+    source.read_text(part, &mut |slice| {
         let size = size.get_or_insert_with(|| {
             if kind != PartKind::Text || looks_like_json(slice) { Measure::json() } else { Measure::text() }
         });
@@ -132,16 +134,24 @@ fn looks_like_json(text: &str) -> bool {
     beginning.trim_start().starts_with(['{', '[']) && survey(beginning, end == text.len()).is_ok()
 }
 
-fn plan(call: &Call, payload: &ToolResult, parts: &[Part]) -> Result<Plan, PolicyError> {
+/// What is to be written of a result: what the settings of the call say and, beyond that, the parts for which `wanted`,
+/// in the order of the parts, is true. Missing entries are false.
+///
+/// # Errors
+/// Those of the source.
+pub fn plan(call: &Call, source: &impl Source, wanted: &[bool]) -> Result<Plan, PolicyError> {
+    let parts = source.parts();
     let mut names = Names::default();
     let mut room = call.settings.threshold.amount;
     let mut planned = Vec::with_capacity(parts.len());
-    for (index, part) in (0..).zip(parts) {
+    let wanted = wanted.iter().copied().chain(std::iter::repeat(false));
+    for ((index, part), wanted) in (0..).zip(&parts).zip(wanted) {
+        let may_stay = !wanted && call.settings.mode == DecisionMode::BySize;
         planned.push(match part.kind {
             PartKind::Binary => {
                 let amount = amount_of_ascii(wire_bytes(part), call.settings.threshold.unit);
                 match room.checked_sub(amount) {
-                    Some(left) if call.settings.mode == DecisionMode::BySize => {
+                    Some(left) if may_stay => {
                         room = left;
                         PlannedPart::Keep
                     }
@@ -150,13 +160,15 @@ fn plan(call: &Call, payload: &ToolResult, parts: &[Part]) -> Result<Plan, Polic
             }
             PartKind::Text | PartKind::Structured => {
                 let small = part.size <= u64::from(call.settings.inline_limit);
-                if small && call.settings.mode == DecisionMode::BySize {
+                if small && may_stay {
                     PlannedPart::Keep
                 } else {
-                    text_or_sections(call, payload, index, part.kind, &mut names)?
+                    text_or_sections(call, source, index, part.kind, &mut names)?
                 }
             }
-            PartKind::Block | PartKind::Meta if part.size <= u64::from(call.settings.inline_limit) => PlannedPart::Keep,
+            PartKind::Block | PartKind::Meta if !wanted && part.size <= u64::from(call.settings.inline_limit) => {
+                PlannedPart::Keep
+            }
             PartKind::Block | PartKind::Meta => PlannedPart::Sections(Vec::new()),
         });
     }
@@ -165,14 +177,14 @@ fn plan(call: &Call, payload: &ToolResult, parts: &[Part]) -> Result<Plan, Polic
 
 fn text_or_sections(
     call: &Call,
-    payload: &ToolResult,
+    source: &impl Source,
     part: u32,
     kind: PartKind,
     names: &mut Names,
 ) -> Result<PlannedPart, PolicyError> {
     let search = call.settings.sections.is_empty();
     let (mut survey, mut seen, mut is_json, mut whole) = (Survey::new(), 0, kind != PartKind::Text, true);
-    read_text(payload, part, |slice| {
+    source.read_text(part, &mut |slice| {
         is_json |= seen == 0 && slice.trim_start().starts_with(['{', '[']);
         if is_json {
             // Not JSON, or nested deeper than the splitter goes.

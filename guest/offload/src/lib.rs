@@ -1,0 +1,107 @@
+//! What offload policies share: the verdict on a result, its files and its descriptor.
+//!
+//! [`inspect`] and [`write`] are the default policy. They read through [`Source`], so a policy that changes what it
+//! reads changes files, summaries and descriptor alike.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `inspect` | the verdict and the plan |
+//! | `write` | the plan's parts to files, one after another |
+//! | `records` | the files of one JSON part |
+//! | `directory` | the preopened directory and the files in it |
+//! | `header` | the first line of a JSONL file |
+//! | `names` | file and section names |
+//! | `descriptor` | what the model sees |
+//! | `recipes` | commands that run on the files |
+//! | [`json`] | writing JSON and JSON Pointers |
+
+mod descriptor;
+mod directory;
+mod header;
+mod inspect;
+pub mod json;
+mod names;
+mod recipes;
+mod records;
+mod write;
+
+/// What the WIT files say, as Rust types, and the macro that exports a policy.
+#[allow(missing_docs, clippy::all, reason = "generated")]
+pub mod bindings {
+    wit_bindgen::generate!({
+        path: "../../wit",
+        world: "lro-policy",
+        generate_all,
+        pub_export_macro: true,
+        default_bindings_module: "lro_offload::bindings",
+    });
+}
+
+pub use bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict};
+pub use bindings::lro::filter::types::{Part, PartKind, PlannedPart};
+pub use inspect::{inspect, plan};
+pub use write::write;
+
+use bindings::lro::filter::types::SectionShape;
+use lro_jsonl::Shape;
+
+/// Bytes asked for at a time.
+const SLICE_BYTES: u32 = 256 * 1024;
+
+/// What a policy reads: a tool result, or what a policy makes of one. The same every time it is read.
+pub trait Source {
+    /// The parts, in the order of the result.
+    fn parts(&self) -> Vec<Part>;
+
+    /// Calls `each` with every slice of a part that is not binary, from its beginning, until it answers false. A slice
+    /// is not empty, and the first one shorter than 4 KiB only when it is the whole part.
+    ///
+    /// # Errors
+    /// Those of `each`, and [`PolicyError::Read`].
+    fn read_text(&self, part: u32, each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>) -> Result<(), PolicyError>;
+
+    /// The next bytes of a binary part from an offset; none only at its end.
+    ///
+    /// # Errors
+    /// [`PolicyError::Read`].
+    fn read_bytes(&self, part: u32, offset: u64) -> Result<Vec<u8>, PolicyError>;
+}
+
+impl Source for ToolResult {
+    fn parts(&self) -> Vec<Part> {
+        Self::parts(self)
+    }
+
+    fn read_text(&self, part: u32, each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>) -> Result<(), PolicyError> {
+        let mut offset = 0;
+        loop {
+            let slice = Self::read_text(self, part, offset, SLICE_BYTES).map_err(PolicyError::Read)?;
+            if slice.is_empty() || !each(&slice)? {
+                return Ok(());
+            }
+            offset += slice.len() as u64;
+        }
+    }
+
+    fn read_bytes(&self, part: u32, offset: u64) -> Result<Vec<u8>, PolicyError> {
+        Self::read_bytes(self, part, offset, SLICE_BYTES).map_err(PolicyError::Read)
+    }
+}
+
+impl From<Shape> for SectionShape {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::Elements => Self::Elements,
+            Shape::Members => Self::Members,
+        }
+    }
+}
+
+impl From<SectionShape> for Shape {
+    fn from(shape: SectionShape) -> Self {
+        match shape {
+            SectionShape::Elements => Self::Elements,
+            SectionShape::Members => Self::Members,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The two steps one after the other.
+
+use crate::fields::Eraser;
+use crate::patterns::Scrubber;
+use crate::rules::Rules;
+
+/// Takes the secrets out of one text that comes in slices. Memory does not grow with the text: it is bounded by
+/// [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX) and the size of a slice.
+pub struct Redactor<'a> {
+    /// None for a text that is not JSON.
+    eraser: Option<Eraser<'a>>,
+    scrubber: Scrubber<'a>,
+    /// The slice after the first step.
+    erased: String,
+}
+
+impl<'a> Redactor<'a> {
+    /// For a text of which it is known whether it is JSON. What is only said to be JSON goes through as well.
+    #[must_use]
+    pub fn new(rules: &'a Rules, is_json: bool) -> Self {
+        let eraser = is_json.then(|| Eraser::new(rules));
+        Self { eraser, scrubber: Scrubber::new(rules, is_json), erased: String::new() }
+    }
+
+    /// Takes the next slice, cut at any character, and appends what is decided.
+    pub fn push(&mut self, slice: &str, out: &mut String) {
+        let erased = match &mut self.eraser {
+            Some(eraser) => {
+                self.erased.clear();
+                eraser.push(slice, &mut self.erased);
+                &self.erased
+            }
+            None => slice,
+        };
+        self.scrubber.push(erased, false, out);
+    }
+
+    /// Appends the rest.
+    pub fn finish(&mut self, out: &mut String) {
+        self.scrubber.push("", true, out);
+    }
+
+    /// Whether anything was taken out so far.
+    #[must_use]
+    pub fn found(&self) -> bool {
+        self.scrubber.found || self.eraser.as_ref().is_some_and(|eraser| eraser.found)
+    }
+}

@@ -1,0 +1,52 @@
+//! The text of a JSON string, and where each character of it stands.
+
+use lro_jsonl::unescape;
+use std::borrow::Cow;
+
+/// A text without escapes, and the way back.
+pub(crate) struct Decoded<'a> {
+    pub(crate) text: Cow<'a, str>,
+    /// The end of each escape: in the text, and in the string.
+    ends: Vec<(usize, usize)>,
+}
+
+impl<'a> Decoded<'a> {
+    /// A text that has no escapes.
+    pub(crate) fn plain(text: &'a str) -> Self {
+        Self { text: Cow::Borrowed(text), ends: Vec::new() }
+    }
+
+    /// Where in the string a place in the text is.
+    pub(crate) fn place(&self, at: usize) -> usize {
+        let before = self.ends.partition_point(|(end, _)| *end <= at);
+        let (end, place) = before.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default();
+        place + (at - end)
+    }
+}
+
+/// Decodes the inside of a JSON string. A lone surrogate, which no text can hold, becomes U+FFFD.
+pub(crate) fn decoded(string: &str) -> Decoded<'_> {
+    let Some(first) = string.find('\\') else {
+        return Decoded::plain(string);
+    };
+    let (mut text, mut ends, mut at) = (String::with_capacity(string.len()), Vec::new(), 0);
+    let mut next = Some(first);
+    while let Some(length) = next {
+        let (plain, escape) = string.get(at..).unwrap_or_default().split_at(length);
+        text.push_str(plain);
+        let (character, length) = unescape(escape.as_bytes());
+        text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
+        // What is no JSON may have any character after a backslash.
+        at = string.len() - escape.len() + escape.ceil_char_boundary(length);
+        ends.push((text.len(), at));
+        next = string.get(at..).and_then(|rest| rest.find('\\'));
+    }
+    text.push_str(string.get(at..).unwrap_or_default());
+    Decoded { text: Cow::Owned(text), ends }
+}
+
+/// A text as it stands in a JSON string.
+pub(crate) fn escaped(text: &str) -> String {
+    let quoted = lro_offload::json::string(text);
+    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+}
