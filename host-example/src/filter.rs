@@ -124,6 +124,9 @@ impl FilterError {
         match self {
             Self::Call(CallError::Deadline(_)) => "deadline",
             Self::Call(CallError::Memory(_)) => "memory",
+            Self::Call(CallError::Table(_)) => "table",
+            Self::Call(CallError::Instances(_)) => "instances",
+            Self::Call(CallError::Fuel(_) | CallError::Uncounted) => "fuel",
             Self::Call(CallError::Stack) => "stack",
             Self::Call(CallError::Crossing(_)) => "crossing",
             Self::Call(CallError::Quota { .. }) => "quota",

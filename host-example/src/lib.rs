@@ -49,6 +49,45 @@
 //! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |
 //!
 //! Someone who embeds it without MCP makes a [`Payload`](sandbox::Payload) of parts and needs no [`mcp`].
+//!
+//! # Threat model
+//!
+//! | who | is trusted with |
+//! |---|---|
+//! | the host process, its configuration, who may write to its directories | everything |
+//! | a policy | the results of the tenants it is configured for, one at a time, and what the model is told of them |
+//! | the component that answers questions | one published directory, to read |
+//! | a tenant | its own offloads, by handle |
+//! | MCP servers and clients, tool results, jq programs | nothing: they are data |
+//!
+//! A policy decides what a model reads, so one that lies about the content of a result is not defended against; choose and
+//! pin policies as you would code. What it says of its files is checked. Everything else it might do is kept in by the
+//! sandbox; tests named here are in `tests/hostile` unless another place is given.
+//!
+//! | threat | mechanism | shown by |
+//! |---|---|---|
+//! | never ends, in any export, its start, its allocator or a host call | epoch deadline; the host waits with the same deadline | `contained`, attacks that end in `deadline` |
+//! | uses up memory, tables, stack | limits of the call, and a share of the pool that each call has to itself | `limits::tables_and_memories_are_bounded`, `neighbours` |
+//! | takes the room of other calls | a component of too many things is not loaded | `limits::a_component_of_too_many_things_is_not_loaded` |
+//! | gives different answers on slower machines | fuel, where it is asked for | `limits::fuel_is_the_same_every_time` |
+//! | leaves its directory: `..`, absolute paths, links, slashes, races | one preopen; a path is one name; no links; each file opened beneath the directory | `advisories`, `tests/it/sandbox.rs` |
+//! | changes what it may only read | a read-only preopen, and never a second one | `advisories::what_may_be_read_cannot_be_changed` |
+//! | fills the disk | bytes and files counted while they are written, gaps too; quotas of the store | `limits::a_gap_counts_as_written`, `host-example/tests/store.rs` |
+//! | uses up descriptors of the process | all it holds are counted | `limits::open_files_are_counted` |
+//! | names that a shell or terminal acts upon | refused at creation and at publishing | `limits::only_safe_names_are_created` |
+//! | floods or forges a log | its text is cut and put on one line without control characters | `limits::text_for_the_log_is_short_and_plain` |
+//! | floods the model | limits of a step and of a descriptor, for advice too | `limits::advice_is_no_longer_than_a_descriptor` |
+//! | lies about its files | names, sizes, records and JSON are compared with the disk before anything is published | `contained`, attacks that end in `answer` |
+//! | answers with what breaks the reader: cycles, depth, numbers, pointers | checked when it crosses; depth is bounded | `limits::a_condition_of_many_steps_is_refused`, `modules` |
+//! | sees another tenant, session or call | store, instance and directory of their own for each call | `isolation`, `limits::an_instance_in_stock_keeps_nothing` |
+//! | slows others down | it competes for processor time and nothing else | `neighbours::an_attack_does_not_stop_the_neighbours` |
+//! | adds up over time | everything of a call dies with its store | `leaks` |
+//! | a known way out of wasmtime's file system | versions, and the mechanisms above | `advisories`, by id |
+//!
+//! Whatever fails, the failure mode answers. Not defended against: a tenant that makes so many calls that none of
+//! [`CONCURRENT_CALLS_MAX`](sandbox::CONCURRENT_CALLS_MAX) is left for others; what can be guessed from the time that
+//! calls of others take; a fault of the compiler or of the kernel, for which a process should be run as a user who owns
+//! nothing else.
 
 mod digest;
 pub mod extract;

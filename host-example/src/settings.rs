@@ -172,12 +172,20 @@ pub struct Limits {
     pub table_elements: NonZeroU64,
     /// Core instances, memories and tables of each kind. Default: 16.
     pub instances: NonZeroU64,
-    /// Bytes written to files. Default: 4 GiB.
+    /// Bytes written to files, gaps included. Default: 4 GiB.
     pub written_bytes: NonZeroU64,
     /// Files created. Default: 256.
     pub files: NonZeroU64,
+    /// Bytes of the name of a file. Default: 128; more is refused when the offload is published.
+    pub name_bytes: NonZeroU64,
+    /// Files held open at the same time, the directory included. Default: 64.
+    pub open_files: NonZeroU64,
     /// Bytes that pass between host and policy in one step, such as a descriptor. Default: 8 MiB.
     pub crossing_bytes: NonZeroU64,
+    /// Bytes of an error or of all notes together in the log. Default: 4 KiB.
+    pub log_bytes: NonZeroU64,
+    /// Instructions. Default: not counted; counting them makes every call slower.
+    pub fuel: Option<NonZeroU64>,
 }
 
 /// Limits of one query over what was offloaded, each at least 1.
@@ -271,7 +279,11 @@ impl Default for Limits {
             instances: at_least_one(16),
             written_bytes: at_least_one(4 << 30),
             files: at_least_one(256),
+            name_bytes: at_least_one(128),
+            open_files: at_least_one(64),
             crossing_bytes: at_least_one(8 << 20),
+            log_bytes: at_least_one(4 << 10),
+            fuel: None,
         }
     }
 }

@@ -51,6 +51,8 @@ fn defaults_are_the_documented_ones() {
     assert_eq!((limits.wall_time_ms.get(), limits.memory_bytes.get()), (30_000, 64 << 20));
     assert_eq!((limits.written_bytes.get(), limits.files.get(), limits.crossing_bytes.get()), (4 << 30, 256, 8 << 20));
     assert_eq!((limits.table_elements.get(), limits.instances.get()), (100_000, 16));
+    let names = (limits.name_bytes.get(), limits.open_files.get(), limits.log_bytes.get(), limits.fuel);
+    assert_eq!(names, (128, 64, 4 << 10, None));
     let threshold = size(50_000, SizeUnit::Characters);
     let expected = PolicySettings {
         mode: DecisionMode::BySize,

@@ -54,6 +54,10 @@ pub struct Query {
     pub limit: Option<u32>,
 }
 
+/// Most steps of a condition that a policy stores with a file. A condition can be as deep as it has steps, and whoever walks
+/// or drops it needs the stack for that.
+const STEPS_MAX: usize = 256;
+
 /// A condition on a record.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "AnyCondition")]
@@ -335,8 +339,12 @@ impl Condition {
         u32::try_from(steps.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The condition of the last step. A step that is not below its own, or is used twice, makes none.
+    /// The condition of the last step. A step that is not below its own, or is used twice, makes none; nor do more than
+    /// [`STEPS_MAX`].
     fn of_steps(steps: &[types::Condition]) -> Option<Self> {
+        if steps.len() > STEPS_MAX {
+            return None;
+        }
         let mut conditions: Vec<Option<Self>> = Vec::with_capacity(steps.len());
         for step in steps {
             let mut take = |index: &u32| conditions.get_mut(*index as usize)?.take();

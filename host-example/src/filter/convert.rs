@@ -5,6 +5,7 @@ use crate::sandbox::{Limits, types};
 use crate::settings as plain;
 use crate::store;
 use serde_json::value::RawValue;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 impl From<plain::Size> for types::Size {
@@ -155,7 +156,11 @@ impl From<&plain::Limits> for Limits {
             instances: size(limits.instances.get()),
             written_bytes: limits.written_bytes.get(),
             files: u32::try_from(limits.files.get()).unwrap_or(u32::MAX),
+            name_bytes: size(limits.name_bytes.get()),
+            open_files: u32::try_from(limits.open_files.get()).unwrap_or(u32::MAX),
             crossing_bytes: size(limits.crossing_bytes.get()),
+            log_bytes: size(limits.log_bytes.get()),
+            fuel: limits.fuel.map(NonZeroU64::get),
         }
     }
 }

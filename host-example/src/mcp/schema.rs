@@ -1,7 +1,7 @@
 //! Output schemas of tools whose results may be replaced.
 
-use super::reply::quoted;
 use super::percent::decoded;
+use super::reply::quoted;
 use super::span::{self, Member, Span};
 
 /// Names of the members that hold definitions; references lead to them from the root, so they stay there.

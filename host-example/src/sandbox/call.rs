@@ -6,8 +6,9 @@ use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budge
 use super::bindings::lro::filter::types::Call;
 use super::engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
-use super::output::WriteError;
+use super::output::{Quota, WriteError};
 use super::state::State;
+use super::text::{one_line, plain_descriptor, plain_error, short_advice};
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
 use std::collections::BTreeMap;
@@ -29,27 +30,34 @@ pub enum CallError {
     /// The policy asked for more memory than [`Limits::memory_bytes`].
     #[error("needed more than {0} bytes of memory (limit memory-bytes)")]
     Memory(usize),
+    /// The policy asked for a table of more elements than [`Limits::table_elements`].
+    #[error("needed a table of more than {0} elements (limit table-elements)")]
+    Table(usize),
+    /// The policy has more instances, memories or tables than [`Limits::instances`].
+    #[error("has more than {0} instances, memories or tables (limit instances)")]
+    Instances(usize),
+    /// The policy executed more than [`Limits::fuel`].
+    #[error("executed more than {0} instructions (limit fuel)")]
+    Fuel(u64),
+    /// There is a [`Limits::fuel`], and the sandbox was not made [with fuel](super::Sandbox::with_fuel).
+    #[error("cannot be held to the limit fuel: this sandbox does not count instructions")]
+    Uncounted,
     /// The policy's calls nested too deeply.
     #[error("ran out of stack (limit {STACK_BYTES_MAX} bytes)")]
     Stack,
     /// More than [`Limits::crossing_bytes`] in one step between host and policy.
     #[error("passed more than {0} bytes in one step (limit crossing-bytes)")]
     Crossing(usize),
-    /// More than [`Limits::written_bytes`] or [`Limits::files`].
-    #[error("wrote more than {written_bytes} bytes or {files} files (limits written-bytes, files)")]
-    Quota {
-        /// The limit of bytes.
-        written_bytes: u64,
-        /// The limit of files.
-        files: u32,
-    },
+    /// The policy wrote, created or held open more than it may.
+    #[error(transparent)]
+    Quota(Quota),
     /// [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) calls are running.
     #[error("found {CONCURRENT_CALLS_MAX} calls running already")]
     Busy,
-    /// The policy trapped: it panicked or broke a rule of WebAssembly.
+    /// The policy trapped: it panicked or broke a rule of WebAssembly. One line of at most [`Limits::log_bytes`].
     #[error("failed: {0}")]
     Trap(String),
-    /// The policy answered with an error.
+    /// The policy answered with an error. Its text is one line of at most [`Limits::log_bytes`].
     #[error("refused: {}", describe(.0))]
     Policy(PolicyError),
     /// The output directory could not be opened or written.
@@ -61,7 +69,7 @@ impl CallError {
     /// Whether the cause is a full disk or a used-up quota.
     pub fn is_no_space(&self) -> bool {
         match self {
-            Self::Quota { .. } | Self::Policy(PolicyError::NoSpace) => true,
+            Self::Quota(_) | Self::Policy(PolicyError::NoSpace) => true,
             Self::Output(error) => matches!(
                 error.kind(),
                 std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge
@@ -128,7 +136,7 @@ impl Prepared {
         made.map_err(|error| run.explain(&error))
     }
 
-    /// Asks what should become of a result. No directory is preopened.
+    /// Asks what should become of a result. No directory is preopened. Advice is cut at the limit of a descriptor.
     ///
     /// # Errors
     /// When the policy fails or breaks a limit.
@@ -140,7 +148,8 @@ impl Prepared {
             None => self.inspection(limits)?,
         };
         let answer = run.inspect(&policy, call, payload).map_err(|error| run.explain(&error))?;
-        let verdict = answer.map_err(CallError::Policy)?;
+        let mut verdict = answer.map_err(|error| CallError::Policy(plain_error(error, limits)))?;
+        short_advice(&mut verdict, call.settings.descriptor_limit);
         let cost = run.cost();
         if is_stocked {
             self.stock.spend(run);
@@ -181,10 +190,11 @@ impl Prepared {
         let started = run.started;
         let finished = run.store.into_data().output.finish();
         cost.time = started.elapsed();
-        if over_quota {
-            return Err(quota(limits));
+        if let Some(quota) = over_quota {
+            return Err(CallError::Quota(quota));
         }
-        let descriptor = answer.map_err(CallError::Policy)?;
+        let mut descriptor = answer.map_err(|error| CallError::Policy(plain_error(error, limits)))?;
+        plain_descriptor(&mut descriptor, limits);
         let digests = finished.map_err(|error| write_error(error, limits))?;
         Ok((Written { descriptor, digests }, cost))
     }
@@ -275,6 +285,10 @@ impl Run {
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(limits.crossing_bytes);
+        let counted = store.set_fuel(limits.fuel.unwrap_or(u64::MAX));
+        if limits.fuel.is_some() && counted.is_err() {
+            return Err(CallError::Uncounted);
+        }
         let mut run = Self { store, limits: limits.clone(), started };
         run.begin();
         Ok(run)
@@ -334,25 +348,33 @@ impl Run {
         match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => CallError::Deadline(self.limits.wall_time),
             Some(Trap::StackOverflow) => CallError::Stack,
+            Some(Trap::OutOfFuel) => CallError::Fuel(self.limits.fuel.unwrap_or(u64::MAX)),
             _ if state.meter.memory_refused => CallError::Memory(self.limits.memory_bytes),
-            _ if state.output.over_quota => quota(&self.limits),
-            Some(trap) => CallError::Trap(trap.to_string()),
-            // wasmtime gives this refusal no type of its own.
-            None if format!("{error:#}").contains("too much data is being copied") => {
-                CallError::Crossing(self.limits.crossing_bytes)
-            }
-            None => CallError::Trap(format!("{error:#}")),
+            _ if state.meter.table_refused => CallError::Table(self.limits.table_elements),
+            Some(trap) if state.output.over_quota.is_none() => CallError::Trap(trap.to_string()),
+            _ => match state.output.over_quota {
+                Some(quota) => CallError::Quota(quota),
+                None => self.explain_text(&error.root_cause().to_string()),
+            },
+        }
+    }
+
+    /// Some refusals have no type of their own in wasmtime.
+    fn explain_text(&self, error: &str) -> CallError {
+        if error.contains("too much data is being copied") {
+            CallError::Crossing(self.limits.crossing_bytes)
+        } else if error.contains("resource limit exceeded") {
+            CallError::Instances(self.limits.instances)
+        } else {
+            // It may quote names that the policy gave.
+            CallError::Trap(one_line(error, self.limits.log_bytes))
         }
     }
 }
 
-fn quota(limits: &Limits) -> CallError {
-    CallError::Quota { written_bytes: limits.written_bytes, files: limits.files }
-}
-
 fn write_error(error: WriteError, limits: &Limits) -> CallError {
     match error {
-        WriteError::Quota => quota(limits),
+        WriteError::Quota(quota) => CallError::Quota(quota),
         WriteError::Deadline => CallError::Deadline(limits.wall_time),
         WriteError::Io(error) => CallError::Output(error),
     }

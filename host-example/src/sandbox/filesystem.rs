@@ -41,6 +41,25 @@ impl View<'_> {
         WasiFilesystemCtxView { ctx: &mut self.0.wasi, table: &mut self.0.table }
     }
 
+    /// Refuses the name of a new file that is longer than the limit or not as the contract says: a name that a terminal, a
+    /// shell or another system would take for something else is never on the disk.
+    fn check_new_name(&self, name: &str) -> FsResult<()> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        if name.len() > self.0.output.name_bytes() {
+            return refuse(wasi::ErrorCode::NameTooLong);
+        }
+        if name.is_empty() || name.starts_with('.') || !name.bytes().all(allowed) {
+            return refuse(wasi::ErrorCode::NotPermitted);
+        }
+        Ok(())
+    }
+
+    /// Hands out what takes up a descriptor, if one is left.
+    fn held<T>(&mut self, open: impl FnOnce(&mut Self) -> FsResult<T>) -> FsResult<T> {
+        self.0.output.hold().map_err(write_error)?;
+        open(self).inspect_err(|_| self.0.output.release())
+    }
+
     /// Lets earlier writes reach the file before anything looks at it.
     fn settled(&mut self) -> FsResult<()> {
         self.0.output.drain().map_err(write_error)
@@ -63,7 +82,7 @@ fn check_name(path: &str) -> FsResult<()> {
 
 fn write_error(error: WriteError) -> FsError {
     match error {
-        WriteError::Quota => wasi::ErrorCode::Quota.into(),
+        WriteError::Quota(_) => wasi::ErrorCode::Quota.into(),
         WriteError::Deadline => FsError::trap(wasmtime::Trap::Interrupt),
         WriteError::Io(error) => error.into(),
     }
@@ -76,6 +95,9 @@ impl preopens::Host for View<'_> {
             FsPerms::ReadOnly => OpenMode::READ,
             FsPerms::ReadWrite => OpenMode::READ | OpenMode::WRITE,
         };
+        if let Err(WriteError::Quota(quota)) = self.0.output.hold() {
+            return Err(quota.into());
+        }
         let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
         Ok(vec![(self.0.table.push(Descriptor::Dir(directory))?, PREOPEN.to_owned())])
     }
@@ -103,16 +125,14 @@ impl sync::HostDescriptor for View<'_> {
         check_name(&path)?;
         self.settled()?;
         if open_flags.contains(OpenFlags::CREATE) {
+            self.check_new_name(&path)?;
             self.0.output.create().map_err(write_error)?;
         }
-        let opened = ready(wasi::HostDescriptor::open_at(
-            &mut self.wasi(),
-            fd,
-            path_flags.into(),
-            path.clone(),
-            open_flags.into(),
-            flags.into(),
-        ))?;
+        let name = path.clone();
+        let opened = self.held(|view| {
+            let (path_flags, open_flags, flags) = (path_flags.into(), open_flags.into(), flags.into());
+            ready(wasi::HostDescriptor::open_at(&mut view.wasi(), fd, path_flags, name, open_flags, flags))
+        })?;
         self.0.output.opened(opened.rep(), &path, open_flags.contains(OpenFlags::TRUNCATE));
         Ok(opened)
     }
@@ -128,6 +148,7 @@ impl sync::HostDescriptor for View<'_> {
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
         self.0.output.closed(fd.rep());
+        self.0.output.release();
         wasi::HostDescriptor::drop(&mut self.wasi(), fd)
     }
 
@@ -152,6 +173,7 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        check_name(&path)?;
         self.settled()?;
         Ok(ready(wasi::HostDescriptor::stat_at(&mut self.wasi(), fd, flags.into(), path))?.into())
     }
@@ -159,6 +181,7 @@ impl sync::HostDescriptor for View<'_> {
     fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
         check_name(&old)?;
         check_name(&new)?;
+        self.check_new_name(&new)?;
         self.settled()?;
         ready(wasi::HostDescriptor::rename_at(&mut self.wasi(), fd, old.clone(), new_fd, new.clone()))?;
         self.0.output.renamed(&old, &new);
@@ -175,7 +198,7 @@ impl sync::HostDescriptor for View<'_> {
 
     fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
         self.settled()?;
-        ready(wasi::HostDescriptor::read_directory(&mut self.wasi(), fd))
+        self.held(|view| ready(wasi::HostDescriptor::read_directory(&mut view.wasi(), fd)))
     }
 
     fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
@@ -255,6 +278,7 @@ impl sync::HostDirectoryEntryStream for View<'_> {
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.0.output.release();
         wasi::HostDirectoryEntryStream::drop(&mut self.wasi(), stream)
     }
 }

@@ -24,11 +24,25 @@ const THREAD_FROM_BYTES: usize = 128 << 10;
 /// Bytes after which a file that is being written is sent to the disk, unless the last such step still runs.
 const WRITE_BACK_BYTES: usize = 8 << 20;
 
+/// Which limit of the file system was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Quota {
+    /// [`Limits::written_bytes`].
+    #[error("wrote more than {0} bytes (limit written-bytes)")]
+    WrittenBytes(u64),
+    /// [`Limits::files`].
+    #[error("created more than {0} files (limit files)")]
+    Files(u32),
+    /// [`Limits::open_files`].
+    #[error("held more than {0} files open at the same time (limit open-files)")]
+    OpenFiles(u32),
+}
+
 /// Why a write was refused or failed.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// The call's limit of bytes or files.
-    Quota,
+    /// A limit of the call.
+    Quota(Quota),
     /// The call ran out of time while waiting for the disk.
     Deadline,
     /// The operating system's answer.
@@ -96,8 +110,14 @@ enum Place {
 pub(super) struct Output {
     place: Place,
     deadline: Instant,
-    bytes_left: u64,
-    files_left: u32,
+    limits: Limits,
+    /// Bytes counted against the limit: written, or left out before what was written.
+    counted: u64,
+    created: u32,
+    /// Files, directories and listings that are open.
+    held: u32,
+    /// How far each file reached.
+    ends: BTreeMap<FileNumber, u64>,
     /// Number and kind of each open file, by the policy's descriptor handle.
     open: BTreeMap<u32, (FileNumber, bool)>,
     /// The files by their present names.
@@ -106,7 +126,8 @@ pub(super) struct Output {
     truncated: BTreeSet<FileNumber>,
     opened: FileNumber,
     failed: Option<io::Error>,
-    pub(super) over_quota: bool,
+    /// The limit that was met first, whatever the policy made of it.
+    pub(super) over_quota: Option<Quota>,
     pub(super) bytes: u64,
 }
 
@@ -116,27 +137,47 @@ impl Output {
         Self {
             place: Place::Here(Sink { writes_back, ..Sink::default() }),
             deadline,
-            bytes_left: limits.written_bytes,
-            files_left: limits.files,
+            limits: limits.clone(),
+            counted: 0,
+            created: 0,
+            held: 0,
+            ends: BTreeMap::new(),
             open: BTreeMap::new(),
             names: BTreeMap::new(),
             truncated: BTreeSet::new(),
             opened: 0,
             failed: None,
-            over_quota: false,
+            over_quota: None,
             bytes: 0,
         }
     }
 
+    /// Most bytes of the name of a file that is created.
+    pub(super) fn name_bytes(&self) -> usize {
+        self.limits.name_bytes
+    }
+
     /// Accounts for a file about to be created.
     pub(super) fn create(&mut self) -> Result<(), WriteError> {
-        match self.files_left.checked_sub(1) {
-            Some(left) => {
-                self.files_left = left;
-                Ok(())
-            }
-            None => Err(self.quota()),
+        if self.created >= self.limits.files {
+            return Err(self.refuse(Quota::Files(self.limits.files)));
         }
+        self.created += 1;
+        Ok(())
+    }
+
+    /// Accounts for a descriptor about to be handed out.
+    pub(super) fn hold(&mut self) -> Result<(), WriteError> {
+        if self.held >= self.limits.open_files {
+            return Err(self.refuse(Quota::OpenFiles(self.limits.open_files)));
+        }
+        self.held += 1;
+        Ok(())
+    }
+
+    /// Accounts for a descriptor that is gone, or was not handed out after all.
+    pub(super) fn release(&mut self) {
+        self.held = self.held.saturating_sub(1);
     }
 
     pub(super) fn opened(&mut self, handle: u32, name: &str, truncated: bool) {
@@ -179,15 +220,11 @@ impl Output {
         offset: u64,
         bytes: Vec<u8>,
     ) -> Result<u64, WriteError> {
-        let length = bytes.len() as u64;
-        if length > self.bytes_left || offset.checked_add(length).is_none() {
-            return Err(self.quota());
-        }
         let Some(&(number, is_jsonl)) = self.open.get(&handle) else {
             return Err(WriteError::Io(io::ErrorKind::InvalidInput.into()));
         };
-        self.bytes_left -= length;
-        self.bytes += length;
+        let length = bytes.len() as u64;
+        self.count(number, offset, length)?;
         let block = Block { number, is_jsonl, file: Arc::clone(file), offset, bytes };
         if matches!(self.place, Place::Here(_)) && block.bytes.len() >= THREAD_FROM_BYTES {
             self.start_thread().map_err(WriteError::Io)?;
@@ -199,9 +236,22 @@ impl Output {
         Ok(length)
     }
 
-    fn quota(&mut self) -> WriteError {
-        self.over_quota = true;
-        WriteError::Quota
+    /// Accounts for a write. A gap before it counts too: somebody reads the file from its beginning to its end.
+    fn count(&mut self, number: FileNumber, offset: u64, length: u64) -> Result<(), WriteError> {
+        let reached = self.ends.entry(number).or_default();
+        let end = offset.saturating_add(length);
+        let counted = self.counted.saturating_add(length.max(end.saturating_sub(*reached)));
+        if counted > self.limits.written_bytes || end == u64::MAX {
+            return Err(self.refuse(Quota::WrittenBytes(self.limits.written_bytes)));
+        }
+        *reached = end.max(*reached);
+        self.counted = counted;
+        self.bytes += length;
+        Ok(())
+    }
+
+    fn refuse(&mut self, quota: Quota) -> WriteError {
+        WriteError::Quota(*self.over_quota.get_or_insert(quota))
     }
 
     fn start_thread(&mut self) -> io::Result<()> {

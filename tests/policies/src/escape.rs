@@ -5,10 +5,11 @@
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
+use std::collections::BTreeMap;
 
 /// Paths that lead outside, whatever the directory is called. `outside.txt` and `secret.txt` are planted by the test: in
 /// the parent directory, in the root of the file system, and behind the links it puts in the way.
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 20] = [
     "..",
     "../",
     "../outside.txt",
@@ -25,6 +26,10 @@ const PATHS: [&str; 16] = [
     "planted-link/",
     "planted-directory/secret.txt",
     "planted-directory/../outside.txt",
+    "planted-directory/",
+    "planted-slash",
+    "planted-slash/",
+    "planted-slash/secret.txt",
 ];
 
 pub(crate) fn attempts() -> Result<Descriptor, PolicyError> {
@@ -80,6 +85,48 @@ pub(crate) fn spellings() -> Result<Descriptor, PolicyError> {
         note(&mut attempts, "rename to", "", path, directory.rename_at("own", &directory, path));
         note(&mut attempts, "rename from", "", path, directory.rename_at(path, &directory, "own"));
         note(&mut attempts, "remove", "", path, directory.unlink_file_at(path));
+    }
+    Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), vec![crate::file("own", 0)]))
+}
+
+/// Opens one name again and again while somebody puts other things in its place, and tells what it read.
+pub(crate) fn swapped(amount: usize) -> Result<Descriptor, PolicyError> {
+    let Some((directory, _)) = get_directories().into_iter().next() else {
+        return Err(PolicyError::Io("no directory is preopened".to_owned()));
+    };
+    let mut read = BTreeMap::new();
+    for _ in 0..amount {
+        for path in ["swapped", "swapped-directory/secret.txt"] {
+            let file = directory.open_at(PathFlags::SYMLINK_FOLLOW, path, OpenFlags::empty(), DescriptorFlags::READ);
+            let text = file.and_then(|file| file.read(100, 0));
+            let text =
+                text.map_or_else(|code| code.name().to_owned(), |(text, _)| String::from_utf8_lossy(&text).into());
+            *read.entry(text).or_insert(0) += 1;
+        }
+    }
+    Ok(crate::answer(format!("{read:?}"), Vec::new()))
+}
+
+/// Names that a contract of safe names has no room for, and one that is the longest it allows.
+pub(crate) fn names() -> Result<Descriptor, PolicyError> {
+    let Some((directory, _)) = get_directories().into_iter().next() else {
+        return Err(PolicyError::Io("no directory is preopened".to_owned()));
+    };
+    let own = directory.open_at(PathFlags::empty(), "own", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    own.map(drop).map_err(|code| PolicyError::Io(format!("own: {}", code.name())))?;
+    let (longest, longer, giant) = ("a".repeat(128), "a".repeat(129), "a".repeat(500_000));
+    let unsafe_names =
+        ["", " ", ".hidden", "-\n", "a\0b", "a\x1b[31m", "a b", "a:b", "a\\b", "a\u{e9}", "a\u{202e}b", "*"];
+    let names = unsafe_names.into_iter().chain([longest.as_str(), longer.as_str(), giant.as_str()]);
+    let mut attempts = Vec::new();
+    for (index, name) in names.enumerate() {
+        let create = directory.open_at(PathFlags::empty(), name, OpenFlags::CREATE, DescriptorFlags::WRITE);
+        note(&mut attempts, "create", "", &index.to_string(), create.map(drop));
+        let renamed = directory.rename_at("own", &directory, name);
+        if renamed.is_ok() {
+            let _ = directory.rename_at(name, &directory, "own");
+        }
+        note(&mut attempts, "rename to", "", &index.to_string(), renamed);
     }
     Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), vec![crate::file("own", 0)]))
 }

@@ -1,7 +1,8 @@
 //! Uses up what a call may use.
 
-use crate::bindings::exports::lro::filter::lro_filter::Descriptor;
-use crate::bindings::lro::filter::types::ToolResult;
+use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
+use crate::bindings::lro::filter::types::{ReadError, ToolResult};
+use crate::bindings::wasi::filesystem::preopens::get_directories;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +23,45 @@ pub(crate) fn endlessly() -> ! {
 pub(crate) fn read_endlessly(payload: &ToolResult) -> ! {
     loop {
         let _ = black_box(payload.read_text(0, 0, u32::MAX));
+    }
+}
+
+/// Goes through the result byte by byte, again and again.
+pub(crate) fn read_bytewise(payload: &ToolResult) -> ! {
+    loop {
+        let mut offset = 0;
+        while payload.read_text(0, offset, 1).is_ok_and(|text| !black_box(text).is_empty()) {
+            offset += 1;
+        }
+    }
+}
+
+/// Reads behind the end of a part and of the list of parts. Each answer tells `true` when it is the promised one.
+pub(crate) fn read_past_the_end(payload: &ToolResult) -> Result<Descriptor, PolicyError> {
+    let size = payload.parts()[0].size;
+    let empty = |offset| payload.read_text(0, offset, u32::MAX).is_ok_and(|text| text.is_empty());
+    let absent = |part| matches!(payload.read_text(part, 0, 1), Err(ReadError::NoSuchPart));
+    let told = [empty(size), empty(size + 1), empty(u64::MAX), absent(1), absent(u32::MAX)];
+    Ok(crate::answer(format!("{{\"told\":{told:?}}}"), Vec::new()))
+}
+
+/// Waits for the disk again and again.
+pub(crate) fn sync_endlessly() -> ! {
+    let directories = get_directories();
+    loop {
+        for (directory, _) in &directories {
+            let _ = black_box(directory.sync());
+        }
+    }
+}
+
+/// Lists its directory again and again.
+pub(crate) fn list_endlessly() -> ! {
+    let directories = get_directories();
+    loop {
+        for (directory, _) in &directories {
+            let _ = black_box(directory.read_directory().map(drop));
+        }
     }
 }
 

@@ -7,19 +7,30 @@
 //! |---|---|
 //! | `exhaust` | uses up time, memory, stack, or ends in a trap |
 //! | `escape` | tries to reach what lies outside its directory |
+//! | `hold` | takes more handles than it should, or keeps them |
 //! | `output` | writes too much, or tells lies about what it wrote |
+//! | `read_only` | answers questions by trying to change what it may only read |
+//! | `snoop` | looks for what others left behind |
 
 mod escape;
 mod exhaust;
+mod hold;
 mod output;
+mod read_only;
+mod snoop;
 
 mod bindings {
     wit_bindgen::generate!({ path: "../../wit", world: "lro-policy", generate_all });
 }
 
 use bindings::exports::lro::filter::lro_filter::{Descriptor, Guest, Plan, PolicyError, Verdict};
-use bindings::lro::filter::types::{Call, File, FileKind, PlannedPart, ToolResult};
+use bindings::lro::filter::types::{
+    Call, Condition, File, FileKind, PlannedPart, Size, SizeUnit, ToolResult, Truncation,
+};
 use bindings::wasi::filesystem::preopens::get_directories;
+
+/// What a terminal or a log would act upon.
+const RUDE: &str = "\x1b[2J\x1b]0;owned\x07\r\n2026-11-20 ERROR forged\u{9b}31m";
 
 struct Hostile;
 
@@ -31,9 +42,19 @@ impl Guest for Hostile {
         match behaviour(&call) {
             ("inspect-loop", _) => exhaust::endlessly(),
             ("inspect-read", _) => exhaust::read_endlessly(payload),
+            ("inspect-read-bytewise", _) => exhaust::read_bytewise(payload),
             ("inspect-memory", _) => exhaust::memory(),
             ("inspect-stack", _) => exhaust::stack(),
             ("inspect-trap", _) => exhaust::trap(),
+            ("inspect-remember", _) => Ok(Verdict::Reject(exhaust::remember().content)),
+            ("inspect-cut", amount) => {
+                let limit = Size { amount: amount as u64, unit: SizeUnit::Characters };
+                Ok(Verdict::Truncate(Truncation { limit, suffix: "x".repeat(100_000) }))
+            }
+            ("inspect-keep-handle", _) => {
+                hold::keep(payload);
+                Ok(Verdict::Offload(plan()))
+            }
             ("inspect-advice", amount) => Ok(Verdict::Reject("x".repeat(amount))),
             ("inspect-directories", _) => Ok(Verdict::Reject(get_directories().len().to_string())),
             ("inspect-plan", amount) => {
@@ -47,6 +68,10 @@ impl Guest for Hostile {
         match behaviour(&call) {
             ("loop", _) => exhaust::endlessly(),
             ("read", _) => exhaust::read_endlessly(payload),
+            ("read-bytewise", _) => exhaust::read_bytewise(payload),
+            ("read-past-the-end", _) => exhaust::read_past_the_end(payload),
+            ("sync", _) => exhaust::sync_endlessly(),
+            ("list", _) => exhaust::list_endlessly(),
             ("memory", _) => exhaust::memory(),
             ("stack", _) => exhaust::stack(),
             ("trap", _) => exhaust::trap(),
@@ -57,6 +82,18 @@ impl Guest for Hostile {
                 Ok(Descriptor { notes: vec!["x".repeat(1000); amount], ..answer("{}".to_owned(), Vec::new()) })
             }
             ("many-files", amount) => output::many_files(amount),
+            ("many-directories", amount) => output::many_directories(amount),
+            ("create-and-remove", amount) => output::create_and_remove(amount),
+            ("rename-over", _) => output::rename_over(),
+            ("sparse-files", amount) => output::sparse_files(amount),
+            ("hold-files", amount) => hold::files(amount),
+            ("hold-listings", amount) => hold::listings(amount),
+            ("hold-directories", amount) => hold::directories(amount),
+            ("open-and-close", amount) => hold::open_and_close(amount),
+            ("inspect-keep-handle", _) => hold::kept(),
+            ("forged-handle", amount) => hold::forged(amount),
+            ("plant-secret", _) => snoop::plant(payload),
+            ("snoop", _) => snoop::search(payload),
             ("many-bytes", amount) => output::many_bytes(amount),
             ("many-bytes-silently", amount) => output::many_bytes_silently(amount),
             ("overwrite", amount) => output::overwrite(amount),
@@ -66,6 +103,13 @@ impl Guest for Hostile {
             ("rename-to-itself", _) => output::rename_to_itself(),
             ("split-header", _) => output::split_header(),
             ("spellings", _) => escape::spellings(),
+            ("swapped", amount) => escape::swapped(amount),
+            ("names", _) => escape::names(),
+            ("rude-notes", _) => {
+                Ok(Descriptor { notes: vec![RUDE.to_owned(); 3], ..answer("{}".to_owned(), Vec::new()) })
+            }
+            ("rude-error", amount) => Err(PolicyError::Other(RUDE.repeat(amount))),
+            ("rude-name", _) => Ok(answer("{}".to_owned(), vec![file(RUDE, 0)])),
             ("honest", _) => output::honest(),
             ("lie-size", _) => output::lie_about_size(),
             ("lie-absent", _) => Ok(answer("{}".to_owned(), vec![file("absent.txt", 1)])),
@@ -75,6 +119,16 @@ impl Guest for Hostile {
             ("lie-manifest", _) => output::manifest(),
             ("lie-not-json", _) => Ok(answer("not JSON".to_owned(), Vec::new())),
             ("lie-not-object", _) => Ok(answer("[]".to_owned(), Vec::new())),
+            ("lie-nan", _) => Ok(answer("{\"mean\":NaN}".to_owned(), Vec::new())),
+            ("lie-infinity", _) => Ok(answer("{\"most\":1e999}".to_owned(), Vec::new())),
+            ("lie-deep", amount) => {
+                let content = format!("{{\"a\":{}{}}}", "[".repeat(amount), "]".repeat(amount));
+                Ok(answer(content, Vec::new()))
+            }
+            ("lie-numbers", _) => output::greatest_numbers(),
+            ("lie-cycle", _) => output::query(vec![Condition::All(vec![0])]),
+            ("lie-ahead", _) => output::query(vec![Condition::Negation(1), Condition::Negation(0)]),
+            ("lie-depth", amount) => output::query(output::nested(amount)),
             ("lie-schema", _) => output::bad_schema(),
             ("lie-count", amount) => output::records("items.jsonl", amount as u64),
             ("lie-count-unnamed", amount) => output::records("items.bin", amount as u64),

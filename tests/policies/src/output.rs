@@ -1,7 +1,9 @@
 //! Writes too much, or tells lies about what it wrote.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
-use crate::bindings::lro::filter::types::{File, FileKind};
+use crate::bindings::lro::filter::types::{
+    Condition, File, FileKind, Operator, Query, SectionShape, StoredQuery, Test,
+};
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 use crate::{answer, file};
@@ -9,27 +11,27 @@ use crate::{answer, file};
 /// Bytes of one write of the behaviours that write many.
 const BLOCK_BYTES: usize = 1 << 20;
 
-type Outcome = Result<Answer, PolicyError>;
+pub(crate) type Outcome = Result<Answer, PolicyError>;
 
-fn directory() -> Result<Descriptor, PolicyError> {
+pub(crate) fn directory() -> Result<Descriptor, PolicyError> {
     match get_directories().into_iter().next() {
         Some((directory, _)) => Ok(directory),
         None => Err(PolicyError::Io("no directory is preopened".to_owned())),
     }
 }
 
-fn create(directory: &Descriptor, name: &str) -> Result<Descriptor, ErrorCode> {
+pub(crate) fn create(directory: &Descriptor, name: &str) -> Result<Descriptor, ErrorCode> {
     directory.open_at(PathFlags::empty(), name, OpenFlags::CREATE | OpenFlags::EXCLUSIVE, DescriptorFlags::WRITE)
 }
 
-fn failed(code: ErrorCode) -> PolicyError {
+pub(crate) fn failed(code: ErrorCode) -> PolicyError {
     match code {
         ErrorCode::InsufficientSpace | ErrorCode::Quota | ErrorCode::FileTooLarge => PolicyError::NoSpace,
         other => PolicyError::Io(other.name().to_owned()),
     }
 }
 
-fn write(name: &str, text: &str) -> Result<File, PolicyError> {
+pub(crate) fn write(name: &str, text: &str) -> Result<File, PolicyError> {
     create(&directory()?, name).map_err(failed)?.write(text.as_bytes(), 0).map_err(failed)?;
     Ok(file(name, text.len() as u64))
 }
@@ -99,7 +101,7 @@ pub(crate) fn exchange() -> Outcome {
     empty(vec![first, second])
 }
 
-fn open(directory: &Descriptor, name: &str, flags: OpenFlags) -> Result<Descriptor, PolicyError> {
+pub(crate) fn open(directory: &Descriptor, name: &str, flags: OpenFlags) -> Result<Descriptor, PolicyError> {
     directory.open_at(PathFlags::empty(), name, flags, DescriptorFlags::WRITE).map_err(failed)
 }
 
@@ -163,4 +165,75 @@ pub(crate) fn manifest() -> Outcome {
 pub(crate) fn bad_schema() -> Outcome {
     let written = write("shown.txt", "shown")?;
     empty(vec![File { schema: Some("{not JSON".to_owned()), ..written }])
+}
+
+/// Tries to make directories, and goes on when it may not.
+pub(crate) fn many_directories(amount: usize) -> Outcome {
+    let directory = directory()?;
+    let made = (0..amount).filter(|number| directory.create_directory_at(&format!("d{number}")).is_ok()).count();
+    Err(PolicyError::Io(format!("made {made} directories")))
+}
+
+/// Never more than one file at a time.
+pub(crate) fn create_and_remove(amount: usize) -> Outcome {
+    let directory = directory()?;
+    for _ in 0..amount {
+        create(&directory, "again.txt").map_err(failed)?;
+        directory.unlink_file_at("again.txt").map_err(failed)?;
+    }
+    empty(Vec::new())
+}
+
+/// Lets one file take the place of another, and lists both.
+pub(crate) fn rename_over() -> Outcome {
+    let files = vec![write("first.txt", "first")?, write("second.txt", "second")?];
+    let directory = directory()?;
+    directory.rename_at("first.txt", &directory, "second.txt").map_err(failed)?;
+    empty(files)
+}
+
+/// Files of some MiB each that take no room, and would have to be read to be hashed.
+pub(crate) fn sparse_files(megabytes: usize) -> Outcome {
+    let directory = directory()?;
+    let last = megabytes as u64 * BLOCK_BYTES as u64;
+    let mut files = Vec::new();
+    for number in 0..8 {
+        let name = format!("{number}.bin");
+        create(&directory, &name).map_err(failed)?.write(b"x", last).map_err(failed)?;
+        files.push(file(&name, last + 1));
+    }
+    empty(files)
+}
+
+/// Every number of a descriptor as great as it can be.
+pub(crate) fn greatest_numbers() -> Outcome {
+    let written = write("true.txt", "true")?;
+    let told = File { part: u32::MAX, records: u64::MAX, shape: Some(SectionShape::Members), ..written.clone() };
+    Ok(Answer { offloaded_tokens: u64::MAX, ..answer("{}".to_owned(), vec![told]) })
+}
+
+/// A file with a query whose condition has these steps.
+pub(crate) fn query(steps: Vec<Condition>) -> Outcome {
+    let written = write("items.jsonl", "{\"header\":0}\n1\n")?;
+    let query = Query {
+        where_: steps,
+        group: None,
+        select: Vec::new(),
+        distinct: false,
+        sort: Vec::new(),
+        sample: None,
+        count: false,
+        offset: 0,
+        limit: None,
+    };
+    let stored = StoredQuery { name: "items".to_owned(), description: String::new(), query };
+    empty(vec![File { kind: FileKind::Records, records: 1, queries: vec![stored], ..written }])
+}
+
+/// A test, denied again and again: each step refers to the one before.
+pub(crate) fn nested(depth: usize) -> Vec<Condition> {
+    let test =
+        Test { field: "a".to_owned(), operator: Operator::Exists, value: None, ignore_case: false, parameter: None };
+    let negations = (0..depth).map(|step| Condition::Negation(step as u32));
+    std::iter::once(Condition::Test(test)).chain(negations).collect()
 }

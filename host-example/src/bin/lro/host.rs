@@ -26,14 +26,17 @@ pub(crate) fn store_config(config: &Config) -> StoreConfig {
     }
 }
 
-/// The one engine of the process.
-pub(crate) fn sandbox() -> anyhow::Result<Sandbox> {
-    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
-    if let Some(sandbox) = SANDBOX.get() {
+/// The one engine of the process that counts instructions, or the one that does not.
+pub(crate) fn sandbox(fuel: bool) -> anyhow::Result<Sandbox> {
+    static PLAIN: OnceLock<Sandbox> = OnceLock::new();
+    static COUNTING: OnceLock<Sandbox> = OnceLock::new();
+    let place = if fuel { &COUNTING } else { &PLAIN };
+    if let Some(sandbox) = place.get() {
         return Ok(sandbox.clone());
     }
-    let sandbox = Sandbox::new().map_err(|error| anyhow::anyhow!("compiled code cannot run here: {error:#}"))?;
-    Ok(SANDBOX.get_or_init(|| sandbox).clone())
+    let made = if fuel { Sandbox::with_fuel() } else { Sandbox::new() };
+    let sandbox = made.map_err(|error| anyhow::anyhow!("compiled code cannot run here: {error:#}"))?;
+    Ok(place.get_or_init(|| sandbox).clone())
 }
 
 /// How the configuration wants a policy to be loaded.
@@ -44,7 +47,8 @@ pub(crate) fn load_options(config: &Config) -> anyhow::Result<LoadOptions> {
 
 /// The policy in force: the configured one, else the built-in one.
 pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
-    let (sandbox, options) = (sandbox()?, LoadOptions { cache: compile_cache(), ..load_options(config)? });
+    let (sandbox, options) =
+        (sandbox(config.limits.fuel.is_some())?, LoadOptions { cache: compile_cache(), ..load_options(config)? });
     Ok(match &config.policy {
         Some(path) => Policy::from_file(&sandbox, path, &options)?,
         None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &options)?,
@@ -54,7 +58,7 @@ pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
 /// The built-in component that answers questions.
 pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
     let options = LoadOptions { pin: None, cache: compile_cache() };
-    Ok(Extractor::from_bytes(&sandbox()?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
+    Ok(Extractor::from_bytes(&sandbox(false)?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
 }
 
 /// Compiled code lies beside the default store, not in it: the directories there are tenants. Without a cache every start

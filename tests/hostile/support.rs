@@ -1,0 +1,145 @@
+//! What the attacks share: limits that are met soon, the places to attack, and what lies there.
+
+use lro_host::filter::{Decision, Filter, Request};
+use lro_host::mcp::ToolResult;
+use lro_host::policy::Policy;
+use lro_host::sandbox::{CallError, Limits, Plan, Written, types};
+use lro_host::settings::{FailureMode, PolicySettings};
+use lro_host::store::Digest;
+use lro_tests::{TENANT, always, filter_with, hostile_policy, offloaded};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Limits that are met soon.
+pub(crate) fn tight() -> Limits {
+    Limits {
+        wall_time: Duration::from_millis(250),
+        memory_bytes: 8 << 20,
+        written_bytes: 4 << 20,
+        files: 16,
+        open_files: 8,
+        crossing_bytes: 1 << 20,
+        log_bytes: 500,
+        ..Limits::default()
+    }
+}
+
+/// The tool result that is attacked.
+pub(crate) fn result() -> ToolResult {
+    let rows = vec![r#"{\"city\":\"Bern\",\"note\":null}"#; 200].join(",");
+    ToolResult::parse(format!(r#"{{"content":[{{"type":"text","text":"[{rows}]"}}],"isError":false}}"#).into()).unwrap()
+}
+
+/// A request in whose settings a policy of `tests/policies` finds what to do.
+pub(crate) fn request(tenant: &str, behaviour: &str) -> Request {
+    let settings = PolicySettings { custom: Some(behaviour.to_owned()), ..always() };
+    Request { tenant: tenant.to_owned(), ..lro_tests::request(settings) }
+}
+
+/// A store with something of another tenant in it, in a directory with something else beside it.
+pub(crate) struct Place {
+    root: TempDir,
+    /// What can be published here.
+    pub(crate) filter: Filter,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let root = TempDir::new().unwrap();
+        std::fs::write(root.path().join("outside.txt"), "outside").unwrap();
+        let filter = filter_with(hostile_policy(), &root.path().join("store"));
+        for tenant in [TENANT, "other"] {
+            offloaded(filter.apply(&request(tenant, "honest"), result().payload()));
+        }
+        Self { root, filter }
+    }
+
+    /// One attack, with the answer that the client gets.
+    pub(crate) fn attack(
+        &self,
+        policy: &Policy,
+        limits: &Limits,
+        failure: FailureMode,
+        behaviour: &str,
+    ) -> (Decision, String) {
+        let filter =
+            Filter { policy: policy.clone(), limits: limits.clone(), failure, store: self.filter.store.clone() };
+        let result = result();
+        let decision = filter.apply(&request(TENANT, behaviour), result.payload());
+        let answer = result.answer(&decision.outcome);
+        (decision, String::from_utf8(answer.to_vec()).unwrap())
+    }
+
+    /// Everything here, with what is in it: files by their digest.
+    pub(crate) fn walk(&self) -> BTreeMap<PathBuf, String> {
+        let mut found = BTreeMap::new();
+        walk(self.root.path(), &mut found);
+        found
+    }
+}
+
+fn walk(directory: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = path.symlink_metadata().unwrap().file_type();
+        let what = match (kind.is_dir(), kind.is_file()) {
+            (true, _) => "directory".to_owned(),
+            (_, true) => Digest::of(&std::fs::read(&path).unwrap()).to_string(),
+            _ => format!("{kind:?}"),
+        };
+        found.insert(path.clone(), what);
+        if kind.is_dir() {
+            walk(&path, found);
+        }
+    }
+}
+
+/// Lets a policy of `tests/policies` write into a directory, without publishing what it wrote.
+pub(crate) fn write(policy: &Policy, limits: &Limits, behaviour: &str, directory: &Path) -> Result<Written, CallError> {
+    let call = call(behaviour);
+    let plan = Plan { parts: Vec::new() };
+    policy.prepared().write(limits, &call, result().payload(), &plan, directory).map(|(written, _)| written)
+}
+
+/// A call as the host would make it, of fixed id and time.
+fn call(behaviour: &str) -> types::Call {
+    let request = request(TENANT, behaviour);
+    types::Call {
+        id: "01K00000000000000000000000".to_owned(),
+        time: "2026-11-20T09:30:00Z".to_owned(),
+        tenant: request.tenant,
+        session: request.session,
+        tool: request.tool,
+        query: request.query,
+        is_error: request.is_error,
+        shown_path: "/shown".to_owned(),
+        abilities: request.abilities,
+        settings: request.settings.as_ref().into(),
+    }
+}
+
+/// The attempts that a descriptor tells of: what, where, and how it ended.
+pub(crate) fn attempts(written: &Written) -> Vec<(String, String, String)> {
+    let descriptor: serde_json::Value = serde_json::from_str(&written.descriptor.content).unwrap();
+    serde_json::from_value(descriptor["attempts"].clone()).unwrap()
+}
+
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// For a test that may run beside others.
+pub(crate) fn together() -> RwLockReadGuard<'static, ()> {
+    MACHINE.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// For a test that measures: nothing else runs in this process.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    MACHINE.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A number of rounds from the environment, for longer runs of the same test.
+pub(crate) fn rounds(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
+}
