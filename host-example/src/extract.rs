@@ -260,8 +260,8 @@ impl Extractor {
         options: &LoadOptions,
         limits: Limits,
     ) -> Result<Self, PolicyError> {
-        let loaded = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
-        let prepared = sandbox.prepare_extraction(&loaded.component);
+        let component = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
+        let prepared = sandbox.prepare_extraction(&component);
         Ok(Self { prepared: prepared.map_err(|error| PolicyError::Compile(format!("{error:#}")))?, limits })
     }
 

@@ -1,12 +1,13 @@
 //! One tool result through one policy: inspect, write, publish, or what the failure mode says.
 
 mod convert;
+mod trial;
 
-use crate::policy::Policy;
+use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written};
 use crate::settings::{Config, FailureMode, PolicySettings, SizeUnit};
-use crate::store::{FileRecord, Offload, OffloadRecord, Store, StoreError, Ulid, rfc3339};
+use crate::store::{FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +114,9 @@ pub enum FilterError {
     /// The system gave no random numbers for an id.
     #[error("no random numbers for an id")]
     Random(#[source] std::io::Error),
+    /// The call was not let through to the policy.
+    #[error(transparent)]
+    Slot(#[from] SlotError),
     /// The call did not come back.
     #[error("the policy did not come back within {} ms", .0.as_millis())]
     Lost(Duration),
@@ -137,7 +141,23 @@ impl FilterError {
             Self::Store(_) => "store",
             Self::Answer(_) => "answer",
             Self::Random(_) => "random",
+            Self::Slot(SlotError::Absent(_)) => "absent",
+            Self::Slot(SlotError::Busy(_)) => "busy",
+            Self::Slot(SlotError::Parked(_)) => "parked",
             Self::Lost(_) => "lost",
+        }
+    }
+
+    /// Whether the policy is to blame, whatever the result, its settings and the disk. Repeated, such a failure parks it.
+    pub fn is_fault_of_policy(&self) -> bool {
+        let is_call_at_fault = |error: &CallError| {
+            use CallError::{Crossing, Deadline, Memory, Stack, Trap};
+            matches!(error, Crossing(_) | Deadline(_) | Memory(_) | Stack | Trap(_))
+        };
+        match self {
+            Self::Call(error) => is_call_at_fault(error),
+            Self::Answer(_) => true,
+            _ => false,
         }
     }
 }
@@ -158,11 +178,11 @@ impl From<CallError> for FilterError {
     }
 }
 
-/// A policy, the store it writes to, and the bounds of its calls. A clone shares everything with its original.
+/// The slot of a policy, the store it writes to, and the bounds of its calls. A clone shares everything with its original.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// What decides.
-    pub policy: Policy,
+    /// What decides; a policy alone becomes one by `into`.
+    pub slot: Arc<Slot>,
     /// Where offloads go, or why there is no such place: that matters only once a result is to be written, and the
     /// failure mode decides then.
     pub store: Result<Store, Arc<StoreError>>,
@@ -172,6 +192,15 @@ pub struct Filter {
     pub failure: FailureMode,
 }
 
+/// What a policy wrote, not yet published.
+struct Output {
+    staging: Staging,
+    record: OffloadRecord,
+    offloaded_tokens: u64,
+    notes: Vec<String>,
+    cost: Cost,
+}
+
 impl Filter {
     /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`].
     pub fn apply(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
@@ -179,6 +208,10 @@ impl Filter {
         if let Err((wrote, error)) = self.decide(request, payload, &mut decision) {
             let (tenant, tool, kind) = (&request.tenant, &request.tool, error.kind());
             match wrote {
+                // Told once, when it was parked.
+                _ if matches!(error, FilterError::Slot(SlotError::Parked(_))) => {
+                    tracing::debug!(tenant, tool, kind, %error, "policy not asked");
+                }
                 true => tracing::warn!(tenant, tool, kind, %error, "write failed"),
                 false => tracing::warn!(tenant, tool, kind, %error, "policy failed"),
             }
@@ -207,7 +240,9 @@ impl Filter {
 
     /// Makes ready for the next result, after an answer was sent: a small one then waits for no instance.
     pub fn restock(&self) {
-        self.policy.prepared().restock(&self.limits);
+        if let Some(version) = self.slot.current() {
+            version.policy.prepared().restock(&self.limits);
+        }
     }
 
     /// Asks for the verdict and does nothing about it.
@@ -216,10 +251,13 @@ impl Filter {
     /// When the policy fails.
     pub fn inspect(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
         let call = self.call(request, Ulid::generate().map_err(FilterError::Random)?);
-        Ok(self.policy.prepared().inspect(&self.limits, &call, payload)?)
+        let admitted = self.slot.admit()?;
+        let inspected = admitted.policy().prepared().inspect(&self.limits, &call, payload).map_err(FilterError::from);
+        settle(&admitted, &request.tenant, inspected.as_ref().err());
+        inspected
     }
 
-    /// Errors carry whether the policy had already decided to offload.
+    /// Errors carry whether the policy had already decided to offload. Both calls go to the same version of the policy.
     fn decide(
         &self,
         request: &Request,
@@ -227,8 +265,31 @@ impl Filter {
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
         let id = Ulid::generate().map_err(|error| (false, FilterError::Random(error)))?;
+        let admitted = self.slot.admit().map_err(|error| (false, error.into()))?;
         let call = self.call(request, id);
-        let inspected = self.policy.prepared().inspect(&self.limits, &call, payload);
+        let done = self.carry_out(admitted.policy(), request, &call, id, payload, decision);
+        let failure = done.as_ref().err().map(|(_, error)| error);
+        settle(&admitted, &request.tenant, failure);
+        if let Some(running) = self.slot.trial().as_ref()
+            && let Some(decided) = trial::decided(&decision.outcome, failure)
+        {
+            let (filter, request, payload) = (self.clone(), request.clone(), Arc::clone(payload));
+            let tool = request.tool.clone();
+            running.offer(&tool, move |policy| trial::compare(&filter, policy, &request, &call, &payload, &decided));
+        }
+        done
+    }
+
+    fn carry_out(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        call: &types::Call,
+        id: Ulid,
+        payload: &Arc<Payload>,
+        decision: &mut Decision,
+    ) -> Result<(), (bool, FilterError)> {
+        let inspected = policy.prepared().inspect(&self.limits, call, payload);
         let (verdict, cost) = inspected.map_err(|error| (false, error.into()))?;
         decision.inspect = Some(cost);
         decision.outcome = match verdict {
@@ -236,8 +297,8 @@ impl Filter {
             Verdict::Truncate(truncation) => Outcome::Truncate { truncation, warning: None },
             Verdict::Reject(advice) => Outcome::Reject(advice),
             Verdict::Offload(plan) => {
-                let (offloaded, cost) =
-                    self.offload(request, &call, id, payload, &plan).map_err(|error| (true, error))?;
+                let offloaded = self.offload(policy, request, call, id, payload, &plan);
+                let (offloaded, cost) = offloaded.map_err(|error| (true, error))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))
             }
@@ -247,23 +308,45 @@ impl Filter {
 
     fn offload(
         &self,
+        policy: &Policy,
         request: &Request,
         call: &types::Call,
         id: Ulid,
         payload: &Arc<Payload>,
         plan: &Plan,
     ) -> Result<(Offloaded, Cost), FilterError> {
-        let store = self.store.as_ref().map_err(Arc::clone)?;
-        let staging = store.stage(&request.tenant, id)?;
+        let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
+        let Output { staging, record, offloaded_tokens, notes, cost } =
+            self.write(policy, request, call, payload, plan, staging)?;
+        let shown = record.descriptor.clone();
+        let offload = staging.publish(record)?;
+        let descriptor = match call.settings.level {
+            types::DescriptorLevel::Full => with_integrity(shown.get(), &offload.record().files),
+            _ => shown.get().to_owned(),
+        };
+        let kept = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
+        Ok((Offloaded { offload, descriptor, kept, offloaded_tokens, notes }, cost))
+    }
+
+    /// Has a policy write to a directory, and takes its account of it.
+    fn write(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        call: &types::Call,
+        payload: &Arc<Payload>,
+        plan: &Plan,
+        staging: Staging,
+    ) -> Result<Output, FilterError> {
         let directory = OutputDirectory { path: staging.path(), write_back: staging.is_durable() };
-        let (written, cost) = self.policy.prepared().write(&self.limits, call, payload, plan, directory)?;
+        let (written, cost) = policy.prepared().write(&self.limits, call, payload, plan, directory)?;
         let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
         if descriptor.content.chars().count() > call.settings.descriptor_limit as usize {
             return Err(FilterError::Answer("a descriptor over its limit".to_owned()));
         }
         let files = records(descriptor.files)?;
-        let shown = RawValue::from_string(descriptor.content)
+        let descriptor = RawValue::from_string(descriptor.content)
             .ok()
             .filter(|json| json.get().starts_with('{'))
             .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
@@ -271,16 +354,10 @@ impl Filter {
             tool: request.tool.clone(),
             session: request.session.clone(),
             created: call.time.clone(),
-            descriptor: shown.clone(),
+            descriptor,
             files,
         };
-        let offload = staging.with_digests(digests).publish(record)?;
-        let descriptor = match call.settings.level {
-            types::DescriptorLevel::Full => with_integrity(shown.get(), &offload.record().files),
-            _ => shown.get().to_owned(),
-        };
-        let kept = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
-        Ok((Offloaded { offload, descriptor, kept, offloaded_tokens, notes }, cost))
+        Ok(Output { staging: staging.with_digests(digests), record, offloaded_tokens, notes, cost })
     }
 
     fn call(&self, request: &Request, id: Ulid) -> types::Call {
@@ -311,6 +388,15 @@ impl Filter {
                 warning: Some(format!("The result could not be written to files ({error}), so a part of it follows.")),
             },
         }
+    }
+}
+
+/// Tells the breaker how a call went. What is nobody's fault tells nothing about the policy.
+fn settle(admitted: &Admitted, tenant: &str, failure: Option<&FilterError>) {
+    match failure {
+        None => admitted.succeeded(tenant),
+        Some(error) if error.is_fault_of_policy() => admitted.failed(tenant),
+        Some(_) => {}
     }
 }
 

@@ -17,7 +17,7 @@
 //! # let directory = directory.path().join("offloads");
 //! let sandbox = Sandbox::new()?;
 //! let filter = Filter {
-//!     policy: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default())?,
+//!     slot: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default())?.into(),
 //!     store: Ok(Store::open(StoreConfig::new(directory))?),
 //!     limits: Limits::default(),
 //!     failure: FailureMode::Open,
@@ -43,7 +43,7 @@
 //! | [`read`] | pages of what was offloaded, signed cursors | `store` |
 //! | [`extract`] | questions about what was offloaded | `policy`, `store` |
 //! | [`settings`] | configuration: file, environment, flags | defaults of the others |
-//! | [`policy`] | loads policies: checks, compiles, caches | `sandbox` |
+//! | [`policy`] | loads policies: checks, compiles, caches, swaps, parks | `sandbox` |
 //! | [`store`] | output directories: staging, publishing, expiry, quotas | nothing |
 //! | [`transport`] | lines, child processes, event streams | nothing |
 //! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |

@@ -564,7 +564,7 @@ fn command_and_library_write_the_same_records() {
 
     let sandbox = Sandbox::new().unwrap();
     let filter = Filter {
-        policy: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap(),
+        slot: Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap().into(),
         store: Ok(Store::open(StoreConfig::new(home.path("library"))).unwrap()),
         limits: Limits::default(),
         failure: FailureMode::Closed,

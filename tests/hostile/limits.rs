@@ -133,7 +133,7 @@ fn tables_and_memories_are_bounded() {
     let _together = together();
     let place = Place::new();
     let inspect = |component: &[u8], limits: Limits| {
-        let filter = Filter { policy: load(component).unwrap(), limits, ..place.filter.clone() };
+        let filter = Filter { slot: load(component).unwrap().into(), limits, ..place.filter.clone() };
         match filter.inspect(&request(TENANT, ""), result().payload()) {
             Err(FilterError::Call(error)) => error,
             other => panic!("{other:?}"),
@@ -249,7 +249,7 @@ fn an_instance_in_stock_keeps_nothing() {
     assert!(matches!(decision.outcome, Outcome::Reject(_)), "{:?}", decision.failure);
     // What loops while it is made is given up, and the next call fails for that reason.
     let body = modules::attacks().into_iter().find(|(name, ..)| *name == "loop at the start").unwrap().1;
-    let looping = Filter { policy: load(&component(&body)).unwrap(), ..filter };
+    let looping = Filter { slot: load(&component(&body)).unwrap().into(), ..filter };
     looping.restock();
     let error = looping.apply(&request(TENANT, ""), result().payload()).failure.unwrap();
     assert!(matches!(error, FilterError::Call(CallError::Deadline(_))), "{error}");

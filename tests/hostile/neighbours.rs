@@ -24,7 +24,7 @@ const P99_MAX: Duration = Duration::from_millis(200);
 fn an_attack_does_not_stop_the_neighbours() {
     let _alone = alone();
     let place = Place::new();
-    let neighbour = Filter { policy: default_policy(), ..place.filter.clone() };
+    let neighbour = Filter { slot: default_policy().into(), ..place.filter.clone() };
     attacks::all();
     let without = latencies(&neighbour);
 
@@ -54,7 +54,7 @@ fn an_attack_does_not_stop_the_neighbours() {
 fn the_room_of_other_calls_cannot_be_taken() {
     let _alone = alone();
     let place = Place::new();
-    let neighbour = Filter { policy: default_policy(), ..place.filter.clone() };
+    let neighbour = Filter { slot: default_policy().into(), ..place.filter.clone() };
     let large = with_instances(&component(&inspects("(loop (br 0)) unreachable")), 3, Some(1));
     let policy = load(&large).unwrap();
     std::thread::scope(|scope| {

@@ -66,7 +66,7 @@ impl Place {
         behaviour: &str,
     ) -> (Decision, String) {
         let filter =
-            Filter { policy: policy.clone(), limits: limits.clone(), failure, store: self.filter.store.clone() };
+            Filter { slot: policy.clone().into(), limits: limits.clone(), failure, store: self.filter.store.clone() };
         let result = result();
         let decision = filter.apply(&request(TENANT, behaviour), result.payload());
         let answer = result.answer(&decision.outcome);

@@ -310,7 +310,7 @@ fn attempts(filter: &Filter, directory: &Path) -> Vec<(String, String, String)> 
     let call = call(settings);
     let payload = text("a result");
     let limits = Limits { wall_time: Duration::from_secs(10), files: 1000, ..tight() };
-    let prepared = filter.policy.prepared();
+    let prepared = filter.slot.current().unwrap().policy.prepared().clone();
     let (verdict, _) = prepared.inspect(&limits, &call, &payload).unwrap();
     let lro_host::sandbox::Verdict::Offload(plan) = verdict else { panic!("{verdict:?}") };
     let (written, _) = prepared.write(&limits, &call, &payload, &plan, directory).unwrap();
@@ -376,7 +376,7 @@ fn the_same_call_gives_the_same_bytes() {
     let payload = structured(format!(r#"{{"rows":[{}],"total":500}}"#, records.join(",")));
     let call = call(lro_tests::always_full());
     let run = |directory: &Path| {
-        let prepared = filter.policy.prepared();
+        let prepared = filter.slot.current().unwrap().policy.prepared().clone();
         let (verdict, _) = prepared.inspect(&Limits::default(), &call, &payload).unwrap();
         let lro_host::sandbox::Verdict::Offload(plan) = verdict else { panic!("{verdict:?}") };
         let (written, _) = prepared.write(&Limits::default(), &call, &payload, &plan, directory).unwrap();

@@ -123,7 +123,7 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
         let cache = CompileCache::open(directory.path().join("compiled")).expect("a cache");
         (directory, cache)
     });
-    let options = LoadOptions { pin: None, cache: Some(cache.clone()) };
+    let options = LoadOptions { cache: Some(cache.clone()), ..LoadOptions::default() };
     Extractor::from_bytes(sandbox(), EXTRACT_COMPONENT, &options, limits.into()).expect("the built-in component")
 }
 
@@ -131,7 +131,7 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
 pub fn filter_with(policy: Policy, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
     let store = Ok(Store::open(config).expect("a store"));
-    Filter { policy, store, limits: Limits::default(), failure: FailureMode::Open }
+    Filter { slot: policy.into(), store, limits: Limits::default(), failure: FailureMode::Open }
 }
 
 /// A filter with the default policy that writes below `root`.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filter::{Decision, FilterError, Outcome};
 use crate::mcp::{self, ToolResult};
+use crate::policy::{LOADS, PARKED};
 use crate::sandbox::types::SizeUnit;
 use crate::sandbox::{Cost, EPOCH_TICK, Verdict};
 
@@ -38,7 +39,8 @@ const OTHER_TOOL: &str = "other";
 
 /// Kinds of failures that are exported before the first of them, as a counter has to begin at zero: those of
 /// [`FilterError::kind`], and the gateway's own.
-const FAILURES: [&str; 15] = [
+const FAILURES: [&str; 17] = [
+    "absent",
     "answer",
     "busy",
     "crossing",
@@ -47,6 +49,7 @@ const FAILURES: [&str; 15] = [
     "lost",
     "memory",
     "output",
+    "parked",
     "quota",
     "random",
     "refused",
@@ -514,6 +517,8 @@ fn describe() {
     describe_counter!("lro_failures_total", count, "Failures by kind, of policies, of the store and of answers");
     describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a tool or resource of the gateway's own");
     describe_counter!("lro_swaps_total", count, "Policies and configurations put in the place of others");
+    describe_counter!(LOADS, count, "Attempts to load a policy, by result");
+    describe_gauge!(PARKED, count, "Policies that are parked after repeated failures");
     describe_gauge!("lro_sessions", count, "Open sessions");
     describe_gauge!("lro_children", count, "Running server processes");
     describe_counter!("lro_messages_total", count, "Messages by who sent them");

@@ -26,14 +26,7 @@ impl CompileCache {
     /// When it cannot be made, is not ours, or others may write to it.
     pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        let metadata = fs::symlink_metadata(&directory)?;
-        let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-        if !ours || metadata.mode() & 0o022 != 0 {
-            let text =
-                format!("{}: must be a directory of this user that nobody else may write to", directory.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-        }
+        make_private(&directory)?;
         Ok(Self { directory })
     }
 
@@ -43,17 +36,16 @@ impl CompileCache {
         if !path.exists() {
             return None;
         }
-        // SAFETY: the file was written by `store` from `Component::serialize`, by rename, into a directory that nobody but
-        // this user may write to (checked by `open`).
-        #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache")]
-        let loaded = unsafe { Component::deserialize_file(engine, &path) };
+        let loaded = load(engine, &path);
         loaded.inspect_err(|error| tracing::warn!(%error, path = %path.display(), "compiled policy not usable")).ok()
     }
 
     /// Keeps a compiled policy. A failure is logged and costs only the next start.
     pub(super) fn store(&self, engine: &Engine, digest: &Digest, component: &Component) {
         let path = self.path(engine, digest);
-        if let Err(error) = component.serialize().map_err(io::Error::other).and_then(|code| replace(&path, &code)) {
+        if let Err(error) =
+            component.serialize().map_err(io::Error::other).and_then(|code| replace(&path, &code, false))
+        {
             tracing::warn!(%error, path = %path.display(), "compiled policy not kept");
         }
     }
@@ -65,7 +57,31 @@ impl CompileCache {
     }
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Loads compiled code, which runs as it is: from a private directory only, and of a file that this program wrote.
+pub(super) fn load(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
+    // SAFETY: callers pass a file that this program, as `CompileCache::store` or as the child of a `Compiler`, wrote from
+    // compiled code of this version of wasmtime, in a directory that nobody but this user may write to.
+    #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache and of the compiling child")]
+    unsafe {
+        Component::deserialize_file(engine, path)
+    }
+}
+
+/// Makes a directory when it is missing, and checks that nobody but this user may write to it.
+pub(super) fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let metadata = fs::symlink_metadata(directory)?;
+    let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
+    if !ours || metadata.mode() & 0o022 != 0 {
+        let text = format!("{}: must be a directory of this user that nobody else may write to", directory.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+/// Writes a private file in one step: a reader sees what was there before, or all of the new. A durable one is on the disk
+/// before it has its name.
+pub(super) fn replace(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let written = fs::OpenOptions::new()
         .write(true)
@@ -73,7 +89,10 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .truncate(true)
         .mode(0o600)
         .open(&temporary)
-        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            if durable { file.sync_all() } else { Ok(()) }
+        })
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);

@@ -1,22 +1,60 @@
-//! Policies: from bytes to something that can be called, with every check before the first instruction is compiled.
+//! Policies: from bytes to something that can be called, with every check before the first instruction is compiled, and
+//! from one version to the next while calls go on.
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Policy`] | a checked and compiled component |
+//! | [`Slot`] | what the calls of one tenant go through: the current [`Version`], its breaker, a trial of the next one |
+//! | [`Registry`] | the slots by tenant, and where their policies come from |
+//! | [`Watch`] | loads what changes on the disk |
+//!
+//! A component may have to be signed. Signatures are those of `minisign` and `rsign2`: Ed25519 over BLAKE2b-512, detached,
+//! one line of key and one small text file, which `minisign -S` makes and people can check by hand. They are verified by the
+//! crate `minisign-verify`, which has no dependencies of its own and knows nothing but this one format.
 
+mod breaker;
 mod cache;
+mod compiler;
 mod contract;
+mod gate;
+mod kept;
+mod registry;
+mod slot;
+mod source;
+mod trial;
+mod watch;
 
+pub use breaker::BreakerSettings;
+pub(crate) use breaker::PARKED;
 pub use cache::CompileCache;
+pub use compiler::{
+    COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
+};
 pub use contract::{ALLOWED_IMPORTS, Contract, VERSION, WORLD};
 pub(crate) use contract::{EXTRACTION, World};
+pub use minisign_verify::PublicKey;
+pub(crate) use registry::LOADS;
+pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy};
+pub(crate) use slot::Admitted;
+pub use slot::{Admission, Slot, SlotError, SlotSettings, SlotStatus, Version};
+pub use source::{SIGNATURE_BYTES_MAX, SIGNATURE_SUFFIX, Source};
+pub(crate) use trial::Comparison;
+pub use trial::{TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX, Trial, TrialExample, TrialOutcome, TrialReport};
+pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 
 pub use crate::digest::{Digest, ParseDigestError};
 
-use crate::sandbox::{Prepared, Sandbox};
-use std::io::Read;
+use crate::sandbox::{Limits, Prepared, Sandbox};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
-/// Largest component that is read: 64 MiB. The default policy has about 0.2 MiB.
+/// Default of [`LoadOptions::bytes_max`]: 64 MiB. The default policy has about 0.2 MiB.
 pub const POLICY_BYTES_MAX: u64 = 64 << 20;
+
+/// Longest time in which a policy has to start: 5 s. The default policy takes less than one millisecond.
+pub const START_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The default policy, `guest/policy` of this workspace.
 pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
@@ -37,9 +75,14 @@ pub enum PolicyError {
     /// Not a regular file.
     #[error("policy `{0}` is not a regular file")]
     NotAFile(String),
-    /// Larger than [`POLICY_BYTES_MAX`].
-    #[error("policy of {0} bytes: larger than {POLICY_BYTES_MAX} bytes")]
-    TooLarge(u64),
+    /// Larger than [`LoadOptions::bytes_max`], or a signature larger than [`SIGNATURE_BYTES_MAX`].
+    #[error("policy of {found} bytes: larger than {limit} bytes")]
+    TooLarge {
+        /// Its size.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The bytes differ from the pinned ones.
     #[error("policy has SHA-256 {found}, but {expected} is pinned")]
     Pin {
@@ -51,6 +94,12 @@ pub enum PolicyError {
     /// No WebAssembly, or cut.
     #[error("policy is not a WebAssembly component: {0}")]
     Malformed(String),
+    /// A signature is wanted, and there is none.
+    #[error("policy is not signed: it needs a signature beside it (`{SIGNATURE_SUFFIX}`)")]
+    Unsigned,
+    /// None of the trusted keys made the signature, or the component is not what was signed.
+    #[error("policy has a signature that is not accepted: {0}")]
+    Signature(String),
     /// WebAssembly, but without the component layer.
     #[error("policy is a core module, not a component: build it as a component for the world `{WORLD}`")]
     CoreModule,
@@ -79,6 +128,18 @@ pub enum PolicyError {
     /// It does not compile, or its imports or exports have other types than the contract says.
     #[error("policy does not compile or does not keep the contract: {0}")]
     Compile(String),
+    /// Longer than [`CompileLimits::time`].
+    #[error("policy takes longer than {} ms to compile (limit time)", .0.as_millis())]
+    CompileTime(Duration),
+    /// More than [`CompileLimits::memory_bytes`].
+    #[error("policy needs more than {0} bytes of memory to be compiled (limit memory-bytes)")]
+    CompileMemory(u64),
+    /// [`CompileLimits::at_once`] other components were being compiled all the time.
+    #[error("policy waited {} ms for its turn to be compiled", .0.as_millis())]
+    CompileQueue(Duration),
+    /// No instance of it could be made.
+    #[error("policy cannot be started: it {0}")]
+    Start(String),
 }
 
 fn listed(names: &[String]) -> String {
@@ -86,17 +147,34 @@ fn listed(names: &[String]) -> String {
 }
 
 /// How a policy is loaded.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Refuse any bytes but those of this digest.
+    /// Refuse any bytes but those of this digest. None.
     pub pin: Option<Digest>,
-    /// Where compiled code is kept.
+    /// Refuse what none of these keys signed. Without keys, signatures are not looked at. None.
+    pub signers: Vec<PublicKey>,
+    /// Largest component. 64 MiB.
+    pub bytes_max: u64,
+    /// Where compiled code is kept. Nowhere.
     pub cache: Option<CompileCache>,
+    /// What compiles. A thread, with the default limits.
+    pub compiler: Compiler,
 }
 
-/// A policy that can be called.
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { pin: None, signers: Vec::new(), bytes_max: POLICY_BYTES_MAX, cache: None, compiler: Compiler::default() }
+    }
+}
+
+/// A policy that can be called. A clone shares everything with its original.
 #[derive(Clone, Debug)]
 pub struct Policy {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
     prepared: Prepared,
     digest: Digest,
     contract: Contract,
@@ -105,77 +183,102 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Loads a component from its bytes: pin, size, kind, imports and version are checked, in this order, before it is
-    /// compiled. The bytes that were checked are the bytes that are compiled.
+    /// Loads a component: pin, size, signature, kind, imports and version are checked, in this order, before it is compiled;
+    /// then one instance is made, as a test. The bytes that were checked are the bytes that are compiled.
     ///
     /// # Errors
     /// With the first check that fails.
-    pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, PolicyError> {
-        let Loaded { component, digest, contract, compile_time } = load(sandbox, bytes, options, &contract::POLICY)?;
-        let prepared = sandbox.prepare(&component).map_err(|error| PolicyError::Compile(format!("{error:#}")))?;
-        Ok(Self { prepared, digest, contract, bytes: bytes.len() as u64, compile_time })
+    pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, PolicyError> {
+        let digest = identify(&source.bytes, options)?;
+        if !options.signers.is_empty() {
+            source.check_signature(&options.signers)?;
+        }
+        Self::compile(sandbox, &source.bytes, digest, options)
     }
 
-    /// Loads a component from a file.
+    /// As [`Policy::load`], for bytes without a signature.
     ///
     /// # Errors
-    /// As [`Policy::from_bytes`], and when the file cannot be read or is not a regular one.
+    /// As [`Policy::load`].
+    pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, PolicyError> {
+        let digest = identify(bytes, options)?;
+        if !options.signers.is_empty() {
+            return Err(PolicyError::Unsigned);
+        }
+        Self::compile(sandbox, bytes, digest, options)
+    }
+
+    /// As [`Policy::load`], for a file and the signature beside it, read by [`Source::read`].
+    ///
+    /// # Errors
+    /// As [`Policy::load`] and [`Source::read`].
     pub fn from_file(sandbox: &Sandbox, path: &Path, options: &LoadOptions) -> Result<Self, PolicyError> {
-        Self::from_bytes(sandbox, &read_file(path)?, options)
+        Self::load(sandbox, &Source::read(path, options.bytes_max)?, options)
+    }
+
+    fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Self, PolicyError> {
+        let contract = contract::read(bytes, &contract::POLICY)?;
+        let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
+        let prepared = sandbox.prepare(&component).map_err(|error| PolicyError::Compile(format!("{error:#}")))?;
+        prepared.instantiate(&start_limits()).map_err(|error| PolicyError::Start(error.to_string()))?;
+        let bytes = bytes.len() as u64;
+        Ok(Self { inner: Arc::new(Inner { prepared, digest, contract, bytes, compile_time }) })
     }
 
     /// What is called.
     pub fn prepared(&self) -> &Prepared {
-        &self.prepared
+        &self.inner.prepared
     }
 
     /// SHA-256 of the component.
     pub fn digest(&self) -> &Digest {
-        &self.digest
+        &self.inner.digest
     }
 
     /// Version of the contract, and imports.
     pub fn contract(&self) -> &Contract {
-        &self.contract
+        &self.inner.contract
     }
 
     /// Size of the component in bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.inner.bytes
     }
 
     /// How long compiling took; none when the code came from the cache.
     pub fn compile_time(&self) -> Option<Duration> {
-        self.compile_time
+        self.inner.compile_time
     }
 }
 
-/// A component that passed every check and is compiled.
-pub(crate) struct Loaded {
-    pub(crate) component: Component,
-    digest: Digest,
-    contract: Contract,
-    compile_time: Option<Duration>,
-}
-
-/// Checks and compiles a component of a world.
+/// Checks and compiles the bytes of a component of a world.
 pub(crate) fn load(
     sandbox: &Sandbox,
     bytes: &[u8],
     options: &LoadOptions,
     world: &'static World,
-) -> Result<Loaded, PolicyError> {
+) -> Result<Component, PolicyError> {
+    let digest = identify(bytes, options)?;
+    contract::read(bytes, world)?;
+    compile(sandbox, bytes, &digest, options).map(|(component, _)| component)
+}
+
+/// Bounds of the instance that is made as a test: whether a call may use as much is decided at each call.
+fn start_limits() -> Limits {
+    Limits { wall_time: START_TIME_MAX, memory_bytes: usize::MAX, table_elements: usize::MAX, ..Limits::default() }
+}
+
+/// The digest of a component, which has to be the pinned one.
+fn identify(bytes: &[u8], options: &LoadOptions) -> Result<Digest, PolicyError> {
     let digest = Digest::of(bytes);
     if let Some(expected) = options.pin.filter(|pin| *pin != digest) {
         return Err(PolicyError::Pin { expected, found: digest });
     }
-    let size = bytes.len() as u64;
-    if size > POLICY_BYTES_MAX {
-        return Err(PolicyError::TooLarge(size));
+    let found = bytes.len() as u64;
+    if found > options.bytes_max {
+        return Err(PolicyError::TooLarge { found, limit: options.bytes_max });
     }
-    let contract = contract::read(bytes, world)?;
-    let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
-    Ok(Loaded { component, digest, contract, compile_time })
+    Ok(digest)
 }
 
 fn compile(
@@ -189,29 +292,10 @@ fn compile(
         return Ok((component, None));
     }
     let started = Instant::now();
-    let component =
-        Component::from_binary(engine, bytes).map_err(|error| PolicyError::Compile(format!("{error:#}")))?;
+    let component = options.compiler.compile(engine, bytes)?;
     let time = started.elapsed();
     if let Some(cache) = &options.cache {
         cache.store(engine, digest, &component);
     }
     Ok((component, Some(time)))
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, PolicyError> {
-    let failed = |source| PolicyError::Read { path: path.display().to_string(), source };
-    // Without O_NONBLOCK a FIFO would wait for a writer.
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| failed(error.into()))?;
-    let file = std::fs::File::from(file);
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(PolicyError::NotAFile(path.display().to_string()));
-    }
-    if metadata.len() > POLICY_BYTES_MAX {
-        return Err(PolicyError::TooLarge(metadata.len()));
-    }
-    let mut bytes = Vec::new();
-    file.take(POLICY_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(bytes)
 }

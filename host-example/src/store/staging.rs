@@ -90,13 +90,27 @@ impl Staging {
         }
     }
 
-    fn try_publish(&self, record: &mut OffloadRecord, bytes: u64) -> Result<(), StoreError> {
+    /// Checks the files and fills in what [`Staging::publish`] does, and publishes nothing: for an offload that is only
+    /// compared with another one.
+    ///
+    /// # Errors
+    /// Those of [`Staging::publish`] about the files.
+    pub fn check(&self, record: &mut OffloadRecord) -> Result<(), StoreError> {
+        self.complete(record).map(drop)
+    }
+
+    fn complete(&self, record: &mut OffloadRecord) -> Result<Vec<Addition>, StoreError> {
         self.check_names(&record.files)?;
         let mut additions = Vec::new();
         for file in &mut record.files {
             let digest = self.check_file(file)?;
             additions.extend(complete(file, digest));
         }
+        Ok(additions)
+    }
+
+    fn try_publish(&self, record: &mut OffloadRecord, bytes: u64) -> Result<(), StoreError> {
+        let mut additions = self.complete(record)?;
         additions.push(self.manifest(record)?);
         let tenant = tenant_name(&self.tenant);
         let added: u64 = additions.iter().map(|addition| addition.bytes.len() as u64).sum();

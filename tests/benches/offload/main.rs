@@ -79,7 +79,8 @@ fn small_result(bench: &Bench) {
 
 /// From nothing to a policy that can be called, with compiled code on disk.
 fn warm_start(directory: &Path) {
-    let options = LoadOptions { cache: Some(CompileCache::open(directory.join("compiled")).unwrap()), pin: None };
+    let options =
+        LoadOptions { cache: Some(CompileCache::open(directory.join("compiled")).unwrap()), ..LoadOptions::default() };
     let start = || {
         let sandbox = Sandbox::new().unwrap();
         let policy = Policy::from_bytes(&sandbox, DEFAULT_POLICY, &options).unwrap();
@@ -213,7 +214,7 @@ impl Bench {
         let root = self.directory.path().join(if fsync { "store-fsync" } else { "store" });
         let store = Store::open(StoreConfig { fsync, ..StoreConfig::new(root) }).unwrap();
         Filter {
-            policy: self.policy.clone(),
+            slot: self.policy.clone().into(),
             store: Ok(store),
             limits: Limits::default(),
             failure: FailureMode::Closed,

@@ -10,6 +10,7 @@
 //! | `hold` | takes more handles than it should, or keeps them |
 //! | `output` | writes too much, or tells lies about what it wrote |
 //! | `read_only` | answers questions by trying to change what it may only read |
+//! | `sign` | behaves, and signs what it says |
 //! | `snoop` | looks for what others left behind |
 
 mod escape;
@@ -17,6 +18,7 @@ mod exhaust;
 mod hold;
 mod output;
 mod read_only;
+mod sign;
 mod snoop;
 
 mod bindings {
@@ -56,6 +58,7 @@ impl Guest for Hostile {
                 Ok(Verdict::Offload(plan()))
             }
             ("inspect-advice", amount) => Ok(Verdict::Reject("x".repeat(amount))),
+            ("sign", _) => Ok(sign::inspect()),
             ("inspect-directories", _) => Ok(Verdict::Reject(get_directories().len().to_string())),
             ("inspect-plan", amount) => {
                 Ok(Verdict::Offload(Plan { parts: (0..amount).map(|_| PlannedPart::Text).collect() }))
@@ -64,7 +67,7 @@ impl Guest for Hostile {
         }
     }
 
-    fn write_sections(call: Call, payload: &ToolResult, _: Plan) -> Result<Descriptor, PolicyError> {
+    fn write_sections(call: Call, payload: &ToolResult, plan: Plan) -> Result<Descriptor, PolicyError> {
         match behaviour(&call) {
             ("loop", _) => exhaust::endlessly(),
             ("read", _) => exhaust::read_endlessly(payload),
@@ -103,6 +106,7 @@ impl Guest for Hostile {
             ("rename-to-itself", _) => output::rename_to_itself(),
             ("split-header", _) => output::split_header(),
             ("spellings", _) => escape::spellings(),
+            ("sign", _) => sign::write(&plan),
             ("swapped", amount) => escape::swapped(amount),
             ("names", _) => escape::names(),
             ("rude-notes", _) => {

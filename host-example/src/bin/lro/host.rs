@@ -42,7 +42,7 @@ pub(crate) fn sandbox(fuel: bool) -> anyhow::Result<Sandbox> {
 /// How the configuration wants a policy to be loaded.
 pub(crate) fn load_options(config: &Config) -> anyhow::Result<LoadOptions> {
     let pin = config.policy_sha256.as_deref().map(str::parse::<Digest>).transpose()?;
-    Ok(LoadOptions { pin, cache: None })
+    Ok(LoadOptions { pin, ..LoadOptions::default() })
 }
 
 /// The policy in force: the configured one, else the built-in one.
@@ -57,7 +57,7 @@ pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
 
 /// The built-in component that answers questions.
 pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
-    let options = LoadOptions { pin: None, cache: compile_cache() };
+    let options = LoadOptions { cache: compile_cache(), ..LoadOptions::default() };
     Ok(Extractor::from_bytes(&sandbox(false)?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
 }
 
@@ -85,7 +85,12 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
 
 /// A policy with a store, which need not have opened: that only matters for a result that is to be written.
 pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, StoreError>) -> Filter {
-    Filter { policy, store: store.map_err(Arc::new), limits: (&config.limits).into(), failure: config.failure }
+    Filter {
+        slot: policy.into(),
+        store: store.map_err(Arc::new),
+        limits: (&config.limits).into(),
+        failure: config.failure,
+    }
 }
 
 /// Opens the store of the configuration.

@@ -1,6 +1,7 @@
 //! The command `lro`: one result through a policy, and what an operator wants to know about policies and the store.
 
 mod clean;
+mod compile;
 mod config;
 mod exit;
 mod extract;
@@ -79,6 +80,8 @@ enum Command {
     Policy(policy::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
+    #[command(hide = true)]
+    Compile(compile::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -93,6 +96,10 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     // By default this signal kills the process at the first write beyond the system's limit on a file's size. Caught,
     // the write fails instead, and the failure mode answers.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    // It has neither a configuration nor an environment.
+    if let Command::Compile(arguments) = &arguments.command {
+        return compile::run(arguments);
+    }
     let mut flags = arguments.settings.pairs().to_vec();
     if let Command::Gateway(arguments) = &arguments.command {
         flags.extend_from_slice(arguments.settings.pairs());
@@ -108,6 +115,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
+        Command::Compile(arguments) => compile::run(arguments),
     }
 }
 

@@ -117,14 +117,14 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
         (None, temporary) => temporary.as_ref().map(|temporary| temporary.0.clone()).unwrap_or_default(),
     };
     let store = Store::open(StoreConfig { root, ..host::store_config(config) })?;
-    let filter = Filter { failure: FailureMode::Closed, ..host::filter(config, policy, Ok(store)) };
+    let filter = Filter { failure: FailureMode::Closed, ..host::filter(config, policy.clone(), Ok(store)) };
     let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
     let request = host::request(&arguments.call, config, is_error);
     let mut decision = filter.apply(&request, input.payload());
     if let Some(failure) = decision.failure.take() {
         return Err(failure.into());
     }
-    let mut report = Report::new(offload::verdict(&decision.outcome), &input.bytes(), Some(&filter.policy));
+    let mut report = Report::new(offload::verdict(&decision.outcome), &input.bytes(), Some(&policy));
     report.decided(&decision, None);
     if temporary.is_some() {
         report.forget_paths();

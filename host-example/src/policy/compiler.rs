@@ -1,0 +1,224 @@
+//! Where components are compiled: off the threads that serve, a few at a time, and bounded, as a hostile one can be slow to
+//! compile and need much memory.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::num::NonZeroU32;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::gate::{Bounds, Gate, Pass};
+use super::{PolicyError, cache};
+use crate::sandbox::Sandbox;
+
+/// Default of [`CompileLimits::time`]: 30 s. The default policy takes less than one.
+pub const COMPILE_TIME_DEFAULT: Duration = Duration::from_secs(30);
+/// Default of [`CompileLimits::memory_bytes`]: 1 GiB. The default policy needs less than an eighth of it.
+pub const COMPILE_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// Stack of a thread that compiles: as much as the first thread of a process has.
+const STACK_BYTES: usize = 8 << 20;
+/// How often a child is looked after.
+const CHILD_TICK: Duration = Duration::from_millis(2);
+/// Most bytes of what a child says about a failure.
+const MESSAGE_BYTES_MAX: u64 = 2_000;
+/// Greatest number for which the scheduler runs a process after all others.
+const NICENESS: i32 = 10;
+
+/// Bounds of compiling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// Longest time one component takes, and longest time it waits for its turn. 30 s.
+    pub time: Duration,
+    /// Most bytes of address space of a child that compiles. A thread shares that of the process, and has no such bound.
+    /// 1 GiB.
+    pub memory_bytes: u64,
+    /// Components compiled at the same time. Half the processors, at least one.
+    pub at_once: NonZeroU32,
+}
+
+impl Default for CompileLimits {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let half = u32::try_from(processors / 2).ok().and_then(NonZeroU32::new);
+        Self {
+            time: COMPILE_TIME_DEFAULT,
+            memory_bytes: COMPILE_MEMORY_BYTES_DEFAULT,
+            at_once: half.unwrap_or(NonZeroU32::MIN),
+        }
+    }
+}
+
+/// Where a component is compiled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CompilePlace {
+    /// On a thread of this process. One that takes too long is given up; it ends in its own time, and keeps its place until
+    /// then.
+    #[default]
+    Thread,
+    /// In a child process with its own limit of memory and processor time, on one processor, after all else. It is killed
+    /// when it takes too long.
+    Child {
+        /// The program. It is given no environment.
+        program: PathBuf,
+        /// Its arguments; those that [`compile_as_child`] takes follow as decimal numbers.
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Compiles components. A clone shares the bound on how many at once with its original.
+#[derive(Clone, Debug, Default)]
+pub struct Compiler {
+    place: CompilePlace,
+    limits: CompileLimits,
+    gate: Arc<Gate>,
+}
+
+impl Compiler {
+    /// A compiler of this place and these limits.
+    pub fn new(place: CompilePlace, limits: CompileLimits) -> Self {
+        Self { place, limits, gate: Arc::default() }
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &CompileLimits {
+        &self.limits
+    }
+
+    /// Waits for its turn and compiles.
+    pub(super) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Component, PolicyError> {
+        let time = self.limits.time;
+        let bounds = Bounds { inside: self.limits.at_once.get(), waiting: u32::MAX, wait: time };
+        let pass = self.gate.enter(&bounds).ok_or(PolicyError::CompileQueue(time))?;
+        match &self.place {
+            CompilePlace::Thread => self.on_thread(engine, bytes, pass),
+            CompilePlace::Child { program, arguments } => self.in_child(engine, bytes, program, arguments),
+        }
+    }
+
+    fn on_thread(&self, engine: &Engine, bytes: &[u8], pass: Pass) -> Result<Component, PolicyError> {
+        let (engine, bytes, (done, compiled)) = (engine.clone(), bytes.to_vec(), mpsc::sync_channel(1));
+        let thread = thread::Builder::new().name("lro-compile".into()).stack_size(STACK_BYTES);
+        let started = thread.spawn(move || {
+            let _pass = pass;
+            // Nobody listens any more when it took too long.
+            let _ = done.send(Component::from_binary(&engine, &bytes));
+        });
+        started.map_err(|error| PolicyError::Compile(format!("no thread to compile on: {error}")))?;
+        match compiled.recv_timeout(self.limits.time) {
+            Ok(compiled) => compiled.map_err(|error| PolicyError::Compile(format!("{error:#}"))),
+            Err(RecvTimeoutError::Timeout) => Err(PolicyError::CompileTime(self.limits.time)),
+            Err(RecvTimeoutError::Disconnected) => Err(PolicyError::Compile("the compiler panicked".to_owned())),
+        }
+    }
+
+    fn in_child(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<Component, PolicyError> {
+        let failed = |error: std::io::Error| {
+            PolicyError::Compile(format!("the compiler `{}` could not be run: {error}", program.display()))
+        };
+        let deadline = Instant::now() + self.limits.time;
+        // Files instead of pipes: nothing of it can wait for a child that does not read or write.
+        let directory = tempfile::Builder::new().prefix("lro-compile-").tempdir().map_err(failed)?;
+        let path = |name| directory.path().join(name);
+        let (input, output, messages) = (path("component.wasm"), path("code"), path("messages"));
+        fs::write(&input, bytes).map_err(failed)?;
+        let child = Command::new(program)
+            .args(arguments)
+            .arg(self.limits.memory_bytes.to_string())
+            .arg(seconds(self.limits.time).to_string())
+            .env_clear()
+            // The compiler's threads: one keeps it to one processor.
+            .env("RAYON_NUM_THREADS", "1")
+            .stdin(File::open(&input).map_err(failed)?)
+            .stdout(File::create(&output).map_err(failed)?)
+            .stderr(File::create(&messages).map_err(failed)?)
+            .spawn();
+        let status = wait(&mut child.map_err(failed)?, deadline).map_err(failed)?;
+        let status = status.ok_or(PolicyError::CompileTime(self.limits.time))?;
+        if status.success() {
+            return cache::load(engine, &output).map_err(|error| PolicyError::Compile(format!("{error:#}")));
+        }
+        let mut message = Vec::new();
+        let opened = File::open(&messages).and_then(|file| file.take(MESSAGE_BYTES_MAX).read_to_end(&mut message));
+        opened.map_err(failed)?;
+        Err(self.explain(status, String::from_utf8_lossy(&message).trim()))
+    }
+
+    /// Why a child failed.
+    fn explain(&self, status: ExitStatus, message: &str) -> PolicyError {
+        let is_memory = ["memory allocation of", "Cannot allocate memory", "out of memory"];
+        if is_memory.iter().any(|sign| message.contains(sign)) {
+            return PolicyError::CompileMemory(self.limits.memory_bytes);
+        }
+        match status.signal() {
+            Some(signal) if signal == Signal::XCPU.as_raw() => PolicyError::CompileTime(self.limits.time),
+            Some(signal) => PolicyError::Compile(format!("the compiler ended with signal {signal}: {message}")),
+            None => PolicyError::Compile(message.to_owned()),
+        }
+    }
+}
+
+/// Waits for a child and kills it at the deadline: then there is no status.
+fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(CHILD_TICK);
+    }
+}
+
+/// Whole seconds, as limits of processor time are.
+fn seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+/// What the child of [`CompilePlace::Child`] does: bounds itself, compiles the component it reads, and writes the code.
+///
+/// The limit of memory is one of address space, which leaves no room for a pool of instances; code does not depend on it.
+/// The process is of no use for anything else afterwards.
+///
+/// # Errors
+/// When a limit cannot be set, the component does not compile, or reading or writing fails. The process may also be ended by
+/// a signal.
+pub fn compile_as_child(
+    memory_bytes: u64,
+    seconds: u64,
+    mut input: impl Read,
+    mut output: impl Write,
+) -> Result<(), PolicyError> {
+    let failed = |error: std::io::Error| PolicyError::Compile(error.to_string());
+    for (resource, limit) in [(Resource::Core, 0), (Resource::As, memory_bytes), (Resource::Cpu, seconds)] {
+        let Rlimit { maximum, .. } = getrlimit(resource);
+        let current = Some(maximum.map_or(limit, |maximum| maximum.min(limit)));
+        setrlimit(resource, Rlimit { current, maximum }).map_err(|error| failed(error.into()))?;
+    }
+    nice(NICENESS).map_err(|error| failed(error.into()))?;
+    let refused = |error: wasmtime::Error| PolicyError::Compile(format!("{error:#}"));
+    let sandbox = Sandbox::new().map_err(refused)?;
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).map_err(failed)?;
+    let code = sandbox.engine().precompile_component(&bytes).map_err(refused)?;
+    output.write_all(&code).and_then(|()| output.flush()).map_err(failed)
+}

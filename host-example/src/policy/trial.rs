@@ -1,0 +1,207 @@
+//! A new policy beside the old one: what it would have decided, compared with what was decided.
+//!
+//! A thread of the trial's own runs the new policy after the answer of the old one is settled. It takes jobs from a short
+//! queue; what finds the queue full is not compared, so a trial never holds up a call.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Digest, Policy, Slot, Version};
+
+/// Results that wait to be compared.
+pub const TRIAL_QUEUE_MAX: usize = 16;
+
+/// Differences and failures that a report names.
+pub const TRIAL_EXAMPLES_MAX: usize = 20;
+
+/// How long a trial lasts that was given neither a number nor a time: until it is ended.
+const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// How long a new policy runs beside the old one, and what follows. It ends with what comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trial {
+    /// Results to compare. Without bound.
+    pub calls: Option<u64>,
+    /// Longest time. Without bound.
+    pub time: Option<Duration>,
+    /// Whether the new policy takes over when it was asked at least once and always decided as the old one. Otherwise, and
+    /// in any other case, it is dropped.
+    pub promote: bool,
+}
+
+/// What a trial found so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialReport {
+    /// The policy on trial.
+    pub digest: Digest,
+    /// Results with the same verdict, descriptor and files.
+    pub same: u64,
+    /// Results where one of them differs.
+    pub different: u64,
+    /// Results with which the new policy failed and the old did not.
+    pub failed: u64,
+    /// Results that were not compared, as the trial was busy.
+    pub skipped: u64,
+    /// The first differences and failures, at most [`TRIAL_EXAMPLES_MAX`].
+    pub examples: Vec<TrialExample>,
+    /// How it ended, once it did.
+    pub outcome: Option<TrialOutcome>,
+}
+
+/// A result on which the two do not agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialExample {
+    /// The tool.
+    pub tool: String,
+    /// What differs.
+    pub what: String,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialOutcome {
+    /// The new policy took over as the version of this number.
+    Promoted(u64),
+    /// The new policy was dropped.
+    Dropped,
+    /// It was ended, or another policy took over, before it was done.
+    Ended,
+}
+
+/// How a new policy did with one result.
+#[derive(Debug)]
+pub(crate) enum Comparison {
+    Same,
+    Different(String),
+    Failed(String),
+}
+
+/// Runs the new policy on a result and compares.
+type Compare = Box<dyn FnOnce(&Policy) -> Comparison + Send>;
+
+struct Job {
+    tool: String,
+    compare: Compare,
+}
+
+/// A trial under way. It ends when the slot lets go of it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    jobs: SyncSender<Job>,
+    report: Arc<Mutex<TrialReport>>,
+}
+
+impl Running {
+    pub(super) fn start(
+        slot: &Arc<Slot>,
+        policy: Policy,
+        trial: Trial,
+        promoted: impl FnOnce(&Version) + Send + 'static,
+    ) -> std::io::Result<Arc<Self>> {
+        let (jobs, waiting) = mpsc::sync_channel(TRIAL_QUEUE_MAX);
+        let digest = *policy.digest();
+        let (same, different, failed, skipped) = (0, 0, 0, 0);
+        let report = TrialReport { digest, same, different, failed, skipped, examples: Vec::new(), outcome: None };
+        let report = Arc::new(Mutex::new(report));
+        let running = Arc::new(Self { jobs, report: Arc::clone(&report) });
+        // The thread must not keep what it waits for.
+        let (slot, itself) = (Arc::downgrade(slot), Arc::downgrade(&running));
+        thread::Builder::new().name("lro-trial".into()).spawn(move || {
+            let is_done = compare(&waiting, &policy, &trial, &report);
+            end(&slot, &itself, policy, &report, is_done.then_some(trial), promoted);
+        })?;
+        Ok(running)
+    }
+
+    /// Has a result compared, unless too many wait.
+    pub(crate) fn offer(&self, tool: &str, compare: impl FnOnce(&Policy) -> Comparison + Send + 'static) {
+        let job = Job { tool: tool.to_owned(), compare: Box::new(compare) };
+        if let Err(TrySendError::Full(_)) = self.jobs.try_send(job) {
+            lock(&self.report).skipped += 1;
+        }
+    }
+
+    /// What was found so far.
+    pub(super) fn report(&self) -> TrialReport {
+        lock(&self.report).clone()
+    }
+}
+
+/// Compares until the trial is done, or until the slot lets go of it: then the answer is no.
+fn compare(jobs: &Receiver<Job>, policy: &Policy, trial: &Trial, report: &Mutex<TrialReport>) -> bool {
+    let until = Instant::now() + trial.time.unwrap_or(ENDLESS).min(ENDLESS);
+    let mut left = trial.calls.unwrap_or(u64::MAX);
+    while left > 0 {
+        let job = match jobs.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(job) => job,
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        let comparison = (job.compare)(policy);
+        lock(report).add(job.tool, comparison);
+        left -= 1;
+    }
+    true
+}
+
+/// Ends a trial; `trial` is there when it was done.
+fn end(
+    slot: &Weak<Slot>,
+    running: &Weak<Running>,
+    policy: Policy,
+    report: &Mutex<TrialReport>,
+    trial: Option<Trial>,
+    promoted: impl FnOnce(&Version),
+) {
+    let Some(slot) = slot.upgrade() else { return };
+    let running = running.upgrade();
+    let found = lock(report).clone();
+    let agrees = found.same > 0 && found.different == 0 && found.failed == 0;
+    let outcome = match trial {
+        Some(trial) if trial.promote && agrees => match slot.promote(running.as_ref(), policy) {
+            Some(version) => {
+                promoted(&version);
+                TrialOutcome::Promoted(version.number)
+            }
+            None => TrialOutcome::Ended,
+        },
+        Some(_) => TrialOutcome::Dropped,
+        None => TrialOutcome::Ended,
+    };
+    let report = {
+        let mut report = lock(report);
+        report.outcome = Some(outcome);
+        report.clone()
+    };
+    let TrialReport { digest, same, different, failed, skipped, .. } = &report;
+    tracing::warn!(%digest, same, different, failed, skipped, ?outcome, "the trial of a policy ended");
+    slot.trial_ended(running.as_ref(), report);
+}
+
+impl TrialReport {
+    fn add(&mut self, tool: String, comparison: Comparison) {
+        let what = match comparison {
+            Comparison::Same => {
+                self.same += 1;
+                return;
+            }
+            Comparison::Different(what) => {
+                self.different += 1;
+                what
+            }
+            Comparison::Failed(what) => {
+                self.failed += 1;
+                what
+            }
+        };
+        if self.examples.len() < TRIAL_EXAMPLES_MAX {
+            self.examples.push(TrialExample { tool, what });
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

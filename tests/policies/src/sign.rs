@@ -1,0 +1,31 @@
+//! Signs everything it says, so that a test sees which version of a component spoke.
+//!
+//! A test makes another version by writing other letters in the place of the signature in the component's bytes.
+
+use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
+use crate::bindings::lro::filter::types::{PlannedPart, PlannedSection, SectionShape};
+use crate::output;
+use std::hint::black_box;
+
+static SIGNATURE: [u8; 18] = *b"SIGNATURE-AAAAAAAA";
+
+fn signature() -> String {
+    String::from_utf8_lossy(black_box(&SIGNATURE)).into_owned()
+}
+
+/// Plans a section that bears the signature.
+pub(crate) fn inspect() -> Verdict {
+    let section = PlannedSection { name: signature(), pointer: String::new(), shape: SectionShape::Elements };
+    Verdict::Offload(Plan { parts: vec![PlannedPart::Sections(vec![section])] })
+}
+
+/// Signs a file and the descriptor, and repeats whose plan it was.
+pub(crate) fn write(plan: &Plan) -> Result<Descriptor, PolicyError> {
+    let planned = match plan.parts.first() {
+        Some(PlannedPart::Sections(sections)) => sections.first().map(|section| section.name.clone()),
+        _ => None,
+    };
+    let signed = output::write("signed.txt", &signature())?;
+    let content = format!("{{\"planned\":{:?},\"signed\":{:?}}}", planned.unwrap_or_default(), signature());
+    Ok(crate::answer(content, vec![signed]))
+}

@@ -1,0 +1,159 @@
+//! Policies that fail time after time, and tenants that call too often.
+
+use crate::support::{act, acting, filter, payload, policy, signed, strict, version};
+use lro_host::filter::{Filter, FilterError, Outcome};
+use lro_host::policy::{Admission, BreakerSettings, Slot, SlotError, SlotSettings};
+use lro_host::settings::FailureMode;
+use lro_tests::hostile_policy;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn kind(filter: &Filter, behaviour: &str) -> &'static str {
+    act(filter, behaviour).failure.as_ref().map_or("none", FilterError::kind)
+}
+
+fn slot(breaker: BreakerSettings) -> Arc<Slot> {
+    Arc::new(Slot::new(Some(hostile_policy()), SlotSettings { breaker, ..SlotSettings::default() }))
+}
+
+fn breaking(root: &Path, pause: Duration, pause_max: Duration) -> (Arc<Slot>, Filter) {
+    let slot = slot(BreakerSettings { failures: 3, pause, pause_max });
+    (Arc::clone(&slot), strict(slot, root))
+}
+
+// row 83, P4: after failures in a row the policy is not asked any more, and an answer costs next to nothing
+#[test]
+fn a_failing_policy_is_parked() {
+    let root = TempDir::new().unwrap();
+    let (slot, filter) = breaking(root.path(), Duration::from_secs(600), Duration::from_secs(600));
+    for _ in 0..3 {
+        assert_eq!(kind(&filter, "trap"), "trap");
+    }
+    assert!(slot.status().parked_for.is_some_and(|left| left > Duration::from_secs(500)));
+    let open = Filter { failure: FailureMode::Open, ..filter.clone() };
+    let (request, result) = (acting("loop"), payload());
+    let mut times: Vec<_> = (0..1000)
+        .map(|_| {
+            let started = Instant::now();
+            let decision = open.apply(&request, &result);
+            let took = started.elapsed();
+            assert!(matches!(decision.outcome, Outcome::Pass));
+            assert_eq!(decision.failure.unwrap().kind(), "parked");
+            took
+        })
+        .collect();
+    times.sort();
+    println!("parked: median {:?}, p99 {:?}", times[500], times[990]);
+    // The median: a loaded machine interrupts single calls.
+    assert!(times[500] < Duration::from_micros(100), "{:?}", times[500]);
+    let decision = act(&filter, "sign");
+    assert!(matches!(&decision.outcome, Outcome::Fail(text) if text.contains("parked")), "{decision:?}");
+
+    slot.swap(policy(&version(7)));
+    assert_eq!(signed(&act(&filter, "sign")), crate::support::signature(7));
+}
+
+// row 83, P4: one call is let through at the end of each pause; pauses double up to their limit, and a success ends them
+#[test]
+fn a_parked_policy_is_tried_again() {
+    let root = TempDir::new().unwrap();
+    let pause = Duration::from_millis(200);
+    let (slot, filter) = breaking(root.path(), pause, pause * 3);
+    (0..3).for_each(|_| assert_eq!(kind(&filter, "trap"), "trap"));
+    for longest in [pause * 2, pause * 3, pause * 3] {
+        thread::sleep(slot.status().parked_for.unwrap_or_default());
+        assert_eq!(kind(&filter, "trap"), "trap", "one is let through");
+        assert_eq!(kind(&filter, "trap"), "parked", "and no other one");
+        let left = slot.status().parked_for.unwrap();
+        assert!(left <= longest && left > longest - pause, "{left:?} of {longest:?}");
+    }
+    thread::sleep(slot.status().parked_for.unwrap_or_default());
+    assert_eq!(kind(&filter, "sign"), "none");
+    // The count begins anew.
+    assert_eq!([(); 3].map(|()| kind(&filter, "trap")), ["trap"; 3]);
+    assert_eq!(kind(&filter, "trap"), "parked");
+}
+
+// row 83: only what is the policy's fault counts, and only in a row
+#[test]
+fn what_is_not_the_policys_fault_does_not_park_it() {
+    let root = TempDir::new().unwrap();
+    let (_, filter) = breaking(root.path(), Duration::from_secs(600), Duration::from_secs(600));
+    for (behaviour, expected) in
+        [("no-such-behaviour", "refused"), ("many-files:99", "quota"), ("many-bytes:9", "quota")]
+    {
+        (0..5).for_each(|_| assert_eq!(kind(&filter, behaviour), expected));
+    }
+    for _ in 0..3 {
+        (0..2).for_each(|_| assert_eq!(kind(&filter, "trap"), "trap"));
+        assert_eq!(kind(&filter, "sign"), "none");
+    }
+    let missing = lro_host::store::StoreError::NotFound { path: "gone".into() };
+    let homeless = Filter { store: Err(Arc::new(missing)), ..filter };
+    (0..5).for_each(|_| assert_eq!(kind(&homeless, "sign"), "store"));
+}
+
+// row 83, P4: each kind of fault parks
+#[test]
+fn every_fault_of_a_policy_parks_it() {
+    let root = TempDir::new().unwrap();
+    let faults = [
+        ("inspect-trap", "trap"),
+        ("inspect-loop", "deadline"),
+        ("memory", "memory"),
+        ("stack", "stack"),
+        ("big-descriptor:1200000", "crossing"),
+        ("lie-not-json", "answer"),
+    ];
+    for (number, (behaviour, expected)) in faults.into_iter().enumerate() {
+        let (_, filter) =
+            breaking(&root.path().join(number.to_string()), Duration::from_secs(600), Duration::from_secs(600));
+        (0..3).for_each(|_| assert_eq!(kind(&filter, behaviour), expected));
+        assert_eq!(kind(&filter, "sign"), "parked", "after {behaviour}");
+    }
+}
+
+// L11: no call waits longer than it may, those beyond the bounds get the failure mode's answer, and none is lost
+#[test]
+fn a_tenant_has_a_bounded_number_of_calls() {
+    let root = TempDir::new().unwrap();
+    let wait = Duration::from_millis(50);
+    let admission = Admission { calls: 2, waiting: 8, wait };
+    let breaker = BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() };
+    let slot = Arc::new(Slot::new(Some(hostile_policy()), SlotSettings { admission, breaker }));
+    let crowded = Filter { failure: FailureMode::Open, ..strict(slot, &root.path().join("crowded")) };
+    let neighbour = filter(hostile_policy().into(), &root.path().join("neighbour"));
+    let (mut deadlines, mut refusals, mut alone) = (0, Vec::new(), Vec::new());
+    thread::scope(|scope| {
+        // Each call that is let through runs until its deadline of a second.
+        let call = || {
+            let asked = Instant::now();
+            (act(&crowded, "inspect-loop"), asked.elapsed())
+        };
+        let calls: Vec<_> = (0..100).map(|_| scope.spawn(call)).collect();
+        thread::sleep(Duration::from_millis(20));
+        for _ in 0..5 {
+            let asked = Instant::now();
+            signed(&act(&neighbour, "sign"));
+            alone.push(asked.elapsed());
+        }
+        for call in calls {
+            let (decision, took) = call.join().unwrap();
+            assert!(matches!(decision.outcome, Outcome::Pass));
+            match decision.failure.unwrap() {
+                FilterError::Slot(SlotError::Busy(2)) => refusals.push(took),
+                FilterError::Call(_) => deadlines += 1,
+                other => panic!("{other}"),
+            }
+        }
+    });
+    refusals.sort();
+    let (busy, slowest) = (refusals.len(), refusals.last().copied().unwrap_or_default());
+    println!("{deadlines} ran, {busy} refused after at most {slowest:?}; a neighbour's calls took {alone:?}");
+    assert_eq!(deadlines + busy, 100);
+    assert!((2..100).contains(&deadlines), "{deadlines}");
+    assert!(refusals[busy / 2] < wait + Duration::from_millis(100), "{refusals:?}");
+}

@@ -1,0 +1,313 @@
+//! What is checked before a policy takes over, and what is refused.
+
+use crate::signing::Signer;
+use crate::support::{
+    all_replaced, answers, component, filter, policy, replaced, signature, version, with_note, with_trap_at_start,
+    with_work,
+};
+use lro_host::policy::{
+    CompileLimits, CompilePlace, Compiler, Digest, LoadOptions, Policy, PolicyError, Registry, RegistrySettings,
+    Source, TenantPolicy,
+};
+use lro_tests::{sandbox, target};
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, PolicyError> {
+    Policy::from_bytes(sandbox(), bytes, options)
+}
+
+fn pinned(bytes: &[u8]) -> LoadOptions {
+    LoadOptions { pin: Some(Digest::of(bytes)), ..LoadOptions::default() }
+}
+
+// row 80, 90, S1: whichever bit is flipped, the digest refuses it, and nothing is compiled
+#[test]
+fn a_flipped_bit_is_refused_by_digest() {
+    let good = component();
+    let options = pinned(&good);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let started = Instant::now();
+    for _ in 0..1000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut bad = good.clone();
+        let at = (state >> 33) as usize % bad.len();
+        bad[at] ^= 1 << (state >> 20 & 7);
+        assert!(matches!(load(&bad, &options), Err(PolicyError::Pin { .. })), "byte {at}");
+    }
+    let refusing = started.elapsed();
+    assert!(load(&good, &options).is_ok());
+    println!("1,000 refused in {refusing:?}");
+    // Compiling once takes a tenth of a second or more.
+    assert!(refusing < Duration::from_secs(20), "{refusing:?}");
+}
+
+// row 80, S2: the signature has to be there, of these bytes, and by a trusted key
+#[test]
+fn an_unsigned_policy_never_replaces_a_signed_one() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    let beside = root.path().join("policy.wasm.minisig");
+    let [trusted, second, stranger] = [1, 2, 3].map(Signer::new);
+    let put = |bytes: &[u8], signature: Option<String>| {
+        fs::write(&file, bytes).unwrap();
+        let _ = fs::remove_file(&beside);
+        signature.into_iter().for_each(|text| fs::write(&beside, text).unwrap());
+    };
+    let registry = Registry::new(sandbox().clone(), RegistrySettings::default()).unwrap();
+    put(&version(1), Some(trusted.sign(&version(1))));
+    let signers = vec![trusted.public(), second.public()];
+    registry.add("acme", TenantPolicy { file: Some(file.clone()), signers, ..TenantPolicy::default() }).unwrap();
+    let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
+
+    let new = version(2);
+    let forged = trusted.sign(&new).replacen("trusted comment: ", "trusted comment: not ", 2);
+    for (text, is_unsigned) in [
+        (None, true),
+        (Some(stranger.sign(&new)), false),
+        (Some(trusted.sign(&version(3))), false),
+        (Some(String::from("no signature")), false),
+        (Some(forged), false),
+        (Some(trusted.sign_legacy(&new)), false),
+    ] {
+        put(&new, text.clone());
+        let refused = registry.reload_tenant("acme").unwrap_err().to_string();
+        assert!(refused.contains(if is_unsigned { "not signed" } else { "not accepted" }), "{refused}: {text:?}");
+        assert_eq!(answers(&filter), signature(1));
+    }
+    put(&new, Some(second.sign(&new)));
+    registry.reload_tenant("acme").unwrap();
+    assert_eq!(answers(&filter), signature(2));
+    assert_eq!(registry.slot("acme").unwrap().status().refused, 6);
+
+    fs::write(&beside, "x".repeat(5000)).unwrap();
+    assert!(matches!(Source::read(&file, u64::MAX), Err(PolicyError::TooLarge { found: 5000, limit: 4096 })));
+    let options = LoadOptions { signers: vec![trusted.public()], ..LoadOptions::default() };
+    assert!(matches!(load(&new, &options), Err(PolicyError::Unsigned)));
+}
+
+// row 80, S3: a file that changes all the time is read once, so what has the digest is what runs
+#[test]
+fn what_was_hashed_is_what_runs() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    let versions = [version(1), version(2)];
+    let digests = [Digest::of(&versions[0]), Digest::of(&versions[1])];
+    fs::write(&file, &versions[0]).unwrap();
+    let cache = lro_host::policy::CompileCache::open(root.path().join("compiled")).unwrap();
+    let options = LoadOptions { cache: Some(cache), pin: Some(digests[0]), ..LoadOptions::default() };
+    let done = AtomicBool::new(false);
+    let (mut loaded, mut refused) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0.. {
+                let new = root.path().join("new");
+                fs::write(&new, &versions[turn % 2]).unwrap();
+                fs::rename(&new, &file).unwrap();
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(20);
+        for race in 0..crate::support::rounds("LRO_RACES", 500) {
+            match Policy::from_file(sandbox(), &file, &options) {
+                Ok(policy) => {
+                    assert_eq!(*policy.digest(), digests[0]);
+                    loaded += 1;
+                    if loaded % 10 == 1 {
+                        let store = root.path().join(format!("store-{race}"));
+                        assert_eq!(answers(&filter(policy.into(), &store)), signature(1));
+                    }
+                }
+                Err(PolicyError::Pin { found, .. }) => {
+                    assert_eq!(found, digests[1]);
+                    refused += 1;
+                }
+                Err(other) => panic!("{other}"),
+            }
+            if Instant::now() > deadline {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    println!("{loaded} loaded, {refused} refused");
+    assert!(loaded > 10 && refused > 10, "{loaded} loaded, {refused} refused: no race");
+}
+
+// row 80, S4: what is no component is refused soon and by name; a link to one is followed
+#[test]
+fn what_is_no_component_is_refused_by_name() {
+    let root = TempDir::new().unwrap();
+    let path = |name: &str| root.path().join(name);
+    let try_file = |name: &str| {
+        let started = Instant::now();
+        let answer = Policy::from_file(sandbox(), &path(name), &LoadOptions::default());
+        assert!(started.elapsed() < Duration::from_secs(5), "{name}: {:?}", started.elapsed());
+        answer.map(|policy| *policy.digest())
+    };
+    let code = sandbox().engine().precompile_component(&component()).unwrap();
+    fs::write(path("compiled"), code).unwrap();
+    fs::write(path("module"), b"\0asm\x01\0\0\0").unwrap();
+    fs::write(path("empty"), b"").unwrap();
+    fs::write(path("text"), "a policy").unwrap();
+    fs::create_dir(path("directory")).unwrap();
+    assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    fs::write(path("cut"), &component()[..component().len() / 2]).unwrap();
+    fs::write(path("good"), component()).unwrap();
+    for (link, to) in [("link", "good"), ("loop", "loop"), ("dangling", "nothing"), ("device", "/dev/zero")] {
+        std::os::unix::fs::symlink(to, path(link)).unwrap();
+    }
+    for name in ["compiled", "empty", "text", "cut"] {
+        assert!(matches!(try_file(name), Err(PolicyError::Malformed(_))), "{name}: {:?}", try_file(name));
+    }
+    assert!(matches!(try_file("module"), Err(PolicyError::CoreModule)));
+    for name in ["directory", "fifo", "device"] {
+        assert!(matches!(try_file(name), Err(PolicyError::NotAFile(_))), "{name}: {:?}", try_file(name));
+    }
+    for name in ["loop", "dangling", "nothing"] {
+        assert!(matches!(try_file(name), Err(PolicyError::Read { .. })), "{name}: {:?}", try_file(name));
+    }
+    assert_eq!(try_file("link").unwrap(), Digest::of(&component()));
+}
+
+// row 80, H3: none of a thousand bad policies takes over, each is counted, and the last reason can be read
+#[test]
+fn bad_policies_never_take_over() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    fs::write(&file, version(1)).unwrap();
+    let options = LoadOptions { bytes_max: 1 << 20, ..LoadOptions::default() };
+    let registry =
+        Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
+    registry.add("acme", TenantPolicy { file: Some(file.clone()), ..TenantPolicy::default() }).unwrap();
+    let slot = registry.slot("acme").unwrap();
+    let good = component();
+    let bad: [(Vec<u8>, &str); 6] = [
+        (good[..good.len() - 100].to_vec(), ""),
+        (b"\0asm\x01\0\0\0".to_vec(), "core module"),
+        (all_replaced(&good, "lro:filter/lro-filter@0.1.0", "lro:filter/lro-filtre@0.1.0"), "world"),
+        (all_replaced(&good, "lro:filter/lro-filter@0.1.0", "lro:filter/lro-filter@0.2.0"), "0.2.0"),
+        (all_replaced(&good, "wasi:filesystem/preopens", "wasi:filesystem/stowaway"), "wasi:filesystem/stowaway"),
+        (with_note(&good, &"x".repeat(1 << 20)), "larger"),
+    ];
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let calls = scope.spawn(|| {
+            let filter = filter(std::sync::Arc::clone(&slot), &root.path().join("store"));
+            let mut calls = 0;
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(answers(&filter), signature(1));
+                calls += 1;
+            }
+            calls
+        });
+        for number in 0..1000 {
+            let (bytes, reason) = &bad[number % bad.len()];
+            fs::write(&file, bytes).unwrap();
+            let refused = registry.reload_tenant("acme").unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused} does not name {reason}");
+            assert_eq!(slot.status().refused, number as u64 + 1);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(calls.join().unwrap() > 0);
+    });
+    let status = slot.status();
+    assert_eq!((status.version.unwrap().number, status.loaded), (1, 1));
+    assert!(status.refusal.is_some());
+
+    fs::write(&file, with_trap_at_start(&good)).unwrap();
+    let refused = registry.reload_tenant("acme").unwrap_err().to_string();
+    assert!(refused.contains("cannot be started"), "{refused}");
+    fs::write(&file, version(2)).unwrap();
+    registry.reload_tenant("acme").unwrap();
+    assert_eq!(slot.status().refusal, None);
+}
+
+fn child() -> CompilePlace {
+    let program = target().join("release/lro");
+    assert!(program.exists(), "{} is not there: run `make build`", program.display());
+    CompilePlace::Child { program, arguments: vec!["compile".into()] }
+}
+
+fn compiling(place: CompilePlace, limits: CompileLimits) -> LoadOptions {
+    LoadOptions { compiler: Compiler::new(place, limits), ..LoadOptions::default() }
+}
+
+// L12: a child compiles to the same policy, and what takes too long or needs too much is given up with an error of its own
+#[test]
+fn compiling_is_bounded() {
+    let root = TempDir::new().unwrap();
+    let policy = load(&version(5), &compiling(child(), CompileLimits::default())).unwrap();
+    assert_eq!(answers(&filter(policy.into(), root.path())), signature(5));
+
+    let slow = with_work(&component(), 3000, 300);
+    let time = Duration::from_millis(1500);
+    for place in [CompilePlace::Thread, child()] {
+        let started = Instant::now();
+        let limits = CompileLimits { time, ..CompileLimits::default() };
+        let answer = load(&slow, &compiling(place.clone(), limits));
+        assert!(matches!(answer, Err(PolicyError::CompileTime(limit)) if limit == time), "{place:?}: {answer:?}");
+        assert!(started.elapsed() < time * 4, "{place:?}: {:?}", started.elapsed());
+    }
+
+    let limits = CompileLimits { memory_bytes: 192 << 20, ..CompileLimits::default() };
+    assert!(load(&component(), &compiling(child(), limits)).is_ok());
+    let large = with_work(&component(), 4, 200_000);
+    let answer = load(&large, &compiling(child(), limits));
+    assert!(matches!(answer, Err(PolicyError::CompileMemory(limit)) if limit == 192 << 20), "{answer:?}");
+
+    let absent = CompilePlace::Child { program: "/nowhere/lro".into(), arguments: Vec::new() };
+    assert!(matches!(load(&component(), &compiling(absent, limits)), Err(PolicyError::Compile(_))));
+    let answer = load(&component(), &LoadOptions { bytes_max: 1000, ..LoadOptions::default() });
+    assert!(matches!(answer, Err(PolicyError::TooLarge { limit: 1000, .. })), "{answer:?}");
+}
+
+// L12: a component that keeps the compiler busy keeps no other tenant's calls waiting
+#[test]
+fn calls_go_on_while_a_slow_policy_compiles() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    let time = Duration::from_secs(2);
+    let options = compiling(child(), CompileLimits { time, ..CompileLimits::default() });
+    let registry =
+        Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
+    // The file comes later.
+    registry.add("acme", TenantPolicy { file: Some(file.clone()), ..TenantPolicy::default() }).unwrap_err();
+    registry.slot("acme").unwrap().swap(policy(&version(1)));
+    let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
+    let measure = |count: usize| {
+        let timed = |_| {
+            let started = Instant::now();
+            assert_eq!(answers(&filter), signature(1));
+            started.elapsed()
+        };
+        let mut times: Vec<_> = (0..count).map(timed).collect();
+        times.sort();
+        (times[count / 2], times[count * 99 / 100])
+    };
+    let alone = measure(500);
+    fs::write(&file, with_work(&component(), 3000, 300)).unwrap();
+    let (beside, refused) = thread::scope(|scope| {
+        let loading = scope.spawn(|| registry.reload_tenant("acme").unwrap_err().to_string());
+        thread::sleep(Duration::from_millis(300));
+        let times = measure(500);
+        (times, loading.join().unwrap())
+    });
+    println!("median and p99 alone {alone:?}, beside a slow compile {beside:?}");
+    assert!(refused.contains("to compile"), "{refused}");
+    assert!(beside.0 < time / 4, "calls wait for the compiler: {beside:?}");
+}
+
+// row 79, 80: the marker that tells versions apart is where the tests think it is
+#[test]
+fn versions_differ_by_their_signature_alone() {
+    let (one, two) = (version(1), version(2));
+    assert_eq!(one.len(), two.len());
+    assert_eq!(replaced(&one, signature(1).as_bytes(), signature(2).as_bytes()), two);
+}

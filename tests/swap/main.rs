@@ -1,0 +1,13 @@
+//! Policies that change while calls go on: swaps, refusals, parking, trials. Each test names the rows it proves.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+
+mod breaker;
+mod failure;
+mod load;
+mod registry;
+mod signing;
+mod storm;
+mod support;
+mod trial;
+mod watch;

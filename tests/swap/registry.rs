@@ -1,0 +1,242 @@
+//! Many tenants, and what survives the end of a process.
+
+use crate::support::{answers, filter, signature, version};
+use lro_host::filter::Filter;
+use lro_host::policy::{
+    CompileCache, Digest, LoadOptions, Loaded, PolicyError, Registry, RegistryError, RegistrySettings, TenantPolicy,
+};
+use lro_tests::{hostile_policy, sandbox, target};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn from(file: PathBuf) -> TenantPolicy {
+    TenantPolicy { file: Some(file), ..TenantPolicy::default() }
+}
+
+/// A registry that remembers good policies below `root`.
+fn remembering(root: &Path) -> Registry {
+    let settings = RegistrySettings { kept: Some(root.join("kept")), ..RegistrySettings::default() };
+    Registry::new(sandbox().clone(), settings).unwrap()
+}
+
+fn filter_of(registry: &Registry, tenant: &str, root: &Path) -> Filter {
+    filter(registry.slot(tenant).unwrap(), &root.join("store"))
+}
+
+fn kept(root: &Path) -> Vec<String> {
+    let entries = fs::read_dir(root.join("kept")).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.ends_with(".json"));
+    names.sort();
+    names
+}
+
+// row 80, H8: whatever lies in the file at the next start, the last good version serves
+#[test]
+fn the_last_good_version_survives_a_restart() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    for number in [1, 2] {
+        fs::write(&file, version(number)).unwrap();
+        let registry = remembering(root.path());
+        registry.add("acme", from(file.clone())).unwrap();
+    }
+    fs::write(&file, &version(3)[..5000]).unwrap();
+    let registry = remembering(root.path());
+    assert!(matches!(*registry.add("acme", from(file.clone())).unwrap_err().error, PolicyError::Malformed(_)));
+    assert_eq!(answers(&filter_of(&registry, "acme", root.path())), signature(2));
+    drop(registry);
+
+    // A pin to something else holds for what was kept, too.
+    let registry = remembering(root.path());
+    let pinned = TenantPolicy { pin: Some(Digest::of(&version(3))), ..from(file.clone()) };
+    registry.add("acme", pinned).unwrap_err();
+    assert!(registry.slot("acme").unwrap().current().is_none());
+    drop(registry);
+
+    // So does its digest.
+    let name = format!("kept/{}.wasm", Digest::of(&version(2)));
+    fs::write(root.path().join(name), version(4)).unwrap();
+    let registry = remembering(root.path());
+    registry.add("acme", from(file)).unwrap_err();
+    assert!(registry.slot("acme").unwrap().current().is_none());
+}
+
+// row 79: one step back, by name, and the file counts again once it changes
+#[test]
+fn a_rollback_serves_the_version_before() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    fs::write(&file, version(1)).unwrap();
+    let registry = remembering(root.path());
+    registry.add("acme", from(file.clone())).unwrap();
+    let filter = filter_of(&registry, "acme", root.path());
+    assert!(matches!(registry.rollback("acme"), Err(RegistryError::NoEarlier(_))));
+    assert!(matches!(registry.rollback("nobody"), Err(RegistryError::Unknown(_))));
+    for number in [2, 3] {
+        fs::write(&file, version(number)).unwrap();
+        registry.reload_tenant("acme").unwrap();
+    }
+    let Loaded::Swapped(version_now) = registry.rollback("acme").unwrap() else { panic!("not swapped") };
+    assert_eq!((version_now.number, answers(&filter)), (4, signature(2)));
+    registry.rollback("acme").unwrap();
+    assert_eq!(answers(&filter), signature(3));
+    let digests = [2, 3].map(|number| format!("{}.wasm", Digest::of(&version(number))));
+    assert_eq!(kept(root.path()).len(), 2);
+    assert!(digests.iter().all(|name| kept(root.path()).contains(name)), "{:?}", kept(root.path()));
+    assert!(registry.remove("acme"));
+    assert_eq!(kept(root.path()), [""; 0]);
+    assert!(!registry.remove("acme"));
+}
+
+// row 79: a policy from elsewhere than the file, and one that serves already
+#[test]
+fn a_policy_can_be_loaded_from_memory() {
+    let root = TempDir::new().unwrap();
+    let file = root.path().join("policy.wasm");
+    fs::write(&file, version(1)).unwrap();
+    let registry = remembering(root.path());
+    registry.add("acme", from(file)).unwrap();
+    let filter = filter_of(&registry, "acme", root.path());
+    let Loaded::Swapped(_) = registry.load("acme", &version(2)[..].into()).unwrap() else { panic!("not swapped") };
+    assert_eq!(answers(&filter), signature(2));
+    let Loaded::Unchanged(now) = registry.load("acme", &version(2)[..].into()).unwrap() else { panic!("swapped") };
+    assert_eq!(now.number, 2);
+    registry.load("acme", &version(2)[..100].into()).unwrap_err();
+    let results = registry.reload();
+    assert!(matches!(&results[..], [(tenant, Ok(Loaded::Swapped(_)))] if tenant == "acme"), "{results:?}");
+    assert_eq!(answers(&filter), signature(1));
+}
+
+// row 79, 81: tenants come and go, and the same component is compiled once for all of them
+#[test]
+fn the_same_component_is_compiled_once() {
+    let root = TempDir::new().unwrap();
+    let (one, other) = (root.path().join("one.wasm"), root.path().join("other.wasm"));
+    fs::write(&one, version(1)).unwrap();
+    fs::write(&other, version(2)).unwrap();
+    let cache = CompileCache::open(root.path().join("compiled")).unwrap();
+    let options = LoadOptions { cache: Some(cache), ..LoadOptions::default() };
+    let registry =
+        Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
+    let tenants = (0..100).map(|number| (format!("t{number:02}"), from(one.clone())));
+    let results = registry.add_all(tenants.collect());
+    assert!(results.len() == 100 && results.iter().all(|(_, result)| matches!(result, Ok(Loaded::Swapped(_)))));
+    assert_eq!(fs::read_dir(root.path().join("compiled")).unwrap().count(), 1);
+    let policies: Vec<_> = registry.slots().iter().map(|(_, slot)| slot.current().unwrap().policy.clone()).collect();
+    // Tenants of one component share the time it took, to the nanosecond; the cache has none.
+    assert!(policies.windows(2).all(|pair| pair[0].compile_time() == pair[1].compile_time()));
+    assert!(policies[0].compile_time().is_some());
+
+    registry.add("t00", from(other)).unwrap();
+    assert_eq!(answers(&filter_of(&registry, "t00", root.path())), signature(2));
+    assert_eq!(answers(&filter_of(&registry, "t01", root.path())), signature(1));
+    let held = registry.slot("t02").unwrap();
+    assert!(registry.remove("t02") && registry.slot("t02").is_none());
+    assert_eq!(registry.slots().len(), 99);
+    assert_eq!(answers(&filter(held, &root.path().join("held"))), signature(1));
+}
+
+// row 79, H6: tenants that swap at random, and one that traps, do not meet
+#[test]
+fn tenants_that_swap_do_not_disturb_each_other() {
+    let root = TempDir::new().unwrap();
+    let registry = Arc::new(remembering(root.path()));
+    let tenants: Vec<_> = (0..8).map(|number| format!("tenant-{number}")).collect();
+    for (number, tenant) in tenants.iter().enumerate() {
+        let file = root.path().join(format!("{tenant}.wasm"));
+        fs::write(&file, version(number as u32)).unwrap();
+        registry.add(tenant, from(file)).unwrap();
+    }
+    registry.add("hostile", TenantPolicy::default()).unwrap();
+    registry.slot("hostile").unwrap().swap(hostile_policy());
+    thread::scope(|scope| {
+        let hostile = filter(registry.slot("hostile").unwrap(), &root.path().join("hostile"));
+        scope.spawn(move || (0..200).for_each(|_| drop(crate::support::act(&hostile, "trap"))));
+        for part in tenants.chunks(4) {
+            let (registry, root) = (&registry, root.path());
+            scope.spawn(move || {
+                for round in 1..3 {
+                    for tenant in part {
+                        let number: u32 = tenant.strip_prefix("tenant-").unwrap().parse().unwrap();
+                        let (file, filter) = (root.join(format!("{tenant}.wasm")), root.join(format!("out-{tenant}")));
+                        let filter = crate::support::filter(registry.slot(tenant).unwrap(), &filter);
+                        assert_eq!(answers(&filter), signature(number + (round - 1) * 100));
+                        fs::write(&file, version(number + round * 100)).unwrap();
+                        registry.reload_tenant(tenant).unwrap();
+                        assert_eq!(answers(&filter), signature(number + round * 100));
+                    }
+                }
+            });
+        }
+    });
+}
+
+// row 79: the names of files are the names of tenants
+#[test]
+fn a_directory_gives_each_file_a_tenant() {
+    let root = TempDir::new().unwrap();
+    let directory = root.path().join("policies");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("a.wasm"), version(1)).unwrap();
+    fs::write(directory.join(".hidden.wasm"), version(1)).unwrap();
+    fs::write(directory.join("README.txt"), "no policy").unwrap();
+    let registry = remembering(root.path());
+    let results = registry.add_directory(&directory, TenantPolicy::default()).unwrap();
+    assert_eq!(results.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>(), ["a"]);
+    fs::write(directory.join("b.wasm"), version(2)).unwrap();
+    fs::remove_file(directory.join("a.wasm")).unwrap();
+    let results: BTreeMap<_, _> = registry.reload().into_iter().collect();
+    assert!(results["a"].is_err() && results["b"].is_ok(), "{results:?}");
+    assert_eq!(answers(&filter(registry.slot("a").unwrap(), &root.path().join("store-a"))), signature(1));
+    assert_eq!(answers(&filter(registry.slot("b").unwrap(), &root.path().join("store-b"))), signature(2));
+    assert!(registry.add_directory(&root.path().join("absent"), TenantPolicy::default()).is_err());
+}
+
+/// Names the directory in which a process of this test loads policies until it is killed.
+const VICTIM: &str = "LRO_TEST_VICTIM";
+
+/// Not a test on its own: what `a_killed_process_leaves_a_good_version` kills.
+#[test]
+fn victim() {
+    let Some(root) = std::env::var_os(VICTIM).map(PathBuf::from) else { return };
+    let registry = remembering(&root);
+    let _ = registry.add("acme", from(root.join("policy.wasm")));
+    fs::write(root.join("ready"), "").unwrap();
+    for number in (1..3).cycle() {
+        registry.load("acme", &version(number)[..].into()).unwrap();
+    }
+}
+
+// row 80, H8: killed while it loads, a process leaves a version that serves at the next start
+#[test]
+fn a_killed_process_leaves_a_good_version() {
+    let root = TempDir::new().unwrap();
+    fs::write(root.path().join("policy.wasm"), version(1)).unwrap();
+    assert!(target().exists());
+    for kill in 0..crate::support::rounds("LRO_KILLS", 5) {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "registry::victim"])
+            .env(VICTIM, root.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        crate::support::wait_until("the process loads", || root.path().join("ready").exists());
+        thread::sleep(Duration::from_millis(50 + 37 * kill as u64 % 300));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_file(root.path().join("ready")).unwrap();
+        fs::write(root.path().join("policy.wasm"), "cut").unwrap();
+        let registry = remembering(root.path());
+        registry.add("acme", from(root.path().join("policy.wasm"))).unwrap_err();
+        let by = answers(&filter_of(&registry, "acme", root.path()));
+        assert!([signature(1), signature(2)].contains(&by), "{by}");
+    }
+}

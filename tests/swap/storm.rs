@@ -1,0 +1,122 @@
+//! Thousands of swaps under calls that never pause.
+
+use crate::support::{act, filter, policy, rounds, signature, signed, strict, version};
+use lro_host::policy::{Slot, Version};
+use lro_tests::hostile_policy;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const CLIENTS: usize = 8;
+
+// row 79, H1, H4: no call is lost, fails, or is answered by two versions, and no swap waits for calls
+#[test]
+fn ten_thousand_swaps_under_load() {
+    let root = TempDir::new().unwrap();
+    let versions = [policy(&version(1)), policy(&version(2))];
+    let slot: Arc<Slot> = versions[0].clone().into();
+    let (done, calls, changes) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let swaps = rounds("LRO_SWAPS", 10_000);
+    let mut times: Vec<_> = thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let filter = filter(Arc::clone(&slot), &root.path().join(client.to_string()));
+            let (done, calls, changes) = (&done, &calls, &changes);
+            scope.spawn(move || {
+                let mut last = String::new();
+                while !done.load(Ordering::Relaxed) {
+                    let decision = act(&filter, "sign");
+                    let by = signed(&decision);
+                    assert!([signature(1), signature(2)].contains(&by), "{by}");
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    changes.fetch_add(u64::from(by != last), Ordering::Relaxed);
+                    last = by;
+                    let lro_host::filter::Outcome::Offload(offloaded) = decision.outcome else { unreachable!() };
+                    std::fs::remove_dir_all(offloaded.offload.path()).unwrap();
+                }
+            });
+        }
+        let times = (0..swaps).map(|swap| {
+            let next = versions[(swap + 1) % 2].clone();
+            let started = Instant::now();
+            slot.swap(next);
+            let took = started.elapsed();
+            // Calls get their turn between two swaps, whatever the number of processors.
+            thread::sleep(Duration::from_micros(500));
+            took
+        });
+        let times = times.collect();
+        done.store(true, Ordering::Relaxed);
+        times
+    });
+    times.sort();
+    let (calls, changes) = (calls.into_inner(), changes.into_inner());
+    println!(
+        "{swaps} swaps, {calls} calls, the version changed {changes} times; p99 of a swap {:?}",
+        times[swaps * 99 / 100]
+    );
+    assert_eq!(slot.current().unwrap().number, swaps as u64 + 1);
+    assert!(changes > 100 && calls > 1000, "{changes} changes in {calls} calls");
+    assert!(times[swaps * 99 / 100] < Duration::from_millis(50), "a swap waits: {:?}", times[swaps * 99 / 100]);
+}
+
+// row 79, H5: a version lives as long as its last call, and no longer
+#[test]
+fn old_versions_are_freed() {
+    let root = TempDir::new().unwrap();
+    let slot: Arc<Slot> = hostile_policy().into();
+    let filter = strict(Arc::clone(&slot), root.path());
+    let mut old: Vec<Weak<Version>> = Vec::new();
+    for number in 0..20 {
+        old.push(Arc::downgrade(&slot.current().unwrap()));
+        slot.swap(policy(&version(number)));
+        assert_eq!(signed(&act(&filter, "sign")), signature(number));
+    }
+    assert!(old.iter().all(|version| version.upgrade().is_none()));
+
+    let next = policy(&version(20));
+    let slow = thread::spawn({
+        let filter = filter.clone();
+        move || act(&filter, "loop")
+    });
+    let running = Arc::downgrade(&slot.current().unwrap());
+    thread::sleep(Duration::from_millis(100));
+    slot.swap(next);
+    assert!(running.upgrade().is_some(), "freed under a call");
+    slow.join().unwrap();
+    assert!(running.upgrade().is_none(), "kept after its last call");
+}
+
+// H5: memory is flat after a thousand swaps of policies that are compiled anew
+#[test]
+fn memory_is_flat_over_swaps() {
+    let root = TempDir::new().unwrap();
+    let slot: Arc<Slot> = hostile_policy().into();
+    let filter = filter(Arc::clone(&slot), root.path());
+    let cache = lro_host::policy::CompileCache::open(root.path().join("compiled")).unwrap();
+    let options = lro_host::policy::LoadOptions { cache: Some(cache), ..Default::default() };
+    let versions = [version(1), version(2)];
+    // Each load makes a component anew, from compiled code.
+    let load = |number: usize| {
+        let bytes = &versions[number % 2];
+        slot.swap(lro_host::policy::Policy::from_bytes(lro_tests::sandbox(), bytes, &options).unwrap());
+        signed(&act(&filter, "sign"))
+    };
+    let seen: BTreeSet<_> = (0..100).map(load).collect();
+    assert_eq!(seen.len(), 2);
+    let before = mapped(root.path());
+    (0..rounds("LRO_LOADS", 500)).for_each(|number| drop(load(number)));
+    let after = mapped(root.path());
+    println!("code mapped: {before} before, {after} after");
+    assert!((1..=4).contains(&before) && after <= 4, "{before} mappings, then {after}");
+}
+
+/// Mappings into this process of files below a directory.
+fn mapped(directory: &Path) -> usize {
+    let directory = directory.to_str().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains(directory)).count()
+}

@@ -1,0 +1,187 @@
+//! Components made of others, and calls that tell which version answered.
+
+use lro_host::filter::{Decision, Filter, Outcome, Request};
+use lro_host::policy::{Policy, Slot};
+use lro_host::sandbox::{Limits, Payload};
+use lro_host::settings::{FailureMode, PolicySettings};
+use lro_host::store::{Store, StoreConfig};
+use lro_tests::{always, request, target, text};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the component signs with, as long as nothing else is put in its place.
+const MARKER: &[u8] = b"SIGNATURE-AAAAAAAA";
+
+/// The component of `tests/policies`.
+pub(crate) fn component() -> Vec<u8> {
+    fs::read(target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm")).unwrap()
+}
+
+/// A version of the component that signs with this number.
+pub(crate) fn version(number: u32) -> Vec<u8> {
+    replaced(&component(), MARKER, signature(number).as_bytes())
+}
+
+/// What version `number` signs with.
+pub(crate) fn signature(number: u32) -> String {
+    format!("SIGNATURE-{number:08}")
+}
+
+/// Bytes with the only occurrence of a marker replaced by another of its length.
+pub(crate) fn replaced(bytes: &[u8], marker: &[u8], by: &[u8]) -> Vec<u8> {
+    assert_eq!(marker.len(), by.len());
+    let places: Vec<_> =
+        bytes.windows(marker.len()).enumerate().filter(|(_, window)| *window == marker).map(|(at, _)| at).collect();
+    let [at] = places[..] else { panic!("{} markers", places.len()) };
+    [&bytes[..at], by, &bytes[at + marker.len()..]].concat()
+}
+
+/// Bytes with every occurrence of a text replaced by another of its length.
+pub(crate) fn all_replaced(bytes: &[u8], text: &str, by: &str) -> Vec<u8> {
+    assert_eq!(text.len(), by.len());
+    let mut bytes = bytes.to_vec();
+    let places: Vec<_> = bytes.windows(text.len()).enumerate().filter(|(_, it)| *it == text.as_bytes()).collect();
+    let places: Vec<_> = places.iter().map(|(at, _)| *at).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + by.len()].copy_from_slice(by.as_bytes());
+    }
+    bytes
+}
+
+/// A component with one more section behind the others.
+pub(crate) fn with_section(component: &[u8], id: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    bytes.push(id);
+    bytes.extend(leb128(content.len()));
+    bytes.extend(content);
+    bytes
+}
+
+/// A component that does the same and has another digest.
+pub(crate) fn with_note(component: &[u8], note: &str) -> Vec<u8> {
+    with_section(component, 0, &[&[4][..], b"note", note.as_bytes()].concat())
+}
+
+/// A component that traps when an instance is made.
+pub(crate) fn with_trap_at_start(component: &[u8]) -> Vec<u8> {
+    // One type without parameters, one function of it that is `unreachable`, and it is the start function.
+    let module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x08\x01\0\x0a\x05\x01\x03\0\0\x0b";
+    let index = modules(component);
+    // Instantiates the module with this index, without arguments.
+    let instance = [&[1, 0][..], &leb128(index), &[0]].concat();
+    with_section(&with_section(component, 1, module), 2, &instance)
+}
+
+/// A component with a module that nobody uses and that is slow to compile: so many functions of so many steps.
+pub(crate) fn with_work(component: &[u8], functions: usize, steps: usize) -> Vec<u8> {
+    // One local beside the parameter; each step multiplies, adds, and stores to one of them in turn.
+    let step = b"\x20\0\x20\x01\x7e\x42\x07\x7c\x21\0\x20\x01\x20\0\x7c\x21\x01";
+    let body = [&[1, 1, 0x7e][..], &step.repeat(steps), b"\x20\x01\x0b"].concat();
+    let body = [leb128(body.len()), body].concat();
+    let section = |id: u8, content: Vec<u8>| [vec![id], leb128(content.len()), content].concat();
+    let module = [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, b"\x01\x60\x01\x7e\x01\x7e".to_vec()),
+        section(3, [leb128(functions), vec![0; functions]].concat()),
+        section(10, [leb128(functions), body.repeat(functions)].concat()),
+    ];
+    with_section(component, 1, &module.concat())
+}
+
+/// Core modules of the outermost component.
+fn modules(component: &[u8]) -> usize {
+    let (mut depth, mut modules) = (0, 0);
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        match payload.unwrap() {
+            wasmparser::Payload::ModuleSection { .. } => {
+                modules += usize::from(depth == 0);
+                depth += 1;
+            }
+            wasmparser::Payload::ComponentSection { .. } => depth += 1,
+            wasmparser::Payload::End(_) => depth -= 1,
+            _ => {}
+        }
+    }
+    modules
+}
+
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 0x7f {
+        bytes.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// A filter whose calls go through a slot. It waits, however loaded the machine is.
+pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
+    let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
+    Filter { slot, store: Ok(Store::open(config).unwrap()), limits: Limits::default(), failure: FailureMode::Closed }
+}
+
+/// As [`filter`], with limits that are met soon.
+pub(crate) fn strict(slot: Arc<Slot>, root: &Path) -> Filter {
+    let limits = Limits {
+        wall_time: Duration::from_secs(1),
+        memory_bytes: 8 << 20,
+        written_bytes: 4 << 20,
+        files: 16,
+        crossing_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    Filter { limits, ..filter(slot, root) }
+}
+
+/// A call that has the test policies act in this way.
+pub(crate) fn acting(behaviour: &str) -> Request {
+    request(PolicySettings { custom: Some(behaviour.to_owned()), ..always() })
+}
+
+/// A small result.
+pub(crate) fn payload() -> Arc<Payload> {
+    text("a result")
+}
+
+/// Puts a result through the filter.
+pub(crate) fn act(filter: &Filter, behaviour: &str) -> Decision {
+    filter.apply(&acting(behaviour), &payload())
+}
+
+/// The signature of a reply, which plan, file and descriptor have to bear alike.
+pub(crate) fn signed(decision: &Decision) -> String {
+    let Outcome::Offload(offloaded) = &decision.outcome else { panic!("{decision:?}") };
+    let descriptor: serde_json::Value = serde_json::from_str(&offloaded.descriptor).unwrap();
+    let file = fs::read_to_string(offloaded.offload.path().join("signed.txt")).unwrap();
+    assert_eq!(descriptor["planned"], file, "planned by another version");
+    assert_eq!(descriptor["signed"], file, "written by two versions");
+    file
+}
+
+/// Which version answers.
+pub(crate) fn answers(filter: &Filter) -> String {
+    signed(&act(filter, "sign"))
+}
+
+/// A policy of the test engine, compiled here.
+pub(crate) fn policy(bytes: &[u8]) -> Policy {
+    Policy::from_bytes(lro_tests::sandbox(), bytes, &lro_host::policy::LoadOptions::default()).unwrap()
+}
+
+/// Waits until something is so. Panics when it takes too long.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(30), "waited for too long: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A number of rounds: the variable's, else a default that keeps the suite short.
+pub(crate) fn rounds(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
