@@ -8,7 +8,9 @@ mod clients;
 mod gateway;
 mod layers;
 mod patterns;
+mod policies;
 mod policy;
+mod tenants;
 mod variables;
 
 use std::{
@@ -18,7 +20,9 @@ use std::{
     path::PathBuf,
 };
 
+use minisign_verify::PublicKey;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use toml::Table;
 
 use self::{
     layers::{Layers, default_dir, key_text},
@@ -30,12 +34,14 @@ use crate::store;
 pub(crate) use self::gateway::shown_url;
 pub use self::{
     clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees},
-    gateway::{GatewaySettings, GatewayTool, SchemaStrategy, Token, UpstreamHeader, UpstreamUrl},
+    gateway::{GatewaySettings, GatewayTool, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl},
     layers::{Entry, Origin, Problem, SettingsError},
+    policies::{Admission, Breaker, Loading, Trial},
     policy::{
         Action, DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings, Preset, Recipe, SectionRule, Size,
         SizeUnit, SummaryKind, SummaryRule,
     },
+    tenants::TenantOverride,
     variables::{CONFIG_KEY, CONFIG_VARIABLE, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
 };
 
@@ -90,6 +96,25 @@ pub struct Config {
     /// SHA-256 the policy component must have, as 64 lower case hexadecimal digits (given in either case). Default: none.
     #[serde(deserialize_with = "sha256")]
     pub policy_sha256: Option<String>,
+    /// Keys, as the second line of a minisign public key file, one of which must have signed the policy component: its
+    /// signature lies beside it, with `.minisig` at the end of the name. Default: none, no signature is asked for.
+    #[serde(deserialize_with = "keys")]
+    pub policy_keys: Vec<String>,
+    /// Directory of policies by tenant, `TENANT.wasm`. Default: none.
+    #[serde(deserialize_with = "some_path")]
+    pub policy_dir: Option<PathBuf>,
+    /// Private directory for the last good policies of one gateway: it starts with them when it finds bad ones, and can go
+    /// back. Default: none.
+    #[serde(deserialize_with = "some_path")]
+    pub policy_keep: Option<PathBuf>,
+    /// Bounds of loading a policy.
+    pub loading: Loading,
+    /// How many calls of one tenant run at the same time.
+    pub admission: Admission,
+    /// When a policy that fails is parked.
+    pub breaker: Breaker,
+    /// How a new version of a policy is tried.
+    pub trial: Trial,
     /// Limits of one call of a policy.
     pub limits: Limits,
     /// Limits of one query over what was offloaded.
@@ -142,7 +167,12 @@ pub struct Config {
     pub clients: BTreeMap<String, ClientOverride>,
     /// Overrides by name of the tool; the patterns are as in `clients`, without versions. Default: none.
     pub tools: BTreeMap<String, ToolOverride>,
+    /// Overrides by name of the tenant: any of the keys here that concern one tenant alone. Default: none.
+    pub tenants: BTreeMap<String, TenantOverride>,
 
+    /// The layers above the defaults.
+    #[serde(skip)]
+    merged: Table,
     #[serde(skip)]
     origins: BTreeMap<String, Origin>,
 }
@@ -241,6 +271,13 @@ impl Default for Config {
             quota_total: at_least_one(store::TOTAL_BYTES_MAX_DEFAULT),
             policy: None,
             policy_sha256: None,
+            policy_keys: Vec::new(),
+            policy_dir: None,
+            policy_keep: None,
+            loading: Loading::default(),
+            admission: Admission::default(),
+            breaker: Breaker::default(),
+            trial: Trial::default(),
             limits: Limits::default(),
             query: QueryLimits::default(),
             mode: DecisionMode::BySize,
@@ -265,6 +302,8 @@ impl Default for Config {
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
             tools: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            merged: Table::new(),
             origins: BTreeMap::new(),
         }
     }
@@ -312,10 +351,11 @@ impl Config {
     ) -> Result<Self, SettingsError> {
         let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
         let Layers { merged, origins, mut problems } = Layers::read(&environment, flags);
-        let mut config = Self::deserialize(merged).unwrap_or_else(|error| {
+        let mut config = Self::deserialize(merged.clone()).unwrap_or_else(|error| {
             problems.push(Problem::new("", "", Origin::Default, error.message()));
             Self::default()
         });
+        config.merged = merged;
         config.origins = origins;
         config.apply_preset();
         if !config.origins.contains_key("dir") {
@@ -446,6 +486,14 @@ fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error>
 
 fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     path(deserializer).map(Some)
+}
+
+fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let keys = Vec::<String>::deserialize(deserializer)?;
+    match keys.iter().find(|key| PublicKey::from_base64(key).is_err()) {
+        Some(key) => Err(D::Error::custom(format!("`{key}` is not a public key of minisign"))),
+        None => Ok(keys),
+    }
 }
 
 fn sha256<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

@@ -3,6 +3,7 @@
 //! A [`Session`] is one client's view: it knows which answer belongs to which request and says what becomes of each
 //! message. The faces, such as [`stdio`], move messages between clients and servers and know no more of them than that.
 
+mod admin;
 mod filtering;
 mod handles;
 pub mod http;
@@ -17,18 +18,18 @@ mod shape;
 pub mod status;
 pub mod stdio;
 mod tasks;
+mod tenants;
 mod upkeep;
 mod upstream;
 mod workers;
 
+pub use admin::{Change, PolicyStatus, TrialStatus};
 pub use metrics::{LABELS_MAX, Metrics, Snapshot, Traffic, Verdicts};
 pub use operations::{Operations, OperationsError};
 pub use own::{OwnCall, Produced};
 pub use remote::{Endpoint, EndpointError};
 pub use rules::Rules;
 pub use session::{CALLS_MAX, Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Session, Who};
+pub use tenants::Tenants;
 pub use upkeep::Upkeep;
 pub use upstream::{Launch, Upstream};
-
-/// The tenant of a client without a token.
-pub const DEFAULT_TENANT: &str = "default";

@@ -20,9 +20,11 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use super::admin::{self, Admin};
 use super::http::guard::Guard;
 use super::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS};
 use super::rules::Rules;
+use crate::policy::Digest;
 use crate::store::{Store, Ulid};
 
 /// How often observations are counted into their histograms, so that they do not pile up when nobody asks.
@@ -76,6 +78,7 @@ pub struct Operations {
 #[derive(Debug)]
 struct Face {
     rules: Arc<Rules>,
+    admin: Option<Admin>,
     guard: Guard,
     recorder: PrometheusHandle,
     held: Mutex<Held>,
@@ -86,18 +89,22 @@ struct Face {
 struct Held(HashMap<Ulid, u64>);
 
 impl Operations {
-    /// Makes the global recorder of the crate `metrics`, and serves what it records at this address.
+    /// Makes the global recorder of the crate `metrics`, and serves what it records at this address. Whoever has the token
+    /// with this digest may change policies there.
     ///
     /// # Errors
     /// [`OperationsError`].
-    pub fn start(rules: &Arc<Rules>, address: SocketAddr) -> Result<Self, OperationsError> {
+    pub fn start(rules: &Arc<Rules>, address: SocketAddr, admin: Option<Digest>) -> Result<Self, OperationsError> {
         let failed = |source| OperationsError::Listen { address, source };
         let listener = std::net::TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let component_bytes = rules.config.loading.component_bytes.get();
+        let admin = admin.zip(rules.tenants.as_ref());
         let face = Face {
             rules: Arc::clone(rules),
-            guard: Guard::new(&rules.config.gateway, address, []),
+            admin: admin.map(|(token, tenants)| Admin::new(Arc::clone(tenants.registry()), token, component_bytes)),
+            guard: Guard::new(&rules.config.gateway, address, None),
             recorder: recorder()?,
             held: Mutex::default(),
         };
@@ -181,8 +188,14 @@ impl Face {
         self.recorder.render()
     }
 
-    /// Why large results cannot be kept; the policy is loaded as long as there is a gateway.
+    /// Why large results cannot be kept, or which tenants have no policy.
     fn illness(&self) -> Option<String> {
+        let slots = self.rules.tenants.as_ref().map(|tenants| tenants.registry().slots()).unwrap_or_default();
+        let absent: Vec<&str> =
+            slots.iter().filter(|(_, slot)| slot.current().is_none()).map(|(tenant, _)| tenant.as_str()).collect();
+        if !absent.is_empty() {
+            return Some(format!("degraded: no policy for {}", absent.join(", ")));
+        }
         let store = match &self.rules.filter.store {
             Ok(store) => store,
             Err(error) => return Some(format!("results cannot be offloaded: {}", explained(error.as_ref()))),
@@ -210,8 +223,11 @@ impl Held {
 }
 
 async fn answer(State(face): State<Arc<Face>>, request: Request) -> Response {
-    if let Err(refusal) = face.guard.check(&request) {
+    if let Err(refusal) = face.guard.check(&request, None) {
         return refusal.response();
+    }
+    if let Some(admin) = face.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::PATH)) {
+        return admin.answer(request).await;
     }
     let asks = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::metrics::Metrics;
 use super::tasks::Tasks;
+use super::tenants::Tenants;
 use crate::filter::Filter;
 use crate::mcp::{self, Tools};
 use crate::sandbox::types::Size;
@@ -24,6 +25,8 @@ pub struct Rules {
     pub metrics: Arc<Metrics>,
     /// Bounds of a message.
     pub limits: Arc<MessageLimits>,
+    /// Those that have a policy of their own; none when all share one.
+    pub tenants: Option<Arc<Tenants>>,
     pub(super) tasks: Tasks,
     /// Definitions of the own tools, as JSON.
     pub(super) definitions: Vec<String>,
@@ -43,12 +46,44 @@ impl Rules {
             definitions: mcp::definitions().iter().map(ToString::to_string).collect(),
             limits: Arc::new(limits),
             metrics: Arc::default(),
+            tenants: None,
             tasks: Tasks::default(),
             namesakes: AtomicBool::new(false),
             config,
             filter,
             tools,
         }
+    }
+
+    /// The rules of a tenant: these, unless it has a policy of its own.
+    pub(super) fn of(self: &Arc<Self>, tenant: &str) -> Arc<Self> {
+        let own = self.tenants.as_ref().and_then(|tenants| tenants.rules(self, tenant));
+        own.unwrap_or_else(|| Arc::clone(self))
+    }
+
+    /// The same for a tenant with other settings and another policy.
+    pub(super) fn with(&self, config: Config, filter: Filter) -> Self {
+        Self {
+            config,
+            filter,
+            tools: self.tools.clone(),
+            metrics: Arc::clone(&self.metrics),
+            limits: Arc::clone(&self.limits),
+            tenants: None,
+            tasks: Tasks::default(),
+            definitions: self.definitions.clone(),
+            namesakes: AtomicBool::new(self.has_namesakes()),
+        }
+    }
+
+    /// Whether requests over HTTP need a bearer token.
+    pub(super) fn has_tokens(&self) -> bool {
+        self.tenants.as_ref().is_some_and(|tenants| tenants.has_tokens())
+    }
+
+    /// Whether a tenant lost its token.
+    pub(super) fn is_gone(&self, tenant: &str) -> bool {
+        self.tenants.as_ref().is_some_and(|tenants| tenants.has_tokens() && !tenants.has(tenant))
     }
 
     /// Off, every message passes byte for byte.

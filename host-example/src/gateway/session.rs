@@ -151,7 +151,8 @@ impl fmt::Debug for Session {
 
 impl Session {
     /// A session of a client that has not said yet what it is.
-    pub fn new(rules: Arc<Rules>, who: Who) -> Self {
+    pub fn new(rules: &Arc<Rules>, who: Who) -> Self {
+        let rules = rules.of(&who.tenant);
         let state = State {
             client: Arc::new(rules.config.for_client("", "")),
             calls: HashMap::new(),

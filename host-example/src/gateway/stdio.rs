@@ -95,8 +95,8 @@ pub fn serve(
     output: impl Write + Send + 'static,
     on_start: impl FnOnce(Stop),
 ) -> Result<(), ServeError> {
-    let who = Who { tenant: super::DEFAULT_TENANT.to_owned(), session: None, local: true };
-    let session = Arc::new(Session::new(Arc::clone(rules), who));
+    let who = Who { tenant: rules.config.gateway.tenant.clone(), session: None, local: true };
+    let session = Arc::new(Session::new(rules, who));
     let _open = rules.metrics.session();
     let (events, received) = mpsc::channel();
     on_start(Stop(events.clone()));

@@ -194,7 +194,8 @@ fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// What the child of [`CompilePlace::Child`] does: bounds itself, compiles the component it reads, and writes the code.
+/// What the child of [`CompilePlace::Child`] does: bounds itself, compiles the component it reads, and writes the code, which
+/// counts instructions where the parent's does.
 ///
 /// The limit of memory is one of address space, which leaves no room for a pool of instances; code does not depend on it.
 /// The process is of no use for anything else afterwards.
@@ -205,6 +206,7 @@ fn seconds(time: Duration) -> u64 {
 pub fn compile_as_child(
     memory_bytes: u64,
     seconds: u64,
+    fuel: bool,
     mut input: impl Read,
     mut output: impl Write,
 ) -> Result<(), PolicyError> {
@@ -216,7 +218,7 @@ pub fn compile_as_child(
     }
     nice(NICENESS).map_err(|error| failed(error.into()))?;
     let refused = |error: wasmtime::Error| PolicyError::Compile(format!("{error:#}"));
-    let sandbox = Sandbox::new().map_err(refused)?;
+    let sandbox = if fuel { Sandbox::with_fuel() } else { Sandbox::new() }.map_err(refused)?;
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(failed)?;
     let code = sandbox.engine().precompile_component(&bytes).map_err(refused)?;

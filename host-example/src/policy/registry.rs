@@ -95,6 +95,9 @@ pub enum RegistryError {
         #[source]
         source: io::Error,
     },
+    /// No policy of this digest serves, or was kept.
+    #[error("no policy with SHA-256 {0} is known here: load it")]
+    UnknownDigest(Digest),
     /// There is no tenant of this name.
     #[error("there is no tenant `{0}`")]
     Unknown(String),
@@ -233,6 +236,30 @@ impl Registry {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
         Ok(self.attempt(&entry, Ok(source.clone()))?)
+    }
+
+    /// Puts a policy that is known by its digest in the place of the current one: one that was kept, or that serves another
+    /// tenant that takes the same signatures. It serves until the file of the tenant changes, or is loaded again.
+    ///
+    /// # Errors
+    /// When there is no such tenant, no such policy, or it is refused.
+    pub fn swap(&self, tenant: &str, digest: &Digest) -> Result<Loaded, RegistryError> {
+        let entry = self.entry(tenant)?;
+        let _loading = lock(&entry.seen);
+        if let Some(kept) = self.kept.as_deref().filter(|kept| kept.path(digest).exists()) {
+            let restored = self.restore(&entry, kept, digest);
+            return Ok(self.report(&entry, Some(*digest), restored)?);
+        }
+        let serves = |other: &Entry| {
+            let version = other.slot.current().filter(|version| version.policy.digest() == digest)?;
+            (other.from.signers == entry.from.signers).then(|| version.policy.clone())
+        };
+        let policy = self.all().iter().find_map(|other| serves(other)).ok_or(RegistryError::UnknownDigest(*digest))?;
+        let taken = match entry.from.pin.filter(|pin| pin != digest) {
+            Some(expected) => Err(PolicyError::Pin { expected, found: *digest }),
+            None => Ok(Loaded::Swapped(entry.slot.swap(policy))),
+        };
+        Ok(self.report(&entry, Some(*digest), taken)?)
     }
 
     /// Puts the policy that served before in the place of the current one. It serves until the file of the tenant changes, or
@@ -378,7 +405,7 @@ impl Registry {
     fn policy(&self, from: &TenantPolicy, source: &Source) -> Result<Policy, PolicyError> {
         let options = LoadOptions { pin: from.pin, ..self.options.clone() };
         let digest = identify(&source.bytes, &options)?;
-        if from.file.is_some() && !from.signers.is_empty() {
+        if !from.signers.is_empty() && source.bytes != DEFAULT_POLICY {
             source.check_signature(&from.signers)?;
         }
         let cell = lock(&self.shared).cell(digest);
@@ -451,7 +478,9 @@ impl Registry {
             let Some(name) = name.filter(|_| path.extension().is_some_and(|ending| ending == POLICY_ENDING)) else {
                 continue;
             };
-            if !read(&self.entries).contains_key(name) {
+            // Whoever has the policy of all others gets its own.
+            let has_own = |entry: &Arc<Entry>| entry.from.file != like.file;
+            if !read(&self.entries).get(name).is_some_and(has_own) {
                 tenants.insert(name.to_owned(), TenantPolicy { file: Some(path.clone()), ..like.clone() });
             }
         }

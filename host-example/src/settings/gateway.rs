@@ -21,10 +21,14 @@ use super::{
 };
 use crate::digest::Digest;
 
+/// Default of [`GatewaySettings::tenant`].
+pub const TENANT_DEFAULT: &str = "default";
 /// Stands for a text that may hold a secret.
 pub(super) const HIDDEN: &str = "…";
 /// The key of [`GatewaySettings::tokens`].
 pub(super) const TOKENS_KEY: &str = "tokens";
+/// The key of [`GatewaySettings::admin_token`].
+pub(super) const ADMIN_TOKEN_KEY: &str = "admin-token";
 /// The key of [`GatewaySettings::upstream_headers`].
 pub(super) const HEADERS_KEY: &str = "upstream-headers";
 
@@ -51,6 +55,11 @@ pub struct GatewaySettings {
     /// Default: none.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
+    /// Tenant of a client without a token, as on stdio. Default: `default`.
+    #[serde(deserialize_with = "tenant")]
+    pub tenant: String,
+    /// Bearer token of who may change policies at `metrics-listen`; only in the file. Default: none, nobody may.
+    pub admin_token: Option<Token>,
     /// Bearer tokens by name of the tenant; only in the file. Default: none, every request is of the same tenant.
     #[serde(deserialize_with = "tokens")]
     pub tokens: BTreeMap<String, Token>,
@@ -94,6 +103,8 @@ impl Default for GatewaySettings {
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            tenant: TENANT_DEFAULT.to_owned(),
+            admin_token: None,
             tokens: BTreeMap::new(),
             metrics_listen: None,
             message_bytes: at_least_one(1 << 30),
@@ -391,6 +402,18 @@ impl Config {
         Ok(digests.into_iter().collect())
     }
 
+    /// The SHA-256 of the token of who may change policies. `environment` is usually [`std::env::var_os`].
+    ///
+    /// # Errors
+    /// When its variable or file is missing or empty.
+    pub fn admin_token(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Digest>, SettingsError> {
+        let Some(token) = &self.gateway.admin_token else { return Ok(None) };
+        token.digest(environment).map(Some).map_err(|message| {
+            let key = key_text(&[GATEWAY_TABLE.to_owned(), ADMIN_TOKEN_KEY.to_owned()]);
+            SettingsError { problems: vec![Problem::new(&key, token, self.origin(&key), message)] }
+        })
+    }
+
     /// The headers of each request upstream; their values are marked as sensitive. `environment` is usually
     /// [`std::env::var_os`].
     ///
@@ -472,6 +495,11 @@ fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String
 
 fn header_name(name: &str) -> Result<HeaderName, String> {
     name.parse().map_err(|_| format!("`{name}` is not the name of a header"))
+}
+
+fn tenant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if name.is_empty() { Err(D::Error::custom("expected the name of a tenant")) } else { Ok(name) }
 }
 
 fn tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Token>, D::Error> {

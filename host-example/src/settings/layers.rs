@@ -30,6 +30,8 @@ pub enum Origin {
     Variable(String),
     /// The flag for this key.
     Flag(String),
+    /// The tenant of this name, see [`Config::for_tenant`].
+    Tenant(String),
 }
 
 impl Origin {
@@ -40,6 +42,7 @@ impl Origin {
             Self::File(_) => 1,
             Self::Variable(_) => 2,
             Self::Flag(_) => 3,
+            Self::Tenant(_) => 4,
         }
     }
 }
@@ -51,6 +54,7 @@ impl fmt::Display for Origin {
             Self::File(path) => write!(formatter, "file {}", path.display()),
             Self::Variable(name) => write!(formatter, "variable {name}"),
             Self::Flag(key) => write!(formatter, "flag --{}", flag_name(key)),
+            Self::Tenant(name) => write!(formatter, "tenant {name}"),
         }
     }
 }
@@ -101,10 +105,10 @@ pub struct SettingsError {
 }
 
 /// One value of one layer. The path has more than one step inside a table.
-struct Leaf {
-    path: Vec<String>,
+pub(super) struct Leaf {
+    pub(super) path: Vec<String>,
     value: Value,
-    origin: Origin,
+    pub(super) origin: Origin,
 }
 
 /// The layers above the defaults, merged.
@@ -265,7 +269,7 @@ fn syntax_error(text: &str, error: &toml::de::Error) -> String {
 }
 
 /// Takes tables apart down to values, lists and empty tables.
-fn flatten(path: &mut Vec<String>, value: Value, origin: &Origin, leaves: &mut Vec<Leaf>) {
+pub(super) fn flatten(path: &mut Vec<String>, value: Value, origin: &Origin, leaves: &mut Vec<Leaf>) {
     match value {
         Value::Table(table) if !table.is_empty() => {
             for (key, value) in table {

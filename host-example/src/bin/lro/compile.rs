@@ -10,6 +10,9 @@ use crate::exit::Exit;
 /// Compile the component on the standard input to code on the standard output
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// Whether the code counts instructions
+    #[arg(long)]
+    fuel: bool,
     /// Most bytes of address space
     memory_bytes: u64,
     /// Most seconds of processor time
@@ -17,6 +20,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    compile_as_child(arguments.memory_bytes, arguments.seconds, io::stdin().lock(), io::stdout().lock())?;
+    let Arguments { fuel, memory_bytes, seconds } = *arguments;
+    compile_as_child(memory_bytes, seconds, fuel, io::stdin().lock(), io::stdout().lock())?;
     Ok(Exit::Success)
 }

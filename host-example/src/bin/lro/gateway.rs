@@ -1,6 +1,5 @@
 //! `lro gateway`: stands in front of an MCP server.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,17 +13,18 @@ use anyhow::Context;
 use clap::Args;
 use lro_host::extract::Budget;
 use lro_host::gateway::status::About;
-use lro_host::gateway::{Endpoint, Launch, Operations, Rules, Snapshot, Upkeep, Upstream, http, stdio};
+use lro_host::gateway::{Endpoint, Launch, Operations, Rules, Snapshot, Tenants, Upkeep, Upstream, http, stdio};
 use lro_host::mcp::Tools;
-use lro_host::policy::Digest;
+use lro_host::policy::{Registry, Watch};
 use lro_host::settings::Config;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Exit;
 use crate::flags::GatewayFlags;
 use crate::host;
 use crate::output::Terminal;
+use crate::tenants::{self, Load, Reload};
 
 const EXAMPLES: &str = "Examples:
   lro gateway -- npx -y @modelcontextprotocol/server-filesystem /data
@@ -52,10 +52,15 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
     let tokens = config.gateway_tokens(|name| env::var_os(name))?;
     let upstream = upstream(arguments, config)?;
-    let rules = Arc::new(rules(config)?);
+    let admin = config.admin_token(|name| env::var_os(name))?;
+    let registry = tenants::registry(config)?;
+    let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens));
+    let mut rules = rules(config, &registry)?;
+    rules.tenants = Some(Arc::clone(&tenants));
+    let rules = Arc::new(rules);
     if arguments.check_config {
         if let Err(error) = &rules.filter.store {
             anyhow::bail!("results cannot be offloaded: {error}");
@@ -63,15 +68,22 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         terminal.message("the configuration can be used");
         return Ok(Exit::Success);
     }
-    let operations = config.gateway.metrics_listen.map(|address| Operations::start(&rules, address)).transpose()?;
+    if admin.is_some() && config.gateway.metrics_listen.is_none() {
+        terminal.warning("policies cannot be changed, as there is no gateway.metrics-listen");
+    }
+    let operations =
+        config.gateway.metrics_listen.map(|address| Operations::start(&rules, address, admin)).transpose()?;
     let metrics = operations.as_ref().map(Operations::url);
     if let Some(url) = &metrics {
         terminal.message(&format!("metrics on {url}"));
     }
+    let watch = Watch::start(registry);
+    let _watch = watch.inspect_err(|error| tracing::warn!(%error, "files of policies are not watched"));
+    let reload = Arc::new(Reload::new(load, tenants, config.clone()));
     let about = About { metrics, ..About::new(&upstream) };
     let served = match config.gateway.listen {
-        Some(address) => serve_http(&rules, upstream, about, address, tokens, terminal),
-        None => serve_stdio(&rules, upstream, about),
+        Some(address) => serve_http(&rules, upstream, about, address, &reload, terminal),
+        None => serve_stdio(&rules, upstream, about, reload),
     };
     let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
     tracing::info!(calls, own_calls, tokens_saved, "the gateway ends");
@@ -83,40 +95,55 @@ fn serve_http(
     upstream: Upstream,
     about: About,
     address: SocketAddr,
-    tokens: BTreeMap<String, Digest>,
+    reload: &Arc<Reload>,
     terminal: &Terminal,
 ) -> anyhow::Result<Exit> {
-    if tokens.is_empty() && !address.ip().is_loopback() {
+    if rules.config.gateway.tokens.is_empty() && !address.ip().is_loopback() {
         terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
     }
     // Half of the processors, as policies and servers have threads of their own: with more, a message changes threads more often.
     let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
-        let server = http::Server::bind(rules, upstream, address, tokens).await;
+        let server = http::Server::bind(rules, upstream, address).await;
         let server = server.with_context(|| format!("cannot listen at {address}"))?;
         let url = server.url()?;
         terminal.message(&format!("listening on {url}"));
         let _upkeep = Upkeep::start(rules, About { listen: Some(url), ..about });
+        tokio::spawn(reloading(Arc::clone(reload)));
         server.serve(stopped()).await;
         Ok(Exit::Success)
     })
 }
 
-fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About) -> anyhow::Result<Exit> {
+fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About, reload: Arc<Reload>) -> anyhow::Result<Exit> {
     let _upkeep = Upkeep::start(rules, about);
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     // Read without the buffer of the standard library, which is small, and behind a lock.
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     stdio::serve(rules, upstream, input, output, move |stop| {
         thread::spawn(move || {
-            if signals.forever().next().is_some() {
-                stop.now();
+            for signal in signals.forever() {
+                match signal {
+                    SIGHUP => reload.run(),
+                    _ => return stop.now(),
+                }
             }
         });
     })?;
     Ok(Exit::Success)
+}
+
+/// Reads configuration and policies again whenever the process is asked to.
+async fn reloading(reload: Arc<Reload>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+    while hangups.recv().await.is_some() {
+        let reload = Arc::clone(&reload);
+        // A panic there is told by its own message.
+        let _ = tokio::task::spawn_blocking(move || reload.run()).await;
+    }
 }
 
 /// Ready when the process is asked to end.
@@ -148,8 +175,8 @@ fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> 
     }
 }
 
-fn rules(config: &Config) -> anyhow::Result<Rules> {
-    let filter = host::filter(config, host::policy(config)?, host::store(config));
+fn rules(config: &Config, registry: &Registry) -> anyhow::Result<Rules> {
+    let filter = tenants::filter(config, registry)?;
     let tools = match &filter.store {
         Ok(store) => Some(Tools::new(store.clone(), host::extractor(config)?, Budget::from(&config.query))?),
         Err(error) => {

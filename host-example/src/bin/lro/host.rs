@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Filter, Request};
-use lro_host::policy::{CompileCache, DEFAULT_POLICY, Digest, LoadOptions, Policy};
+use lro_host::policy::{CompileCache, DEFAULT_POLICY, Digest, LoadOptions, Policy, PublicKey};
 use lro_host::sandbox::Sandbox;
 use lro_host::settings::Config;
 use lro_host::store::{Store, StoreConfig, StoreError};
@@ -42,7 +42,9 @@ pub(crate) fn sandbox(fuel: bool) -> anyhow::Result<Sandbox> {
 /// How the configuration wants a policy to be loaded.
 pub(crate) fn load_options(config: &Config) -> anyhow::Result<LoadOptions> {
     let pin = config.policy_sha256.as_deref().map(str::parse::<Digest>).transpose()?;
-    Ok(LoadOptions { pin, ..LoadOptions::default() })
+    let keys = config.policy_keys.iter().map(|key| PublicKey::from_base64(key));
+    let signers = keys.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!("policy-keys: {error}"))?;
+    Ok(LoadOptions { pin, signers, bytes_max: config.loading.component_bytes.get(), ..LoadOptions::default() })
 }
 
 /// The policy in force: the configured one, else the built-in one.
@@ -51,7 +53,8 @@ pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
         (sandbox(config.limits.fuel.is_some())?, LoadOptions { cache: compile_cache(), ..load_options(config)? });
     Ok(match &config.policy {
         Some(path) => Policy::from_file(&sandbox, path, &options)?,
-        None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &options)?,
+        // The built-in policy needs no signature.
+        None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions { signers: Vec::new(), ..options })?,
     })
 }
 
@@ -63,7 +66,7 @@ pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
 
 /// Compiled code lies beside the default store, not in it: the directories there are tenants. Without a cache every start
 /// compiles, which is no reason to fail.
-fn compile_cache() -> Option<CompileCache> {
+pub(crate) fn compile_cache() -> Option<CompileCache> {
     let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
     let opened = CompileCache::open(cache.join("lro-filter-compiled"));

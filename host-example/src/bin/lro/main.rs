@@ -1,5 +1,6 @@
 //! The command `lro`: one result through a policy, and what an operator wants to know about policies and the store.
 
+mod admin;
 mod clean;
 mod compile;
 mod config;
@@ -18,6 +19,7 @@ mod read;
 mod report;
 mod status;
 mod table;
+mod tenants;
 mod truncate;
 
 use std::process::ExitCode;
@@ -110,7 +112,10 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
         Command::Extract(arguments) => extract::run(arguments, &config, terminal),
         Command::Read(arguments) => read::run(arguments, &config, terminal),
-        Command::Gateway(arguments) => gateway::run(arguments, &config, terminal),
+        Command::Gateway(arguments) => {
+            let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
+            gateway::run(arguments, &config, Box::new(load), terminal)
+        }
         Command::Status(arguments) => status::run(arguments, &config),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),

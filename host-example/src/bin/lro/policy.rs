@@ -14,7 +14,7 @@ use crate::flags::CallArguments;
 use crate::input::Input;
 use crate::output::{self, Terminal};
 use crate::report::Report;
-use crate::{host, offload};
+use crate::{admin, host, offload};
 
 const CHECK_EXAMPLES: &str = "Examples:
   lro policy check my-policy.wasm
@@ -25,8 +25,16 @@ const RUN_EXAMPLES: &str = "Examples:
   lro policy run result.json
   lro policy run --policy my-policy.wasm --mode always --keep out result.json";
 
-/// Check a policy component, or try one on a recorded result
+const EXAMPLES: &str = "Examples:
+  lro policy check my-policy.wasm
+  lro policy run --policy my-policy.wasm result.json
+  lro policy list --gateway http://127.0.0.1:9808
+  lro policy load acme my-policy.wasm
+  lro policy rollback acme";
+
+/// Check a policy component, try one on a recorded result, or change those of a running gateway
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -36,6 +44,11 @@ pub(crate) struct Arguments {
 enum Command {
     Check(CheckArguments),
     Run(RunArguments),
+    List(admin::ListArguments),
+    Load(admin::LoadArguments),
+    Swap(admin::SwapArguments),
+    Rollback(admin::RollbackArguments),
+    Reload(admin::ReloadArguments),
 }
 
 /// Load a component as a policy and print what it is; an error names the first thing that is wrong
@@ -81,6 +94,11 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     match &arguments.command {
         Command::Check(arguments) => check(arguments, config),
         Command::Run(arguments) => run_recorded(arguments, config, terminal),
+        Command::List(arguments) => admin::list(arguments, config),
+        Command::Load(arguments) => admin::load(arguments, config),
+        Command::Swap(arguments) => admin::swap(arguments, config),
+        Command::Rollback(arguments) => admin::rollback(arguments, config),
+        Command::Reload(arguments) => admin::reload(arguments, config),
     }
 }
 

@@ -164,7 +164,9 @@ impl Bridge {
         for shared in self.all_shared() {
             shared.end_overdue();
         }
-        let is_over = |session: &Arc<LegacySession>| session.is_abandoned() || session.is_idle(patience);
+        let is_over = |session: &Arc<LegacySession>| {
+            session.is_abandoned() || session.is_idle(patience) || self.rules.is_gone(session.tenant())
+        };
         let over: Vec<Arc<LegacySession>> =
             lock(&self.sessions).extract_if(|_, session| is_over(session)).map(|(_, session)| session).collect();
         if !over.is_empty() {

@@ -1,6 +1,7 @@
 //! Who may ask, and what every request must be like.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -9,11 +10,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq;
 
-use crate::gateway::DEFAULT_TENANT;
+use crate::gateway::tenants::Tenants;
 use crate::mcp::{self, Id, Kind, Message};
-use crate::policy::Digest;
 use crate::settings::GatewaySettings;
 
 /// JSON-RPC code of headers that do not match the body, from revision 2026-07-28 on.
@@ -38,7 +37,9 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(in crate::gateway) struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,
-    tokens: Vec<(String, Digest)>,
+    tenants: Option<Arc<Tenants>>,
+    /// The tenant of a request that names none.
+    tenant: String,
     header_bytes: usize,
 }
 
@@ -59,23 +60,21 @@ impl Guard {
     pub(in crate::gateway) fn new(
         settings: &GatewaySettings,
         address: SocketAddr,
-        tokens: impl IntoIterator<Item = (String, Digest)>,
+        tenants: Option<Arc<Tenants>>,
     ) -> Self {
         let own = [address.to_string(), address.ip().to_string()];
         Self {
             hosts: settings.allowed_hosts.iter().cloned().chain(own).collect(),
             origins: settings.allowed_origins.clone(),
-            tokens: tokens.into_iter().collect(),
+            tenants,
+            tenant: settings.tenant.clone(),
             header_bytes: settings.header_bytes.get() as usize,
         }
     }
 
-    pub(super) fn has_tokens(&self) -> bool {
-        !self.tokens.is_empty()
-    }
-
-    /// The tenant that asks.
-    pub(in crate::gateway) fn check(&self, request: &Request) -> Result<String, Refusal> {
+    /// The tenant that asks: that of the bearer token, else the one that the path names. A token goes with the path of its
+    /// own tenant only.
+    pub(in crate::gateway) fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
         let headers = request.headers();
         let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > self.header_bytes {
@@ -92,7 +91,16 @@ impl Guard {
         {
             return Err(Refusal::Origin);
         }
-        self.tenant(headers)
+        let tenant = self.tenant_of_token(headers)?;
+        let is_known = |named: &str| match &tenant {
+            Some(tenant) => tenant == named,
+            None => self.tenants.as_ref().is_some_and(|tenants| tenants.has(named)),
+        };
+        match named {
+            Some(named) if is_known(named) => Ok(named.to_owned()),
+            Some(_) => Err(Refusal::NotFound),
+            None => Ok(tenant.unwrap_or_else(|| self.tenant.clone())),
+        }
     }
 
     fn is_own(&self, host: &str) -> bool {
@@ -106,24 +114,18 @@ impl Guard {
         host.is_some_and(is_loopback) || self.origins.iter().any(|friend| friend.eq_ignore_ascii_case(origin))
     }
 
-    fn tenant(&self, headers: &HeaderMap) -> Result<String, Refusal> {
-        if self.tokens.is_empty() {
-            return Ok(DEFAULT_TENANT.to_owned());
-        }
-        let token = text(headers, &AUTHORIZATION).and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-        });
-        let digest = Sha256::digest(token.ok_or(Refusal::Token)?);
-        // Every token is compared, and digests are, so that the time tells nothing.
-        let mut found = None;
-        for (tenant, expected) in &self.tokens {
-            if bool::from(expected.0.ct_eq(&digest)) {
-                found = Some(tenant.clone());
-            }
-        }
-        found.ok_or(Refusal::Token)
+    /// The tenant of the bearer token; none where no tokens are needed.
+    fn tenant_of_token(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+        let Some(tenants) = self.tenants.as_ref().filter(|tenants| tenants.has_tokens()) else { return Ok(None) };
+        let digest = Sha256::digest(bearer(headers).ok_or(Refusal::Token)?);
+        tenants.of_token(&digest).map(Some).ok_or(Refusal::Token)
     }
+}
+
+/// The bearer token of a request.
+pub(in crate::gateway) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = text(headers, &AUTHORIZATION)?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -257,7 +259,7 @@ impl Refusal {
 }
 
 /// A response of one JSON document.
-pub(super) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+pub(in crate::gateway) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -109,7 +109,7 @@ impl LegacySession {
     ) -> Arc<Self> {
         let who = Who { tenant: tenant.clone(), session: Some(id.clone()), local: false };
         let open = rules.metrics.session();
-        let session = Arc::new(Session::new(rules, who));
+        let session = Arc::new(Session::new(&rules, who));
         Arc::new_cyclic(|this| Self {
             id,
             link: Link::new(launch, Arc::clone(&session), this.clone()),

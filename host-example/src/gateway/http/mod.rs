@@ -36,7 +36,6 @@ use self::guard::{Guard, LISTEN, METHOD, Refusal};
 use self::proxy::Proxy;
 use super::rules::Rules;
 use super::upstream::Upstream;
-use crate::policy::Digest;
 
 /// Results up to this size are decided upon where they are read, which saves two changes of threads.
 const INLINE_BYTES: usize = 64 << 10;
@@ -75,24 +74,17 @@ enum Behind {
 }
 
 impl Server {
-    /// Listens at the address of the configuration. `tokens` are the SHA-256 of each tenant's bearer token.
+    /// Listens at the address of the configuration.
     ///
     /// # Errors
     /// When the address cannot be listened at.
-    pub async fn bind(
-        rules: &Arc<Rules>,
-        upstream: Upstream,
-        address: SocketAddr,
-        tokens: impl IntoIterator<Item = (String, Digest)>,
-    ) -> std::io::Result<Self> {
+    pub async fn bind(rules: &Arc<Rules>, upstream: Upstream, address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let settings = &rules.config.gateway;
-        let guard = Guard::new(settings, listener.local_addr()?, tokens);
+        let guard = Guard::new(settings, listener.local_addr()?, rules.tenants.clone());
         let server = match upstream {
             Upstream::Command(launch) => Behind::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
-            Upstream::Http(endpoint) => {
-                Behind::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint, guard.has_tokens())))
-            }
+            Upstream::Http(endpoint) => Behind::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint))),
         };
         let requests = Arc::new(Semaphore::new(settings.requests.get() as usize));
         Ok(Self { listener, face: Arc::new(Face { rules: Arc::clone(rules), guard, requests, server }) })
@@ -176,16 +168,18 @@ impl Face {
 
 async fn answer(face: &Face, request: Request) -> Response {
     let Ok(permit) = Arc::clone(&face.requests).try_acquire_owned() else { return Refusal::Busy.response() };
-    let tenant = match face.guard.check(&request) {
+    let path = request.uri().path();
+    let named = path.strip_prefix(face.rules.config.gateway.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
+    let tenant = match face.guard.check(&request, named) {
         Ok(tenant) => tenant,
         Err(refusal) => return refusal.response(),
     };
     let is_call = request.method() == Method::POST && guard::text(request.headers(), &METHOD) != Some(LISTEN);
-    let is_endpoint = request.uri().path() == face.rules.config.gateway.path;
+    let is_endpoint = named.is_some() || path == face.rules.config.gateway.path;
     let response = match &face.server {
         Behind::Command(bridge) if is_endpoint => bridge.answer(tenant, request).await,
         Behind::Http(proxy) if is_endpoint => proxy.answer(tenant, request).await,
-        Behind::Http(proxy) if request.uri().path().starts_with("/.well-known/") => proxy.forward(request).await,
+        Behind::Http(proxy) if path.starts_with("/.well-known/") => proxy.forward(request).await,
         _ => Refusal::NotFound.response(),
     };
     if is_call { holding(response, permit) } else { response }

@@ -90,7 +90,7 @@ impl fmt::Debug for Shared {
 impl Shared {
     pub(super) fn new(tenant: String, rules: Arc<Rules>, launch: Launch, workers: Arc<Workers>) -> Arc<Self> {
         let who = Who { tenant: tenant.clone(), session: None, local: false };
-        let session = Arc::new(Session::new(Arc::clone(&rules), who));
+        let session = Arc::new(Session::new(&rules, who));
         Arc::new_cyclic(|this| Self {
             tenant,
             rules,
@@ -112,7 +112,7 @@ impl Shared {
             renamed = Message::read(renamed.with_bytes(&PROGRESS_TOKEN, id.json().as_bytes()));
         }
         let who = Who { tenant: this.tenant.clone(), session: None, local: false };
-        let session = Arc::new(Session::new(Arc::clone(&this.rules), who));
+        let session = Arc::new(Session::new(&this.rules, who));
         let listens = guard::asks_to_listen(&renamed);
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX + 1);
         let answer = Mutex::new(sender.clone().try_reserve_owned().ok());

@@ -49,7 +49,6 @@ pub(super) struct Proxy {
     rules: Arc<Rules>,
     endpoint: Endpoint,
     /// Whether the client's token is for the gateway, and not for the server.
-    keeps_token: bool,
     sessions: Mutex<Sessions>,
     /// Whether streams without an end of their own are to end.
     ending: watch::Sender<bool>,
@@ -103,8 +102,8 @@ impl fmt::Debug for Proxy {
 }
 
 impl Proxy {
-    pub(super) fn new(rules: Arc<Rules>, endpoint: Endpoint, keeps_token: bool) -> Self {
-        Self { rules, endpoint, keeps_token, sessions: Mutex::default(), ending: watch::Sender::new(false) }
+    pub(super) fn new(rules: Arc<Rules>, endpoint: Endpoint) -> Self {
+        Self { rules, endpoint, sessions: Mutex::default(), ending: watch::Sender::new(false) }
     }
 
     pub(super) async fn answer(&self, tenant: String, request: Request) -> Response {
@@ -287,7 +286,7 @@ impl Proxy {
         let mut headers = forwarded(of_client);
         // The origin was checked here; the server sees no browser.
         headers.remove(ORIGIN);
-        if self.keeps_token {
+        if self.rules.has_tokens() {
             headers.remove(AUTHORIZATION);
         }
         headers.extend(self.endpoint.headers().clone());
@@ -302,14 +301,14 @@ impl Proxy {
             session.filter(|session| session.tenant() == tenant)
         };
         let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
-        if self.keeps_token && !headers.get_all(SESSION_ID).iter().all(is_own) {
+        if self.rules.has_tokens() && !headers.get_all(SESSION_ID).iter().all(is_own) {
             let text = "there is no such session: it may have ended; begin again with initialize";
             return Err(Refusal::Status(StatusCode::NOT_FOUND, text.to_owned()));
         }
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
             let who = Who { tenant, session: id.map(str::to_owned), local: false };
-            Arc::new(Session::new(Arc::clone(&self.rules), who))
+            Arc::new(Session::new(&self.rules, who))
         }))
     }
 

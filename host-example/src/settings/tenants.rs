@@ -1,0 +1,73 @@
+//! What differs for one tenant.
+
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use toml::Table;
+
+use super::{
+    Config,
+    layers::{Origin, flatten, key_text},
+};
+
+/// Keys that are the same for all tenants: they belong to the process, the store, or the readers of all offloads.
+const SHARED_KEYS: [&str; 15] = [
+    "admission",
+    "breaker",
+    "config",
+    "dir",
+    "fsync",
+    "gateway",
+    "loading",
+    "policy-dir",
+    "policy-keep",
+    "query",
+    "quota-file",
+    "quota-tenant",
+    "quota-total",
+    "tenants",
+    "ttl-seconds",
+];
+
+/// Keys of the configuration with the values they have for one tenant. Tables are merged key by key, lists are replaced.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct TenantOverride(Table);
+
+impl<'de> Deserialize<'de> for TenantOverride {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let table = Table::deserialize(deserializer)?;
+        if let Some(key) = table.keys().find(|key| SHARED_KEYS.contains(&key.as_str())) {
+            return Err(D::Error::custom(format!("`{key}` is the same for all tenants")));
+        }
+        Config::deserialize(table.clone()).map_err(|error| D::Error::custom(error.message()))?;
+        Ok(Self(table))
+    }
+}
+
+impl Config {
+    /// The configuration of a tenant: this one with the tenant's own keys of [`Config::tenants`].
+    pub fn for_tenant(&self, tenant: &str) -> Self {
+        let Some(TenantOverride(table)) = self.tenants.get(tenant) else { return self.clone() };
+        let mut merged = self.merged.clone();
+        overlay(&mut merged, table);
+        // Every value was read by itself before, so that all of them together can be read too.
+        let Ok(mut config) = Self::deserialize(merged.clone()) else { return self.clone() };
+        let mut leaves = Vec::new();
+        let origin = Origin::Tenant(tenant.to_owned());
+        flatten(&mut Vec::new(), table.clone().into(), &origin, &mut leaves);
+        config.dir.clone_from(&self.dir);
+        config.merged = merged;
+        config.origins.clone_from(&self.origins);
+        config.origins.extend(leaves.into_iter().map(|leaf| (key_text(&leaf.path), leaf.origin)));
+        config.apply_preset();
+        config
+    }
+}
+
+fn overlay(below: &mut Table, above: &Table) {
+    for (key, value) in above {
+        match (below.get_mut(key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => overlay(below, above),
+            _ => drop(below.insert(key.clone(), value.clone())),
+        }
+    }
+}
