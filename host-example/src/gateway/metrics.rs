@@ -74,7 +74,6 @@ pub struct Metrics {
     bytes_out: AtomicU64,
     tokens_saved: AtomicU64,
     policy_micros: AtomicU64,
-    swaps: AtomicU64,
     sessions: AtomicU64,
     children: AtomicU64,
     from_client: Flow,
@@ -135,8 +134,6 @@ pub struct Snapshot {
     pub tokens_saved: u64,
     /// Time in policies, in microseconds.
     pub policy_micros: u64,
-    /// Policies and configurations put in the place of others.
-    pub swaps: u64,
     /// Sessions that are open.
     pub sessions: u64,
     /// Server processes that run.
@@ -288,11 +285,6 @@ impl Metrics {
         histogram!(OWN_CALL_SECONDS, "tool" => tool).record(time.as_secs_f64());
     }
 
-    /// A policy or a configuration was put in the place of another.
-    pub fn swapped(&self) {
-        self.swaps.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// A session began; it ends when what is returned is dropped.
     pub(super) fn session(self: &Arc<Self>) -> Open {
         Open::new(self, |metrics| &metrics.sessions)
@@ -342,7 +334,6 @@ impl Metrics {
     /// Brings those exported metrics up to date that are totals of a moment.
     pub(super) fn export_totals(&self) {
         let totals = self.snapshot();
-        counter!("lro_swaps_total").absolute(totals.swaps);
         gauge!("lro_sessions").set(totals.sessions as f64);
         gauge!("lro_children").set(totals.children as f64);
         for (from, traffic) in [("client", totals.from_client), ("server", totals.from_server)] {
@@ -369,7 +360,6 @@ impl Metrics {
             bytes_out: get(&self.bytes_out),
             tokens_saved: get(&self.tokens_saved),
             policy_micros: get(&self.policy_micros),
-            swaps: get(&self.swaps),
             sessions: get(&self.sessions),
             children: get(&self.children),
             from_client: self.from_client.total(),
@@ -395,7 +385,6 @@ impl<'a> std::iter::Sum<&'a Self> for Snapshot {
             bytes_out: sum.bytes_out + one.bytes_out,
             tokens_saved: sum.tokens_saved + one.tokens_saved,
             policy_micros: sum.policy_micros + one.policy_micros,
-            swaps: sum.swaps + one.swaps,
             sessions: sum.sessions + one.sessions,
             children: sum.children + one.children,
             from_client: sum.from_client + &one.from_client,
@@ -516,7 +505,6 @@ fn describe() {
     describe_histogram!(POLICY_MEMORY_BYTES, bytes, "Largest linear memory of the policy for one tool result");
     describe_counter!("lro_failures_total", count, "Failures by kind, of policies, of the store and of answers");
     describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a tool or resource of the gateway's own");
-    describe_counter!("lro_swaps_total", count, "Policies and configurations put in the place of others");
     describe_counter!(LOADS, count, "Attempts to load a policy, by result");
     describe_gauge!(PARKED, count, "Policies that are parked after repeated failures");
     describe_gauge!("lro_sessions", count, "Open sessions");

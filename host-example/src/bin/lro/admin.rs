@@ -170,6 +170,8 @@ impl Gateway {
             (None, None) => bail!("which gateway? Give --gateway URL, LRO_GATEWAY, or gateway.metrics-listen"),
         };
         let token = self.token()?;
+        // One that is installed already is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (status, answer) = runtime.block_on(async {
             let mut request =

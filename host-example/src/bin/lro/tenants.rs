@@ -83,7 +83,10 @@ impl Reload {
         }
         // Refusals are logged, and what served goes on serving.
         add_all(registry, &config)?;
-        registry.reload();
+        let named = names(&config);
+        for (found, _) in registry.slots().iter().filter(|(tenant, _)| !named.contains(tenant)) {
+            let _ = registry.reload_tenant(found);
+        }
         if fixed(&in_force) != fixed(&config) {
             tracing::warn!("changes of the table `gateway`, of the store and of bounds for all tenants need a restart");
         }
