@@ -166,7 +166,11 @@ impl From<StoreError> for FilterError {
     fn from(error: StoreError) -> Self {
         match error {
             // What lies in the directory is the policy's doing.
-            StoreError::Unexpected { .. } => Self::Answer(format!("a false account of its files: {error}")),
+            StoreError::Unexpected { path, reason } => {
+                // Where it lies concerns no client.
+                let name = path.file_name().unwrap_or_default();
+                Self::Answer(format!("a false account of its files: {name:?}: {reason}"))
+            }
             error => Self::Store(Arc::new(error)),
         }
     }
@@ -348,7 +352,8 @@ impl Filter {
         let files = records(descriptor.files)?;
         let descriptor = RawValue::from_string(descriptor.content)
             .ok()
-            .filter(|json| json.get().starts_with('{'))
+            // Not nested more deeply than a result may be.
+            .filter(|json| lro_jsonl::members(json.get()).is_ok())
             .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
         let record = OffloadRecord {
             tool: request.tool.clone(),

@@ -75,7 +75,7 @@ const BEHAVIOURS: [(&str, Option<&str>); 60] = [
     ("lie-count:2", Some("answer")),
     ("lie-nan", Some("answer")),
     ("lie-infinity", None),
-    ("lie-deep:15000", None),
+    ("lie-deep:15000", Some("answer")),
     ("lie-numbers", None),
     ("lie-cycle", Some("answer")),
     ("lie-ahead", Some("answer")),

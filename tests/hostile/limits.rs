@@ -1,12 +1,12 @@
 //! Each limit by itself: exactly as much is allowed, and no more.
 
-use crate::modules::{self, component, inspects, load, with_instances};
+use crate::modules::{component, inspects, load, with_instances};
 use crate::support::{Place, attempts, request, result, tight, together, write};
 use lro_host::filter::{Filter, FilterError, Outcome};
-use lro_host::policy::{LoadOptions, Policy};
+use lro_host::policy::{self, LoadOptions, Policy, START_TIME_MAX};
 use lro_host::sandbox::{CallError, Limits, PolicyError, Quota, Sandbox, Written};
 use lro_tests::{TENANT, filter_with, hostile_policy, target};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// As [`write`], in a directory of its own.
@@ -247,10 +247,14 @@ fn an_instance_in_stock_keeps_nothing() {
     std::thread::sleep(tight().wall_time * 2);
     let decision = filter.apply(&request(TENANT, "inspect-remember"), result().payload());
     assert!(matches!(decision.outcome, Outcome::Reject(_)), "{:?}", decision.failure);
-    // What loops while it is made is given up, and the next call fails for that reason.
-    let body = modules::attacks().into_iter().find(|(name, ..)| *name == "loop at the start").unwrap().1;
-    let looping = Filter { slot: load(&component(&body)).unwrap().into(), ..filter };
-    looping.restock();
-    let error = looping.apply(&request(TENANT, ""), result().payload()).failure.unwrap();
-    assert!(matches!(error, FilterError::Call(CallError::Deadline(_))), "{error}");
+}
+
+// row 80, 82, L1: what never starts is never loaded
+#[test]
+fn a_policy_that_loops_at_its_start_is_refused() {
+    let _together = together();
+    let started = Instant::now();
+    let error = load(&component("(func $f (loop (br 0))) (start $f)")).unwrap_err();
+    assert!(matches!(error, policy::PolicyError::Start(_)), "{error}");
+    assert!(started.elapsed() < START_TIME_MAX * 2, "{:?}", started.elapsed());
 }

@@ -115,7 +115,6 @@ pub(crate) fn attacks() -> Vec<(&'static str, String, &'static str)> {
     let grow = "(drop (memory.grow (i32.const 16000)))";
     let fill = "(memory.fill (i32.const 0) (i32.const 0) (i32.const 131072))";
     vec![
-        ("loop at the start", "(func $f (loop (br 0))) (start $f)".to_owned(), "deadline"),
         (
             "loop in the allocator",
             r#"(func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (loop (br 0)) unreachable)"#

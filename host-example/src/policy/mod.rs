@@ -44,7 +44,7 @@ pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 
 pub use crate::digest::{Digest, ParseDigestError};
 
-use crate::sandbox::{Limits, Prepared, Sandbox};
+use crate::sandbox::{Limits, Prepared, Sandbox, one_line};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +58,9 @@ pub const START_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The default policy, `guest/policy` of this workspace.
 pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
+
+/// Most bytes of what an error tells in the words of the component.
+const TOLD_BYTES_MAX: usize = 1_000;
 
 /// Why a policy was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +95,7 @@ pub enum PolicyError {
         found: Digest,
     },
     /// No WebAssembly, or cut.
-    #[error("policy is not a WebAssembly component: {0}")]
+    #[error("policy is not a WebAssembly component: {}", told(.0))]
     Malformed(String),
     /// A signature is wanted, and there is none.
     #[error("policy is not signed: it needs a signature beside it (`{SIGNATURE_SUFFIX}`)")]
@@ -114,19 +117,19 @@ pub enum PolicyError {
         exports: Vec<String>,
     },
     /// A component for another version of the contract.
-    #[error("policy is built for lro:filter@{found}; this host runs {VERSION} and what it is compatible with")]
+    #[error("policy is built for lro:filter@{}; this host runs {VERSION} and what it is compatible with", told(.found))]
     Version {
         /// The version it exports.
         found: String,
     },
     /// It wants something no policy gets.
-    #[error("policy imports `{name}`, which no policy gets; allowed are {}", ALLOWED_IMPORTS.join(", "))]
+    #[error("policy imports `{}`, which no policy gets; allowed are {}", told(.name), ALLOWED_IMPORTS.join(", "))]
     Import {
         /// The imported interface.
         name: String,
     },
     /// It does not compile, or its imports or exports have other types than the contract says.
-    #[error("policy does not compile or does not keep the contract: {0}")]
+    #[error("policy does not compile or does not keep the contract: {}", told(.0))]
     Compile(String),
     /// Longer than [`CompileLimits::time`].
     #[error("policy takes longer than {} ms to compile (limit time)", .0.as_millis())]
@@ -138,12 +141,17 @@ pub enum PolicyError {
     #[error("policy waited {} ms for its turn to be compiled", .0.as_millis())]
     CompileQueue(Duration),
     /// No instance of it could be made.
-    #[error("policy cannot be started: it {0}")]
+    #[error("policy cannot be started: it {}", told(.0))]
     Start(String),
 }
 
+/// A text with names of the component's making.
+fn told(text: &str) -> String {
+    one_line(text, TOLD_BYTES_MAX)
+}
+
 fn listed(names: &[String]) -> String {
-    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "nothing".to_owned() } else { told(&names.join(", ")) }
 }
 
 /// How a policy is loaded.

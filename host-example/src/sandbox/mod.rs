@@ -21,3 +21,4 @@ pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction,
 pub use limits::Limits;
 pub use output::Quota;
 pub use payload::*;
+pub(crate) use text::one_line;

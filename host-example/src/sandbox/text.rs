@@ -10,7 +10,7 @@ const HIDDEN: char = '\u{FFFD}';
 
 /// The beginning of a text on one line: nothing in it moves a cursor, forges a line of a log or floods it. A cut text ends
 /// in `…` and has at most that many bytes more.
-pub(super) fn one_line(text: &str, bytes_max: usize) -> String {
+pub(crate) fn one_line(text: &str, bytes_max: usize) -> String {
     let shown = |character: char| if character.is_control() { HIDDEN } else { character };
     let mut line = String::new();
     for character in text.chars().map(shown) {
