@@ -249,6 +249,31 @@ fn an_instance_in_stock_keeps_nothing() {
     assert!(matches!(decision.outcome, Outcome::Reject(_)), "{:?}", decision.failure);
 }
 
+// row 82, L1, L10: the clock runs whatever else is configured
+#[test]
+fn every_configuration_has_a_clock() {
+    let _together = together();
+    let file = target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm");
+    let limits = |fuel| Limits { fuel, ..tight() };
+    for (sandbox, fuel) in [
+        (Sandbox::new().unwrap(), None),
+        (Sandbox::with_fuel().unwrap(), None),
+        (Sandbox::with_fuel().unwrap(), Some(u64::MAX)),
+    ] {
+        let policy = Policy::from_file(&sandbox, &file, &LoadOptions::default()).unwrap();
+        // The engine goes on with the policy alone.
+        drop(sandbox);
+        for more in [
+            limits(fuel),
+            Limits { memory_bytes: usize::MAX, ..limits(fuel) },
+            Limits { crossing_bytes: usize::MAX, written_bytes: u64::MAX, ..limits(fuel) },
+        ] {
+            let error = write(&policy, &more, "loop", TempDir::new().unwrap().path()).unwrap_err();
+            assert!(matches!(error, CallError::Deadline(limit) if limit == more.wall_time), "{more:?}: {error}");
+        }
+    }
+}
+
 // row 80, 82, L1: what never starts is never loaded
 #[test]
 fn a_policy_that_loops_at_its_start_is_refused() {

@@ -7,6 +7,7 @@ mod failure;
 mod load;
 mod registry;
 mod signing;
+mod soak;
 mod storm;
 mod support;
 mod trial;

@@ -1,0 +1,131 @@
+//! Calls, swaps and faults for a while: nothing piles up.
+
+use crate::support::{act, acting, filter, payload, policy, rounds, signed, strict, version, wait_until};
+use lro_host::filter::Filter;
+use lro_host::policy::{Admission, Slot, SlotSettings};
+use lro_tests::hostile_policy;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Time between two swaps.
+const SWAP_PERIOD: Duration = Duration::from_millis(100);
+
+/// Faults that a policy can have at any time.
+const FAULTS: [&str; 5] = ["trap", "inspect-trap", "memory", "many-files:1000000", "lie-size"];
+
+/// What this process holds.
+#[derive(Debug)]
+struct Held {
+    descriptors: usize,
+    threads: usize,
+    resident_kib: u64,
+}
+
+impl Held {
+    fn now() -> Self {
+        let count = |path: &str| std::fs::read_dir(path).unwrap().count();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let resident_kib = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"), resident_kib }
+    }
+}
+
+// row 79, 82, H9: `LRO_SOAK_SECONDS` makes it as long as wanted
+#[test]
+fn nothing_piles_up() {
+    let root = TempDir::new().unwrap();
+    let versions = [policy(&version(1)), policy(&version(2))];
+    let slot: Arc<Slot> = versions[0].clone().into();
+    let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    let whole = Duration::from_secs(rounds("LRO_SOAK_SECONDS", 6) as u64);
+    let faulty = root.path().join("faulty");
+    let (early, late) = thread::scope(|scope| {
+        for client in 0..4 {
+            let filter = filter(Arc::clone(&slot), &root.path().join(client.to_string()));
+            let (done, calls) = (&done, &calls);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let decision = act(&filter, "sign");
+                    signed(&decision);
+                    let lro_host::filter::Outcome::Offload(offloaded) = decision.outcome else { unreachable!() };
+                    std::fs::remove_dir_all(offloaded.offload.path()).unwrap();
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for fault in FAULTS.iter().cycle() {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                assert!(act(&strict(hostile_policy().into(), &faulty), fault).failure.is_some(), "{fault}");
+            }
+        });
+        let started = Instant::now();
+        let swap_until = |end: Duration| {
+            let mut turn = 0;
+            while started.elapsed() < end {
+                thread::sleep(SWAP_PERIOD);
+                turn += 1;
+                slot.swap(versions[turn % 2].clone());
+            }
+            Held::now()
+        };
+        let (early, late) = (swap_until(whole / 3), swap_until(whole));
+        done.store(true, Ordering::Relaxed);
+        (early, late)
+    });
+    println!("{} calls; {early:?}, then {late:?}", calls.into_inner());
+    // Other tests of this process hold something too.
+    assert!(late.resident_kib < early.resident_kib + early.resident_kib / 2 + (64 << 10), "{early:?}, {late:?}");
+    assert_eq!(leftovers(root.path()), 0);
+}
+
+// row 51, 82, P5: whoever gives up leaves no permit taken and no directory behind
+#[test]
+fn calls_that_are_given_up_leave_nothing() {
+    let root = TempDir::new().unwrap();
+    let settings = SlotSettings {
+        admission: Admission { calls: 4, waiting: 10_000, ..Admission::default() },
+        ..Default::default()
+    };
+    let slot = Arc::new(Slot::new(Some(hostile_policy()), settings));
+    let filter = filter(slot, root.path());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        for round in 0..rounds("LRO_CANCELS", 1000) {
+            let call = tokio::spawn(calling(filter.clone()));
+            if round % 3 == 0 {
+                tokio::time::sleep(Duration::from_micros(200)).await;
+            }
+            call.abort();
+        }
+    });
+    // Blocking work that began goes to its end.
+    drop(runtime);
+    wait_until("nothing is being written", || leftovers(root.path()) == 0);
+    for _ in 0..8 {
+        signed(&act(&filter, "sign"));
+    }
+}
+
+async fn calling(filter: Filter) {
+    filter.apply_async(acting("sign"), payload()).await;
+}
+
+/// Directories that are being written, of all stores below a directory.
+fn leftovers(directory: &Path) -> usize {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.file_name().to_string_lossy().starts_with(".staging-") {
+            true => 1,
+            false if entry.path().is_dir() => leftovers(&entry.path()),
+            false => 0,
+        })
+        .sum()
+}
