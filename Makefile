@@ -8,7 +8,7 @@ CARGO     := cargo
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install the wasm target and lay out the WASI interface files
@@ -59,6 +59,13 @@ lint: component ## Check formatting, lints and documentation
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload -p lro-policy -p lro-redact -p lro-extract -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
+
+.PHONY: reproducible
+reproducible: component ## Build the components once more from nothing, and compare
+	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) -p lro-policy -p lro-redact -p lro-extract
+	@for name in lro_policy lro_redact lro_extract; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@rm -rf $(TARGET)/again
+	@echo "the same bytes twice"
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
