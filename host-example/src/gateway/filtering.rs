@@ -159,8 +159,12 @@ impl Session {
         }
     }
 
-    /// The structured content shortened within the tool's output schema.
+    /// The structured content shortened within the tool's output schema. Another policy than the built-in one may have
+    /// reasons to keep parts of it back.
     fn short(&self, result: &ToolResult, tool: &ToolCall) -> Option<Vec<u8>> {
+        if !self.rules.filter.slot.current()?.policy.is_default() {
+            return None;
+        }
         shape::shortened(&result.structured()?, &*self.schema(&tool.name)?)
     }
 

@@ -46,7 +46,7 @@ pub use crate::digest::{Digest, ParseDigestError};
 
 use crate::sandbox::{Limits, Prepared, Sandbox, one_line};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
@@ -236,6 +236,12 @@ impl Policy {
     /// What is called.
     pub fn prepared(&self) -> &Prepared {
         &self.inner.prepared
+    }
+
+    /// Whether it is the built-in policy.
+    pub fn is_default(&self) -> bool {
+        static DIGEST: LazyLock<Digest> = LazyLock::new(|| Digest::of(DEFAULT_POLICY));
+        self.inner.digest == *DIGEST
     }
 
     /// SHA-256 of the component.
