@@ -100,14 +100,17 @@ impl<'a> Eraser<'a> {
     fn between(&mut self, rest: &[u8]) -> usize {
         for (index, byte) in rest.iter().enumerate() {
             match byte {
-                b'"' => {
-                    self.key.clear();
-                    self.state = State::String { escaped: false };
-                }
                 b':' => self.end_key(),
-                b',' => self.next_element(),
-                b'{' | b'[' => self.open(*byte == b'{'),
-                b'}' | b']' => self.close(),
+                b'"' | b',' | b'{' | b'[' | b'}' | b']' => {
+                    // A string was a key only if a colon comes next.
+                    self.key.clear();
+                    match byte {
+                        b'"' => self.state = State::String { escaped: false },
+                        b',' => self.next_element(),
+                        b'{' | b'[' => self.open(*byte == b'{'),
+                        _ => self.close(),
+                    }
+                }
                 _ => continue,
             }
             if !matches!(self.state, State::Between) {

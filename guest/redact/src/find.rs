@@ -13,8 +13,8 @@ pub const MATCH_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the shortest secret there is.
 pub(crate) const MATCH_BYTES_MIN: usize = "a@b.cd".len();
 
-/// Bytes after a secret that may still tell that it goes on.
-pub(crate) const AFTER_BYTES: usize = 32;
+/// Bytes after a secret that may still tell that it goes on: a later label of a domain, with the longest character behind it.
+pub(crate) const AFTER_BYTES: usize = DOMAIN_BYTES_MAX + 4;
 
 /// Longest part of an e-mail address before the `@`, in characters, and after it, in bytes (RFC 5321).
 const LOCAL_CHARACTERS_MAX: usize = 64;
