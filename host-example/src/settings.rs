@@ -170,7 +170,7 @@ pub struct Config {
     /// Overrides by name of the tenant: any of the keys here that concern one tenant alone. Default: none.
     pub tenants: BTreeMap<String, TenantOverride>,
 
-    /// The layers above the defaults.
+    /// The layers above the defaults without the gateway, for [`Config::for_tenant`].
     #[serde(skip)]
     merged: Table,
     #[serde(skip)]
@@ -356,6 +356,8 @@ impl Config {
             Self::default()
         });
         config.merged = merged;
+        // It is the same for all tenants, and holds secrets.
+        config.merged.remove(GATEWAY_TABLE);
         config.origins = origins;
         config.apply_preset();
         if !config.origins.contains_key("dir") {
@@ -470,12 +472,19 @@ impl Config {
         let (amount, unit) = (at_least_one(preset.size().amount), preset.size().unit);
         if earlier(self, "threshold") {
             self.threshold = amount;
-            self.origins.insert("threshold".to_owned(), origin.clone());
+            self.take("threshold", amount, &origin);
         }
         if earlier(self, "unit") {
             self.unit = unit;
-            self.origins.insert("unit".to_owned(), origin.clone());
+            self.take("unit", unit, &origin);
         }
+    }
+
+    /// Notes a value of a preset for the tenants.
+    fn take(&mut self, key: &str, value: impl Serialize, origin: &Origin) {
+        // A number and a name are values of TOML.
+        self.merged.extend(toml::Value::try_from(value).ok().map(|value| (key.to_owned(), value)));
+        self.origins.insert(key.to_owned(), origin.clone());
     }
 }
 

@@ -506,6 +506,8 @@ fn exit_codes_are_documented_and_kept() {
         &["inspect"],
         &["extract"],
         &["read"],
+        &["gateway"],
+        &["policy"],
         &["policy", "check"],
         &["policy", "run"],
         &["clean"],

@@ -293,6 +293,9 @@ fn an_audit_is_told_apart() {
     let home = Home::new();
     let flags = ["--audit", "true", "--metrics-listen", "127.0.0.1:0", "--log", "info", "--log-format", "json"];
     let mut gateway = home.gateway(&flags);
+    let loaded = gateway.event("policy loaded");
+    assert_eq!((&loaded["tenant"], &loaded["version"]), (&json!("default"), &json!(1)));
+    assert_eq!(loaded["digest"].as_str().map(str::len), Some(64));
     let address =
         metrics_address_of(serde_json::from_str::<Value>(&gateway.line()).unwrap()["message"].as_str().unwrap());
     gateway.shake_hands();
@@ -328,7 +331,8 @@ fn health_says_what_is_wrong_with_the_store() {
     let gateway = home.gateway(&["--metrics-listen", "127.0.0.1:0", "--log", "off"]);
     let address = gateway.metrics_address();
     assert_eq!(get(&address, "/healthz").0, 200);
-    fs::remove_dir_all(&out).unwrap();
+    // In one step, as the gateway goes on writing.
+    fs::rename(&out, home.0.path().join("elsewhere")).unwrap();
     let (status, reason) = get(&address, "/healthz");
     assert_eq!(status, 503);
     assert!(reason.contains("No such file"), "{reason}");

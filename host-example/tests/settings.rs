@@ -17,6 +17,9 @@ use lro_host::settings::{
 };
 use tempfile::TempDir;
 
+/// A public key of minisign.
+const KEY: &str = "RWQBAQEBAQEBAQICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgIC";
+
 /// Loads a configuration from the text of a file, variables and flags.
 fn load(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, SettingsError> {
     let directory = TempDir::new().unwrap();
@@ -47,6 +50,17 @@ fn defaults_are_the_documented_ones() {
     let quotas = (config.quota_file.get(), config.quota_tenant.get(), config.quota_total.get());
     assert_eq!(quotas, (1 << 30, 4 << 30, 16 << 30));
     assert_eq!((&config.policy, &config.policy_sha256), (&None, &None));
+    assert_eq!((&config.policy_dir, &config.policy_keep, &config.policy_keys), (&None, &None, &vec![]));
+    let loading = &config.loading;
+    assert_eq!((loading.component_bytes.get(), loading.compile_ms.get()), (64 << 20, 30_000));
+    assert_eq!(loading.compile_memory_bytes.get(), 1 << 30);
+    let admission = &config.admission;
+    assert_eq!((admission.calls.get(), admission.waiting, admission.wait_ms), (128, 1024, 1000));
+    let breaker = &config.breaker;
+    let pauses = (breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get());
+    assert_eq!(pauses, (5, 1000, 60_000));
+    assert_eq!((config.trial.calls, config.trial.seconds, config.trial.promote), (None, None, false));
+    assert!(config.tenants.is_empty());
     let limits = &config.limits;
     assert_eq!((limits.wall_time_ms.get(), limits.memory_bytes.get()), (30_000, 64 << 20));
     assert_eq!((limits.written_bytes.get(), limits.files.get(), limits.crossing_bytes.get()), (4 << 30, 256, 8 << 20));
@@ -147,6 +161,29 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),
         ("[clients.x]\nthreshold = 0", "`clients.x.threshold` = `0`"),
         ("[clients.x]\nmode = \"always\"", "unknown field `mode`"),
+        ("policy-dir = \"\"", "expected a path"),
+        ("policy-keep = 1", "`policy-keep` = `1`"),
+        ("policy-keys = \"a\"", "`policy-keys` = `\"a\"`"),
+        ("policy-keys = [\"a\"]", "`a` is not a public key of minisign"),
+        ("[loading]\ncomponent-bytes = 0", "`loading.component-bytes` = `0`"),
+        ("[loading]\ncompile-ms = 0", "`loading.compile-ms` = `0`"),
+        ("[loading]\ncompile-memory-bytes = 0", "`loading.compile-memory-bytes` = `0`"),
+        ("[loading]\nbytes = 1", "unknown field `bytes`"),
+        ("[admission]\ncalls = 0", "`admission.calls` = `0`"),
+        ("[admission]\nwaiting = -1", "`admission.waiting` = `-1`"),
+        ("[admission]\nwait-ms = \"1s\"", "`admission.wait-ms` = `\"1s\"`"),
+        ("[breaker]\nfailures = 0", "`breaker.failures` = `0`"),
+        ("[breaker]\npause-ms = 0", "`breaker.pause-ms` = `0`"),
+        ("[breaker]\npause-max-ms = 0", "`breaker.pause-max-ms` = `0`"),
+        ("[breaker]\nfailure = 1", "unknown field `failure`"),
+        ("[trial]\ncalls = 0", "`trial.calls` = `0`"),
+        ("[trial]\nseconds = 0", "`trial.seconds` = `0`"),
+        ("[trial]\npromote = 1", "`trial.promote` = `1`"),
+        ("[tenants.acme]\nthreshold = 0", "`tenants.acme.threshold` = `0`"),
+        ("[tenants.acme]\ntreshold = 1", "unknown field `treshold`"),
+        ("[tenants.acme.limits]\nfile = 1", "`tenants.acme.limits.file` = `1`"),
+        ("[tenants.acme.tools.x]\nlevel = \"full\"", "unknown field `level`"),
+        ("tenants = [\"acme\"]", "`tenants` = `[\"acme\"]`"),
     ] {
         let found = problems(file, &[], &[]);
         assert!(found.len() == 1 && found.iter().all(|text| text.contains(expected)), "{file}: {found:?}");
@@ -182,10 +219,11 @@ fn bad_values_are_errors_and_all_are_told() {
 fn every_key_has_a_variable_and_every_variable_works() {
     let samples = |form, key: &str| match (form, key) {
         (ValueForm::Integer, _) => "123",
-        (ValueForm::Boolean, "gateway.audit") => "yes",
+        (ValueForm::Boolean, "gateway.audit" | "trial.promote") => "yes",
         (ValueForm::Boolean, _) => "no",
         (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
         (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
+        (ValueForm::List, "policy-keys") => KEY,
         (ValueForm::List, _) => "a,/b/c",
         (_, "failure") => "closed",
         (_, "mode") => "always",
@@ -216,7 +254,15 @@ fn every_key_has_a_variable_and_every_variable_works() {
     let keys: HashSet<String> = Config::default().explain().into_iter().map(|entry| entry.key).collect();
     let with_variable: HashSet<String> = VARIABLES.iter().map(|variable| variable.key.to_owned()).collect();
     let without: HashSet<_> = keys.difference(&with_variable).cloned().collect();
-    let file_only = ["clients", "gateway.tokens", "gateway.upstream-headers", "sections", "tools"];
+    let file_only = [
+        "clients",
+        "gateway.admin-token",
+        "gateway.tokens",
+        "gateway.upstream-headers",
+        "sections",
+        "tenants",
+        "tools",
+    ];
     assert_eq!(without, HashSet::from(file_only.map(str::to_owned)));
     let flags: HashSet<String> = VARIABLES.iter().map(|variable| variable.flag()).collect();
     assert_eq!(flags.len(), VARIABLES.len(), "a flag of the gateway is none of the others");
@@ -437,6 +483,9 @@ fn secrets_are_never_shown() {
         "upstream = \"https://user:s3cr3t@example.org/\"",
         "upstream = \"example.org?s3cr3t\"",
         "tokens = { a = \"s3cr3t }",
+        "admin-token = \"s3cr3t\"",
+        "admin-token = { a = \"s3cr3t\" }",
+        "admin-token = [\"s3cr3t\"]",
     ] {
         let found = problems(&format!("[gateway]\n{line}"), &[], &[]);
         assert!(found.len() == 1 && !found.join("").contains(SECRET), "{line}: {found:?}");
@@ -498,6 +547,16 @@ fn tokens_and_headers_are_looked_up_when_the_gateway_starts() {
         assert!(found.contains(expected), "no {expected} in\n{found}");
     }
     assert_eq!(found.lines().count(), 6, "{found}");
+
+    let admin = |token: &str| load(&format!("[gateway]\nadmin-token = {token:?}"), &[], &[]).unwrap();
+    for (token, expected) in [("env:SET", b"from variable".as_slice()), (&format!("file:{full}"), b"from file")] {
+        assert_eq!(admin(token).admin_token(environment).unwrap(), Some(Digest::of(expected)));
+    }
+    assert_eq!(admin(&given).admin_token(environment).unwrap(), Some(digest));
+    assert_eq!(load("", &[], &[]).unwrap().admin_token(environment).unwrap(), None);
+    let found = admin("env:UNSET").admin_token(environment).unwrap_err().to_string();
+    assert!(found.contains("`gateway.admin-token` = `env:UNSET` (file /"), "{found}");
+    assert!(found.contains("the variable is not set"), "{found}");
 
     let config = table("upstream-headers", &[("X-Team", "blue"), ("authorization", "env:SET")]);
     let headers = config.gateway_headers(environment).unwrap();
@@ -620,4 +679,136 @@ fn the_gateway_finds_its_strategy_by_tool() {
     let config = load(file, &[("MCP_LRO_SCHEMA", "block")], &[]).unwrap();
     assert_eq!(config.gateway_tool("search_all"), tool(SchemaStrategy::Block, true));
     assert_eq!(config.gateway_tool("search_one").schema, SchemaStrategy::Strip);
+}
+
+// row 5, row 81
+#[test]
+fn each_layer_overrides_the_one_before_for_policies() {
+    let file = "policy-dir = \"/one\"\npolicy-keys = []\n[breaker]\nfailures = 1\npause-ms = 2\n[trial]\ncalls = 3\n\
+                [admission]\ncalls = 1\nwaiting = 0\n[loading]\ncompile-ms = 1\n";
+    let variables = [("MCP_LRO_POLICY_DIR", "/two"), ("MCP_LRO_BREAKER_FAILURES", "4"), ("MCP_LRO_TRIAL_CALLS", "5")];
+    let flags =
+        [("policy-dir", "/three"), ("policy-keys", KEY), ("trial.promote", "on"), ("breaker.pause-max-ms", "6")];
+    let config = load(file, &variables, &flags).unwrap();
+    assert_eq!(
+        (config.policy_dir.as_deref(), config.policy_keys.as_slice()),
+        (Some("/three".as_ref()), &[KEY.to_owned()][..])
+    );
+    let breaker = &config.breaker;
+    assert_eq!((breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get()), (4, 2, 6));
+    assert_eq!((config.trial.calls.map(u64::from), config.trial.seconds, config.trial.promote), (Some(5), None, true));
+    assert_eq!((config.admission.calls.get(), config.admission.waiting, config.admission.wait_ms), (1, 0, 1000));
+    assert_eq!((config.loading.compile_ms.get(), config.loading.component_bytes.get()), (1, 64 << 20));
+    assert_eq!(config.origin("breaker.failures").to_string(), "variable MCP_LRO_BREAKER_FAILURES");
+    assert_eq!(config.origin("trial.promote").to_string(), "flag --trial-promote");
+    assert!(config.origin("breaker.pause-ms").to_string().starts_with("file /"));
+}
+
+// row 81
+#[test]
+fn a_tenant_overrides_key_by_key() {
+    let file = r#"
+        dir = "/data"
+        threshold = 1000
+        inline-keys = ["a", "b"]
+        policy = "all.wasm"
+        [limits]
+        files = 5
+        memory-bytes = 6
+        [tools.search]
+        mode = "never"
+        [clients.small]
+        threshold = 1
+        [gateway.tokens]
+        acme = "env:ACME"
+        [tenants.acme]
+        threshold = 100
+        inline-keys = ["c"]
+        policy = "acme.wasm"
+        custom = "redact"
+        failure = "closed"
+        [tenants.acme.limits]
+        files = 7
+        [tenants.acme.tools.search]
+        threshold = 10
+        [tenants.acme.tools.draw]
+        mode = "always"
+        [tenants.beta]
+    "#;
+    let config = load(file, &[("MCP_LRO_UNIT", "bytes")], &[("level", "full")]).unwrap();
+    let acme = config.for_tenant("acme");
+    assert_eq!(acme.for_tool("any").threshold, size(100, SizeUnit::Bytes));
+    assert_eq!((&acme.inline_keys, &acme.custom), (&vec!["c".to_owned()], &Some("redact".to_owned())));
+    assert_eq!((acme.policy.as_deref(), acme.failure), (Some("acme.wasm".as_ref()), FailureMode::Closed));
+    assert_eq!((acme.limits.files.get(), acme.limits.memory_bytes.get()), (7, 6));
+    let search = acme.for_tool("search");
+    assert_eq!((search.mode, search.threshold.amount), (DecisionMode::Never, 10), "tools are merged, too");
+    assert_eq!(acme.for_tool("draw").mode, DecisionMode::Always);
+    assert_eq!((acme.level, acme.dir.as_path()), (DescriptorLevel::Full, "/data".as_ref()));
+    assert_eq!((&acme.gateway, &acme.clients), (&config.gateway, &config.clients));
+    assert_eq!(acme.origin("limits.files"), Origin::Tenant("acme".to_owned()));
+    assert_eq!(acme.origin("threshold").to_string(), "tenant acme");
+    assert!(acme.origin("limits.memory-bytes").to_string().starts_with("file /"));
+
+    for other in ["beta", "nobody"] {
+        let other = config.for_tenant(other);
+        assert_eq!(other.for_tool("any"), config.for_tool("any"));
+        assert_eq!((&other.policy, &other.limits, other.failure), (&config.policy, &config.limits, FailureMode::Open));
+    }
+    assert_eq!(config.for_tool("any").threshold.amount, 1000);
+}
+
+// row 57, row 81
+#[test]
+fn presets_hold_for_tenants_too() {
+    let threshold = |file: &str, variables: &[(&str, &str)]| {
+        load(file, variables, &[]).unwrap().for_tenant("a").for_tool("t").threshold
+    };
+    let tenant = "\n[tenants.a]\ncustom = \"x\"";
+    let preset = |file: &str, variables| threshold(&[file, tenant].concat(), variables);
+    assert_eq!(preset("preset = \"25k\"", &[]), size(25_000, SizeUnit::Tokens));
+    assert_eq!(preset("threshold = 7", &[("MCP_LRO_PRESET", "25k")]), size(25_000, SizeUnit::Tokens));
+    assert_eq!(preset("preset = \"25k\"\nthreshold = 7", &[]), size(7, SizeUnit::Tokens));
+    assert_eq!(threshold("threshold = 7\n[tenants.a]\npreset = \"25k\"", &[]), size(25_000, SizeUnit::Tokens));
+    let variable = [("MCP_LRO_THRESHOLD", "7")];
+    assert_eq!(threshold("[tenants.a]\npreset = \"25k\"", &variable), size(25_000, SizeUnit::Tokens));
+    assert_eq!(threshold("preset = \"25k\"\n[tenants.a]\nthreshold = 7", &[]), size(7, SizeUnit::Tokens));
+    assert_eq!(
+        threshold("preset = \"25k\"\n[tenants.a]\npreset = \"1600-tokens\"", &[]),
+        size(1_600, SizeUnit::Tokens)
+    );
+    let both = "[tenants.a]\npreset = \"25k\"\nunit = \"bytes\"";
+    assert_eq!(threshold(both, &[]), size(25_000, SizeUnit::Bytes));
+}
+
+// row 81
+#[test]
+fn what_is_the_same_for_all_tenants_is_refused() {
+    for (line, key) in [
+        ("admission = { calls = 1 }", "admission"),
+        ("breaker = { failures = 1 }", "breaker"),
+        ("config = \"a\"", "config"),
+        ("dir = \"/a\"", "dir"),
+        ("fsync = true", "fsync"),
+        ("gateway = { audit = true }", "gateway"),
+        ("loading = { compile-ms = 1 }", "loading"),
+        ("policy-dir = \"/a\"", "policy-dir"),
+        ("policy-keep = \"/a\"", "policy-keep"),
+        ("query = { memory-bytes = 1 }", "query"),
+        ("quota-file = 1", "quota-file"),
+        ("quota-tenant = 1", "quota-tenant"),
+        ("quota-total = 1", "quota-total"),
+        ("tenants = { b = { threshold = 1 } }", "tenants"),
+        ("ttl-seconds = 1", "ttl-seconds"),
+    ] {
+        let found = problems(&format!("[tenants.acme]\n{line}"), &[], &[]);
+        let expected = format!("`{key}` is the same for all tenants");
+        let names_key = |text: &String| text.starts_with(&format!("`tenants.acme.{key}"));
+        assert!(found.len() == 1 && found.iter().all(|text| text.contains(&expected) && names_key(text)), "{found:?}");
+    }
+    // Whatever else there is, a tenant can have for itself.
+    for line in ["trial = { calls = 1 }", "limits = { files = 1 }", "policy-sha256 = \"\"", "schema = \"strip\""] {
+        let found = load(&format!("[tenants.acme]\n{line}"), &[], &[]).err().map(|error| error.to_string());
+        assert!(!found.unwrap_or_default().contains("all tenants"), "{line}");
+    }
 }

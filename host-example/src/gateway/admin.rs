@@ -126,13 +126,13 @@ impl Admin {
             return error(StatusCode::UNAUTHORIZED, "the admin token is needed (gateway.admin-token)");
         }
         let path = request.uri().path().to_owned();
-        let steps: Vec<&str> = path.trim_start_matches(PATH).split('/').skip(1).collect();
+        let steps: Vec<&str> = path.strip_prefix(PATH).unwrap_or(&path).split('/').collect();
         match (request.method(), steps.as_slice()) {
-            (&Method::GET, []) => answer(StatusCode::OK, &statuses(&self.registry)),
-            (&Method::POST, [tenant]) => self.change(tenant, self.upload(request).await).await,
-            (&Method::POST, [tenant, "swap"]) => self.change(tenant, swap(&request)).await,
-            (&Method::POST, [tenant, "rollback"]) => self.change(tenant, Ok(Wish::Rollback)).await,
-            (&Method::POST, [tenant, "reload"]) => self.change(tenant, Ok(Wish::Reload)).await,
+            (&Method::GET, [""]) => answer(StatusCode::OK, &statuses(&self.registry)),
+            (&Method::POST, ["", tenant]) => self.change(tenant, self.upload(request).await).await,
+            (&Method::POST, ["", tenant, "swap"]) => self.change(tenant, swap(&request)).await,
+            (&Method::POST, ["", tenant, "rollback"]) => self.change(tenant, Ok(Wish::Rollback)).await,
+            (&Method::POST, ["", tenant, "reload"]) => self.change(tenant, Ok(Wish::Reload)).await,
             _ => error(
                 StatusCode::NOT_FOUND,
                 "there are GET /policies, and POST /policies/TENANT with a component, \

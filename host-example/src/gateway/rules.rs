@@ -27,7 +27,7 @@ pub struct Rules {
     pub limits: Arc<MessageLimits>,
     /// Those that have a policy of their own; none when all share one.
     pub tenants: Option<Arc<Tenants>>,
-    pub(super) tasks: Tasks,
+    pub(super) tasks: Arc<Tasks>,
     /// Definitions of the own tools, as JSON.
     pub(super) definitions: Vec<String>,
     /// Whether the server has tools of the same names, as another gateway has.
@@ -47,7 +47,7 @@ impl Rules {
             limits: Arc::new(limits),
             metrics: Arc::default(),
             tenants: None,
-            tasks: Tasks::default(),
+            tasks: Arc::default(),
             namesakes: AtomicBool::new(false),
             config,
             filter,
@@ -61,8 +61,9 @@ impl Rules {
         own.unwrap_or_else(|| Arc::clone(self))
     }
 
-    /// The same for a tenant with other settings and another policy.
-    pub(super) fn with(&self, config: Config, filter: Filter) -> Self {
+    /// The same for a tenant with other settings and another policy. What was learned with the rules that it had before goes
+    /// on.
+    pub(super) fn with(&self, config: Config, filter: Filter, before: Option<&Self>) -> Self {
         Self {
             config,
             filter,
@@ -70,9 +71,9 @@ impl Rules {
             metrics: Arc::clone(&self.metrics),
             limits: Arc::clone(&self.limits),
             tenants: None,
-            tasks: Tasks::default(),
+            tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
             definitions: self.definitions.clone(),
-            namesakes: AtomicBool::new(self.has_namesakes()),
+            namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
         }
     }
 
@@ -81,9 +82,9 @@ impl Rules {
         self.tenants.as_ref().is_some_and(|tenants| tenants.has_tokens())
     }
 
-    /// Whether a tenant lost its token.
+    /// Whether a tenant cannot ask any more.
     pub(super) fn is_gone(&self, tenant: &str) -> bool {
-        self.tenants.as_ref().is_some_and(|tenants| tenants.has_tokens() && !tenants.has(tenant))
+        self.tenants.as_ref().is_some_and(|tenants| !tenants.has(tenant))
     }
 
     /// Off, every message passes byte for byte.

@@ -1,7 +1,7 @@
 //! The tenants of a gateway: who they are, and the rules of each. They come and go while the gateway runs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use subtle::ConstantTimeEq;
@@ -16,8 +16,8 @@ use crate::settings::Config;
 pub struct Tenants {
     registry: Arc<Registry>,
     known: ArcSwap<Known>,
-    /// Rules that were asked for since the settings last changed.
-    rules: Mutex<HashMap<String, Arc<Rules>>>,
+    /// The rules of tenants that asked.
+    made: Mutex<HashMap<String, Made>>,
 }
 
 /// What the configuration says of tenants.
@@ -27,18 +27,31 @@ struct Known {
     tokens: Vec<(String, Digest)>,
 }
 
+/// Rules, and what they were made from.
+#[derive(Debug)]
+struct Made {
+    from: Arc<Known>,
+    rules: Arc<Rules>,
+}
+
 impl Tenants {
     /// The tenants of a registry, their settings in a configuration, and the SHA-256 of the bearer token of each.
     pub fn new(registry: Arc<Registry>, config: Config, tokens: impl IntoIterator<Item = (String, Digest)>) -> Self {
         let known = ArcSwap::from_pointee(Known { config, tokens: tokens.into_iter().collect() });
-        Self { registry, known, rules: Mutex::default() }
+        Self { registry, known, made: Mutex::default() }
     }
 
     /// Puts other settings and tokens in the place of those in force. Sessions that are open keep the settings they began
     /// with; requests with a token that is gone are refused.
     pub fn replace(&self, config: Config, tokens: impl IntoIterator<Item = (String, Digest)>) {
         self.known.store(Arc::new(Known { config, tokens: tokens.into_iter().collect() }));
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Removes the policy of a tenant, and what is known of it. Sessions that are open keep both. Settings and tokens without
+    /// it come first: to the end, a request of the tenant is to meet its own policy.
+    pub fn remove(&self, tenant: &str) {
+        self.registry.remove(tenant);
+        self.lock_made().remove(tenant);
     }
 
     /// The policies.
@@ -63,23 +76,33 @@ impl Tenants {
         found
     }
 
-    /// Whether there is a tenant of this name: one with a token, or with a policy of its own.
+    /// Whether requests can be of this tenant: it has a token where tokens are needed, else a policy.
     pub(super) fn has(&self, tenant: &str) -> bool {
-        self.known.load().tokens.iter().any(|(name, _)| name == tenant) || self.registry.slot(tenant).is_some()
+        let known = self.known.load();
+        match known.tokens.is_empty() {
+            true => self.registry.slot(tenant).is_some(),
+            false => known.tokens.iter().any(|(name, _)| name == tenant),
+        }
     }
 
     /// The rules of a tenant, made from those for all. A tenant without a policy of its own has that of the others.
     pub(super) fn rules(&self, base: &Rules, tenant: &str) -> Option<Arc<Rules>> {
         let slot = self.registry.slot(tenant)?;
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = rules.get(tenant).filter(|rules| Arc::ptr_eq(&rules.filter.slot, &slot)) {
-            return Some(Arc::clone(found));
+        let known = self.known.load_full();
+        let mut all = self.lock_made();
+        let before = all.get(tenant).filter(|made| Arc::ptr_eq(&made.rules.filter.slot, &slot));
+        if let Some(made) = before.filter(|made| Arc::ptr_eq(&made.from, &known)) {
+            return Some(Arc::clone(&made.rules));
         }
-        let config = self.known.load().config.for_tenant(tenant);
+        let config = known.config.for_tenant(tenant);
         let filter =
             Filter { slot, store: base.filter.store.clone(), limits: (&config.limits).into(), failure: config.failure };
-        let made = Arc::new(base.with(config, filter));
-        rules.insert(tenant.to_owned(), Arc::clone(&made));
-        Some(made)
+        let rules = Arc::new(base.with(config, filter, before.map(|made| made.rules.as_ref())));
+        all.insert(tenant.to_owned(), Made { from: known, rules: Arc::clone(&rules) });
+        Some(rules)
+    }
+
+    fn lock_made(&self) -> MutexGuard<'_, HashMap<String, Made>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -59,6 +59,7 @@ pub struct GatewaySettings {
     #[serde(deserialize_with = "tenant")]
     pub tenant: String,
     /// Bearer token of who may change policies at `metrics-listen`; only in the file. Default: none, nobody may.
+    #[serde(deserialize_with = "admin_token")]
     pub admin_token: Option<Token>,
     /// Bearer tokens by name of the tenant; only in the file. Default: none, every request is of the same tenant.
     #[serde(deserialize_with = "tokens")]
@@ -500,6 +501,14 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
 fn tenant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     if name.is_empty() { Err(D::Error::custom("expected the name of a tenant")) } else { Ok(name) }
+}
+
+/// A value of another type is not repeated, as it may be the token.
+fn admin_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Token>, D::Error> {
+    match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Token::try_from(text).map(Some).map_err(D::Error::custom),
+        _ => Err(D::Error::custom("expected a text")),
+    }
 }
 
 fn tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Token>, D::Error> {

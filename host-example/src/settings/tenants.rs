@@ -55,6 +55,7 @@ impl Config {
         let origin = Origin::Tenant(tenant.to_owned());
         flatten(&mut Vec::new(), table.clone().into(), &origin, &mut leaves);
         config.dir.clone_from(&self.dir);
+        config.gateway.clone_from(&self.gateway);
         config.merged = merged;
         config.origins.clone_from(&self.origins);
         config.origins.extend(leaves.into_iter().map(|leaf| (key_text(&leaf.path), leaf.origin)));

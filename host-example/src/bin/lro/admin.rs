@@ -173,15 +173,18 @@ impl Gateway {
         // One that is installed already is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (status, answer) = runtime.block_on(async {
-            let mut request =
-                Client::new().request(method, format!("{url}/policies{path}")).bearer_auth(token).body(body);
+        let asked = runtime.block_on(async {
+            // The token goes to the gateway alone.
+            let client = Client::builder().no_proxy().build()?;
+            let mut request = client.request(method, format!("{url}/policies{path}")).bearer_auth(token).body(body);
             if let Some(signature) = signature {
                 request = request.header("lro-signature", signature);
             }
             let response: Response = request.send().await?;
             anyhow::Ok((response.status(), response.bytes().await?))
-        })?;
+        });
+        let (status, answer) = asked
+            .with_context(|| format!("cannot ask {url} (--gateway URL, LRO_GATEWAY, or gateway.metrics-listen)"))?;
         if status.is_success() {
             return serde_json::from_slice(&answer).with_context(|| format!("{url} is no gateway"));
         }

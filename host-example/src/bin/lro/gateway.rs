@@ -19,6 +19,7 @@ use lro_host::policy::{Registry, Watch};
 use lro_host::settings::Config;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::flags::GatewayFlags;
@@ -105,20 +106,22 @@ fn serve_http(
     let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
+        // From the first message on: without it the signal ends the process.
+        let hangups = signal(SignalKind::hangup())?;
         let server = http::Server::bind(rules, upstream, address).await;
         let server = server.with_context(|| format!("cannot listen at {address}"))?;
         let url = server.url()?;
         terminal.message(&format!("listening on {url}"));
         let _upkeep = Upkeep::start(rules, About { listen: Some(url), ..about });
-        tokio::spawn(reloading(Arc::clone(reload)));
+        tokio::spawn(reloading(hangups, Arc::clone(reload)));
         server.serve(stopped()).await;
         Ok(Exit::Success)
     })
 }
 
 fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About, reload: Arc<Reload>) -> anyhow::Result<Exit> {
-    let _upkeep = Upkeep::start(rules, about);
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let _upkeep = Upkeep::start(rules, about);
     // Read without the buffer of the standard library, which is small, and behind a lock.
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -136,9 +139,7 @@ fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About, reload: Arc
 }
 
 /// Reads configuration and policies again whenever the process is asked to.
-async fn reloading(reload: Arc<Reload>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+async fn reloading(mut hangups: Signal, reload: Arc<Reload>) {
     while hangups.recv().await.is_some() {
         let reload = Arc::clone(&reload);
         // A panic there is told by its own message.
@@ -148,7 +149,6 @@ async fn reloading(reload: Arc<Reload>) {
 
 /// Ready when the process is asked to end.
 async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
     let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     match (interrupt, terminate) {
         (Ok(mut interrupt), Ok(mut terminate)) => {

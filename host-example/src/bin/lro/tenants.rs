@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use lro_host::filter::Filter;
 use lro_host::gateway::Tenants;
 use lro_host::policy::{
     Attempt, CompilePlace, Compiler, LoadOptions, PublicKey, Registry, RegistrySettings, SlotSettings, TenantPolicy,
 };
-use lro_host::settings::Config;
+use lro_host::settings::{Config, GatewaySettings};
 
 use crate::host;
 
@@ -21,8 +23,7 @@ pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
 /// The registry with the policies of all tenants. One that is refused leaves its tenant to the last good policy or the failure
 /// mode; without a policy for clients that name no tenant there is no gateway.
 pub(crate) fn registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
-    let all = names(config).into_iter().map(|name| config.for_tenant(&name));
-    let fuel = all.chain([config.clone()]).any(|config| config.limits.fuel.is_some());
+    let fuel = counts_fuel(config);
     let mut arguments = vec![OsString::from("compile")];
     arguments.extend(fuel.then(|| "--fuel".into()));
     let place = CompilePlace::Child { program: env::current_exe()?, arguments };
@@ -56,12 +57,14 @@ pub(crate) fn filter(config: &Config, registry: &Registry) -> anyhow::Result<Fil
 pub(crate) struct Reload {
     load: Load,
     tenants: Arc<Tenants>,
+    /// Whether compiled policies count instructions.
+    fuel: bool,
     in_force: Mutex<Config>,
 }
 
 impl Reload {
     pub(crate) fn new(load: Load, tenants: Arc<Tenants>, config: Config) -> Self {
-        Self { load, tenants, in_force: Mutex::new(config) }
+        Self { load, tenants, fuel: counts_fuel(&config), in_force: Mutex::new(config) }
     }
 
     /// Reads the configuration and all policies again. What cannot be used is logged, and what was in force before stays.
@@ -73,24 +76,28 @@ impl Reload {
     }
 
     fn try_run(&self) -> anyhow::Result<()> {
-        let config = (self.load)()?;
+        let mut config = (self.load)()?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        let registry = self.tenants.registry();
-        for gone in names(&in_force).difference(&names(&config)) {
-            registry.remove(gone);
-            tracing::info!(tenant = gone, "tenant removed");
-        }
-        // Refusals are logged, and what served goes on serving.
-        add_all(registry, &config)?;
-        let named = names(&config);
-        for (found, _) in registry.slots().iter().filter(|(tenant, _)| !named.contains(tenant)) {
-            let _ = registry.reload_tenant(found);
+        if counts_fuel(&config) && !self.fuel {
+            bail!("limits.fuel needs a restart: no policy counts instructions yet");
         }
         if fixed(&in_force) != fixed(&config) {
             tracing::warn!("changes of the table `gateway`, of the store and of bounds for all tenants need a restart");
         }
+        config.gateway = GatewaySettings { tokens: config.gateway.tokens, ..in_force.gateway.clone() };
+        config.policy_dir.clone_from(&in_force.policy_dir);
+        if config.gateway.tokens.is_empty() && !in_force.gateway.tokens.is_empty() {
+            tracing::warn!("there are no [gateway.tokens] any more: requests need none");
+        }
+        // Refusals are logged, and what served goes on serving.
+        add_all(self.tenants.registry(), &config)?;
         self.tenants.replace(config.clone(), tokens);
+        let is_gone = |name: &&String| in_directory(&config, name).is_none();
+        for gone in names(&in_force).difference(&names(&config)).filter(is_gone) {
+            self.tenants.remove(gone);
+            tracing::info!(tenant = gone, "tenant removed");
+        }
         *in_force = config;
         Ok(())
     }
@@ -102,17 +109,43 @@ fn names(config: &Config) -> BTreeSet<String> {
     named.chain([&config.gateway.tenant]).cloned().collect()
 }
 
-/// Loads the policies of all tenants, those of the directory of policies last.
+/// Whether the instructions of some calls are bounded.
+fn counts_fuel(config: &Config) -> bool {
+    let all = names(config).into_iter().map(|name| config.for_tenant(&name));
+    all.chain([config.clone()]).any(|config| config.limits.fuel.is_some())
+}
+
+/// Loads the policies of all tenants. When that is an error, nothing changed.
 fn add_all(registry: &Registry, config: &Config) -> anyhow::Result<Vec<(String, Attempt)>> {
-    let policies = names(config).into_iter().map(|name| {
-        let policy = policy(&config.for_tenant(&name))?;
+    if let Some(directory) = &config.policy_dir {
+        fs::read_dir(directory).with_context(|| format!("cannot read `{}` (policy-dir)", directory.display()))?;
+    }
+    let known = registry.slots().into_iter().map(|(name, _)| name);
+    let found = known.filter(|name| in_directory(config, name).is_some());
+    let policies = names(config).into_iter().chain(found).map(|name| {
+        let policy = policy_of(config, &name)?;
         Ok((name, policy))
     });
-    let mut attempts = registry.add_all(policies.collect::<anyhow::Result<_>>()?);
+    let (policies, others) = (policies.collect::<anyhow::Result<_>>()?, policy(config)?);
+    let mut attempts = registry.add_all(policies);
     if let Some(directory) = &config.policy_dir {
-        attempts.extend(registry.add_directory(directory, policy(config)?)?);
+        attempts.extend(registry.add_directory(directory, others)?);
     }
     Ok(attempts)
+}
+
+/// Where the policy of a tenant comes from: from its own file, from the directory of policies, or from where all have it.
+fn policy_of(config: &Config, tenant: &str) -> anyhow::Result<TenantPolicy> {
+    let own = policy(&config.for_tenant(tenant))?;
+    let found = in_directory(config, tenant).filter(|_| own.file == config.policy);
+    Ok(TenantPolicy { file: found.or(own.file), ..own })
+}
+
+/// The file of a tenant in the directory of policies, if it has one.
+fn in_directory(config: &Config, tenant: &str) -> Option<PathBuf> {
+    let directory = config.policy_dir.as_ref()?;
+    let file = directory.join(format!("{tenant}.wasm"));
+    (file.parent() == Some(directory) && file.is_file()).then_some(file)
 }
 
 /// Where a tenant's policy comes from, by its own configuration.
@@ -128,13 +161,14 @@ fn policy(config: &Config) -> anyhow::Result<TenantPolicy> {
 
 /// What cannot change while a gateway runs.
 fn fixed(config: &Config) -> Vec<(String, String)> {
-    const TABLES: [&str; 10] = [
+    const TABLES: [&str; 11] = [
         "admission.",
         "breaker.",
         "dir",
         "fsync",
         "gateway.",
         "loading.",
+        "policy-dir",
         "policy-keep",
         "query.",
         "quota-",

@@ -156,7 +156,7 @@ impl Bridge {
         Arc::clone(lock(&self.shared).entry(tenant.clone()).or_insert_with(new))
     }
 
-    /// Ends sessions that nobody uses, and calls that take too long.
+    /// Ends sessions that nobody uses, servers of tenants that are gone, and calls that take too long.
     pub(super) fn end_idle(&self) {
         let patience = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
         let sessions: Vec<Arc<LegacySession>> = lock(&self.sessions).values().cloned().collect();
@@ -172,6 +172,12 @@ impl Bridge {
         if !over.is_empty() {
             // A server may take its time to end, and the other sessions go on.
             end(over, self.patience());
+        }
+        let gone: Vec<Arc<Shared>> =
+            lock(&self.shared).extract_if(|tenant, _| self.rules.is_gone(tenant)).map(|(_, shared)| shared).collect();
+        if !gone.is_empty() {
+            let patience = self.patience();
+            tokio::task::spawn_blocking(move || gone.iter().for_each(|shared| shared.stop(patience)));
         }
     }
 
