@@ -783,7 +783,7 @@ fn children_of_wrappers_end_too() {
     let mut gate = Gate::start(&[], &words(&["sh", "-c", &script, &mark]), &mark, &Environment::new());
     gate.shake_hands();
     gate.call(1, "child", json!({}));
-    assert_eq!(gate.servers().len(), 3, "a shell, the server and its child");
+    wait_until("there are a shell, the server and its child", || gate.servers().len() == 3);
     assert!(gate.terminate(Duration::from_secs(8)).success());
 }
 

@@ -824,3 +824,28 @@ fn calls_of_one_tenant_are_bounded() {
     let busy = answers.iter().filter(|answer| answer.to_string().contains("calls of this tenant running")).count();
     assert!((3..6).contains(&busy), "{answers:?}");
 }
+
+// H6, row 81: a tenant whose policy never ends takes its own threads only, and none of the other's
+#[test]
+fn a_hostile_tenant_does_not_hold_up_the_other() {
+    let home = Home::new("");
+    home.write("slow.wasm", version(1));
+    let limits = "[limits]\nwall-time-ms = 2000\n[breaker]\nfailures = 1000\n";
+    let ann = format!("[tenants.ann]\n{}custom = \"inspect-loop\"\nfailure = \"closed\"\n", home.policy("slow.wasm"));
+    let bob = format!("[tenants.bob]\n{}custom = \"sign\"\n", home.policy("slow.wasm"));
+    home.write("lro.toml", ["mode = \"always\"\n", limits, OPERATED, &ann, &bob].concat());
+    let gateway = home.gateway();
+    let (ann, bob) = (gateway.url("ann"), gateway.url("bob"));
+    let large = "a".repeat(100_000);
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..12).map(|_| scope.spawn(|| echo(&ann, "", &large))).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let started = Instant::now();
+        let answer = echo(&bob, "", &large);
+        let took = started.elapsed();
+        assert_eq!(signed_by(first_text(&answer)), Some(signature(1)), "{answer:.300}");
+        // Twelve calls of two seconds, four at a time, take six.
+        assert!(took < Duration::from_millis(1900), "{took:?}");
+        assert!(callers.into_iter().all(|caller| is_error(&caller.join().unwrap())));
+    });
+}

@@ -25,6 +25,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::http::guard::{bearer, json};
+use crate::mcp::percent::decoded;
 use crate::policy::{
     Digest, Loaded, PolicyError, Refused, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport,
 };
@@ -126,7 +127,11 @@ impl Admin {
             return error(StatusCode::UNAUTHORIZED, "the admin token is needed (gateway.admin-token)");
         }
         let path = request.uri().path().to_owned();
-        let steps: Vec<&str> = path.strip_prefix(PATH).unwrap_or(&path).split('/').collect();
+        let steps = path.strip_prefix(PATH).unwrap_or(&path).split('/').map(decoded);
+        let Some(steps) = steps.collect::<Option<Vec<String>>>() else {
+            return error(StatusCode::BAD_REQUEST, "the path is not percent-encoded UTF-8");
+        };
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
         match (request.method(), steps.as_slice()) {
             (&Method::GET, [""]) => answer(StatusCode::OK, &statuses(&self.registry)),
             (&Method::POST, ["", tenant]) => self.change(tenant, self.upload(request).await).await,

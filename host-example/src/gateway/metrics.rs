@@ -39,13 +39,15 @@ const OTHER_TOOL: &str = "other";
 
 /// Kinds of failures that are exported before the first of them, as a counter has to begin at zero: those of
 /// [`FilterError::kind`], and the gateway's own.
-const FAILURES: [&str; 17] = [
+const FAILURES: [&str; 20] = [
     "absent",
     "answer",
     "busy",
     "crossing",
     "deadline",
+    "fuel",
     "inspect",
+    "instances",
     "lost",
     "memory",
     "output",
@@ -55,6 +57,7 @@ const FAILURES: [&str; 17] = [
     "refused",
     "stack",
     "store",
+    "table",
     "trap",
     "unreadable",
 ];

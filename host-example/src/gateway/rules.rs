@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::metrics::Metrics;
 use super::tasks::Tasks;
 use super::tenants::Tenants;
+use super::workers::Workers;
 use crate::filter::Filter;
 use crate::mcp::{self, Tools};
 use crate::sandbox::types::Size;
@@ -28,6 +29,7 @@ pub struct Rules {
     /// Those that have a policy of their own; none when all share one.
     pub tenants: Option<Arc<Tenants>>,
     pub(super) tasks: Arc<Tasks>,
+    pub(super) workers: Workers,
     /// Definitions of the own tools, as JSON.
     pub(super) definitions: Vec<String>,
     /// Whether the server has tools of the same names, as another gateway has.
@@ -48,6 +50,7 @@ impl Rules {
             metrics: Arc::default(),
             tenants: None,
             tasks: Arc::default(),
+            workers: Workers::default(),
             namesakes: AtomicBool::new(false),
             config,
             filter,
@@ -72,6 +75,7 @@ impl Rules {
             limits: Arc::clone(&self.limits),
             tenants: None,
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
+            workers: before.map(|before| before.workers.clone()).unwrap_or_default(),
             definitions: self.definitions.clone(),
             namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
         }

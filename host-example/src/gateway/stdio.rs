@@ -15,7 +15,6 @@ use super::remote::Remote;
 use super::rules::Rules;
 use super::session::{FromClient, FromServer, Session, Who};
 use super::upstream::Upstream;
-use super::workers::Workers;
 use crate::mcp::{self, INTERNAL_ERROR, Message};
 use crate::transport::{Cut, Line, Lines, write_line};
 
@@ -74,7 +73,6 @@ enum Event {
 struct Face {
     session: Arc<Session>,
     output: Mutex<Box<dyn Write + Send>>,
-    workers: Mutex<Option<Workers>>,
     connection: Connection,
     events: Sender<Event>,
 }
@@ -115,7 +113,6 @@ pub fn serve(
         connection: connect(face.clone()),
         session,
         output: Mutex::new(Box::new(output)),
-        workers: Mutex::new(Some(Workers::start())),
         events,
     });
     if let Connection::Child(link) = &face.connection {
@@ -201,9 +198,7 @@ impl Face {
     }
 
     fn run(&self, job: impl FnOnce() + Send + 'static) {
-        if let Some(workers) = &*self.workers.lock().unwrap_or_else(PoisonError::into_inner) {
-            workers.run(job);
-        }
+        self.session.rules.workers.run(job);
     }
 
     fn end_overdue(self: &Arc<Self>) {
@@ -233,14 +228,11 @@ impl Face {
             }
             Connection::Remote(remote) => remote.finish(patience),
         }
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (done, finished) = mpsc::channel();
         let face = Arc::clone(self);
         // A client that does not read must not keep the gateway from ending.
         thread::spawn(move || {
-            if let Some(workers) = workers {
-                workers.finish();
-            }
+            face.session.rules.workers.finish();
             for answer in face.session.fail_all("the gateway is shutting down") {
                 face.write(&answer);
             }

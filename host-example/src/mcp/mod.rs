@@ -10,7 +10,7 @@ mod blocks;
 mod budget;
 mod copy;
 mod message;
-mod percent;
+pub(crate) mod percent;
 mod records;
 mod reply;
 mod resource;

@@ -1,7 +1,7 @@
 //! Percent-encoding of URIs (RFC 3986, section 2.1).
 
 /// Percent-encoding taken away.
-pub(super) fn decoded(text: &str) -> Option<String> {
+pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

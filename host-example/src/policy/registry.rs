@@ -478,11 +478,13 @@ impl Registry {
             let Some(name) = name.filter(|_| path.extension().is_some_and(|ending| ending == POLICY_ENDING)) else {
                 continue;
             };
-            // Whoever has the policy of all others gets its own.
-            let has_own = |entry: &Arc<Entry>| entry.from.file != like.file;
-            if !read(&self.entries).get(name).is_some_and(has_own) {
-                tenants.insert(name.to_owned(), TenantPolicy { file: Some(path.clone()), ..like.clone() });
-            }
+            // Whoever has the policy of all others gets its own, by the same keys as before.
+            let from = match read(&self.entries).get(name) {
+                Some(entry) if entry.from.file != like.file => continue,
+                Some(entry) => entry.from.clone(),
+                None => like.clone(),
+            };
+            tenants.insert(name.to_owned(), TenantPolicy { file: Some(path.clone()), ..from });
         }
         Ok(tenants)
     }

@@ -16,6 +16,8 @@ use super::{
     variables::{CONFIG_KEY, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable, flag_name},
 };
 
+/// The table of the tenants' own settings.
+const TENANTS_TABLE: &str = "tenants";
 /// Most characters of a value in the text of a [`Problem`].
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
@@ -236,12 +238,15 @@ impl Layers {
 }
 
 /// The value of a leaf without what may be a secret. In the table `gateway`, a key that no variable sets holds secrets,
-/// or is the misspelled name of one that does.
+/// or is the misspelled name of one that does. So is one in the table of a tenant.
 fn shown_value(leaf: &Leaf) -> String {
-    let key = leaf.path.join(".");
+    let (key, is_tenant) = match leaf.path.as_slice() {
+        [tenants, _, rest @ ..] if tenants == TENANTS_TABLE => (rest.join("."), true),
+        path => (path.join("."), false),
+    };
     match &leaf.value {
         Value::String(url) if key == "gateway.upstream" => Value::String(shown_url(url)).to_string(),
-        value if leaf.path.first().is_none_or(|table| table != GATEWAY_TABLE) => value.to_string(),
+        value if !is_tenant && leaf.path.first().is_none_or(|table| table != GATEWAY_TABLE) => value.to_string(),
         value if VARIABLES.iter().any(|variable| variable.key == key) => value.to_string(),
         _ => HIDDEN.to_owned(),
     }

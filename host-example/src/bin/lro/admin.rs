@@ -99,21 +99,21 @@ pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result
     let mut signature = path.clone().into_os_string();
     signature.push(SIGNATURE_SUFFIX);
     let signature = fs::read(signature).ok().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
-    let path = format!("/{}?sha256={}", arguments.tenant, Digest::of(&bytes));
+    let path = format!("/{}?sha256={}", encoded(&arguments.tenant), Digest::of(&bytes));
     change(&arguments.gateway, config, &path, bytes, signature)
 }
 
 pub(crate) fn swap(arguments: &SwapArguments, config: &Config) -> anyhow::Result<Exit> {
-    let path = format!("/{}/swap?sha256={}", arguments.tenant, arguments.digest);
+    let path = format!("/{}/swap?sha256={}", encoded(&arguments.tenant), arguments.digest);
     change(&arguments.gateway, config, &path, Vec::new(), None)
 }
 
 pub(crate) fn rollback(arguments: &RollbackArguments, config: &Config) -> anyhow::Result<Exit> {
-    change(&arguments.gateway, config, &format!("/{}/rollback", arguments.tenant), Vec::new(), None)
+    change(&arguments.gateway, config, &format!("/{}/rollback", encoded(&arguments.tenant)), Vec::new(), None)
 }
 
 pub(crate) fn reload(arguments: &ReloadArguments, config: &Config) -> anyhow::Result<Exit> {
-    change(&arguments.gateway, config, &format!("/{}/reload", arguments.tenant), Vec::new(), None)
+    change(&arguments.gateway, config, &format!("/{}/reload", encoded(&arguments.tenant)), Vec::new(), None)
 }
 
 fn change(
@@ -131,6 +131,15 @@ fn change(
     let version = change.version.map(|version| format!(", version {version}")).unwrap_or_default();
     output::text(&format!("{}{version}: {}\n", change.outcome, change.sha256))?;
     Ok(Exit::Success)
+}
+
+/// A name as a step of a path.
+fn encoded(name: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    name.bytes().map(byte).collect()
 }
 
 /// One line for people.

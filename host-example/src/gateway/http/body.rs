@@ -8,10 +8,12 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use memchr::memchr2;
+use tokio::sync::oneshot;
 
 use super::INLINE_BYTES;
 use super::guard::Refusal;
-use crate::gateway::{Filtering, Rules};
+use crate::gateway::{Filtering, Rules, Session};
+use crate::mcp;
 use crate::transport::{MessageLimits, Spool, SpoolError};
 
 /// Bytes of a large message that are handed on at a time.
@@ -85,14 +87,17 @@ pub(super) fn on_one_line(bytes: Bytes) -> Bytes {
     bytes.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
-/// What a policy makes of a message, decided here when it is small and on a thread for blocking work otherwise.
-pub(super) async fn filtered(filtering: Filtering) -> Bytes {
+/// What a policy makes of a message of this session, decided here when it is small and on a thread of its tenant otherwise.
+pub(super) async fn filtered(session: &Session, filtering: Filtering) -> Bytes {
     if filtering.bytes() <= INLINE_BYTES {
-        return filtering.run();
+        let answer = filtering.run();
+        session.rules.filter.restock();
+        return answer;
     }
-    // The thread fails only by a panic, which goes on here.
-    tokio::task::spawn_blocking(|| filtering.run()).await.unwrap_or_else(|error| match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => Bytes::new(),
-    })
+    let (answer, answered) = oneshot::channel();
+    session.rules.workers.run(move || drop(answer.send(filtering.run())));
+    // The thread fails only by a panic.
+    answered
+        .await
+        .unwrap_or_else(|_| mcp::error_response(None, mcp::INTERNAL_ERROR, "the result could not be filtered"))
 }

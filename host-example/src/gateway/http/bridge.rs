@@ -23,7 +23,6 @@ use super::legacy::LegacySession;
 use super::modern::Shared;
 use crate::gateway::link::LinkError;
 use crate::gateway::rules::Rules;
-use crate::gateway::workers::Workers;
 use crate::mcp::{Kind, Message};
 use crate::transport::Launch;
 
@@ -40,7 +39,6 @@ const SESSION_ID_BYTES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Bridge {
     pub(super) rules: Arc<Rules>,
-    pub(super) workers: Arc<Workers>,
     launch: Launch,
     sessions: Mutex<HashMap<String, Arc<LegacySession>>>,
     shared: Mutex<HashMap<String, Arc<Shared>>>,
@@ -59,8 +57,7 @@ pub(super) struct Out {
 
 impl Bridge {
     pub(super) fn new(rules: Arc<Rules>, launch: Launch) -> Self {
-        let workers = Arc::new(Workers::start());
-        Self { rules, workers, launch, sessions: Mutex::default(), shared: Mutex::default() }
+        Self { rules, launch, sessions: Mutex::default(), shared: Mutex::default() }
     }
 
     pub(super) async fn answer(&self, tenant: String, request: Request) -> Response {
@@ -144,15 +141,13 @@ impl Bridge {
             let text = "too many sessions at a time, the limit `gateway.sessions`";
             return Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
         }
-        let workers = Arc::clone(&self.workers);
-        let session = LegacySession::new(id.clone(), tenant, Arc::clone(&self.rules), self.launch.clone(), workers);
+        let session = LegacySession::new(id.clone(), tenant, Arc::clone(&self.rules), self.launch.clone());
         sessions.insert(id, Arc::clone(&session));
         Ok(session)
     }
 
     fn shared(&self, tenant: String) -> Arc<Shared> {
-        let new =
-            || Shared::new(tenant.clone(), Arc::clone(&self.rules), self.launch.clone(), Arc::clone(&self.workers));
+        let new = || Shared::new(tenant.clone(), Arc::clone(&self.rules), self.launch.clone());
         Arc::clone(lock(&self.shared).entry(tenant.clone()).or_insert_with(new))
     }
 

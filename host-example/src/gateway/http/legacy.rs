@@ -20,7 +20,6 @@ use super::guard::Refusal;
 use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::metrics::Open;
 use crate::gateway::rules::Rules;
-use crate::gateway::workers::Workers;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
 use crate::mcp::{Id, Kind, Message};
 use crate::transport::{Cut, Launch};
@@ -36,7 +35,6 @@ pub(super) struct LegacySession {
     session: Arc<Session>,
     tenant: String,
     link: Link<Self>,
-    workers: Arc<Workers>,
     streams: Mutex<Streams>,
     used: Mutex<Instant>,
     has_begun: AtomicBool,
@@ -100,13 +98,7 @@ impl fmt::Debug for LegacySession {
 }
 
 impl LegacySession {
-    pub(super) fn new(
-        id: String,
-        tenant: String,
-        rules: Arc<Rules>,
-        launch: Launch,
-        workers: Arc<Workers>,
-    ) -> Arc<Self> {
+    pub(super) fn new(id: String, tenant: String, rules: Arc<Rules>, launch: Launch) -> Arc<Self> {
         let who = Who { tenant: tenant.clone(), session: Some(id.clone()), local: false };
         let open = rules.metrics.session();
         let session = Arc::new(Session::new(&rules, who));
@@ -115,7 +107,6 @@ impl LegacySession {
             link: Link::new(launch, Arc::clone(&session), this.clone()),
             session,
             tenant,
-            workers,
             streams: Mutex::default(),
             used: Mutex::new(Instant::now()),
             has_begun: AtomicBool::new(false),
@@ -367,7 +358,7 @@ impl Receive for LegacySession {
             }
             FromServer::Filter(filtering) => {
                 let this = Arc::clone(self);
-                self.workers.run(move || this.deliver(filtering.run(), route));
+                self.session.rules.workers.run(move || this.deliver(filtering.run(), route));
             }
             FromServer::Nothing => {}
         }

@@ -36,6 +36,7 @@ use self::guard::{Guard, LISTEN, METHOD, Refusal};
 use self::proxy::Proxy;
 use super::rules::Rules;
 use super::upstream::Upstream;
+use crate::mcp::percent::decoded;
 
 /// Results up to this size are decided upon where they are read, which saves two changes of threads.
 const INLINE_BYTES: usize = 64 << 10;
@@ -170,7 +171,8 @@ async fn answer(face: &Face, request: Request) -> Response {
     let Ok(permit) = Arc::clone(&face.requests).try_acquire_owned() else { return Refusal::Busy.response() };
     let path = request.uri().path();
     let named = path.strip_prefix(face.rules.config.gateway.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
-    let tenant = match face.guard.check(&request, named) {
+    let named = named.map(|named| decoded(named).unwrap_or_default());
+    let tenant = match face.guard.check(&request, named.as_deref()) {
         Ok(tenant) => tenant,
         Err(refusal) => return refusal.response(),
     };

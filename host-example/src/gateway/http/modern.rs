@@ -20,7 +20,6 @@ use super::guard::{self, Refusal};
 use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::rules::Rules;
 use crate::gateway::session::cancellation;
-use crate::gateway::workers::Workers;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
 use crate::mcp::{self, Id, Kind, Message};
 use crate::transport::{Cut, Launch};
@@ -46,7 +45,6 @@ pub(super) struct Shared {
     tenant: String,
     rules: Arc<Rules>,
     link: Link<Self>,
-    workers: Arc<Workers>,
     exchanges: Mutex<HashMap<Id, Arc<Exchange>>>,
     count: AtomicU64,
 }
@@ -88,14 +86,13 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new(tenant: String, rules: Arc<Rules>, launch: Launch, workers: Arc<Workers>) -> Arc<Self> {
+    pub(super) fn new(tenant: String, rules: Arc<Rules>, launch: Launch) -> Arc<Self> {
         let who = Who { tenant: tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::new(&rules, who));
         Arc::new_cyclic(|this| Self {
             tenant,
             rules,
             link: Link::new(launch, session, this.clone()),
-            workers,
             exchanges: Mutex::default(),
             count: AtomicU64::new(0),
         })
@@ -284,10 +281,11 @@ impl Receive for Shared {
             FromServer::Pass(message) => exchange.deliver(&message, is_answer),
             FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
                 exchange.deliver(&filtering.run(), is_answer);
-                self.rules.filter.restock();
+                exchange.session.rules.filter.restock();
             }
             FromServer::Filter(filtering) => {
-                self.workers.run(move || exchange.deliver(&filtering.run(), is_answer));
+                let workers = exchange.session.rules.workers.clone();
+                workers.run(move || exchange.deliver(&filtering.run(), is_answer));
             }
             FromServer::Nothing => {}
         }

@@ -247,7 +247,7 @@ impl Proxy {
         };
         let answer = match session.from_server(Message::read(bytes.clone())) {
             FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => body::filtered(filtering).await,
+            FromServer::Filter(filtering) => body::filtered(&session, filtering).await,
             FromServer::Nothing => bytes.clone(),
         };
         // What the gateway answers in the place of an error is none.
@@ -413,7 +413,7 @@ impl Events {
         let Some(data) = event.data() else { return self.pass(event) };
         let answer = match self.session.from_server(Message::read(data.clone())) {
             FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => body::filtered(filtering).await,
+            FromServer::Filter(filtering) => body::filtered(&self.session, filtering).await,
             FromServer::Nothing => return self.pass(event),
         };
         if answer.as_ptr() == data.as_ptr() && answer.len() == data.len() {
