@@ -248,6 +248,7 @@ fn shown_value(leaf: &Leaf) -> String {
         Value::String(url) if key == "gateway.upstream" => Value::String(shown_url(url)).to_string(),
         value if !is_tenant && leaf.path.first().is_none_or(|table| table != GATEWAY_TABLE) => value.to_string(),
         value if VARIABLES.iter().any(|variable| variable.key == key) => value.to_string(),
+        value @ (Value::Boolean(_) | Value::Integer(_)) if is_tenant => value.to_string(),
         _ => HIDDEN.to_owned(),
     }
 }

@@ -79,6 +79,10 @@ impl Reload {
         let mut config = (self.load)()?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        // A file that was cut must not open the gateway to everybody.
+        if config.gateway.tokens.is_empty() && !in_force.gateway.tokens.is_empty() {
+            bail!("there are no [gateway.tokens] any more: to serve without tokens needs a restart");
+        }
         if counts_fuel(&config) && !self.fuel {
             bail!("limits.fuel needs a restart: no policy counts instructions yet");
         }
@@ -87,9 +91,6 @@ impl Reload {
         }
         config.gateway = GatewaySettings { tokens: config.gateway.tokens, ..in_force.gateway.clone() };
         config.policy_dir.clone_from(&in_force.policy_dir);
-        if config.gateway.tokens.is_empty() && !in_force.gateway.tokens.is_empty() {
-            tracing::warn!("there are no [gateway.tokens] any more: requests need none");
-        }
         // Refusals are logged, and what served goes on serving.
         add_all(self.tenants.registry(), &config)?;
         self.tenants.replace(config.clone(), tokens);
