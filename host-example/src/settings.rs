@@ -41,7 +41,7 @@ pub use self::{
         Action, DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings, Preset, Recipe, SectionRule, Size,
         SizeUnit, SummaryKind, SummaryRule,
     },
-    tenants::TenantOverride,
+    tenants::{SHARED_KEYS, TenantOverride},
     variables::{CONFIG_KEY, CONFIG_VARIABLE, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
 };
 

@@ -525,6 +525,23 @@ fn the_same_ids_of_two_clients_do_not_mix() {
     }
 }
 
+/// All that a server was told, by its own account.
+fn heard(url: &str) -> Vec<Value> {
+    serde_json::from_str(&text(&ask_modern(url, 1, "heard", json!({})))).unwrap()
+}
+
+/// The id under which the server was asked for what it never answers, once it was.
+fn id_of_silent(url: &str) -> Value {
+    let mut id = Value::Null;
+    wait_until("the call arrives", || {
+        let heard = heard(url);
+        let call = heard.iter().find(|message| message["params"]["name"] == "silent");
+        id = call.map_or(Value::Null, |message| message["id"].clone());
+        !id.is_null()
+    });
+    id
+}
+
 /// Row 54.
 #[test]
 fn a_client_that_hangs_up_cancels() {
@@ -536,19 +553,10 @@ fn a_client_that_hangs_up_cancels() {
         stream.write_all(&bytes_of(&gate.url, "POST", &headers, message.to_string().as_bytes())).unwrap();
         stream
     };
-    let heard =
-        || -> Vec<Value> { serde_json::from_str(&text(&ask_modern(&gate.url, 1, "heard", json!({})))).unwrap() };
-    let mut id = Value::Null;
-    wait_until("the call arrives", || {
-        id = heard()
-            .iter()
-            .find(|message| message["params"]["name"] == "silent")
-            .map_or(Value::Null, |message| message["id"].clone());
-        !id.is_null()
-    });
+    let id = id_of_silent(&gate.url);
     drop(exchange);
     wait_until("it is cancelled", || {
-        heard()
+        heard(&gate.url)
             .iter()
             .any(|message| message["method"] == "notifications/cancelled" && message["params"]["requestId"] == id)
     });
@@ -576,19 +584,10 @@ fn nobody_cancels_what_another_asked_for() {
     let gate = Gate::listening(&[]);
     let url = gate.url.clone();
     let slow = std::thread::spawn(move || ask_modern(&url, "mine", "silent", json!({})));
-    let heard =
-        || -> Vec<Value> { serde_json::from_str(&text(&ask_modern(&gate.url, 1, "heard", json!({})))).unwrap() };
-    let mut id = Value::Null;
-    wait_until("the call arrives", || {
-        id = heard()
-            .iter()
-            .find(|message| message["params"]["name"] == "silent")
-            .map_or(Value::Null, |message| message["id"].clone());
-        !id.is_null()
-    });
+    let id = id_of_silent(&gate.url);
     let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "_meta": modern_meta()}});
     open_modern(&gate.url, &message, &[]).finish();
-    let cancelled = heard().iter().any(|message| message["method"] == "notifications/cancelled");
+    let cancelled = heard(&gate.url).iter().any(|message| message["method"] == "notifications/cancelled");
     drop(gate);
     let _ = slow.join();
     assert!(!cancelled, "a client cancelled the call of another by the gateway's own id for it");

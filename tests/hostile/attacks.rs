@@ -1,10 +1,10 @@
 //! All attacks, with how each must end.
 
 use crate::modules;
-use crate::support::{rounds, tight};
+use crate::support::tight;
 use lro_host::policy::Policy;
 use lro_host::sandbox::Limits;
-use lro_tests::hostile_policy;
+use lro_tests::{hostile_policy, rounds};
 use std::sync::OnceLock;
 use std::time::Duration;
 

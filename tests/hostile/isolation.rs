@@ -1,10 +1,10 @@
 //! Never a byte of another tenant, another session or an earlier call.
 
-use crate::support::{request, rounds, tight, together};
+use crate::support::{request, tight, together};
 use lro_host::filter::{Filter, Outcome};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload};
 use lro_host::store::Ulid;
-use lro_tests::{filter_with, hostile_policy};
+use lro_tests::{filter_with, hostile_policy, rounds};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Policies that attack: what each can reach, how long it takes, and what it leaves behind. One binary; the policies are
 //! those of `tests/policies` and components written as text, which no compiler would make.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod advisories;
 mod attacks;

@@ -3,10 +3,10 @@
 use lro_host::filter::{Decision, Filter, Request};
 use lro_host::mcp::ToolResult;
 use lro_host::policy::Policy;
-use lro_host::sandbox::{CallError, Limits, Plan, Written, types};
+use lro_host::sandbox::{CallError, Limits, Plan, Written};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::Digest;
-use lro_tests::{TENANT, always, filter_with, hostile_policy, offloaded};
+use lro_tests::{TENANT, always, call_of, filter_with, hostile_policy, offloaded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -99,26 +99,9 @@ fn walk(directory: &Path, found: &mut BTreeMap<PathBuf, String>) {
 
 /// Lets a policy of `tests/policies` write into a directory, without publishing what it wrote.
 pub(crate) fn write(policy: &Policy, limits: &Limits, behaviour: &str, directory: &Path) -> Result<Written, CallError> {
-    let call = call(behaviour);
+    let call = call_of(request(TENANT, behaviour));
     let plan = Plan { parts: Vec::new() };
     policy.prepared().write(limits, &call, result().payload(), &plan, directory).map(|(written, _)| written)
-}
-
-/// A call as the host would make it, of fixed id and time.
-fn call(behaviour: &str) -> types::Call {
-    let request = request(TENANT, behaviour);
-    types::Call {
-        id: "01K00000000000000000000000".to_owned(),
-        time: "2026-11-20T09:30:00Z".to_owned(),
-        tenant: request.tenant,
-        session: request.session,
-        tool: request.tool,
-        query: request.query,
-        is_error: request.is_error,
-        shown_path: "/shown".to_owned(),
-        abilities: request.abilities,
-        settings: request.settings.as_ref().into(),
-    }
 }
 
 /// The attempts that a descriptor tells of: what, where, and how it ended.
@@ -137,9 +120,4 @@ pub(crate) fn together() -> RwLockReadGuard<'static, ()> {
 /// For a test that measures: nothing else runs in this process.
 pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// A number of rounds from the environment, for longer runs of the same test.
-pub(crate) fn rounds(variable: &str, default: usize) -> usize {
-    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }

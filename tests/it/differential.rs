@@ -3,7 +3,7 @@
 use lro_host::sandbox::types::FileKind;
 use lro_host::sandbox::{Limits, Verdict};
 use lro_jsonl::{Document, FileReport, Options, Output, Section, Splitter, Stream, Target, survey};
-use lro_tests::{always_full, default_policy, structured};
+use lro_tests::{always_full, call_of, default_policy, request, structured};
 use tempfile::TempDir;
 
 /// Random documents that are compared.
@@ -129,8 +129,7 @@ fn native(document: &str, sections: Vec<Section>) -> (Document, Vec<(Vec<u8>, u6
 // row 86, 88, Q2
 #[test]
 fn the_component_writes_what_the_native_splitter_writes() {
-    let (policy, call, mut random) =
-        (default_policy(), crate::sandbox::call(always_full()), Random(0x2545_F491_4F6C_DD1D));
+    let (policy, call, mut random) = (default_policy(), call_of(request(always_full())), Random(0x2545_F491_4F6C_DD1D));
     let (mut files, mut sections) = (0, 0);
     for number in 0..DOCUMENTS {
         let document = random.document();

@@ -5,7 +5,7 @@ use lro_host::policy::DEFAULT_POLICY;
 use lro_host::sandbox::{CallError, Limits, Quota};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Digest, MANIFEST_NAME};
-use lro_tests::{always, filter, filter_with, hostile_policy, offloaded, request, structured, text};
+use lro_tests::{always, call_of, filter, filter_with, hostile_policy, imports, offloaded, request, structured, text};
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -60,22 +60,6 @@ fn refused(behaviour: &str) -> (FilterError, Duration) {
 fn published(root: &Path) -> BTreeSet<String> {
     let Ok(entries) = std::fs::read_dir(root.join(lro_tests::TENANT)) else { return BTreeSet::new() };
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
-}
-
-/// The imports of the outermost component.
-fn imports(component: &[u8]) -> BTreeSet<String> {
-    let (mut imports, mut depth) = (BTreeSet::new(), 0);
-    for payload in wasmparser::Parser::new(0).parse_all(component) {
-        match payload.unwrap() {
-            wasmparser::Payload::ModuleSection { .. } | wasmparser::Payload::ComponentSection { .. } => depth += 1,
-            wasmparser::Payload::End(_) => depth -= 1,
-            wasmparser::Payload::ComponentImportSection(section) if depth == 0 => {
-                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
-            }
-            _ => {}
-        }
-    }
-    imports
 }
 
 // row 85
@@ -307,7 +291,7 @@ fn nothing_outside_the_directory_can_be_reached() {
 /// What, where, and how it ended, of every attempt to leave a directory.
 fn attempts(filter: &Filter, directory: &Path) -> Vec<(String, String, String)> {
     let settings = PolicySettings { custom: Some("write-outside".to_owned()), ..always() };
-    let call = call(settings);
+    let call = call_of(request(settings));
     let payload = text("a result");
     let limits = Limits { wall_time: Duration::from_secs(10), files: 1000, ..tight() };
     let prepared = filter.slot.current().unwrap().policy.prepared().clone();
@@ -316,23 +300,6 @@ fn attempts(filter: &Filter, directory: &Path) -> Vec<(String, String, String)> 
     let (written, _) = prepared.write(&limits, &call, &payload, &plan, directory).unwrap();
     let descriptor: serde_json::Value = serde_json::from_str(&written.descriptor.content).unwrap();
     serde_json::from_value(descriptor["attempts"].clone()).unwrap()
-}
-
-/// A call as the host would make it, of fixed id and time.
-pub(crate) fn call(settings: PolicySettings) -> lro_host::sandbox::types::Call {
-    let request = request(settings);
-    lro_host::sandbox::types::Call {
-        id: "01K00000000000000000000000".to_owned(),
-        time: "2026-11-20T09:30:00Z".to_owned(),
-        tenant: request.tenant,
-        session: request.session,
-        tool: request.tool,
-        query: request.query,
-        is_error: request.is_error,
-        shown_path: "/shown".to_owned(),
-        abilities: request.abilities,
-        settings: request.settings.as_ref().into(),
-    }
 }
 
 // row 81, 82, F6: nothing survives a call, and who only inspects sees no directory
@@ -374,7 +341,7 @@ fn the_same_call_gives_the_same_bytes() {
     let filter = filter(root.path());
     let records: Vec<String> = (0..500).map(|id| format!(r#"{{"id":{id},"name":"n{}","x":{id}.5}}"#, id % 7)).collect();
     let payload = structured(format!(r#"{{"rows":[{}],"total":500}}"#, records.join(",")));
-    let call = call(lro_tests::always_full());
+    let call = call_of(request(lro_tests::always_full()));
     let run = |directory: &Path| {
         let prepared = filter.slot.current().unwrap().policy.prepared().clone();
         let (verdict, _) = prepared.inspect(&Limits::default(), &call, &payload).unwrap();

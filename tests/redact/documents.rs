@@ -1,11 +1,11 @@
 //! Any document with secrets anywhere: the policy writes what the default policy writes of the same document without
 //! them.
 
-use crate::{REPLACEMENT, SECRETS, assert_clean, call, redacting, redacting_policy};
+use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, redacting_policy};
 use lro_host::policy::Policy;
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Verdict};
 use lro_host::settings::{DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings};
-use lro_tests::{default_policy, request, settings};
+use lro_tests::{call_of, default_policy, request, settings};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ fn parts(kind: PartKind, text: &str) -> Arc<Payload> {
 
 /// All files, and the descriptor: with its files, their schemas and queries, and the notes.
 fn written(policy: &Policy, settings: &PolicySettings, payload: &Arc<Payload>) -> (BTreeMap<String, Vec<u8>>, String) {
-    let (call, limits) = (call(settings.clone()), Limits::default());
+    let (call, limits) = (call_of(request(settings.clone())), Limits::default());
     let (verdict, _) = policy.prepared().inspect(&limits, &call, payload).unwrap();
     let Verdict::Offload(plan) = verdict else { panic!("{verdict:?}") };
     let directory = TempDir::new().unwrap();

@@ -8,11 +8,11 @@ mod speed;
 
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
-use lro_host::sandbox::types::Call;
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
-use lro_tests::{always, default_policy, filter_with, offloaded, request, sandbox, settings, structured, target};
-use std::collections::BTreeSet;
+use lro_tests::{
+    always, default_policy, filter_with, imports, offloaded, request, sandbox, settings, structured, target,
+};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
@@ -55,23 +55,6 @@ fn with_custom(settings: PolicySettings, custom: &str) -> PolicySettings {
     PolicySettings { custom: Some(custom.to_owned()), ..settings }
 }
 
-/// A call that is the same each time.
-fn call(settings: PolicySettings) -> Call {
-    let request = request(settings);
-    Call {
-        id: "01K00000000000000000000000".to_owned(),
-        time: "2026-11-20T09:30:00Z".to_owned(),
-        tenant: request.tenant,
-        session: request.session,
-        tool: request.tool,
-        query: request.query,
-        is_error: request.is_error,
-        shown_path: "/shown".to_owned(),
-        abilities: request.abilities,
-        settings: request.settings.as_ref().into(),
-    }
-}
-
 /// A text with the escapes of ASCII characters undone, in which an escaped secret shows.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
@@ -98,22 +81,6 @@ fn assert_clean(decision: &Decision, root: &Path) {
             assert!(!text.contains(secret), "{secret} in {}: {text:.3000}", place.display());
         }
     }
-}
-
-/// The imports of a component.
-fn imports(component: &[u8]) -> BTreeSet<String> {
-    let (mut imports, mut depth) = (BTreeSet::new(), 0);
-    for payload in wasmparser::Parser::new(0).parse_all(component) {
-        match payload.unwrap() {
-            wasmparser::Payload::ModuleSection { .. } | wasmparser::Payload::ComponentSection { .. } => depth += 1,
-            wasmparser::Payload::End(_) => depth -= 1,
-            wasmparser::Payload::ComponentImportSection(section) if depth == 0 => {
-                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
-            }
-            _ => {}
-        }
-    }
-    imports
 }
 
 // row 85

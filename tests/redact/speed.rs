@@ -1,9 +1,9 @@
 //! What redacting costs.
 
-use crate::{call, redacting_policy};
+use crate::redacting_policy;
 use lro_host::policy::Policy;
 use lro_host::sandbox::{Cost, Limits, Payload, Verdict};
-use lro_tests::{default_policy, settings, structured};
+use lro_tests::{call_of, default_policy, request, settings, structured};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn document() -> String {
 }
 
 fn costs(policy: &Policy, payload: &Arc<Payload>) -> (Cost, Cost) {
-    let (call, limits) = (call(settings()), Limits::default());
+    let (call, limits) = (call_of(request(settings())), Limits::default());
     let (verdict, inspect) = policy.prepared().inspect(&limits, &call, payload).unwrap();
     let Verdict::Offload(plan) = verdict else { panic!("{verdict:?}") };
     let directory = TempDir::new().unwrap();

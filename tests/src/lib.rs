@@ -8,10 +8,11 @@ use bytes::Bytes;
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
-use lro_host::sandbox::types::Abilities;
+use lro_host::sandbox::types::{Abilities, Call};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::store::{Store, StoreConfig};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -165,6 +166,43 @@ pub fn request(settings: PolicySettings) -> Request {
         abilities: Abilities::SHELL,
         settings: Arc::new(settings),
     }
+}
+
+/// A call as the host would make it of a request, of fixed id and time.
+pub fn call_of(request: Request) -> Call {
+    Call {
+        id: "01K00000000000000000000000".to_owned(),
+        time: "2026-11-20T09:30:00Z".to_owned(),
+        tenant: request.tenant,
+        session: request.session,
+        tool: request.tool,
+        query: request.query,
+        is_error: request.is_error,
+        shown_path: "/shown".to_owned(),
+        abilities: request.abilities,
+        settings: request.settings.as_ref().into(),
+    }
+}
+
+/// The imports of the outermost component.
+pub fn imports(component: &[u8]) -> BTreeSet<String> {
+    let (mut imports, mut depth) = (BTreeSet::new(), 0);
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        match payload.expect("a component") {
+            wasmparser::Payload::ModuleSection { .. } | wasmparser::Payload::ComponentSection { .. } => depth += 1,
+            wasmparser::Payload::End(_) => depth -= 1,
+            wasmparser::Payload::ComponentImportSection(section) if depth == 0 => {
+                imports.extend(section.into_iter().map(|import| import.expect("an import").name.name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    imports
+}
+
+/// A number of rounds: the variable's, else a default that keeps the suite short.
+pub fn rounds(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }
 
 /// A result of one part of structured content.

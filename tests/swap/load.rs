@@ -114,7 +114,7 @@ fn what_was_hashed_is_what_runs() {
             }
         });
         let deadline = Instant::now() + Duration::from_secs(20);
-        for race in 0..crate::support::rounds("LRO_RACES", 500) {
+        for race in 0..lro_tests::rounds("LRO_RACES", 500) {
             match Policy::from_file(sandbox(), &file, &options) {
                 Ok(policy) => {
                     assert_eq!(*policy.digest(), digests[0]);

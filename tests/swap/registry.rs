@@ -220,7 +220,7 @@ fn a_killed_process_leaves_a_good_version() {
     let root = TempDir::new().unwrap();
     fs::write(root.path().join("policy.wasm"), version(1)).unwrap();
     assert!(target().exists());
-    for kill in 0..crate::support::rounds("LRO_KILLS", 5) {
+    for kill in 0..lro_tests::rounds("LRO_KILLS", 5) {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "registry::victim"])
             .env(VICTIM, root.path())

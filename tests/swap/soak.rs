@@ -1,9 +1,9 @@
 //! Calls, swaps and faults for a while: nothing piles up.
 
-use crate::support::{act, acting, filter, payload, policy, rounds, signed, strict, version, wait_until};
+use crate::support::{act, acting, filter, payload, policy, signed, strict, version, wait_until};
 use lro_host::filter::Filter;
 use lro_host::policy::{Admission, Slot, SlotSettings};
-use lro_tests::hostile_policy;
+use lro_tests::{hostile_policy, rounds};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

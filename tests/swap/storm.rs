@@ -1,8 +1,8 @@
 //! Thousands of swaps under calls that never pause.
 
-use crate::support::{act, filter, policy, rounds, signature, signed, strict, version};
+use crate::support::{act, filter, policy, signature, signed, strict, version};
 use lro_host::policy::{Slot, Version};
-use lro_tests::hostile_policy;
+use lro_tests::{hostile_policy, rounds};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -180,8 +180,3 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
-
-/// A number of rounds: the variable's, else a default that keeps the suite short.
-pub(crate) fn rounds(variable: &str, default: usize) -> usize {
-    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
-}

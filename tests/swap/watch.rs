@@ -2,6 +2,7 @@
 
 use crate::signing::Signer;
 use crate::support::{answers, filter, signature, version, wait_until};
+use lro_host::filter::Filter;
 use lro_host::policy::{DEBOUNCE, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
 use lro_tests::sandbox;
 use std::fs::{self, File};
@@ -18,6 +19,15 @@ fn from(file: PathBuf) -> TenantPolicy {
 
 fn registry() -> Arc<Registry> {
     Arc::new(Registry::new(sandbox().clone(), RegistrySettings::default()).unwrap())
+}
+
+/// A registry with one tenant, whose file is watched, and a filter of that tenant.
+fn watched(file: PathBuf, root: &Path) -> (Arc<Registry>, Watch, Filter) {
+    let registry = registry();
+    registry.add("acme", from(file)).unwrap();
+    let watch = Watch::start(Arc::clone(&registry)).unwrap();
+    let filter = filter(registry.slot("acme").unwrap(), &root.join("store"));
+    (registry, watch, filter)
 }
 
 fn status(registry: &Registry, tenant: &str) -> SlotStatus {
@@ -46,10 +56,7 @@ fn a_new_file_is_loaded_exactly_once() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("policy.wasm");
     fs::write(&file, version(1)).unwrap();
-    let registry = registry();
-    registry.add("acme", from(file.clone())).unwrap();
-    let _watch = Watch::start(Arc::clone(&registry)).unwrap();
-    let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
+    let (registry, _watch, filter) = watched(file.clone(), root.path());
 
     replace(&file, &version(2));
     wait_for(&registry, "acme", 2);
@@ -90,10 +97,7 @@ fn a_file_that_stays_cut_is_refused_once() {
     let root = TempDir::new().unwrap();
     let file = root.path().join("policy.wasm");
     fs::write(&file, version(1)).unwrap();
-    let registry = registry();
-    registry.add("acme", from(file.clone())).unwrap();
-    let _watch = Watch::start(Arc::clone(&registry)).unwrap();
-    let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
+    let (registry, _watch, filter) = watched(file.clone(), root.path());
     let bytes = version(2);
     let mut writing = File::create(&file).unwrap();
     writing.write_all(&bytes[..bytes.len() / 2]).unwrap();
@@ -116,10 +120,7 @@ fn links_are_followed() {
     fs::write(volume.join("..1/policy.wasm"), version(1)).unwrap();
     symlink("..1", volume.join("..data")).unwrap();
     symlink("..data/policy.wasm", volume.join("policy.wasm")).unwrap();
-    let registry = registry();
-    registry.add("acme", from(volume.join("policy.wasm"))).unwrap();
-    let _watch = Watch::start(Arc::clone(&registry)).unwrap();
-    let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
+    let (registry, _watch, filter) = watched(volume.join("policy.wasm"), root.path());
 
     fs::create_dir(volume.join("..2")).unwrap();
     fs::write(volume.join("..2/policy.wasm"), version(2)).unwrap();

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Keys that are the same for all tenants: they belong to the process, the store, or the readers of all offloads.
-const SHARED_KEYS: [&str; 15] = [
+pub const SHARED_KEYS: [&str; 15] = [
     "admission",
     "breaker",
     "config",

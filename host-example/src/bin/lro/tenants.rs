@@ -13,7 +13,7 @@ use lro_host::gateway::Tenants;
 use lro_host::policy::{
     Attempt, CompilePlace, Compiler, LoadOptions, PublicKey, Registry, RegistrySettings, SlotSettings, TenantPolicy,
 };
-use lro_host::settings::{Config, GatewaySettings};
+use lro_host::settings::{Config, GatewaySettings, SHARED_KEYS};
 
 use crate::host;
 
@@ -160,22 +160,13 @@ fn policy(config: &Config) -> anyhow::Result<TenantPolicy> {
     })
 }
 
-/// What cannot change while a gateway runs.
+/// What cannot change while a gateway runs: all that is the same for all tenants, but for who they are.
 fn fixed(config: &Config) -> Vec<(String, String)> {
-    const TABLES: [&str; 11] = [
-        "admission.",
-        "breaker.",
-        "dir",
-        "fsync",
-        "gateway.",
-        "loading.",
-        "policy-dir",
-        "policy-keep",
-        "query.",
-        "quota-",
-        "ttl-seconds",
-    ];
     let entries = config.explain().into_iter().map(|entry| (entry.key, entry.value));
-    let is_fixed = |key: &str| TABLES.iter().any(|table| key.starts_with(table)) && !key.starts_with("gateway.tokens");
+    let is_fixed = |key: &str| match key.split('.').next() {
+        Some("tenants") => false,
+        Some("gateway") => !key.starts_with("gateway.tokens"),
+        first => first.is_some_and(|first| SHARED_KEYS.contains(&first)),
+    };
     entries.filter(|(key, _)| is_fixed(key)).collect()
 }

@@ -90,9 +90,7 @@ pub(super) fn on_one_line(bytes: Bytes) -> Bytes {
 /// What a policy makes of a message of this session, decided here when it is small and on a thread of its tenant otherwise.
 pub(super) async fn filtered(session: &Session, filtering: Filtering) -> Bytes {
     if filtering.bytes() <= INLINE_BYTES {
-        let answer = filtering.run();
-        session.rules.filter.restock();
-        return answer;
+        return filtering.run();
     }
     let (answer, answered) = oneshot::channel();
     session.rules.workers.run(move || drop(answer.send(filtering.run())));
