@@ -10,4 +10,5 @@ mod extract;
 mod real_data;
 mod sandbox;
 mod tools;
+mod vectors;
 mod wit;

@@ -4,6 +4,9 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "every caller is a test")]
 
+pub mod synthetic;
+pub mod vectors;
+
 use bytes::Bytes;
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};

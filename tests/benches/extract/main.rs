@@ -18,9 +18,10 @@ mod table;
 use lro_host::extract::{Answer, Budget, Extractor, Jq, Question};
 use lro_host::read::{PageContent, PageRequest, Pages, Start};
 use lro_host::store::{Offload, Store};
+use lro_tests::synthetic;
 use others::Duck;
 use serde_json::{Value, json};
-use shared::{alternate, median, millis, sizes, synthetic};
+use shared::{alternate, median, millis, sizes};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

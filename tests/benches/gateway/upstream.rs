@@ -1,7 +1,7 @@
 //! A bare MCP server on standard input and output that replays serialized results, so that it costs next to nothing. The
 //! benchmark starts itself again for it.
 
-use crate::shared::synthetic;
+use lro_tests::synthetic;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::File;

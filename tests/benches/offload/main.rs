@@ -21,7 +21,8 @@ use lro_host::sandbox::types::{self, Abilities, Call, PlannedPart, PlannedSectio
 use lro_host::sandbox::{Cost, Limits, Part, PartKind, Payload, Plan, Sandbox};
 use lro_host::settings::{Config, FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
-use shared::{alternate, median, millis, sizes, synthetic};
+use lro_tests::synthetic;
+use shared::{alternate, median, millis, sizes};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! What the benchmarks share: the data, and how time is taken.
 
-pub(crate) mod synthetic;
-
 use std::time::{Duration, Instant};
 
 /// Numbers of records to measure with: those of `LRO_BENCH_RECORDS`, separated by commas, else these.

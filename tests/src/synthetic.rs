@@ -29,7 +29,7 @@ const WORDS: [&str; 16] = [
 const TAGS: [&str; 8] = ["red", "green", "blue", "p0", "p1", "eu", "us", "apac"];
 
 /// A result with `records` records under `results`, as compact JSON.
-pub(crate) fn payload(records: usize) -> String {
+pub fn payload(records: usize) -> String {
     let mut text = String::with_capacity(records * 210 + 128);
     let _ = write!(text, r#"{{"request_id":"req-{records}","query":"synthetic","total_count":{records},"results":["#);
     let mut random = Mt19937::new(20_251_120);
@@ -44,7 +44,7 @@ pub(crate) fn payload(records: usize) -> String {
 }
 
 /// The id of a record, by its number.
-pub(crate) fn id(index: usize) -> usize {
+pub fn id(index: usize) -> usize {
     index * 7919 + 1_000_000
 }
 
