@@ -6,6 +6,7 @@
 mod advisories;
 mod attacks;
 mod contained;
+mod inert;
 mod isolation;
 mod leaks;
 mod limits;

@@ -9,6 +9,11 @@ use wit_parser_new::{Resolve, SourceMap, UnresolvedPackageGroup};
 /// A policy of the world `lro-policy` from the body of a core module. Each of memory, allocator and exports is the harmless
 /// one unless the body brings its own.
 pub(crate) fn component(body: &str) -> Vec<u8> {
+    component_of(body, None)
+}
+
+/// As [`component`], but of the world `policy` of a package that builds on the contract, if there is one.
+pub(crate) fn component_of(body: &str, package: Option<&str>) -> Vec<u8> {
     let release = r#"(import "lro:filter/types@0.1.0" "[resource-drop]tool-result" (func $release (param i32)))"#;
     let mut text = format!("(module {release} {body}");
     let mut add = |export: &str, definition: &str| {
@@ -25,8 +30,12 @@ pub(crate) fn component(body: &str) -> Vec<u8> {
     }
     text.push(')');
     let mut module = wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}"));
-    let (resolve, package) = contract();
-    let world = resolve.select_world(&[package], Some("lro-policy")).unwrap();
+    let (mut resolve, contract) = contract();
+    let (package, name) = match package {
+        Some(text) => (resolve.push_str("policy.wit", text).unwrap(), "policy"),
+        None => (contract, "lro-policy"),
+    };
+    let world = resolve.select_world(&[package], Some(name)).unwrap();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
     ComponentEncoder::default().module(&module).unwrap().encode().unwrap()
 }

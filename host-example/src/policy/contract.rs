@@ -23,10 +23,33 @@ pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-fi
 /// The world of the component that answers questions.
 pub(crate) const EXTRACTION: World = World { name: "lro-extract", export: "lro:filter/lro-query" };
 
-/// Everything a component may import, without versions: what the world lists, and the interface whose type `datetime`
-/// `wasi:filesystem` uses. Only that type is there: a policy that wants the clock itself does not load.
+/// Everything a component may import and use, without versions: what the world lists, and the interface whose type
+/// `datetime` `wasi:filesystem` uses.
 pub const ALLOWED_IMPORTS: [&str; 4] =
     ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
+
+/// What a component may import besides, without versions, because runtimes of languages do, used or not. It gives nothing:
+/// empty environment and standard input, output that goes nowhere, clocks that stand still, random numbers that are the
+/// same in every call; leaving the program is a trap.
+pub const INERT_IMPORTS: [&str; 17] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+];
 
 /// Imports, and the version of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +64,8 @@ pub struct Contract {
 pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, PolicyError> {
     let (mut imports, exports) = names(bytes)?;
     imports.sort();
-    if let Some(foreign) = imports.iter().find(|name| !ALLOWED_IMPORTS.contains(&split(name).0)) {
+    let is_known = |name: &str| ALLOWED_IMPORTS.contains(&name) || INERT_IMPORTS.contains(&name);
+    if let Some(foreign) = imports.iter().find(|name| !is_known(split(name).0)) {
         return Err(PolicyError::Import { name: foreign.clone() });
     }
     let Some(export) = exports.iter().find(|name| split(name).0 == world.export) else {

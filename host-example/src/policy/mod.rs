@@ -30,7 +30,7 @@ pub use cache::CompileCache;
 pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
 };
-pub use contract::{ALLOWED_IMPORTS, Contract, VERSION, WORLD};
+pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSION, WORLD};
 pub(crate) use contract::{EXTRACTION, World};
 pub use minisign_verify::PublicKey;
 pub(crate) use registry::LOADS;
@@ -122,8 +122,8 @@ pub enum PolicyError {
         /// The version it exports.
         found: String,
     },
-    /// It wants something no policy gets.
-    #[error("policy imports `{}`, which no policy gets; allowed are {}", told(.name), ALLOWED_IMPORTS.join(", "))]
+    /// It wants something no policy gets: neither of [`ALLOWED_IMPORTS`] nor of [`INERT_IMPORTS`].
+    #[error("policy imports `{}`, which no policy gets; it can use {}", told(.name), ALLOWED_IMPORTS.join(", "))]
     Import {
         /// The imported interface.
         name: String,

@@ -162,12 +162,13 @@ fn pool() -> InstanceAllocationStrategy {
     pool.into()
 }
 
-/// Only what the world lists is linked, so a component that wants more is refused by name.
+/// Only what the world lists is linked, and what gives nothing, so a component that wants more is refused by name.
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     super::bindings::lro::filter::types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     filesystem::types::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
     preopens::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
+    super::inert::add_to_linker(&mut linker)?;
     Ok(linker)
 }
 

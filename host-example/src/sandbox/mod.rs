@@ -8,6 +8,7 @@ pub mod bindings;
 mod call;
 mod engine;
 mod filesystem;
+mod inert;
 mod limits;
 mod output;
 mod payload;

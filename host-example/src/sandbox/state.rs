@@ -9,6 +9,9 @@ use std::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
+/// Most handles of any kind that a policy holds at a time; the result, open files and listings are some of them.
+const HANDLES_MAX: usize = 4_096;
+
 /// The data of one call's store.
 pub(super) struct State {
     pub(super) wasi: WasiFilesystemCtx,
@@ -17,6 +20,8 @@ pub(super) struct State {
     pub(super) output: Output,
     /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
     pub(super) directory: Option<(File, FsPerms)>,
+    /// Where the fixed sequence of random numbers is.
+    pub(super) random: u64,
 }
 
 impl State {
@@ -27,12 +32,15 @@ impl State {
         directory: Option<(File, FsPerms)>,
         writes_back: bool,
     ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES_MAX);
         Self {
             wasi,
-            table: ResourceTable::new(),
+            table,
             meter: Meter::new(limits),
             output: Output::new(limits, deadline, writes_back),
             directory,
+            random: 0,
         }
     }
 }

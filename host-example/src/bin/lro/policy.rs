@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use lro_host::filter::{Filter, Outcome};
-use lro_host::policy::{Policy, WORLD};
+use lro_host::policy::{INERT_IMPORTS, Policy, WORLD};
 use lro_host::settings::{Config, FailureMode};
 use lro_host::store::{Store, StoreConfig, Ulid};
 
@@ -118,12 +118,18 @@ fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     let mut rows = vec![("world", format!("{} of lro:filter@{}", checked.world, checked.version))];
-    rows.extend(checked.imports.iter().map(|import| ("import", import.clone())));
+    rows.extend(checked.imports.iter().map(|import| ("import", described(import))));
     rows.push(("SHA-256", checked.sha256));
     rows.push(("size", format!("{} bytes", checked.bytes)));
     rows.push(("compiled", format!("in {} ms", checked.compile_micros / 1000)));
     output::text(&output::columns(&rows))?;
     Ok(Exit::Success)
+}
+
+/// An import, and whether the policy gets anything by it.
+fn described(import: &str) -> String {
+    let name = import.split_once('@').map_or(import, |(name, _)| name);
+    if INERT_IMPORTS.contains(&name) { format!("{import} (gives nothing)") } else { import.to_owned() }
 }
 
 fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {

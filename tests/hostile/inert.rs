@@ -1,0 +1,103 @@
+//! Policies that import what runtimes of languages bring along: they load, and get nothing by it.
+
+use crate::modules::{component_of, inspects, load};
+use lro_host::sandbox::{CallError, Limits, Verdict};
+use lro_tests::{call_of, request, settings, text};
+use std::time::{Duration, Instant};
+
+/// The contract, and interfaces of older versions of WASI besides.
+const WORLD: &str = "
+    package lro:inert;
+    world policy {
+        include lro:filter/lro-policy@0.1.0;
+        import wasi:cli/environment@0.2.3;
+        import wasi:cli/exit@0.2.3;
+        import wasi:cli/stdout@0.2.3;
+        import wasi:clocks/monotonic-clock@0.2.12;
+        import wasi:random/random@0.2.3;
+    }
+    package wasi:cli@0.2.3 {
+        interface environment { get-environment: func() -> list<tuple<string, string>>; }
+        interface exit { exit: func(status: result); }
+        interface stdout {
+            use wasi:io/streams@0.2.12.{output-stream};
+            get-stdout: func() -> output-stream;
+        }
+    }
+    package wasi:random@0.2.3 {
+        interface random { get-random-bytes: func(len: u64) -> list<u8>; get-random-u64: func() -> u64; }
+    }";
+
+const IMPORTS: &str = r#"
+    (import "wasi:cli/environment@0.2.3" "get-environment" (func $environment (param i32)))
+    (import "wasi:cli/exit@0.2.3" "exit" (func $exit (param i32)))
+    (import "wasi:cli/stdout@0.2.3" "get-stdout" (func $stdout (result i32)))
+    (import "wasi:io/streams@0.2.12" "[method]output-stream.blocking-write-and-flush"
+        (func $write (param i32 i32 i32 i32)))
+    (import "wasi:clocks/monotonic-clock@0.2.12" "now" (func $now (result i64)))
+    (import "wasi:clocks/monotonic-clock@0.2.12" "subscribe-duration" (func $after (param i64) (result i32)))
+    (import "wasi:io/poll@0.2.12" "[method]pollable.block" (func $block (param i32)))
+    (import "wasi:random/random@0.2.3" "get-random-u64" (func $random (result i64)))
+    (import "wasi:random/random@0.2.3" "get-random-bytes" (func $bytes (param i64 i32)))"#;
+
+/// Gives the tool result back and answers `pass`, which is all zeros.
+const PASS: &str = "(call $release (i32.const 1)) (i32.const 0)";
+
+/// What `inspect-result` of these instructions answers.
+fn inspect(instructions: &str) -> Result<Verdict, CallError> {
+    let policy = load(&component_of(&format!("{IMPORTS} {}", inspects(instructions)), Some(WORLD))).unwrap();
+    let inspected = policy.prepared().inspect(&Limits::default(), &call_of(request(settings())), &text("a result"));
+    inspected.map(|(verdict, _)| verdict)
+}
+
+// row 85, F7
+#[test]
+fn there_is_no_environment_and_no_time() {
+    let environment = "(call $environment (i32.const 512)) (if (i32.load (i32.const 516)) (then unreachable))";
+    let time = "(if (i64.ne (call $now) (i64.const 0)) (then unreachable))";
+    assert_eq!(inspect(&format!("{environment} {time} {PASS}")).unwrap(), Verdict::Pass);
+}
+
+// row 85
+#[test]
+fn output_goes_nowhere_and_nothing_has_to_be_waited_for() {
+    let write = "(call $write (call $stdout) (i32.const 0) (i32.const 4096) (i32.const 512))
+        (if (i32.load8_u (i32.const 512)) (then unreachable))";
+    let sleep = "(call $block (call $after (i64.const 3600000000000)))";
+    let started = Instant::now();
+    // Handles that are left to the end of the call are no error: the instance ends with it.
+    assert_eq!(inspect(&format!("{write} {sleep} {PASS}")).unwrap(), Verdict::Pass);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+// row 85
+#[test]
+fn random_numbers_are_the_same_in_every_call() {
+    let letters = |address: u32| {
+        let letter = "(i64.or (i64.and (call $random) (i64.const 0x0f0f0f0f0f0f0f0f)) (i64.const 0x4040404040404040))";
+        format!("(i64.store (i32.const {address}) {letter})")
+    };
+    let reject = "(i32.store8 (i32.const 8) (i32.const 3)) (i32.store (i32.const 16) (i32.const 512))
+        (i32.store (i32.const 20) (i32.const 16))";
+    let answer = || match inspect(&format!("{} {} {reject} {PASS}", letters(512), letters(520))).unwrap() {
+        Verdict::Reject(advice) => advice,
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (answer(), answer());
+    assert_eq!(first, second);
+    assert_ne!(first[..8], first[8..]);
+}
+
+// row 82
+#[test]
+fn what_they_could_take_up_is_bounded() {
+    let failure = |instructions: &str| inspect(&format!("{instructions} {PASS}")).unwrap_err();
+    let exit = failure("(call $exit (i32.const 0))");
+    assert!(matches!(&exit, CallError::Trap(text) if text.contains("called exit")), "{exit}");
+    let bytes = failure("(call $bytes (i64.const -1) (i32.const 512))");
+    assert!(matches!(&bytes, CallError::Trap(text) if text.contains("random bytes")), "{bytes}");
+    let handles = failure("(loop (drop (call $stdout)) (br 0)) unreachable");
+    assert!(matches!(&handles, CallError::Trap(_)), "{handles}");
+    let pollables = failure("(loop (drop (call $after (i64.const 0))) (br 0)) unreachable");
+    assert!(matches!(&pollables, CallError::Trap(_)), "{pollables}");
+}

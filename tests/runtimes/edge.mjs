@@ -1,0 +1,134 @@
+// Runs the vectors in workerd: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
+//
+// The time is that of a request that only makes one call of `write-sections`, its instance and files in memory included,
+// measured around the request: a clock inside stands still while code runs. The memory is that of workerd.
+
+import { execFileSync, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { MEASURED, difference, median } from "./vectors.mjs";
+
+const HERE = fileURLToPath(new URL(".", import.meta.url));
+const EDGE = join(HERE, "../../host-example/edge");
+const COMPONENT = "host-example/edge/component";
+
+/** What the worker imports besides the component, itself first. */
+const MODULES = [
+    "tests/runtimes/edge-worker.mjs",
+    "tests/runtimes/vectors.mjs",
+    "host-example/edge/memory.js",
+    "host-example/edge/policy.js",
+    ...["component", "error", "filesystem", "limits"].map((name) => `host-example/node/src/${name}.js`),
+];
+
+const WARM_UP = 1;
+const RUNS = 5;
+
+const [component, vectors, inputs] = process.argv.slice(2);
+if (inputs === undefined) {
+    console.error("usage: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR");
+    process.exit(2);
+}
+const workerd = createRequire(join(EDGE, "package.json"))("workerd");
+const scratch = mkdtempSync(join(tmpdir(), "lro-vectors-"));
+process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
+
+const { server, address } = await start();
+try {
+    await run();
+} finally {
+    server.kill();
+}
+
+async function run() {
+    const report = {
+        runtime: `workerd ${workerd.version}, jco ${version("node/node_modules/@bytecodealliance/jco")}`,
+        component: createHash("sha256").update(readFileSync(component)).digest("hex"),
+        passed: 0,
+        failed: [],
+        milliseconds: null,
+    };
+    for (const file of readdirSync(vectors).filter((name) => name.endsWith(".json")).sort()) {
+        const vector = JSON.parse(readFileSync(join(vectors, file), "utf8"));
+        const name = basename(file, ".json");
+        const reason = await tried(vector);
+        if (reason === undefined) {
+            report.passed += 1;
+        } else {
+            report.failed.push({ vector: name, reason });
+        }
+        if (name === MEASURED && reason === undefined) {
+            report.milliseconds = await measured();
+        }
+    }
+    const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"));
+    report.peak_bytes = Number(kilobytes) * 1024;
+    console.log(JSON.stringify(report));
+    process.exitCode = report.failed.length === 0 ? 0 : 1;
+}
+
+async function tried(vector) {
+    const withInput = ({ input, ...part }) =>
+        input === undefined ? part : { ...part, text: readFileSync(join(inputs, input), "utf8") };
+    const body = JSON.stringify({ ...vector, parts: vector.parts.map(withInput) });
+    const response = await fetch(address, { method: "POST", body });
+    const text = await response.text();
+    if (!response.ok) {
+        return `status ${response.status}: ${text.slice(0, 500)}`;
+    }
+    const { answered, files } = JSON.parse(text);
+    return difference(vector, answered, files);
+}
+
+async function measured() {
+    const times = [];
+    for (let index = 0; index < WARM_UP + RUNS; index += 1) {
+        const start = performance.now();
+        await (await fetch(address)).text();
+        times.push(performance.now() - start);
+    }
+    return Math.round(median(times.slice(WARM_UP)) * 10) / 10;
+}
+
+/** Lays out the worker and starts workerd on a free port. */
+async function start() {
+    const folder = join(scratch, COMPONENT);
+    const stdio = ["ignore", "ignore", "inherit"];
+    execFileSync(process.execPath, [join(EDGE, "build.js"), component, folder], { stdio });
+    MODULES.forEach((name) => cpSync(join(HERE, "../..", name), join(scratch, name)));
+    const made = readdirSync(folder).filter((name) => /\.(js|wasm)$/.test(name));
+    writeFileSync(join(scratch, "config.capnp"), config([...MODULES, ...made.map((name) => `${COMPONENT}/${name}`)]));
+    const server = spawn(workerd.default, ["serve", "config.capnp", "--control-fd=3"], {
+        cwd: scratch,
+        stdio: ["ignore", "inherit", "inherit", "pipe"],
+    });
+    for await (const line of server.stdio[3]) {
+        const { event, port } = JSON.parse(line);
+        if (event === "listen") {
+            return { server, address: `http://127.0.0.1:${port}/` };
+        }
+    }
+    throw new Error("workerd did not start");
+}
+
+function config(names) {
+    const module = (name) => `(name = "${name}", ${name.endsWith(".wasm") ? "wasm" : "esModule"} = embed "${name}")`;
+    return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [ (name = "vectors", worker = (
+    compatibilityDate = "2026-11-01",
+    modules = [ ${names.map(module).join(", ")} ],
+  )) ],
+  sockets = [ (name = "http", address = "127.0.0.1:0", http = (), service = "vectors") ],
+);
+`;
+}
+
+function version(folder) {
+    return JSON.parse(readFileSync(join(HERE, "../../host-example", folder, "package.json"), "utf8")).version;
+}
