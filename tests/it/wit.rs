@@ -44,6 +44,45 @@ impl Silent {
     }
 }
 
+/// The version of the package in `wit/`.
+fn version(resolve: &Resolve, package: PackageId) -> String {
+    resolve.packages[package].name.version.as_ref().unwrap().to_string()
+}
+
+// row 85: what is released does not change
+#[test]
+fn a_released_version_is_frozen() {
+    let wit = workspace().join("wit");
+    let (resolve, package) = resolve();
+    let frozen = wit.join(version(&resolve, package));
+    if !frozen.exists() {
+        println!("{} is not released yet: nothing to compare", frozen.display());
+        return;
+    }
+    for file in ["lro-filter.wit", "lro-query.wit", "types.wit", "world.wit"] {
+        assert_eq!(read(&frozen.join(file)), read(&wit.join(file)), "{file} changed, and the version did not");
+    }
+}
+
+/// As `wkg wit build` makes it.
+#[test]
+fn the_contract_is_a_package_that_can_be_published() {
+    let (resolve, package) = resolve();
+    let encoded = wit_component::encode(&resolve, package, false).unwrap();
+    let wit_component::DecodedWasm::WitPackage(decoded, package) = wit_component::decode(&encoded).unwrap() else {
+        panic!("not a package");
+    };
+    let decoded = &decoded.packages[package];
+    assert_eq!(decoded.worlds.len(), 2);
+    assert_eq!(decoded.interfaces.len(), 3);
+    let wit = workspace().join("wit");
+    let manifest: toml::Table = read(&wit.join("wkg.toml")).parse().unwrap();
+    let metadata = manifest["metadata"].as_table().unwrap();
+    assert_eq!(metadata.keys().collect::<Vec<_>>(), ["authors", "description", "licenses"]);
+    let entry = format!("\n## {}\n", decoded.name.version.as_ref().unwrap());
+    assert!(read(&wit.join("CHANGELOG.md")).contains(&entry), "the change log has no entry for{entry}");
+}
+
 #[test]
 fn the_newest_parser_reads_the_contract() {
     let (resolve, package) = resolve();
