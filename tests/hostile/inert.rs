@@ -1,9 +1,12 @@
-//! Policies that import what runtimes of languages bring along: they load, and get nothing by it.
+//! Policies that import what runtimes of languages bring along: they load, and get nothing by it but the streams of their own
+//! files.
 
 use crate::modules::{component_of, inspects, load};
-use lro_host::sandbox::{CallError, Limits, Verdict};
+use lro_host::sandbox::types::PlannedPart;
+use lro_host::sandbox::{CallError, Limits, Plan, PolicyError, Quota, Verdict};
 use lro_tests::{call_of, request, settings, text};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The contract, and interfaces of older versions of WASI besides.
 const WORLD: &str = "
@@ -100,4 +103,64 @@ fn what_they_could_take_up_is_bounded() {
     assert!(matches!(&handles, CallError::Trap(_)), "{handles}");
     let pollables = failure("(loop (drop (call $after (i64.const 0))) (br 0)) unreachable");
     assert!(matches!(&pollables, CallError::Trap(_)), "{pollables}");
+}
+
+/// Writes "abcd" and "efgh" through one stream, "abcd" at the end through another, reads from the third byte on, and answers
+/// `no-space`. What is written before stays in the directory.
+const STREAMS: &str = r#"
+    (import "wasi:filesystem/preopens@0.2.12" "get-directories" (func $directories (param i32)))
+    (import "wasi:filesystem/types@0.2.12" "[method]descriptor.open-at"
+        (func $open (param i32 i32 i32 i32 i32 i32 i32)))
+    (import "wasi:filesystem/types@0.2.12" "[method]descriptor.write-via-stream" (func $writer (param i32 i64 i32)))
+    (import "wasi:filesystem/types@0.2.12" "[method]descriptor.append-via-stream" (func $appender (param i32 i32)))
+    (import "wasi:filesystem/types@0.2.12" "[method]descriptor.read-via-stream" (func $reader (param i32 i64 i32)))
+    (import "wasi:io/streams@0.2.12" "[method]output-stream.blocking-write-and-flush"
+        (func $write (param i32 i32 i32 i32)))
+    (import "wasi:io/streams@0.2.12" "[method]input-stream.blocking-read" (func $read (param i32 i64 i32)))
+    (data (i32.const 1024) "a.txt") (data (i32.const 2048) "abcdefgh")
+    (global $free (mut i32) (i32.const 65536))
+    (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+        global.get $free
+        (global.set $free (i32.and (i32.add (i32.add (global.get $free) (local.get 3)) (i32.const 7)) (i32.const -8))))
+    (func $must (param $result i32) (result i32)
+        (if (i32.load8_u (local.get $result)) (then unreachable))
+        (i32.load offset=4 (local.get $result)))
+    (func (export "lro:filter/lro-filter@0.1.0#write-sections") (param i32) (result i32)
+        (local $file i32) (local $stream i32)
+        (call $directories (i32.const 512))
+        (call $open (i32.load (i32.load (i32.const 512))) (i32.const 0) (i32.const 1024) (i32.const 5)
+            (i32.const 1) (i32.const 3) (i32.const 528))
+        (local.set $file (call $must (i32.const 528)))
+        (call $writer (local.get $file) (i64.const 0) (i32.const 528))
+        (local.set $stream (call $must (i32.const 528)))
+        (call $write (local.get $stream) (i32.const 2048) (i32.const 4) (i32.const 528))
+        (drop (call $must (i32.const 528)))
+        (call $write (local.get $stream) (i32.const 2052) (i32.const 4) (i32.const 528))
+        (drop (call $must (i32.const 528)))
+        (call $appender (local.get $file) (i32.const 528))
+        (call $write (call $must (i32.const 528)) (i32.const 2048) (i32.const 4) (i32.const 528))
+        (drop (call $must (i32.const 528)))
+        (call $reader (local.get $file) (i64.const 2) (i32.const 528))
+        (call $read (call $must (i32.const 528)) (i64.const 100) (i32.const 528))
+        (if (i32.ne (i32.load (call $must (i32.const 528))) (i32.const 0x66656463)) (then unreachable))
+        (if (i32.ne (i32.load (i32.const 536)) (i32.const 10)) (then unreachable))
+        (i32.store8 (i32.const 640) (i32.const 1)) (i32.store8 (i32.const 648) (i32.const 2))
+        (call $release (i32.const 1)) (i32.const 640))"#;
+
+// row 82, F9
+#[test]
+fn streams_of_files_count_as_what_descriptors_write() {
+    let policy = load(&component_of(STREAMS, Some(WORLD))).unwrap();
+    let write = |limits: &Limits| {
+        let directory = TempDir::new().unwrap();
+        let (call, plan) = (call_of(request(settings())), Plan { parts: vec![PlannedPart::Text] });
+        let written = policy.prepared().write(limits, &call, &text("a result"), &plan, directory.path());
+        (written.unwrap_err(), std::fs::read_to_string(directory.path().join("a.txt")).unwrap())
+    };
+    let (error, file) = write(&Limits::default());
+    assert!(matches!(error, CallError::Policy(PolicyError::NoSpace)), "{error}");
+    assert_eq!(file, "abcdefghabcd");
+    let (error, file) = write(&Limits { written_bytes: 7, ..Limits::default() });
+    assert!(matches!(error, CallError::Quota(Quota::WrittenBytes(7))), "{error}");
+    assert_eq!(file, "abcd");
 }

@@ -1,7 +1,7 @@
 // Runs the vectors in workerd: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
 //
-// The time is that of a request that only makes one call of `write-sections`, its instance and files in memory included,
-// measured around the request: a clock inside stands still while code runs. The memory is that of workerd.
+// The time is that of a request that only makes one call of `write-sections`, its instance and files in memory
+// included, measured around the request: a clock inside stands still while code runs. The memory is that of workerd.
 
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -53,7 +53,9 @@ async function run() {
         failed: [],
         milliseconds: null,
     };
-    for (const file of readdirSync(vectors).filter((name) => name.endsWith(".json")).sort()) {
+    for (const file of readdirSync(vectors)
+        .filter((name) => name.endsWith(".json"))
+        .sort()) {
         const vector = JSON.parse(readFileSync(join(vectors, file), "utf8"));
         const name = basename(file, ".json");
         const reason = await tried(vector);

@@ -38,11 +38,15 @@ const report = {
     failed: [],
     milliseconds: null,
 };
-for (const file of readdirSync(vectors).filter((name) => name.endsWith(".json")).sort()) {
+for (const file of readdirSync(vectors)
+    .filter((name) => name.endsWith(".json"))
+    .sort()) {
     const vector = JSON.parse(readFileSync(join(vectors, file), "utf8"));
     const name = basename(file, ".json");
     const parts = partsOf(vector, (input) => new Uint8Array(readFileSync(join(inputs, input))));
-    const reason = inDirectory((path) => difference(vector, answer(policy, vector, parts, new Directory(path)), filesOf(path)));
+    const reason = inDirectory((path) =>
+        difference(vector, answer(policy, vector, parts, new Directory(path)), filesOf(path)),
+    );
     if (reason === undefined) {
         report.passed += 1;
     } else {

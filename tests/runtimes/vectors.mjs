@@ -1,5 +1,5 @@
-// What the runners of Node and of the edge runtime share: the values of `tests/vectors` in the form that jco takes and gives,
-// and the comparison.
+// What the runners of Node and of the edge runtime share: the values of `tests/vectors` in the form that jco takes and
+// gives, and the comparison.
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -80,7 +80,9 @@ function bytesOf(part, input) {
     return ENCODER.encode(part.text);
 }
 
-/** What a policy makes of a vector: `verdict` or `error`, then `descriptor` or `write-error`, and the time of writing. */
+/**
+ * What a policy makes of a vector: `verdict` or `error`, then `descriptor` or `write-error`, and the time of writing.
+ */
 export function answer(policy, vector, parts, directory) {
     const call = toValue(vector.call);
     const verdict = attempt(() => inspect(policy, call, parts, LIMITS));

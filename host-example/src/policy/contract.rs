@@ -23,15 +23,22 @@ pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-fi
 /// The world of the component that answers questions.
 pub(crate) const EXTRACTION: World = World { name: "lro-extract", export: "lro:filter/lro-query" };
 
-/// Everything a component may import and use, without versions: what the world lists, and the interface whose type
-/// `datetime` `wasi:filesystem` uses.
-pub const ALLOWED_IMPORTS: [&str; 4] =
-    ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
+/// Everything a component may import and use, without versions: what the world lists, and what `wasi:filesystem` itself
+/// uses: streams of files with their errors, and the type `datetime`.
+pub const ALLOWED_IMPORTS: [&str; 7] = [
+    "lro:filter/types",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+];
 
 /// What a component may import besides, without versions, because runtimes of languages do, used or not. It gives nothing:
 /// empty environment and standard input, output that goes nowhere, clocks that stand still, random numbers that are the
 /// same in every call; leaving the program is a trap.
-pub const INERT_IMPORTS: [&str; 17] = [
+pub const INERT_IMPORTS: [&str; 14] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
     "wasi:cli/stderr",
@@ -43,9 +50,6 @@ pub const INERT_IMPORTS: [&str; 17] = [
     "wasi:cli/terminal-stdin",
     "wasi:cli/terminal-stdout",
     "wasi:clocks/monotonic-clock",
-    "wasi:io/error",
-    "wasi:io/poll",
-    "wasi:io/streams",
     "wasi:random/insecure",
     "wasi:random/insecure-seed",
     "wasi:random/random",

@@ -1,12 +1,14 @@
 //! `wasi:filesystem` as a policy sees it: wasmtime-wasi's own, with the call's limits in front of whatever creates or
 //! writes, and without what a policy has no use for.
 //!
-//! Links of either kind, directories, times and streams are refused: `not-permitted` where a policy could gain something by
+//! Links of either kind, directories and times are refused: `not-permitted` where a policy could gain something by
 //! them, `unsupported` for the rest. A path is the name of a file and nothing else: digests are kept by it, and `./a` would
 //! be a second name of `a`.
 
 use super::output::WriteError;
 use super::state::State;
+use super::streams::FileStream;
+use std::fs::File;
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Resource};
@@ -18,6 +20,7 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
     ErrorCode, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::bindings::sync::io::streams::{InputStream, OutputStream};
+use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi::runtime::poll_noop;
 
@@ -58,6 +61,28 @@ impl View<'_> {
     fn held<T>(&mut self, open: impl FnOnce(&mut Self) -> FsResult<T>) -> FsResult<T> {
         self.0.output.hold().map_err(write_error)?;
         open(self).inspect_err(|_| self.0.output.release())
+    }
+
+    /// The file of a descriptor that was opened for this.
+    fn file(&self, fd: &Fd, mode: OpenMode) -> FsResult<Arc<File>> {
+        let Descriptor::File(file) = self.0.table.get(fd)? else { return refuse(wasi::ErrorCode::IsDirectory) };
+        if mode == OpenMode::WRITE && file.perms.write_not_permitted() || !file.open_mode.contains(mode) {
+            return refuse(wasi::ErrorCode::NotPermitted);
+        }
+        Ok(Arc::clone(&file.file))
+    }
+
+    fn output_stream(&mut self, fd: &Fd, offset: Option<u64>) -> FsResult<Resource<OutputStream>> {
+        let stream = FileStream { descriptor: fd.rep(), file: self.file(fd, OpenMode::WRITE)?, offset };
+        let nowhere: OutputStream = Box::new(SinkOutputStream);
+        let handle = self.0.table.push(nowhere)?;
+        self.0.streams.insert(handle.rep(), stream);
+        Ok(handle)
+    }
+
+    /// Something that tells files apart. It must be the same everywhere, so it is not the system's.
+    fn hash(number: u32) -> MetadataHashValue {
+        MetadataHashValue { lower: number.into(), upper: 0 }
     }
 
     /// Lets earlier writes reach the file before anything looks at it.
@@ -138,11 +163,7 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: u64) -> FsResult<u64> {
-        let Descriptor::File(file) = self.0.table.get(&fd)? else { return refuse(wasi::ErrorCode::IsDirectory) };
-        if file.perms.write_not_permitted() || !file.open_mode.contains(OpenMode::WRITE) {
-            return refuse(wasi::ErrorCode::NotPermitted);
-        }
-        let file = Arc::clone(&file.file);
+        let file = self.file(&fd, OpenMode::WRITE)?;
         self.0.output.write(fd.rep(), &file, offset, bytes).map_err(write_error)
     }
 
@@ -249,24 +270,29 @@ impl sync::HostDescriptor for View<'_> {
         Ok(())
     }
 
-    fn read_via_stream(&mut self, _: Fd, _: u64) -> FsResult<Resource<InputStream>> {
-        refuse(wasi::ErrorCode::Unsupported)
+    fn read_via_stream(&mut self, fd: Fd, offset: u64) -> FsResult<Resource<InputStream>> {
+        let file = self.file(&fd, OpenMode::READ)?;
+        let nothing: InputStream = Box::new(ClosedInputStream);
+        let handle = self.0.table.push(nothing)?;
+        self.0.streams.insert(handle.rep(), FileStream { descriptor: fd.rep(), file, offset: Some(offset) });
+        Ok(handle)
     }
 
-    fn write_via_stream(&mut self, _: Fd, _: u64) -> FsResult<Resource<OutputStream>> {
-        refuse(wasi::ErrorCode::Unsupported)
+    fn write_via_stream(&mut self, fd: Fd, offset: u64) -> FsResult<Resource<OutputStream>> {
+        self.output_stream(&fd, Some(offset))
     }
 
-    fn append_via_stream(&mut self, _: Fd) -> FsResult<Resource<OutputStream>> {
-        refuse(wasi::ErrorCode::Unsupported)
+    fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<OutputStream>> {
+        self.output_stream(&fd, None)
     }
 
-    fn metadata_hash(&mut self, _: Fd) -> FsResult<MetadataHashValue> {
-        refuse(wasi::ErrorCode::Unsupported)
+    fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
+        Ok(Self::hash(self.0.output.number_of_open(fd.rep())))
     }
 
-    fn metadata_hash_at(&mut self, _: Fd, _: PathFlags, _: String) -> FsResult<MetadataHashValue> {
-        refuse(wasi::ErrorCode::Unsupported)
+    fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
+        self.stat_at(fd, flags, path.clone())?;
+        Ok(Self::hash(self.0.output.number_of_name(&path)))
     }
 }
 

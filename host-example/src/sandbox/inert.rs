@@ -12,13 +12,10 @@ use wasmtime_wasi::p2::bindings::clocks::{monotonic_clock, wall_clock};
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 use wasmtime_wasi::p2::bindings::sync::io::{error, poll, streams};
 use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
-use wasmtime_wasi::p2::{DynPollable, Pollable, StreamError, StreamResult, subscribe};
+use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
 /// Most random bytes at a time.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
-
-/// Most bytes written to standard output at a time, as it tells a policy.
-const WRITE_BYTES_MAX: u64 = 64 << 10;
 
 type InputStream = Resource<streams::InputStream>;
 type OutputStream = Resource<streams::OutputStream>;
@@ -31,7 +28,7 @@ impl HasData for Inert {
 }
 
 /// The interfaces of one call.
-struct View<'a>(&'a mut State);
+pub(super) struct View<'a>(pub(super) &'a mut State);
 
 /// Adds the interfaces to a linker.
 pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -64,7 +61,8 @@ impl Pollable for Ready {
 }
 
 impl View<'_> {
-    fn ready(&mut self) -> wasmtime::Result<Resource<DynPollable>> {
+    /// What is ready already.
+    pub(super) fn ready(&mut self) -> wasmtime::Result<Resource<DynPollable>> {
         let ready = self.0.table.push(Ready)?;
         subscribe(&mut self.0.table, ready)
     }
@@ -254,86 +252,6 @@ impl poll::HostPollable for View<'_> {
 
     fn drop(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
         self.0.table.delete(pollable)?;
-        Ok(())
-    }
-}
-
-impl streams::Host for View<'_> {
-    fn convert_stream_error(&mut self, error: StreamError) -> wasmtime::Result<streams::StreamError> {
-        streams::Host::convert_stream_error(&mut self.0.table, error)
-    }
-}
-
-impl streams::HostInputStream for View<'_> {
-    fn read(&mut self, _: InputStream, _: u64) -> StreamResult<Vec<u8>> {
-        Err(StreamError::Closed)
-    }
-
-    fn blocking_read(&mut self, _: InputStream, _: u64) -> StreamResult<Vec<u8>> {
-        Err(StreamError::Closed)
-    }
-
-    fn skip(&mut self, _: InputStream, _: u64) -> StreamResult<u64> {
-        Err(StreamError::Closed)
-    }
-
-    fn blocking_skip(&mut self, _: InputStream, _: u64) -> StreamResult<u64> {
-        Err(StreamError::Closed)
-    }
-
-    fn subscribe(&mut self, _: InputStream) -> wasmtime::Result<Resource<DynPollable>> {
-        self.ready()
-    }
-
-    fn drop(&mut self, stream: InputStream) -> wasmtime::Result<()> {
-        self.0.table.delete(stream)?;
-        Ok(())
-    }
-}
-
-impl streams::HostOutputStream for View<'_> {
-    fn check_write(&mut self, _: OutputStream) -> StreamResult<u64> {
-        Ok(WRITE_BYTES_MAX)
-    }
-
-    fn write(&mut self, _: OutputStream, _: Vec<u8>) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn blocking_write_and_flush(&mut self, _: OutputStream, _: Vec<u8>) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn flush(&mut self, _: OutputStream) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn blocking_flush(&mut self, _: OutputStream) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn subscribe(&mut self, _: OutputStream) -> wasmtime::Result<Resource<DynPollable>> {
-        self.ready()
-    }
-
-    fn write_zeroes(&mut self, _: OutputStream, _: u64) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn blocking_write_zeroes_and_flush(&mut self, _: OutputStream, _: u64) -> StreamResult<()> {
-        Ok(())
-    }
-
-    fn splice(&mut self, _: OutputStream, _: InputStream, _: u64) -> StreamResult<u64> {
-        Err(StreamError::Closed)
-    }
-
-    fn blocking_splice(&mut self, _: OutputStream, _: InputStream, _: u64) -> StreamResult<u64> {
-        Err(StreamError::Closed)
-    }
-
-    fn drop(&mut self, stream: OutputStream) -> wasmtime::Result<()> {
-        self.0.table.delete(stream)?;
         Ok(())
     }
 }

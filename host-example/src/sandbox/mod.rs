@@ -13,6 +13,7 @@ mod limits;
 mod output;
 mod payload;
 mod state;
+mod streams;
 mod text;
 
 pub use bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};

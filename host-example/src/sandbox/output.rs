@@ -208,6 +208,16 @@ impl Output {
         self.names.remove(name);
     }
 
+    /// The number of an open file; 0 for what is none.
+    pub(super) fn number_of_open(&self, handle: u32) -> FileNumber {
+        self.open.get(&handle).map_or(0, |(number, _)| *number)
+    }
+
+    /// The number of the file of this name; 0 for what was not opened in this call.
+    pub(super) fn number_of_name(&self, name: &str) -> FileNumber {
+        self.names.get(name).copied().unwrap_or_default()
+    }
+
     pub(super) fn closed(&mut self, handle: u32) {
         self.open.remove(&handle);
     }

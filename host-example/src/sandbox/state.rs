@@ -4,6 +4,8 @@ use super::bindings::lro::filter::types;
 use super::limits::{Limits, Meter};
 use super::output::Output;
 use super::payload::{self, PayloadReader};
+use super::streams::FileStream;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::Instant;
 use wasmtime::component::{Resource, ResourceTable};
@@ -20,6 +22,8 @@ pub(super) struct State {
     pub(super) output: Output,
     /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
     pub(super) directory: Option<(File, FsPerms)>,
+    /// The streams of files, by their handles.
+    pub(super) streams: BTreeMap<u32, FileStream>,
     /// Where the fixed sequence of random numbers is.
     pub(super) random: u64,
 }
@@ -40,6 +44,7 @@ impl State {
             meter: Meter::new(limits),
             output: Output::new(limits, deadline, writes_back),
             directory,
+            streams: BTreeMap::new(),
             random: 0,
         }
     }

@@ -1,0 +1,163 @@
+//! `wasi:io/streams`: those of the files of one call, through which the standard libraries of languages read and write, and
+//! those that go nowhere. What a stream writes counts as what a descriptor writes; nothing ever has to be waited for.
+
+use super::inert::View;
+use super::output::WriteError;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::sync::io::streams::{
+    Host, HostInputStream, HostOutputStream, InputStream, OutputStream, StreamError as Told,
+};
+use wasmtime_wasi::p2::{DynPollable, StreamError, StreamResult};
+
+/// Most bytes read or written at a time.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Where a stream of a file is.
+pub(super) struct FileStream {
+    /// The descriptor it was made from.
+    pub(super) descriptor: u32,
+    pub(super) file: Arc<File>,
+    /// None when it always writes at the end.
+    pub(super) offset: Option<u64>,
+}
+
+impl View<'_> {
+    fn write_to(&mut self, stream: &Resource<OutputStream>, bytes: Vec<u8>) -> StreamResult<()> {
+        let state = &mut *self.0;
+        let Some(stream) = state.streams.get_mut(&stream.rep()) else { return Ok(()) };
+        let offset = match stream.offset {
+            Some(offset) => offset,
+            None => {
+                state.output.drain().map_err(failed)?;
+                stream.file.metadata().map_err(|error| failed(WriteError::Io(error)))?.len()
+            }
+        };
+        let written = state.output.write(stream.descriptor, &stream.file, offset, bytes).map_err(failed)?;
+        stream.offset = stream.offset.map(|offset| offset + written);
+        Ok(())
+    }
+
+    fn read_from(&mut self, stream: &Resource<InputStream>, length: u64) -> StreamResult<Vec<u8>> {
+        let state = &mut *self.0;
+        let Some(stream) = state.streams.get_mut(&stream.rep()) else { return Err(StreamError::Closed) };
+        state.output.drain().map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(length.min(BYTES_MAX)).unwrap_or_default()];
+        let offset = stream.offset.unwrap_or_default();
+        let read = stream.file.read_at(&mut bytes, offset).map_err(|error| failed(WriteError::Io(error)))?;
+        if read == 0 && length > 0 {
+            return Err(StreamError::Closed);
+        }
+        bytes.truncate(read);
+        stream.offset = Some(offset + read as u64);
+        Ok(bytes)
+    }
+
+    fn write_zeroes_to(&mut self, stream: &Resource<OutputStream>, length: u64) -> StreamResult<()> {
+        if length > BYTES_MAX {
+            return Err(StreamError::Trap(wasmtime::format_err!("{length} zeros at a time; {BYTES_MAX} are the most")));
+        }
+        self.write_to(stream, vec![0; usize::try_from(length).unwrap_or_default()])
+    }
+}
+
+/// The error as the standard library of a guest reads it: from the number of the system's.
+fn failed(error: WriteError) -> StreamError {
+    match error {
+        WriteError::Quota(_) => StreamError::LastOperationFailed(std::io::Error::from(rustix::io::Errno::DQUOT).into()),
+        WriteError::Deadline => StreamError::Trap(wasmtime::Trap::Interrupt.into()),
+        WriteError::Io(error) => StreamError::LastOperationFailed(error.into()),
+    }
+}
+
+impl Host for View<'_> {
+    fn convert_stream_error(&mut self, error: StreamError) -> wasmtime::Result<Told> {
+        Host::convert_stream_error(&mut self.0.table, error)
+    }
+}
+
+impl HostInputStream for View<'_> {
+    fn read(&mut self, stream: Resource<InputStream>, length: u64) -> StreamResult<Vec<u8>> {
+        self.read_from(&stream, length)
+    }
+
+    fn blocking_read(&mut self, stream: Resource<InputStream>, length: u64) -> StreamResult<Vec<u8>> {
+        self.read_from(&stream, length)
+    }
+
+    fn skip(&mut self, stream: Resource<InputStream>, length: u64) -> StreamResult<u64> {
+        Ok(self.read_from(&stream, length)?.len() as u64)
+    }
+
+    fn blocking_skip(&mut self, stream: Resource<InputStream>, length: u64) -> StreamResult<u64> {
+        Ok(self.read_from(&stream, length)?.len() as u64)
+    }
+
+    fn subscribe(&mut self, _: Resource<InputStream>) -> wasmtime::Result<Resource<DynPollable>> {
+        self.ready()
+    }
+
+    fn drop(&mut self, stream: Resource<InputStream>) -> wasmtime::Result<()> {
+        self.0.streams.remove(&stream.rep());
+        self.0.table.delete(stream)?;
+        Ok(())
+    }
+}
+
+impl HostOutputStream for View<'_> {
+    fn check_write(&mut self, _: Resource<OutputStream>) -> StreamResult<u64> {
+        Ok(BYTES_MAX)
+    }
+
+    fn write(&mut self, stream: Resource<OutputStream>, bytes: Vec<u8>) -> StreamResult<()> {
+        self.write_to(&stream, bytes)
+    }
+
+    fn blocking_write_and_flush(&mut self, stream: Resource<OutputStream>, bytes: Vec<u8>) -> StreamResult<()> {
+        self.write_to(&stream, bytes)
+    }
+
+    fn flush(&mut self, _: Resource<OutputStream>) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn blocking_flush(&mut self, _: Resource<OutputStream>) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn subscribe(&mut self, _: Resource<OutputStream>) -> wasmtime::Result<Resource<DynPollable>> {
+        self.ready()
+    }
+
+    fn write_zeroes(&mut self, stream: Resource<OutputStream>, length: u64) -> StreamResult<()> {
+        self.write_zeroes_to(&stream, length)
+    }
+
+    fn blocking_write_zeroes_and_flush(&mut self, stream: Resource<OutputStream>, length: u64) -> StreamResult<()> {
+        self.write_zeroes_to(&stream, length)
+    }
+
+    fn splice(&mut self, to: Resource<OutputStream>, from: Resource<InputStream>, length: u64) -> StreamResult<u64> {
+        let bytes = self.read_from(&from, length)?;
+        let length = bytes.len() as u64;
+        self.write_to(&to, bytes)?;
+        Ok(length)
+    }
+
+    fn blocking_splice(
+        &mut self,
+        to: Resource<OutputStream>,
+        from: Resource<InputStream>,
+        length: u64,
+    ) -> StreamResult<u64> {
+        self.splice(to, from, length)
+    }
+
+    fn drop(&mut self, stream: Resource<OutputStream>) -> wasmtime::Result<()> {
+        self.0.streams.remove(&stream.rep());
+        self.0.table.delete(stream)?;
+        Ok(())
+    }
+}

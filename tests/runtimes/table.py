@@ -1,0 +1,121 @@
+"""One component in every runtime: `table.py TARGET_DIR`, a row a runtime.
+
+Each runner gets the same component, the same vectors (those of the default and of the redacting policy) and the same inputs, one
+runner after another. A row shows which component ran, how many vectors it gave byte for byte, how long `write-sections` took for
+100,000 records (median of 5), that time beside the Rust host's, and the most memory the process held. A runtime that is not
+there, or gives other bytes, is a failure, and so is the exit code; the time asked for is shown and does not fail.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNERS = ROOT / "tests/runtimes"
+VECTORS = ROOT / "tests/vectors"
+
+# How many times the Rust host's time a runtime may take.
+ASKED = {"python": 4, "node": 6}
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: table.py TARGET_DIR", file=sys.stderr)
+        return 2
+    target = Path(sys.argv[1]).resolve()
+    built = target / "wasm32-unknown-unknown/component"
+    rust = [target / "release/vectors"]
+    python = [target / "test-data/venv-runtimes/bin/python", RUNNERS / "python.py"]
+    rows = [
+        Row("rust", rust, built),
+        Row("rust", rust, target / "cargo-component/wasm32-wasip1/component", "by cargo component, wasm32-wasip1"),
+        Row("rust", rust, target / "wasm32-wasip2/component", "by cargo, wasm32-wasip2"),
+        Row("python", python, built),
+        Row("node", ["node", RUNNERS / "node.mjs"], built),
+        Row("edge", ["node", RUNNERS / "edge.mjs"], built),
+    ]
+    for row in rows:
+        print(f"running {row.name}", file=sys.stderr)
+        row.run(target / "vectors")
+    command = target / "test-data/venv-runtimes/bin/wasmtime"
+    print_table(rows, rows[0].milliseconds, command_row(command, built / "lro_policy.wasm"))
+    failures = [failure for row in rows for failure in row.failures]
+    for failure in failures:
+        print(f"FAILED: {failure}")
+    return 1 if failures else 0
+
+
+class Row:
+    """A runtime with the components it is given."""
+
+    def __init__(self, kind: str, runner: list, components: Path, built: str = "") -> None:
+        self.kind, self.runner, self.components = kind, [str(word) for word in runner], components
+        self.name = f"{kind} ({built})" if built else kind
+        self.built = built
+        self.runtime, self.digest, self.passed, self.failures = self.name, "", 0, []
+        self.milliseconds = self.peak_bytes = None
+
+    def run(self, inputs: Path) -> None:
+        self.runs("lro_policy.wasm", VECTORS, inputs)
+        self.runs("lro_redact.wasm", VECTORS / "redact", inputs)
+
+    def runs(self, name: str, vectors: Path, inputs: Path) -> None:
+        component = self.components / name
+        expected = len(list(vectors.glob("*.json")))
+        try:
+            digest = hashlib.sha256(component.read_bytes()).hexdigest()
+            done = subprocess.run([*self.runner, component, vectors, inputs], capture_output=True, text=True, timeout=600)
+            report = json.loads(done.stdout)
+        except OSError as error:
+            self.failures.append(f"{self.name}: {error}")
+            return
+        except (json.JSONDecodeError, subprocess.TimeoutExpired) as error:
+            told = done.stderr.strip()[-2000:] if isinstance(error, json.JSONDecodeError) else error
+            self.failures.append(f"{self.name}, {name}: no report: {told}")
+            return
+        self.runtime = f"{report['runtime']}{', ' if self.built else ''}{self.built}"
+        self.passed += report["passed"]
+        for failed in report["failed"]:
+            self.failures.append(f"{self.name}, {name}, vector {failed['vector']}: {failed['reason'][:500]}")
+        if report["component"] != digest or report["passed"] + len(report["failed"]) != expected:
+            self.failures.append(f"{self.name}, {name}: the report is not about this component and its {expected} vectors")
+        if report.get("milliseconds") is not None:
+            self.digest, self.milliseconds, self.peak_bytes = digest, report["milliseconds"], report["peak_bytes"]
+
+
+def command_row(command: Path, component: Path) -> str:
+    """What the command of wasmtime alone makes of the component: it cannot call a function that takes a resource of the host."""
+    try:
+        version = subprocess.run([command, "--version"], capture_output=True, text=True).stdout.strip()
+        call = [command, "run", "--invoke", "inspect-result()", component]
+        refusal = subprocess.run(call, capture_output=True, text=True).stderr
+    except OSError as error:
+        return f"wasmtime command: not there: {error}"
+    reason = next((line.strip() for line in refusal.splitlines() if "lro:filter/types" in line), refusal.strip()[:200])
+    return f"{version}, the command alone: {reason}"
+
+
+def print_table(rows: list[Row], baseline: float | None, command: str) -> None:
+    total = len(list(VECTORS.rglob("*.json")))
+    lines = [("runtime", "component", "vectors", "100,000 records", "of the Rust host", "memory")]
+    for row in rows:
+        measured = row.milliseconds is not None and baseline is not None
+        asked = f" (asked: {ASKED[row.kind]})" if row.kind in ASKED else ""
+        lines.append((
+            row.runtime,
+            row.digest[:12],
+            f"{row.passed}/{total}",
+            f"{row.milliseconds:.0f} ms" if measured else "",
+            f"{row.milliseconds / baseline:.1f} x{asked}" if measured else "",
+            f"{row.peak_bytes / 2**20:.0f} MiB" if row.peak_bytes else "",
+        ))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+    print(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
