@@ -112,13 +112,6 @@ install_crate() {
     finished "$1" "$2"
 }
 
-# Packages of the repository itself: what they need, in the folder they lie in.
-install_packages() {
-    for folder in "$@"; do
-        echo "set-up: installing what $folder needs"
-        (cd "$folder" && npm install --no-audit --no-fund --no-package-lock --loglevel=error)
-    done
-}
 
 if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
@@ -134,7 +127,7 @@ elif [ "${2-}" = runtimes ]; then
     # Its speed does not matter, and without optimization it is built in half the time.
     install_crate cargo-component "$AUTHOR_CRATE" --debug
 else
-    require_tools git:git jq:jq node:nodejs npm:npm python3:python3
+    require_tools git:git jq:jq node:nodejs npm:npm python3:python3 strace:strace
     install_npm npm "$NPM_PACKAGES"
     install_npm mcp "$MCP_NPM_PACKAGES"
     install_python venv-sqlite mcp "$SQLITE_PACKAGES"

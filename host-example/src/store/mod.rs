@@ -24,10 +24,10 @@ mod verified;
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, File},
     io::{ErrorKind, Read},
     os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
@@ -131,8 +131,8 @@ struct Place {
 }
 
 impl Place {
-    fn open(root: &Path) -> Result<Self, StoreError> {
-        let root = open_root(root)?;
+    fn open(root: &Path, fsync: bool) -> Result<Self, StoreError> {
+        let root = open_root(root, fsync)?;
         let owner = Owner::create(&root)?;
         Ok(Self { root, owner })
     }
@@ -175,7 +175,7 @@ impl Store {
     /// As of [`Store::open`].
     pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
-        let place = Place::open(&config.root)?;
+        let place = Place::open(&config.root, config.fsync)?;
         let path = place.root.path.clone();
         let place = RwLock::new(Arc::new(place));
         let inner = Arc::new(Inner { config, path, place, ledger: Mutex::default(), verified: Arc::default() });
@@ -290,7 +290,7 @@ impl Store {
         }
         let mut current = self.inner.place.write().unwrap_or_else(PoisonError::into_inner);
         if !current.root.is_at_its_path() {
-            *current = Arc::new(Place::open(&self.inner.path)?);
+            *current = Arc::new(Place::open(&self.inner.path, self.inner.config.fsync)?);
             let root = self.inner.path.display();
             tracing::warn!(%root, "the directory of the store was removed or moved away; it was made again");
         }
@@ -330,9 +330,14 @@ impl Store {
     }
 }
 
-/// Opens the root, and makes it when it is missing.
-fn open_root(root: &Path) -> Result<Directory, StoreError> {
+/// Opens the root, and makes it when it is missing; with `fsync` the disk has it then.
+fn open_root(root: &Path, fsync: bool) -> Result<Directory, StoreError> {
+    let absolute = path::absolute(root).map_err(failed("find", root))?;
+    let missing: Vec<&Path> = absolute.ancestors().take_while(|directory| !directory.exists()).collect();
     fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed("create", root))?;
+    for parent in missing.into_iter().filter_map(Path::parent).filter(|_| fsync) {
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("synchronize", parent))?;
+    }
     let root = Directory::open(fs::canonicalize(root).map_err(failed("find", root))?)?;
     let metadata = fs::metadata(&root.path).map_err(failed("examine", &root.path))?;
     let reason = if metadata.uid() != rustix::process::geteuid().as_raw() {

@@ -1,6 +1,6 @@
 //! Making room for an offload within the quotas.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use tracing::warn;
 
@@ -61,10 +61,23 @@ impl Store {
         }
         // Files may be large: others need not wait until they are deleted.
         drop(ledger);
-        for Detached { path, tenant, id, bytes } in detached {
-            self.delete(&path, &tenant, id, bytes);
-        }
+        self.delete_detached(&detached);
         room
+    }
+
+    /// Deletes what was detached. What cannot be is left to the next sweep.
+    fn delete_detached(&self, detached: &[Detached]) {
+        let tenants: BTreeSet<&str> = detached.iter().map(|detached| detached.tenant.as_str()).collect();
+        for tenant in tenants {
+            let parent = self.place().root.directory(tenant);
+            if let Err(error) = parent.and_then(|parent| self.sync_detached(&parent)) {
+                warn!(tenant, error = &error as &dyn std::error::Error, "offloads not removed");
+                continue;
+            }
+            for Detached { path, id, bytes, .. } in detached.iter().filter(|detached| detached.tenant == tenant) {
+                self.delete(path, tenant, *id, *bytes);
+            }
+        }
     }
 
     /// Detaches the oldest offloads, of one tenant or of all, until no more than `bytes_max` are held. Returns whether

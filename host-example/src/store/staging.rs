@@ -197,8 +197,11 @@ impl Staging {
         if self.is_durable()
             && let Err(error) = self.parent.sync()
         {
-            // Without a durable name it is not published, so nobody may go on reading it.
-            if let Ok(removing) = self.store.detach(&self.parent, self.id) {
+            // Without a durable name it is not published, so nobody may go on reading it. What the disk does not confirm
+            // even now is left to a sweep.
+            if let Ok(removing) = self.store.detach(&self.parent, self.id)
+                && self.parent.sync().is_ok()
+            {
                 self.store.delete(&removing, &self.tenant, self.id, 0);
             }
             return Err(error);

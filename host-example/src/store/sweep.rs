@@ -107,35 +107,43 @@ impl Store {
 
     fn sweep_tenant(&self, tenant: &str, now: SystemTime, sweep: &mut Sweep) -> Result<(), StoreError> {
         let Some(parent) = open_if_directory(&self.place().root, OsStr::new(tenant))? else { return Ok(()) };
+        let mut removals = Vec::new();
         for name in parent.names()? {
-            match self.sweep_entry(&parent, &name?, tenant, now, sweep) {
+            match self.take_away(&parent, &name?, tenant, now) {
+                Ok(found) => removals.extend(found),
                 // Another process removed it meanwhile.
-                Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                Err(StoreError::NotFound { .. }) => {}
                 Err(error) => warn!(tenant, error = &error as &dyn std::error::Error, "entry not swept"),
             }
         }
-        self.count(&mut self.ledger(), Some(tenant))
+        self.count(&mut self.ledger(), Some(tenant))?;
+        if !removals.is_empty() {
+            self.sync_detached(&parent)?;
+        }
+        for (id, Removal { path, is_expired, bytes }) in removals {
+            if self.delete(&path, tenant, id, bytes) {
+                sweep.expired += u64::from(is_expired);
+                sweep.orphans += u64::from(!is_expired);
+                sweep.bytes += bytes;
+            }
+        }
+        Ok(())
     }
 
-    fn sweep_entry(
+    /// Takes what is to be removed away from its readers.
+    fn take_away(
         &self,
         parent: &Directory,
         name: &OsStr,
         tenant: &str,
         now: SystemTime,
-        sweep: &mut Sweep,
-    ) -> Result<(), StoreError> {
-        let Some((id, Removal { path, is_expired, bytes })) = self.removal(parent, name, now)? else { return Ok(()) };
-        let path = if is_expired { self.detach(parent, id)? } else { path };
-        if is_expired {
-            info!(tenant, handle = %id, bytes, "offload expired");
+    ) -> Result<Option<(Ulid, Removal)>, StoreError> {
+        let Some((id, mut removal)) = self.removal(parent, name, now)? else { return Ok(None) };
+        if removal.is_expired {
+            removal.path = self.detach(parent, id)?;
+            info!(tenant, handle = %id, bytes = removal.bytes, "offload expired");
         }
-        if self.delete(&path, tenant, id, bytes) {
-            sweep.expired += u64::from(is_expired);
-            sweep.orphans += u64::from(!is_expired);
-            sweep.bytes += bytes;
-        }
-        Ok(())
+        Ok(Some((id, removal)))
     }
 
     /// Whether something in the directory of a tenant is to be removed.
@@ -195,6 +203,12 @@ impl Store {
         let removing = format!("{REMOVING}{id}");
         parent.rename(&id.to_string(), &removing)?;
         Ok(parent.path.join(removing))
+    }
+
+    /// Waits until the disk has the names that [`Store::detach`] gave, so that no readable offload lacks a file whose
+    /// removal alone the disk got before the power failed.
+    pub(super) fn sync_detached(&self, parent: &Directory) -> Result<(), StoreError> {
+        if self.inner.config.fsync { parent.sync() } else { Ok(()) }
     }
 
     /// Deletes a directory with everything in it, links not followed. Returns whether it was there and is gone.
