@@ -23,7 +23,7 @@ const MODULES = [
     "tests/runtimes/vectors.mjs",
     "host-example/edge/memory.js",
     "host-example/edge/policy.js",
-    ...["component", "error", "filesystem", "limits"].map((name) => `host-example/node/src/${name}.js`),
+    ...["component", "error", "filesystem", "limits", "parts"].map((name) => `host-example/node/src/${name}.js`),
 ];
 
 const WARM_UP = 1;

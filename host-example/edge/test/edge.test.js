@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { after } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import workerd from "workerd";
+
+const EDGE = fileURLToPath(new URL("..", import.meta.url));
+const TARGET = process.env.CARGO_TARGET_DIR ?? join(EDGE, "../../target");
+const scratch = mkdtempSync(join(tmpdir(), "lro-edge-"));
+
+after(() => rmSync(scratch, { recursive: true, force: true }));
+
+/** Starts workerd with the worker's own configuration, on a free port; `change` edits its text. */
+async function started(context, { policy, change = (text) => text } = {}) {
+    let folder = EDGE;
+    if (policy !== undefined) {
+        folder = join(scratch, policy, "edge");
+        for (const name of ["worker.js", "memory.js", "policy.js"]) {
+            cpSync(join(EDGE, name), join(folder, name));
+        }
+        cpSync(join(EDGE, "../node/src"), join(scratch, policy, "node/src"), { recursive: true });
+        const component = join(TARGET, "wasm32-unknown-unknown/component", `${policy}.wasm`);
+        execFileSync(process.execPath, [join(EDGE, "build.js"), component, join(folder, "component")], {
+            stdio: "ignore",
+        });
+    }
+    const file = join(folder, `test-${process.pid}-${Date.now()}.capnp`);
+    const text = readFileSync(join(EDGE, "config.capnp"), "utf8").replace("127.0.0.1:8809", "127.0.0.1:0");
+    writeFileSync(file, change(text));
+    const server = spawn(workerd.default, ["serve", file, "--control-fd=3"], {
+        stdio: ["ignore", "ignore", "pipe", "pipe"],
+    });
+    context.after(() => server.kill());
+    let errors = "";
+    server.stderr.on("data", (data) => (errors += data));
+    for await (const line of server.stdio[3]) {
+        rmSync(file);
+        return { address: `http://127.0.0.1:${JSON.parse(line).port}`, server };
+    }
+    rmSync(file);
+    throw new Error(`workerd did not start: ${errors}`);
+}
+
+async function filtered(address, result, settings, parameters = "tool=search") {
+    const headers = settings === undefined ? {} : { "lro-settings": JSON.stringify(settings) };
+    const response = await fetch(`${address}/filter?${parameters}`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify(result),
+    });
+    return { status: response.status, body: await response.json() };
+}
+
+function recordsResult(count) {
+    const records = Array.from({ length: count }, (_, id) => ({ id, name: `näme ${id}`, text: "x".repeat(40) }));
+    const structuredContent = { records };
+    return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
+}
+
+const linksOf = (body) => body.content.filter((block) => block.type === "resource_link");
+
+// row 85
+test("a large result becomes a descriptor with a handle, and its files are served", async (t) => {
+    const { address } = await started(t);
+    const result = recordsResult(2000);
+    const { status, body } = await filtered(address, result, undefined, "tool=search&session=s&query=q");
+    assert.equal(status, 200);
+    const { offloaded, handle, files } = body.structuredContent;
+    assert.equal(offloaded, true);
+    assert.deepEqual(files, { records: "records-s.jsonl" });
+    const [link] = linksOf(body);
+    assert.equal(link.uri, `${address}/offloads/${handle}/records-s.jsonl`);
+    const response = await fetch(link.uri);
+    assert.equal(response.headers.get("content-type"), "application/jsonl");
+    const text = await response.text();
+    assert.equal(Buffer.byteLength(text), link.size);
+    const [header, ...lines] = text.trimEnd().split("\n");
+    assert.equal(JSON.parse(header).query, "q");
+    assert.deepEqual(
+        lines,
+        result.structuredContent.records.map((record) => JSON.stringify(record)),
+    );
+});
+
+// row 85
+test("a small result passes, settings and failure modes are those of the header", async (t) => {
+    const { address } = await started(t);
+    const small = recordsResult(2);
+    assert.deepEqual((await filtered(address, small)).body, small);
+    const rejected = await filtered(address, small, { mode: "always", action: "reject", advice: "Ask for less." });
+    assert.deepEqual(rejected.body, { content: [{ type: "text", text: "Ask for less." }], isError: true });
+    const truncated = await filtered(address, recordsResult(2000), { threshold: 2000, action: "truncate" });
+    assert.ok(JSON.stringify(truncated.body).length <= 2000);
+    assert.equal(truncated.body.structuredContent.offloaded, false);
+});
+
+// row 85
+test("bad requests are told what is wrong", async (t) => {
+    const { address } = await started(t, { change: (text) => text.replace('"33554432"', '"1000"') });
+    const wrong = [
+        [() => filtered(address, recordsResult(1), { treshold: 1 }), 400, /no such option `treshold`/],
+        [
+            () => filtered(address, recordsResult(1), { failure: "loud" }),
+            400,
+            /failure: expected open, truncate, closed/,
+        ],
+        [() => filtered(address, recordsResult(1), undefined, ""), 400, /call\.tool: expected the name of the tool/],
+        [() => filtered(address, "text"), 400, /CallToolResult/],
+        [() => filtered(address, recordsResult(100)), 413, /more than 1000 bytes \(BODY_BYTES\)/],
+    ];
+    for (const [ask, expected, message] of wrong) {
+        const { status, body } = await ask();
+        assert.equal(status, expected);
+        assert.match(body.error, message);
+    }
+    for (const path of ["/", "/offloads/01K00000000000000000000000/records.jsonl", "/offloads/x/../worker.js"]) {
+        assert.equal((await fetch(address + path)).status, 404);
+    }
+});
+
+// row 85
+test("files in memory are bounded: the oldest go first, and what is too large is truncated", async (t) => {
+    const { address } = await started(t, { change: (text) => text.replace('"67108864"', '"400000"') });
+    const links = [];
+    for (let index = 0; index < 4; index += 1) {
+        links.push(linksOf((await filtered(address, recordsResult(2000))).body)[0]);
+    }
+    const statuses = await Promise.all(links.map(async (link) => (await fetch(link.uri)).status));
+    assert.deepEqual(statuses, [404, 404, 200, 200]);
+    const { body } = await filtered(address, recordsResult(20_000));
+    assert.equal(body.structuredContent.offloaded, false);
+    assert.match(body.content.at(-1).text, /wrote more than 400000 bytes \(limit written-bytes\)/);
+    assert.equal((await fetch(links[3].uri)).status, 200);
+});
+
+// row 85
+test("files expire", async (t) => {
+    const { address } = await started(t, { change: (text) => text.replace('"3600"', '"1"') });
+    const [link] = linksOf((await filtered(address, recordsResult(2000))).body);
+    assert.equal((await fetch(link.uri)).status, 200);
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    assert.equal((await fetch(link.uri)).status, 404);
+});
+
+// row 85
+test("a policy that misbehaves ends with what the failure mode says", async (t) => {
+    const { address } = await started(t, { policy: "lro_test_policies" });
+    const cases = [
+        ["inspect-memory", /with \d+ of 67108864 bytes of memory \(limit memory-bytes\)/],
+        ["memory", /with \d+ of 67108864 bytes of memory \(limit memory-bytes\)/],
+        ["stack", /the policy (ran out of stack|failed: )/],
+        ["trap", /the policy failed: /],
+        ["many-files:300", /created more than 256 files \(limit files\)/],
+        ["many-bytes:100000000", /wrote more than 67108864 bytes \(limit written-bytes\)/],
+        ["lie-absent", /a false account of its files/],
+        ["lie-not-json", /a descriptor that is not a JSON object/],
+    ];
+    for (const [custom, message] of cases) {
+        const { body } = await filtered(address, recordsResult(10), { custom, failure: "closed" });
+        assert.equal(body.isError, true, custom);
+        assert.match(body.content[0].text, message, custom);
+    }
+    const { body } = await filtered(address, recordsResult(10), { custom: "inspect-trap" });
+    assert.deepEqual(body, recordsResult(10));
+});
+
+// row 85
+test("several calls at once get their own files", async (t) => {
+    const { address } = await started(t);
+    const replies = await Promise.all(
+        Array.from({ length: 10 }, (_, index) => filtered(address, recordsResult(1000 + index))),
+    );
+    assert.equal(new Set(replies.map(({ body }) => body.structuredContent.handle)).size, 10);
+    for (const [index, { body }] of replies.entries()) {
+        const text = await (await fetch(linksOf(body)[0].uri)).text();
+        assert.equal(text.trimEnd().split("\n").length, 1001 + index);
+    }
+});

@@ -1,0 +1,31 @@
+/** The call of a tool, as a policy is told of it: the record `call` of `wit/types.wit`. */
+
+import { checkNames, expect, jsonText } from "./settings.js";
+import { timeOf } from "./ulid.js";
+
+const NAMES = ["tool", "session", "query", "tenant"];
+
+/** Checks what a caller tells: `{ tool, session?, query?, tenant? }`. */
+export function checkCall(call) {
+    checkNames(call, NAMES, "call");
+    expect(typeof call.tool === "string", "call.tool", "the name of the tool", call.tool);
+    for (const name of ["session", "tenant"]) {
+        expect(call[name] === undefined || typeof call[name] === "string", `call.${name}`, "a text", call[name]);
+    }
+}
+
+/** The record for an offload of this id. `query` is a text, or any other value as its JSON. */
+export function callRecord({ tool, session, query, tenant = "default" }, id, isError, shownPath, abilities, settings) {
+    return {
+        id,
+        time: new Date(timeOf(id)).toISOString().replace(/\.\d+Z$/, "Z"),
+        tenant,
+        session,
+        tool,
+        query: jsonText(query),
+        isError,
+        shownPath,
+        abilities,
+        settings,
+    };
+}

@@ -1,0 +1,2 @@
+export { Filter } from "./filter.js";
+export { offloadable } from "./schema.js";

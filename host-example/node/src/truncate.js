@@ -1,0 +1,319 @@
+/** A result that fits a limit: whole records of JSON, the beginning of other text, a note in the place of the rest. */
+
+import { Buffer } from "node:buffer";
+
+import { elements } from "./elements.js";
+
+const WARNING = "larger than the limit: only the first records are here";
+const WARNING_CHARACTERS_MAX = 512;
+const NO_RECORDS = { offloaded: false };
+
+/** A member besides content that takes no more than this share of the limit is kept. */
+const MEMBER_SHARE = 8;
+
+/** Set aside for each block that is still to come, so that it can at least be named. */
+const STUB_CHARACTERS = 160;
+
+/**
+ * The result cut to `limit`, a size as in the contract, counted on its JSON. `suffix` stands after the cut of a text
+ * that is not JSON, `warning` tells why the result was cut.
+ *
+ * Blocks that fit stay, earlier ones first. A text that is a JSON array, or an object with arrays in it, becomes
+ * `{"offloaded":false,"warning":…,POINTER:[…],"omitted":{POINTER:n}}` with the first records as they are spelled.
+ * Another text keeps its beginning, of an error also its end; a block of another kind gives way to a note. Structured
+ * content is replaced by the same object, or by `{"offloaded":false}`.
+ */
+export function truncated(result, taken, how) {
+    const cutter = new Cutter(result, taken, how);
+    cutter.keepMembers();
+    cutter.keepStructured();
+    (result.content ?? []).forEach((block, index) => cutter.keepBlock(block, index));
+    cutter.note();
+    return cutter.reply;
+}
+
+/** What is at hand while a result is put together. */
+class Cutter {
+    #result;
+    #taken;
+    #suffix;
+    #warning;
+    #budget;
+    /** The first records of the structured content, which a text block repeats. */
+    #object;
+    #isWarned = false;
+    #isLeftOut = false;
+    #omitted = 0;
+
+    constructor(result, taken, { limit, suffix, warning = "" }) {
+        this.#result = result;
+        this.#taken = taken;
+        this.#suffix = suffix;
+        this.#warning = [...warning].slice(0, WARNING_CHARACTERS_MAX).join("");
+        this.#budget = new Budget(limit);
+        this.reply = { ...result, content: [] };
+        delete this.reply.structuredContent;
+    }
+
+    keepMembers() {
+        const share = this.#budget.share(MEMBER_SHARE);
+        for (const [name, value] of Object.entries(this.reply)) {
+            const isNeeded = ["content", "isError", "resultType"].includes(name);
+            if (!isNeeded && !share.take(member(name, value))) {
+                delete this.reply[name];
+            }
+        }
+        this.#budget.spend(JSON.stringify(this.reply));
+    }
+
+    /** Keeps structured content whole when half of the limit is enough for it, or its first records. */
+    keepStructured() {
+        const { structuredContent: value, isError } = this.#result;
+        if (this.#taken.structured === undefined) {
+            return;
+        }
+        if (this.#budget.share(2).fits(member("structuredContent", value))) {
+            this.reply.structuredContent = value;
+        } else if (isError === true) {
+            this.#isLeftOut = true;
+            return;
+        } else {
+            const hasOthers = this.#taken.blocks.some((part) => part !== undefined);
+            const room = this.#budget.share(hasOthers ? 4 : 2);
+            this.#object = records(JSON.stringify(value), room, this.#warning || WARNING);
+            this.#isLeftOut = this.#object === undefined;
+            this.reply.structuredContent = this.#isLeftOut ? NO_RECORDS : JSON.parse(this.#object);
+        }
+        this.#budget.spend(member("structuredContent", this.reply.structuredContent));
+        if (this.#object !== undefined && !this.#taken.blocks.includes(undefined)) {
+            this.#isWarned = this.#push({ type: "text", text: this.#object });
+        }
+    }
+
+    /** Keeps a block whole, cut, named, or only counted. */
+    keepBlock(block, index) {
+        if (this.#taken.blocks[index] === undefined && this.#object !== undefined) {
+            this.#isWarned = this.#push({ type: "text", text: this.#object }) || this.#isWarned;
+            return;
+        }
+        const later = STUB_CHARACTERS * (this.#result.content.length - index - 1);
+        const room = this.#budget.less(this.#noteCharacters() + Math.min(later, this.#budget.characters() / 2));
+        if (room.fits(`,${JSON.stringify(block)}`)) {
+            this.#push(block);
+            return;
+        }
+        const cut = cutText(textOf(block), room, this.#result.isError === true, this.#suffix, this.#warning || WARNING);
+        const isCut = cut !== undefined && this.#push({ type: "text", text: cut.text });
+        this.#isWarned ||= isCut && cut.isObject;
+        if (!isCut && !this.#push(stub(block))) {
+            this.#omitted += 1;
+        }
+    }
+
+    /** Ends the content with the warning, unless it was given, and with what is not even named. */
+    note() {
+        const notes = [
+            this.#isWarned ? "" : this.#warning,
+            this.#isLeftOut ? "The structured content was left out." : "",
+            this.#omitted > 0 ? `Content blocks omitted: ${this.#omitted}.` : "",
+        ];
+        const text = notes.filter((note) => note !== "").join(" ");
+        if (text !== "") {
+            this.#push({ type: "text", text });
+        }
+    }
+
+    #noteCharacters() {
+        return Math.min(STUB_CHARACTERS + this.#warning.length, this.#budget.characters() / 4);
+    }
+
+    /** Adds a block if it fits. */
+    #push(block) {
+        const fits = this.#budget.take(`,${JSON.stringify(block)}`);
+        if (fits) {
+            this.reply.content.push(block);
+        }
+        return fits;
+    }
+}
+
+function member(name, value) {
+    return `,${JSON.stringify(name)}:${JSON.stringify(value)}`;
+}
+
+function textOf(block) {
+    const text = block?.type === "resource" ? block.resource?.text : block?.text;
+    return typeof text === "string" ? text : undefined;
+}
+
+/** A text block in the place of another. */
+function stub(block) {
+    const type = textOf({ text: block?.type })?.slice(0, 64) ?? "content";
+    return { type: "text", text: `[omitted: ${type} block of ${Buffer.byteLength(JSON.stringify(block))} bytes]` };
+}
+
+/** As much of a text as fits into a text block within a budget; none of a block without text. */
+function cutText(text, budget, isError, suffix, warning) {
+    if (text === undefined) {
+        return undefined;
+    }
+    const room = budget.less(30);
+    const object = isError ? undefined : records(text, room, warning);
+    if (object !== undefined) {
+        return { text: object, isObject: true };
+    }
+    const left = room.minus(escaped(suffix));
+    const head = left.share(isError ? 4 / 3 : 1).head(text);
+    const tail = isError ? left.share(4).tail(text.slice(head.length)) : "";
+    return head === "" ? undefined : { text: head + suffix + tail, isObject: false };
+}
+
+/** The object with the first whole records of a JSON text; none when it has no records, or none fits. */
+function records(text, budget, warning) {
+    const sections = sectionsOf(text);
+    let object = `{"offloaded":false,"warning":${JSON.stringify(warning)}`;
+    const room = budget.minus(escaped(`${object},"omitted":{}}`));
+    const omitted = [];
+    let kept = 0;
+    sections.forEach(({ pointer, count, spans }, index) => {
+        const name = JSON.stringify(pointer);
+        const share = room.share(sections.length - index);
+        share.spend(escaped(`,${name}:[],${name}:${count}`));
+        const taken = [];
+        for (const [start, end] of spans) {
+            if (!share.take(escaped(`,${text.slice(start, end)}`))) {
+                break;
+            }
+            taken.push(text.slice(start, end));
+        }
+        room.spendAmount(share.spent);
+        object += `,${name}:[${taken.join(",")}]`;
+        kept += taken.length;
+        if (taken.length < count) {
+            omitted.push(`${name}:${count - taken.length}`);
+        }
+    });
+    return kept === 0 ? undefined : `${object},"omitted":{${omitted.join(",")}}}`;
+}
+
+/** The arrays of a JSON text that have elements: itself, or its members. */
+function sectionsOf(text) {
+    let value;
+    try {
+        value = /^\s*[[{]/.test(text) ? JSON.parse(text) : undefined;
+    } catch {
+        // Text that only looks like JSON.
+    }
+    if (Array.isArray(value)) {
+        return [{ pointer: "", count: value.length, spans: elements(text, undefined) }];
+    }
+    const arrays = Object.entries(value ?? {}).filter(([, member]) => Array.isArray(member) && member.length > 0);
+    return arrays.map(([key, { length }]) => ({
+        pointer: `/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`,
+        count: length,
+        spans: elements(text, key),
+    }));
+}
+
+/** A text as it stands inside a JSON string. */
+function escaped(text) {
+    return JSON.stringify(text).slice(1, -1);
+}
+
+/**
+ * A limit and what was spent of it. Characters beyond U+02FF count half a token, beyond U+1FFF a whole one, others a
+ * quarter.
+ */
+class Budget {
+    constructor(limit, amount = Number(limit.amount)) {
+        this.limit = limit;
+        this.amount = amount;
+        this.spent = 0;
+    }
+
+    left() {
+        return Math.max(0, this.amount - this.spent);
+    }
+
+    /** What is left, in characters that cost little. */
+    characters() {
+        return this.limit.unit === "tokens" ? this.left() * 4 : this.left();
+    }
+
+    cost(text) {
+        switch (this.limit.unit) {
+            case "bytes":
+                return Buffer.byteLength(text);
+            case "characters":
+                return text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
+            default: {
+                let quarters = 0;
+                for (const character of text) {
+                    const code = character.codePointAt(0);
+                    quarters += code < 0x300 ? 1 : code < 0x2000 ? 2 : 4;
+                }
+                return quarters / 4;
+            }
+        }
+    }
+
+    fits(text) {
+        // No character costs more than it has code units or less than a quarter of their number.
+        return text.length / 8 <= this.left() && this.cost(text) <= this.left();
+    }
+
+    spend(text) {
+        this.spent += this.cost(text);
+    }
+
+    spendAmount(amount) {
+        this.spent += amount;
+    }
+
+    take(text) {
+        const fits = this.fits(text);
+        if (fits) {
+            this.spend(text);
+        }
+        return fits;
+    }
+
+    /** A budget of a part of what is left. */
+    share(parts) {
+        return new Budget(this.limit, this.left() / parts);
+    }
+
+    /** A budget of what is left but for an amount, in characters. */
+    less(characters) {
+        return new Budget(this.limit, this.left() - (this.limit.unit === "tokens" ? characters / 4 : characters));
+    }
+
+    /** A budget of what is left without a text. */
+    minus(text) {
+        return new Budget(this.limit, this.left() - this.cost(text));
+    }
+
+    /** The longest beginning of a text that fits inside a JSON string. */
+    head(text) {
+        return this.#longest(text.length, (length) => whole(text.slice(0, length)));
+    }
+
+    /** The longest end of a text that does. */
+    tail(text) {
+        return this.#longest(text.length, (length) => whole(text.slice(text.length - length)));
+    }
+
+    #longest(most, piece) {
+        let [fitting, beyond] = [0, Math.min(most, Math.floor(this.left() * 8)) + 1];
+        while (beyond - fitting > 1) {
+            const middle = Math.floor((fitting + beyond) / 2);
+            [fitting, beyond] = this.fits(escaped(piece(middle))) ? [middle, beyond] : [fitting, middle];
+        }
+        return piece(fitting);
+    }
+}
+
+/** A text without half a surrogate pair at either end. */
+function whole(text) {
+    return text.replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, "");
+}

@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+
+import { parse } from "@bytecodealliance/jco";
+
+import { filterFor, freshPath, textResult, transpiled } from "./support.js";
+
+const HOSTILE = transpiled("lro_test_policies");
+const RESULT = textResult("x".repeat(100_000));
+const CALL = { tool: "hostile" };
+
+/** What becomes of the result when a policy behaves like this; nothing may be left in the directory. */
+async function reply(test, custom, options = {}) {
+    const directory = freshPath();
+    const filter = filterFor(test, { policy: HOSTILE, directory, custom, failure: "closed", ...options });
+    const answer = await filter.apply(CALL, RESULT);
+    assert.deepEqual(readdirSync(directory), []);
+    return answer;
+}
+
+// row 18: each ends with what the failure mode says, and names the limit
+const CASES = [
+    ["inspect-loop", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
+    ["loop", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
+    ["sync", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
+    ["list", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
+    ["inspect-read", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
+    ["read-bytewise", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
+    ["inspect-memory", /of 16777216 bytes of memory \(limit memory-bytes\)/, { memoryBytes: 16 * 1024 ** 2 }],
+    ["memory", /of 16777216 bytes of memory \(limit memory-bytes\)/, { memoryBytes: 16 * 1024 ** 2 }],
+    ["stack", /the policy (ran out of stack|failed: .*out of bounds)/],
+    ["inspect-trap", /the policy failed: /],
+    ["trap", /the policy failed: /],
+    ["many-files:11", /created more than 10 files \(limit files\)/, { files: 10 }],
+    ["hold-files:11", /held more than 10 files open at the same time \(limit open-files\)/, { openFiles: 10 }],
+    ["hold-listings:11", /held more than 10 files open at the same time \(limit open-files\)/, { openFiles: 10 }],
+    ["hold-directories:11", /held more than 10 files open at the same time \(limit open-files\)/, { openFiles: 10 }],
+    ["many-bytes:2000000", /wrote more than 1000000 bytes \(limit written-bytes\)/, { writtenBytes: 1_000_000 }],
+    [
+        "many-bytes-silently:2000000",
+        /wrote more than 1000000 bytes \(limit written-bytes\)/,
+        { writtenBytes: 1_000_000 },
+    ],
+    ["sparse:2000000", /wrote more than 1000000 bytes \(limit written-bytes\)/, { writtenBytes: 1_000_000 }],
+    ["big-descriptor:9000000", /\(limit crossing-bytes\)/],
+    ["big-descriptor:50000", /a descriptor over its limit/],
+    ["lie-size", /a false account of its files/],
+    ["lie-absent", /a false account of its files/],
+    ["lie-unlisted", /a false account of its files/],
+    ["lie-twice", /a false account of its files/],
+    ["lie-name", /a false account of its files/],
+    ["lie-not-json", /a descriptor that is not a JSON object/],
+    ["lie-not-object", /a descriptor that is not a JSON object/],
+    ["lie-nan", /a descriptor that is not a JSON object/],
+    ["rude-error:1", /refused: \ufffd\[2J/],
+    ["unheard-of", /refused: invalid settings or plan: custom: no behaviour `unheard-of`/],
+];
+
+for (const [custom, expected, limits] of CASES) {
+    test(`a policy that does \`${custom}\``, async (t) => {
+        const { content, isError } = await reply(t, custom, { limits });
+        assert.equal(isError, true);
+        assert.match(content[0].text, /^the result could not be filtered: the policy /);
+        assert.match(content[0].text, expected);
+        assert.ok(!content[0].text.includes("\u001b"));
+    });
+}
+
+// row 18
+test("with `open` a result passes when the policy fails first, and is truncated when it fails to write", async (t) => {
+    assert.equal(await reply(t, "inspect-trap", { failure: "open" }), RESULT);
+    const written = await reply(t, "trap", { failure: "open" });
+    assert.ok(JSON.stringify(written).length <= 50_000);
+    assert.match(written.content.at(-1).text, /^The result could not be written to files \(the policy failed: /);
+    const truncated = await reply(t, "inspect-trap", { failure: "truncate" });
+    assert.ok(JSON.stringify(truncated).length <= 50_000);
+});
+
+// row 18
+test("while a policy loops, the event loop is free and other calls go on", async (t) => {
+    const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-loop", limits: { wallTimeMs: 1000 }, threads: 1 });
+    const other = filterFor(t);
+    await other.apply(CALL, textResult("warm"));
+    let longest = 0;
+    let last = performance.now();
+    const ticks = setInterval(() => {
+        longest = Math.max(longest, performance.now() - last);
+        last = performance.now();
+    }, 5);
+    const looping = filter.apply(CALL, RESULT);
+    const start = performance.now();
+    assert.deepEqual(await other.apply(CALL, textResult("hello")), textResult("hello"));
+    assert.ok(performance.now() - start < 900);
+    await looping;
+    clearInterval(ticks);
+    assert.ok(longest < 500, `the event loop stood still for ${longest} ms`);
+});
+
+// row 18
+test("a filter works again after its thread was ended", async (t) => {
+    const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-loop", limits: { wallTimeMs: 200 }, threads: 1 });
+    for (const reply of await Promise.all([1, 2, 3].map(() => filter.apply(CALL, RESULT)))) {
+        assert.equal(reply, RESULT);
+    }
+});
+
+// row 18
+test("nothing of a call is left for the next one", async (t) => {
+    const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-remember", threads: 1 });
+    const first = await filter.apply(CALL, RESULT);
+    assert.deepEqual(await filter.apply(CALL, RESULT), first);
+    const none = filterFor(t, { policy: HOSTILE, custom: "inspect-directories" });
+    assert.equal((await none.apply(CALL, RESULT)).content[0].text, "0");
+});
+
+// row 18
+test("a slice past the end is empty, one of no part is an error", async (t) => {
+    const filter = filterFor(t, { policy: HOSTILE, custom: "read-past-the-end" });
+    const { content } = await filter.apply(CALL, RESULT);
+    assert.deepEqual(JSON.parse(content[0].text), { told: [true, true, true, true, true] });
+});
+
+// row 18
+test("a policy cannot reach what lies outside its directory", async (t) => {
+    const directory = freshPath();
+    for (const custom of ["write-outside", "spellings", "names"]) {
+        const filter = filterFor(t, { policy: HOSTILE, directory, custom, failure: "closed" });
+        const { content } = await filter.apply(CALL, RESULT);
+        assert.ok(content[0].text.length > 0);
+        for (const name of ["escaped.txt", "outside.txt"]) {
+            assert.equal(existsSync(join(directory, name)), false);
+            assert.equal(existsSync(join(directory, "..", name)), false);
+        }
+        for (const name of readdirSync(directory)) {
+            assert.match(name, /^[0-9A-HJKMNP-TV-Z]{26}$/);
+            readdirSync(join(directory, name)).forEach((file) => assert.match(file, /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/));
+        }
+    }
+});
+
+const CLOCK = `(component
+  (import "wasi:clocks/monotonic-clock@0.2.12" (instance $clock (export "now" (func (result u64)))))
+  (core func $now (canon lower (func $clock "now")))
+  (core module $module (import "" "now" (func (result i64))) (func (export "run")))
+  (core instance $instance (instantiate $module (with "" (instance (export "now" (func $now))))))
+  (func (export "run") (canon lift (core func $instance "run"))))`;
+
+/** A component of core modules with these fields. */
+function componentOf(...modules) {
+    const core = modules.map((fields, index) => {
+        return `(core module $m${index} ${fields} (func (export "run"))) (core instance $i${index} (instantiate $m${index}))`;
+    });
+    return `(component ${core.join(" ")} (func (export "run") (canon lift (core func $i0 "run"))))`;
+}
+
+// row 18
+test("a component that asks for more than a policy may have is refused by name", async (t) => {
+    const refused = [
+        [
+            CLOCK,
+            /cannot be used: it imports `wasi:clocks\/monotonic-clock[^`]*`, and may import only lro:filter\/types/,
+        ],
+        [componentOf("(memory 2000)"), /needs more than 67108864 bytes of memory/],
+        [componentOf("(table 200000 funcref)"), /needs more than a table of 100000/],
+        [componentOf("(memory 1)", "(memory 1)"), /has 2 memories; one is allowed/],
+        ["(component)", /does not export `lro:filter\/lro-filter@0\.1\.0`/],
+    ];
+    for (const [text, message] of refused) {
+        const path = `${freshPath()}.wasm`;
+        writeFileSync(path, await parse(text));
+        const filter = filterFor(t, { policy: transpiled(path) });
+        await assert.rejects(filter.apply(CALL, RESULT), { message });
+    }
+    const absent = filterFor(t, { policy: freshPath() });
+    await assert.rejects(absent.apply(CALL, RESULT), { message: /make packages/ });
+});

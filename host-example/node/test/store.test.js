@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { Store } from "../src/store.js";
+import { ulid } from "../src/ulid.js";
+import { filterFor, freshPath, recordsResult } from "./support.js";
+
+const CALL = { tool: "search" };
+
+// row 18
+test("files are gone when they have expired, and what a crash left too", async () => {
+    const root = freshPath();
+    const store = await Store.open(root, 60_000);
+    const published = ulid();
+    mkdirSync(store.staging(published), { mode: 0o700 });
+    writeFileSync(join(store.staging(published), "a.txt"), "a");
+    await store.publish(published, [{ name: "a.txt", bytes: 1n }]);
+    mkdirSync(store.staging(ulid()));
+    mkdirSync(join(root, `.removing-${ulid()}`));
+    mkdirSync(join(root, "not-ours"));
+
+    await store.sweep();
+    assert.deepEqual(new Set(readdirSync(root)).size, 3);
+    assert.ok(existsSync(join(root, published, "a.txt")));
+    await store.sweep(Date.now() + 61_000);
+    assert.ok(!existsSync(join(root, published)));
+    await store.sweep(Date.now() + 2 * 3_600_000);
+    assert.deepEqual(readdirSync(root), ["not-ours"]);
+});
+
+// row 18
+test("an offload that has expired is removed by a later call", async (t) => {
+    const directory = freshPath();
+    const first = filterFor(t, { directory, ttlSeconds: 1 });
+    const { structuredContent } = await first.apply(CALL, recordsResult(2000));
+    assert.ok(existsSync(structuredContent.files.records));
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    const second = filterFor(t, { directory, ttlSeconds: 1 });
+    await second.apply(CALL, recordsResult(2000));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.ok(!existsSync(structuredContent.files.records));
+    assert.equal(readdirSync(directory).length, 1);
+});
+
+// row 18
+test("a directory that others can write to is refused", async (t) => {
+    const directory = freshPath();
+    mkdirSync(directory);
+    chmodSync(directory, 0o777);
+    const filter = filterFor(t, { directory });
+    await assert.rejects(filter.apply(CALL, recordsResult(10)), { message: /others can write to it/ });
+});
+
+// row 18
+test("a process that is killed at any moment leaves whole offloads only", async () => {
+    const directory = freshPath();
+    const program = `
+        import { Filter } from "lro-filter";
+        const filter = new Filter({ directory: ${JSON.stringify(directory)}, threads: 2 });
+        const records = Array.from({ length: 20_000 }, (_, id) => ({ id, text: "x".repeat(50) }));
+        const call = () => filter.apply({ tool: "t" }, { content: [], structuredContent: { records } });
+        for (;;) {
+            await Promise.all([call(), call()]);
+            process.stdout.write("another two");
+        }`;
+    for (let round = 0; round < 5; round += 1) {
+        const cwd = fileURLToPath(new URL("..", import.meta.url));
+        const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+            cwd,
+            stdio: ["ignore", "pipe", "inherit"],
+        });
+        await new Promise((resolve) => child.stdout.once("data", resolve));
+        await new Promise((resolve) => setTimeout(resolve, 30 * round));
+        child.kill("SIGKILL");
+        await new Promise((resolve) => child.once("exit", resolve));
+    }
+    const published = readdirSync(directory).filter((name) => !name.startsWith("."));
+    assert.ok(published.length > 0);
+    const sizes = published.map((name) => {
+        assert.deepEqual(readdirSync(join(directory, name)), ["records.jsonl"]);
+        return statSync(join(directory, name, "records.jsonl")).size;
+    });
+    assert.equal(new Set(sizes).size, 1);
+    const store = await Store.open(directory, 3_600_000);
+    await store.sweep(Date.now() + 2 * 3_600_000);
+    assert.deepEqual(readdirSync(directory), []);
+});
+
+// row 18
+test("when files cannot be kept, the failure mode decides and no path is told", async (t) => {
+    const directory = freshPath();
+    const filter = filterFor(t, { directory, failure: "closed" });
+    await filter.apply(CALL, recordsResult(1));
+    rmSync(directory, { recursive: true });
+    const reply = await filter.apply(CALL, recordsResult(2000));
+    assert.equal(reply.isError, true);
+    assert.match(reply.content[0].text, /^the result could not be filtered: /);
+    assert.ok(!reply.content[0].text.includes(directory));
+});
