@@ -1,0 +1,37 @@
+"""Large results of MCP tools become files and a short descriptor: the lro-filter policy for Python servers.
+
+    from lro_filter import lro_offload          # a decorator for one tool
+    from lro_filter import LROOffloader         # an object to call
+    from lro_filter import LROContext           # a `with` block
+    from lro_filter.middleware import LROMiddleware     # all tools of a FastMCP server
+
+See the README for settings and limits.
+"""
+
+from .component import Limits, Policy, load
+from .errors import ComponentError, LROError, PolicyError, Rejected, ResultError, SettingsError, StoreError
+from .offloader import LROContext, LROOffloader, lro_offload
+from .settings import OffloadSection, Settings
+from .sizes import estimate_size
+from .version import __version__
+
+
+__all__ = [
+    "ComponentError",
+    "LROContext",
+    "LROError",
+    "LROOffloader",
+    "Limits",
+    "OffloadSection",
+    "Policy",
+    "PolicyError",
+    "Rejected",
+    "ResultError",
+    "Settings",
+    "SettingsError",
+    "StoreError",
+    "__version__",
+    "estimate_size",
+    "load",
+    "lro_offload",
+]

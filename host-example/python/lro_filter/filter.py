@@ -1,0 +1,172 @@
+"""One result through one policy: inspect, write, publish, or what the failure mode says."""
+
+import json
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import store, ulid
+from .component import Part, Policy, load, printable
+from .errors import LROError, PolicyError, ResultError, StoreError
+from .settings import Settings, default_dir
+from .sizes import from_json
+
+__all__ = ["Decision", "Filter"]
+
+log = logging.getLogger("lro_filter")
+
+LEVELS_MAX = 200
+"""Most levels of a descriptor: FastMCP cannot send more than 255 of a message."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of a result."""
+
+    verdict: str
+    """`pass`, `offload`, `truncate`, `reject`; `fail` when the failure mode is `closed`."""
+    text: str = ""
+    """The descriptor as JSON, the advice, or why a result was cut or not let through."""
+    plan: dict | None = None
+    """The `plan` of an offload, as plain data."""
+    cut: dict | None = None
+    """The `truncation`."""
+    id: str = ""
+    """Id of the offload."""
+
+
+class Filter:
+    """A policy, the store it writes to, and the settings. One for many calls and threads."""
+
+    def __init__(self, settings: Settings, component: str | Path | None = None):
+        self.settings = settings
+        self.policy: Policy = load(component)
+        self._record = settings.record()
+        self._store: store.Store | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def store(self) -> store.Store:
+        """The store, opened and swept when it is first asked for.
+
+        Raises:
+            StoreError: There is no such place.
+        """
+        with self._opening:
+            if self._store is None:
+                of = self.settings
+                root = of.dir or default_dir()
+                self._store = store.Store(root, of.tenant, of.ttl_seconds, of.fsync, of.quota_file, of.quota_tenant)
+            return self._store
+
+    def apply(
+        self,
+        parts: Sequence[Part],
+        tool: str,
+        *,
+        query: str | None = None,
+        session: str | None = None,
+        is_error: bool = False,
+        settings: dict[str, Any] | None = None,
+    ) -> Decision:
+        """Decides and carries out. Blocks; raises nothing that the failure mode answers.
+
+        `query` is what was asked, by convention the arguments as compact JSON. `settings` replaces members of the
+        record `settings` for this call.
+        """
+        id = ulid.generate()
+        call = {
+            "id": id,
+            "time": ulid.rfc3339(id),
+            "tenant": self.settings.tenant,
+            "session": session,
+            "tool": tool,
+            "query": query,
+            "is-error": is_error,
+            "abilities": list(self.settings.abilities),
+            "settings": self._record | (settings or {}),
+        }
+        wrote = False
+        try:
+            call["shown-path"] = self._shown_path(id)
+            verdict = self.policy.inspect(call, parts, self.settings.limits)
+            match verdict:
+                case "pass":
+                    return Decision("pass")
+                case {"truncate": cut}:
+                    return self._told(Decision("truncate", cut=cut), tool)
+                case {"reject": advice}:
+                    return self._told(Decision("reject", advice[: self.settings.descriptor_limit]), tool)
+                case {"offload": plan}:
+                    wrote = True
+                    return self._told(self._offload(call, parts, plan), tool)
+            raise PolicyError("answer", f"the policy answered with {verdict}")
+        except (LROError, OSError, RecursionError, UnicodeEncodeError) as error:
+            return self.failed(error, tool, wrote)
+
+    def failed(self, error: Exception, tool: str, wrote: bool = False) -> Decision:
+        """What the failure mode says. `wrote` tells whether the policy had decided that the result is too large."""
+        log.warning("%s: %s: %s", tool, "not written" if wrote else "no decision", error)
+        if self.settings.failure == "closed":
+            return Decision("fail", f"the result could not be filtered: {error}")
+        if isinstance(error, ResultError) or (self.settings.failure == "open" and not wrote):
+            return Decision("pass")
+        warning = f"The result could not be written to files ({error}), so a part of it follows."
+        return Decision("truncate", warning, cut=self.settings.cut)
+
+    def _shown_path(self, id: str) -> str:
+        try:
+            return self.store.shown_path(id)
+        except StoreError:
+            # That matters only once a result is to be written.
+            return ""
+
+    def _offload(self, call: dict, parts: Sequence[Part], plan: dict) -> Decision:
+        limits, id = self.settings.limits, call["id"]
+        if len(plan["parts"]) != len(parts):
+            raise PolicyError("answer", "the policy planned another number of parts than there are")
+        with self.store.staging(id) as directory:
+            written = self.policy.write(call, parts, plan, directory, limits)
+            descriptor, files = written["content"], written["files"]
+            self._check(descriptor, files)
+            entries = self.store.publish(directory, id, call, descriptor, files)
+        if call["settings"]["level"] == "full":
+            descriptor = _with_integrity(descriptor, entries)
+        for note in written["notes"]:
+            log.info("%s: %s", call["tool"], printable(note))
+        return Decision("offload", descriptor, plan, id=id)
+
+    def _check(self, descriptor: str, files: list[dict]) -> None:
+        limits = self.settings.limits
+        if len(descriptor) > self.settings.descriptor_limit:
+            raise PolicyError("answer", "the policy answered with a descriptor over its limit")
+        try:
+            value = from_json(descriptor)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict) or _is_deeper(value, LEVELS_MAX):
+            raise PolicyError("answer", "the policy answered with a descriptor that is no JSON object, or a deep one")
+        if len(files) > limits.files or sum(file["bytes"] for file in files) > limits.written_bytes:
+            raise PolicyError("answer", "the policy wrote more than limits.files or limits.written_bytes")
+
+    def _told(self, decision: Decision, tool: str) -> Decision:
+        log.info("%s: large tool result: %s %s", tool, decision.verdict, decision.id)
+        return decision
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value is nested more deeply than `levels`."""
+    level = [value]
+    for _ in range(levels + 1):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for items in inner for item in items]
+    return bool(level)
+
+
+def _with_integrity(descriptor: str, entries: list[dict]) -> str:
+    """A descriptor with size and digest of each file as its last member."""
+    integrity = {entry["name"]: {name: entry[name] for name in ("bytes", "sha256", "digest_from")} for entry in entries}
+    return f'{descriptor.rstrip()[:-1]},"integrity":{json.dumps(integrity, separators=(",", ":"))}}}'

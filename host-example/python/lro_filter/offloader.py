@@ -1,0 +1,220 @@
+"""The interfaces for a tool's own code: an object, a decorator and a context manager.
+
+Each takes `sections`, `inline_keys`, `threshold`, `output_dir`, `ttl_seconds`, `enabled`, `header_type` and
+`env_prefix`, any other setting by its name, and `component`, the path of another policy.
+"""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_origin
+
+from .component import Part
+from .errors import Rejected, ResultError
+from .filter import Filter
+from .parts import ToolResult
+from .settings import OffloadSection, Settings
+from .sizes import estimate_size, from_json, to_json
+from .truncate import truncated
+
+__all__ = ["LROContext", "LROOffloader", "lro_offload"]
+
+Sections = Sequence[OffloadSection | str]
+
+
+class LROOffloader:
+    """Offloads values that are too large. One for many calls and threads.
+
+    Raises:
+        SettingsError: A setting cannot be used.
+        ComponentError: The policy cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        threshold: int | None = None,
+        output_dir: str | Path | None = None,
+        header_type: str | None = None,
+        env_prefix: str = "MCP_LRO",
+        enabled: bool | None = None,
+        ttl_seconds: int | None = None,
+        *,
+        component: str | Path | None = None,
+        **settings: Any,
+    ):
+        self.settings = Settings.read(
+            env_prefix,
+            **{"dir": output_dir, **settings},
+            threshold=threshold,
+            header_type=header_type,
+            enabled=enabled,
+            ttl_seconds=ttl_seconds,
+        )
+        self._filter = Filter(self.settings, component)
+
+    def offload_if_needed(
+        self,
+        data: Any,
+        sections: Sections | None = None,
+        inline_keys: Sequence[str] | None = None,
+        session_id: str | None = None,
+        *,
+        tool: str = "tool",
+        query: str | None = None,
+    ) -> Any:
+        """`data` itself when it passes, else its descriptor, or a part of it with a warning. Blocks.
+
+        `data` is what JSON can hold; a string counts as text. `tool` and `query`, what was asked, stand in the header
+        line.
+
+        Raises:
+            Rejected: The policy refused the result, or failed and `failure` is `closed`.
+        """
+        if not self.settings.enabled:
+            return data
+        try:
+            part = Part("text", data.encode()) if isinstance(data, str) else Part("structured", to_json(data))
+        except (ResultError, UnicodeEncodeError) as error:
+            error = error if isinstance(error, ResultError) else ResultError(f"the text is no UTF-8: {error}")
+            decision = self._filter.failed(error, tool)
+            return self._answer(data, None, decision)
+        changed = Settings(sections=sections or (), inline_keys=inline_keys or ()).record()
+        given = {"sections": sections, "inline-keys": inline_keys}
+        settings = {name: changed[name] for name, value in given.items() if value is not None}
+        decision = self._filter.apply([part], tool, query=query, session=session_id, settings=settings)
+        return self._answer(data, part, decision)
+
+    def estimate_size(self, data: Any) -> int:
+        """What is compared with the threshold, in its unit."""
+        return estimate_size(data, self.settings.unit)
+
+    def sweep(self) -> int:
+        """Removes offloads that have expired; returns how many. Offloading does so by itself, at most once a minute."""
+        return self._filter.store.sweep()
+
+    def _answer(self, data: Any, part: Part | None, decision: Any) -> Any:
+        match decision.verdict:
+            case "offload" if decision.plan["parts"] != ["keep"]:
+                return from_json(decision.text)
+            case "truncate":
+                is_text = part.kind == "text"
+                result = ToolResult([], None if is_text else data, None, False, [part], [0] if is_text else [], 0)
+                content, cut = truncated(result, decision.cut["limit"], decision.cut["suffix"], decision.text)
+                return "\n".join(block["text"] for block in content) if is_text else cut
+            case "reject" | "fail":
+                raise Rejected(decision.text)
+        return data
+
+
+def lro_offload(
+    sections: Sections | Callable | None = None,
+    inline_keys: Sequence[str] | None = None,
+    session_id_key: str | None = None,
+    *,
+    offloader: LROOffloader | None = None,
+    **settings: Any,
+) -> Callable:
+    """Decorator for a tool, `def` or `async def`, whose return value is offloaded when it is too large.
+
+    `session_id_key` names an argument of the tool, else a key of the result, whose value stands in file names.
+    `offloader` is one that others use too; otherwise the tool gets one of its own with `settings`. An asynchronous tool
+    offloads in a thread.
+    """
+    if callable(sections):
+        return lro_offload()(sections)
+
+    def decorate(function: Callable) -> Callable:
+        signature = inspect.signature(function)
+        by_argument = session_id_key in signature.parameters
+        own = settings if by_argument or session_id_key is None else {"session_key": session_id_key, **settings}
+        used = offloader or LROOffloader(**own)
+
+        def filtered(data: Any, args: tuple, kwargs: dict) -> Any:
+            arguments = signature.bind(*args, **kwargs).arguments
+            session = arguments.get(session_id_key) if by_argument else None
+            query = _query(arguments)
+            session = None if session is None else str(session)
+            return used.offload_if_needed(data, sections, inline_keys, session, tool=function.__name__, query=query)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def wrapper(*args, **kwargs):
+                data = await function(*args, **kwargs)
+                return await asyncio.to_thread(filtered, data, args, kwargs)
+
+        else:
+
+            @functools.wraps(function)
+            def wrapper(*args, **kwargs):
+                return filtered(function(*args, **kwargs), args, kwargs)
+
+        # What comes back is no longer only what the annotation says.
+        returned = signature.return_annotation
+        if not (returned is dict or get_origin(returned) in (dict, Mapping)):
+            signature = signature.replace(return_annotation=signature.empty)
+            wrapper.__annotations__ = {k: v for k, v in function.__annotations__.items() if k != "return"}
+        wrapper.__signature__ = signature
+        return wrapper
+
+    return decorate
+
+
+def _query(arguments: Mapping) -> str | None:
+    """The arguments that have a JSON, as the header line shows them."""
+    shown = {}
+    for name, value in arguments.items():
+        try:
+            to_json(value)
+        except ResultError:
+            continue
+        shown[name] = value
+    return to_json(shown).decode()
+
+
+class LROContext:
+    """Offloads what is set in a `with` block; `result` is there after it.
+
+        with LROContext(sections=["results"]) as ctx:
+            ctx.set_data(search())
+        return ctx.result
+
+    An exception in the block goes on, and nothing is offloaded.
+    """
+
+    def __init__(
+        self,
+        sections: Sections | None = None,
+        threshold: int | None = None,
+        inline_keys: Sequence[str] | None = None,
+        session_id: str | None = None,
+        *,
+        offloader: LROOffloader | None = None,
+        **settings: Any,
+    ):
+        self._offloader = offloader or LROOffloader(threshold, **settings)
+        self._arguments = (sections, inline_keys, session_id)
+        self._data: Any = None
+        self._result: Any = None
+        self._is_done = False
+
+    def __enter__(self) -> "LROContext":
+        return self
+
+    def set_data(self, data: Any) -> None:
+        """Sets what is offloaded at the end of the block when it is too large."""
+        self._data = data
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        if kind is None:
+            self._result = self._offloader.offload_if_needed(self._data, *self._arguments)
+            self._is_done = True
+
+    @property
+    def result(self) -> Any:
+        """As `LROOffloader.offload_if_needed` returns it."""
+        if not self._is_done:
+            raise RuntimeError("the result is there after the `with` block")
+        return self._result

@@ -1,0 +1,227 @@
+"""Settings, with the names and defaults of the lro-filter host."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .component import Limits
+from .errors import SettingsError
+from .sizes import UNITS
+
+__all__ = ["OffloadSection", "Settings"]
+
+PRESETS = {"1600-tokens": (1_600, "tokens"), "25k": (25_000, "tokens")}
+"""Thresholds with a name."""
+
+CHOICES = {
+    "unit": UNITS,
+    "mode": ("by-size", "always", "never"),
+    "action": ("offload", "truncate", "reject"),
+    "failure": ("open", "closed", "truncate"),
+    "level": ("pointer", "standard", "full"),
+    "dialect": ("sections", "specification"),
+    "schema": ("rewrite", "strip"),
+    "preset": (None, *PRESETS),
+}
+
+TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class OffloadSection:
+    """A part of the result that becomes a file of records."""
+
+    key: str
+    """JSON Pointer such as `/data/items`, or a plain top-level key such as `results`."""
+    filename_prefix: str | None = None
+    """Beginning of the file name; the last step of the key when absent."""
+    schema: dict | str | None = None
+    """JSON Schema of a record. Given, none is inferred."""
+    summaries: Sequence[Mapping] = ()
+    """Summaries besides the count: `{"kind": "range" | "top-values" | "distinct", "field": "/price"}`."""
+    recipes: Sequence[Mapping] = ()
+    """Recipes before the policy's own: `{"name", "description", "command"}`, with `{file}` for the quoted path."""
+
+    def _record(self) -> dict:
+        schema = self.schema if self.schema is None or isinstance(self.schema, str) else json.dumps(self.schema)
+        for recipe in self.recipes:
+            if set(recipe) != {"name", "description", "command"}:
+                raise SettingsError(f"a recipe has a name, a description and a command: {dict(recipe)}")
+        return {
+            "key": self.key,
+            "filename-prefix": self.filename_prefix,
+            "schema": schema,
+            "summaries": [{"field": "", **rule} for rule in self.summaries],
+            "recipes": [dict(recipe) for recipe in self.recipes],
+        }
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be set. Sizes are in `unit`, a result of exactly the threshold passes."""
+
+    enabled: bool = True
+    """Off: every result passes unchanged, and no policy is asked."""
+    dir: Path | None = None
+    """Root of the offloads. Default: `$XDG_CACHE_HOME/lro-filter`, else `~/.cache/lro-filter`."""
+    ttl_seconds: int = 3_600
+    """Age at which an offload expires."""
+    fsync: bool = True
+    """Whether publishing waits for the disk."""
+    failure: str = "open"
+    """Answer when a policy fails: `open` passes the result, or cuts it when it could not be written; `truncate`;
+    `closed` answers with an error."""
+    quota_file: int = 1 << 30
+    """Most bytes of one file."""
+    quota_tenant: int = 4 << 30
+    """Most bytes of all offloads of the tenant; the oldest go first."""
+    mode: str = "by-size"
+    """When a result is acted upon: `by-size`, `always`, `never`."""
+    threshold: int = 50_000
+    """A larger result is acted upon."""
+    unit: str = "characters"
+    """`bytes`, `characters` or `tokens`."""
+    preset: str | None = None
+    """Threshold and unit by name: `1600-tokens`, `25k`."""
+    action: str = "offload"
+    """What is done: `offload`, `truncate`, `reject`."""
+    sections: Sequence[OffloadSection | str] = ()
+    """Sections to write. Empty, the policy finds them."""
+    inline_keys: Sequence[str] = ()
+    """Keys repeated in the descriptor."""
+    inline_limit: int = 512
+    """Most bytes of another value that stays inline."""
+    infer: bool = True
+    """Whether schemas and summaries are inferred."""
+    header_type: str = "mcp_lro"
+    """`type` in the header line of each JSONL file."""
+    session_key: str | None = None
+    """Key of the result whose value stands for the session in file names."""
+    level: str = "standard"
+    """How much a descriptor tells: `pointer`, `standard`, `full`."""
+    dialect: str = "sections"
+    """Field names of a descriptor: `sections`, `specification`."""
+    descriptor_limit: int = 40_000
+    """Most characters of a descriptor."""
+    truncate_limit: int | None = None
+    """Size of a truncated result. Default: the threshold."""
+    truncate_suffix: str = "\n\n[truncated: the result was larger than the limit]"
+    """Text after the cut of a truncated result."""
+    advice: str = ""
+    """Advice of a rejected result. Empty, the policy writes its own."""
+    custom: str | None = None
+    """Settings of the policy alone, by convention JSON."""
+    schema: str = "rewrite"
+    """Output schemas of tools: `rewrite` allows the descriptor too, `strip` takes them away."""
+    tenant: str = "default"
+    """Whose directory the offloads go to."""
+    abilities: Sequence[str] = ("shell",)
+    """What the reader of the descriptor can use: `shell` on the same disk, `extract-tool`, `read-tool`."""
+    limits: Limits | Mapping[str, int] = field(default_factory=Limits)
+    """Bounds of each call of the policy: `Limits`, or some of its members by name."""
+
+    def __post_init__(self):
+        if self.preset in PRESETS:
+            threshold, unit = PRESETS[self.preset]
+            object.__setattr__(self, "threshold", threshold)
+            object.__setattr__(self, "unit", unit)
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise SettingsError(f"{name} = {getattr(self, name)!r}: expected one of {allowed}")
+        for name in ("threshold", "descriptor_limit", "ttl_seconds"):
+            self._check_number(name, getattr(self, name), 1)
+        for name in ("inline_limit", "quota_file", "quota_tenant"):
+            self._check_number(name, getattr(self, name), 0)
+        if self.truncate_limit is not None:
+            self._check_number("truncate_limit", self.truncate_limit, 1)
+        for name in ("sections", "inline_keys", "abilities"):
+            if isinstance(getattr(self, name), str):
+                raise SettingsError(f"{name} = {getattr(self, name)!r}: expected a list")
+        if self.dir is not None:
+            object.__setattr__(self, "dir", Path(self.dir))
+        if not isinstance(self.limits, Limits):
+            try:
+                object.__setattr__(self, "limits", Limits(**self.limits))
+            except TypeError as error:
+                raise SettingsError(f"limits = {self.limits!r}: {error}") from None
+
+    @staticmethod
+    def _check_number(name: str, value: Any, least: int) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 63:
+            raise SettingsError(f"{name} = {value!r}: expected a whole number from {least} on")
+
+    @classmethod
+    def read(cls, env_prefix: str = "MCP_LRO", **given: Any) -> "Settings":
+        """The settings given, and for those that are not given or `None` the variables of the environment.
+
+        A variable is `{env_prefix}_` and the name in upper case, such as `MCP_LRO_THRESHOLD`.
+
+        Raises:
+            SettingsError: A value cannot be used; a name is unknown.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        forms = {item.name: item.type for item in fields(cls)}
+        if unknown := given.keys() - forms.keys():
+            raise SettingsError(f"there is no setting {', '.join(sorted(unknown))}")
+        for name, form in forms.items():
+            variable = f"{env_prefix}_{name.upper()}"
+            # A preset of the environment gives way to a threshold that is given.
+            is_given = name in given or (name == "preset" and given.keys() & {"threshold", "unit"})
+            if variable in os.environ and not is_given and name not in ("sections", "limits"):
+                given[name] = _parsed(variable, os.environ[variable], form)
+        return cls(**given)
+
+    def size(self, amount: int) -> dict:
+        """An amount with the unit, as the record `size` of `wit/types.wit`."""
+        return {"amount": amount, "unit": self.unit}
+
+    @property
+    def cut(self) -> dict:
+        """Size and suffix of a truncated result, as the record `truncation`."""
+        return {"limit": self.size(self.truncate_limit or self.threshold), "suffix": self.truncate_suffix}
+
+    def record(self) -> dict:
+        """The record `settings` of `wit/types.wit`."""
+        sections = [OffloadSection(each) if isinstance(each, str) else each for each in self.sections]
+        return {
+            "mode": self.mode,
+            "threshold": self.size(self.threshold),
+            "action": self.action,
+            "sections": [section._record() for section in sections],
+            "inline-keys": list(self.inline_keys),
+            "inline-limit": self.inline_limit,
+            "infer": self.infer,
+            "header-type": self.header_type,
+            "session-key": self.session_key,
+            "level": self.level,
+            "dialect": self.dialect,
+            "descriptor-limit": self.descriptor_limit,
+            "truncate-limit": self.cut["limit"],
+            "truncate-suffix": self.truncate_suffix,
+            "advice": self.advice,
+            "custom": self.custom,
+        }
+
+
+def _parsed(variable: str, text: str, form: Any) -> Any:
+    if form is bool:
+        if text.lower() not in TRUTH:
+            raise SettingsError(f"{variable} = {text!r}: expected one of {', '.join(TRUTH)}")
+        return TRUTH[text.lower()]
+    if form in (int, int | None):
+        try:
+            return int(text)
+        except ValueError:
+            raise SettingsError(f"{variable} = {text!r}: expected a whole number") from None
+    if form == Sequence[str]:
+        return [item.strip() for item in text.split(",") if item.strip()]
+    return text
+
+
+def default_dir() -> Path:
+    """The root of offloads when none is set."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "lro-filter"

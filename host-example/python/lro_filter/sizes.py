@@ -1,0 +1,68 @@
+"""How large a text is, in the units of a threshold."""
+
+import json
+import math
+from typing import Any
+
+from .errors import ResultError
+
+__all__ = ["UNITS", "estimate_size", "from_json", "measure", "to_json"]
+
+UNITS = ("bytes", "characters", "tokens")
+
+# First bytes of the characters from U+0300 on, and from U+2000 on.
+_BEYOND_LATIN = bytes(range(0xCC, 0x100))
+_BEYOND_ALPHABETS = bytes(range(0xE2, 0x100))
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+
+
+def measure(data: bytes, unit: str) -> int:
+    """Size of a text in UTF-8 in `unit`; what an estimated token is, `size-unit` of `wit/types.wit` tells."""
+    if unit == "bytes":
+        return len(data)
+    characters = len(data.translate(None, _CONTINUATIONS))
+    if unit == "characters":
+        return characters
+    beyond_latin = len(data) - len(data.translate(None, _BEYOND_LATIN))
+    beyond_alphabets = len(data) - len(data.translate(None, _BEYOND_ALPHABETS))
+    return -(-(characters + beyond_latin + 2 * beyond_alphabets) // 4)
+
+
+def estimate_size(data: Any, unit: str = "characters") -> int:
+    """What is compared with the threshold: the size of `data` as compact JSON; of a string, of its text."""
+    return measure(data.encode() if isinstance(data, str) else to_json(data), unit)
+
+
+def to_json(data: Any) -> bytes:
+    """Compact JSON in UTF-8.
+
+    Raises:
+        ResultError: There is no JSON for it.
+    """
+    try:
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ResultError(f"the result is no JSON: {error}") from error
+
+
+def from_json(text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: It is none, has a number that is not finite as a float, or is nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_constant=_refused, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:40]} is too large")
+    return number

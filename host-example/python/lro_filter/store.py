@@ -1,0 +1,226 @@
+"""Where offloads are kept: `{root}/{tenant}/{ULID}/`, published by one rename.
+
+The layout is that of the lro-filter host, which may work on the same root. Directories have mode 0700 and files 0600,
+whatever the umask. A process holds a lock on a file of its own in `{root}/.owners/` and its unpublished directories
+carry that name, so that a sweep knows what a dead process left.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import stat
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from . import manifest, ulid
+from .errors import StoreError
+
+__all__ = ["Store", "safe_name"]
+
+FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
+TENANT_NAME_BYTES_MAX = 64
+SWEEP_SECONDS = 60
+"""Least time between two sweeps of a process that offloads."""
+SYNCS_AT_ONCE = 4
+
+
+class Store:
+    """The offloads of one tenant under one root.
+
+    Raises:
+        StoreError: The root cannot be made, belongs to another user, or others can write to it.
+    """
+
+    def __init__(self, root: Path, tenant: str, ttl_seconds: int, fsync: bool, file_max: int, tenant_max: int):
+        self.tenant, self.ttl_seconds, self.fsync = tenant, ttl_seconds, fsync
+        self.file_max, self.tenant_max = file_max, tenant_max
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.root = root.resolve()
+            found = self.root.stat()
+            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                raise StoreError(f"{self.root} belongs to another user, or others can write to it")
+            self._parent = self.root / safe_name(tenant, TENANT_NAME_BYTES_MAX)
+            self._owners = self.root / ".owners"
+            for directory in (self._parent, self._owners):
+                directory.mkdir(mode=0o700, exist_ok=True)
+            self._owner, self._lock = self._make_owner()
+        except OSError as error:
+            raise StoreError(f"cannot use {root}: {error}") from error
+        self._room = threading.Lock()
+        self._swept = 0.0
+
+    def shown_path(self, id: str) -> str:
+        """Absolute path of an offload."""
+        return str(self._parent / id)
+
+    @contextmanager
+    def staging(self, id: str):
+        """A private, empty directory; removed at the end unless it was published."""
+        if time.monotonic() - self._swept > SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            # What cannot be removed now is left to the next sweep.
+            with suppress(OSError):
+                self.sweep()
+        path = self._parent / f".staging-{self._owner}-{id}"
+        try:
+            path.mkdir(mode=0o700)
+        except OSError as error:
+            raise StoreError(f"cannot write to {self._parent}: {error}") from error
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def publish(self, path: Path, id: str, call: dict, descriptor: str, files: list[dict]) -> list[dict]:
+        """Checks the files of a staging directory, adds indexes and manifest, and gives it its name.
+
+        Returns the entries of the manifest.
+
+        Raises:
+            StoreError: A file is not as the policy says; a quota is met; the disk refuses.
+        """
+        try:
+            entries, additions = self._checked(path, files)
+            additions[manifest.MANIFEST] = manifest.manifest(id, self.tenant, call, descriptor, entries)
+            self._make_room(sum(entry["bytes"] for entry in entries) + sum(map(len, additions.values())))
+            for name, data in additions.items():
+                with open(os.open(path / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(data)
+            if self.fsync:
+                with ThreadPoolExecutor(SYNCS_AT_ONCE) as threads:
+                    list(threads.map(_sync, (path / name for name in (*additions, *(file["name"] for file in files)))))
+                _sync(path)
+            path.rename(self._parent / id)
+            if self.fsync:
+                _sync(self._parent)
+        except OSError as error:
+            raise StoreError(f"cannot write the offload {id}: {error.strerror or error}") from error
+        return entries
+
+    def sweep(self, now: float | None = None) -> int:
+        """Removes what has expired at `now` (seconds since 1970) and what dead processes left. Returns how many."""
+        now = time.time() if now is None else now
+        removed = 0
+        for parent in [path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith(".")]:
+            for path in parent.iterdir():
+                if self._is_over(path.name, now) and not path.is_symlink() and path.is_dir():
+                    removed += self._remove(path)
+        for path in self._owners.iterdir():
+            if ulid.is_ulid(path.name) and self._is_dead(path.name):
+                path.unlink(missing_ok=True)
+        return removed
+
+    def close(self) -> None:
+        """Gives up the owner file."""
+        (self._owners / self._owner).unlink(missing_ok=True)
+        os.close(self._lock)
+
+    def _make_owner(self) -> tuple[str, int]:
+        while True:
+            owner = ulid.generate()
+            path = self._owners / owner
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Between the two, a sweep may have taken it for a dead process's.
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_ino == os.fstat(lock).st_ino:
+                    return owner, lock
+            os.close(lock)
+
+    def _is_dead(self, owner: str) -> bool:
+        try:
+            lock = os.open(self._owners / owner, os.O_RDWR | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(lock)
+
+    def _is_over(self, name: str, now: float) -> bool:
+        if ulid.is_ulid(name):
+            return ulid.seconds(name) + self.ttl_seconds <= now
+        kind, _, rest = name.removeprefix(".").partition("-")
+        owner, _, id = rest.rpartition("-")
+        if not name.startswith(".") or not ulid.is_ulid(id):
+            return False
+        return kind == "removing" if not owner else kind == "staging" and ulid.is_ulid(owner) and self._is_dead(owner)
+
+    def _remove(self, path: Path) -> bool:
+        if ulid.is_ulid(path.name):
+            # A reader finds all of it or nothing.
+            with suppress(OSError):
+                path = path.rename(path.with_name(f".removing-{path.name}"))
+        shutil.rmtree(path, ignore_errors=True)
+        return not path.exists()
+
+    def _make_room(self, needed: int) -> None:
+        if needed > self.tenant_max:
+            raise StoreError(f"{needed} bytes are more than quota_tenant, {self.tenant_max} bytes")
+        with self._room:
+            sizes = {path: _bytes(path) for path in self._parent.iterdir() if ulid.is_ulid(path.name)}
+            held = sum(sizes.values())
+            for path in sorted(sizes):
+                if held + needed <= self.tenant_max:
+                    break
+                held -= sizes[path]
+                self._remove(path)
+
+    def _checked(self, path: Path, files: list[dict]) -> tuple[list[dict], dict[str, bytes]]:
+        listed = [file["name"] for file in files]
+        found = sorted(os.listdir(path))
+        if sorted(listed) != found:
+            raise StoreError(f"the policy lists {sorted(listed)[:20]} and wrote {found[:20]}")
+        entries, additions = [], {}
+        for file in files:
+            if not FILE_NAME.fullmatch(file["name"]) or file["name"] == manifest.MANIFEST:
+                raise StoreError(f"the policy gave a file the name {file['name']!r}, which is not allowed")
+            if file["bytes"] > self.file_max:
+                raise StoreError(f"{file['name']} is larger than quota_file, {self.file_max} bytes")
+            descriptor = os.open(path / file["name"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(descriptor, "rb") as opened:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size != file["bytes"]:
+                    raise StoreError(f"{file['name']}: it is not the file the policy lists")
+                os.fchmod(descriptor, 0o600)
+                entry, index = manifest.record(file, opened)
+            entries.append(entry)
+            if index:
+                additions[manifest.index_name(file)] = index
+        return entries, additions
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(path))
+    except OSError:
+        # Another process removed it.
+        return 0
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def safe_name(text: str, bytes_max: int) -> str:
+    """A name for a directory, made from any text: distinct texts have distinct names."""
+    is_changed = re.fullmatch(r".*-[0-9a-f]{8}", text, re.DOTALL) is not None
+    if text and text != "none" and not is_changed and re.fullmatch(f"[A-Za-z0-9_-]{{1,{bytes_max}}}", text):
+        return text
+    if not text:
+        return "none"
+    kept = re.sub("[^A-Za-z0-9_-]", "_", text)[: bytes_max - 9]
+    return f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

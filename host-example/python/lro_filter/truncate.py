@@ -1,0 +1,171 @@
+"""A result cut to a limit: whole records of JSON, the beginning of other text, a note in the place of the rest."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from .component import Part
+from .parts import ToolResult
+from .sizes import measure, to_json
+
+__all__ = ["cut_value", "truncated"]
+
+WARNING = "larger than the limit: only the first records are here"
+WARNING_CHARACTERS_MAX = 512
+SMALL_BYTES = 1_024
+"""Longest value that is no list and stays whole."""
+NAMES = {"structured": "structured content", "binary": "binary content", "block": "content block"}
+
+
+def truncated(result: ToolResult, limit: dict, suffix: str, warning: str = "") -> tuple[list[dict], dict | None]:
+    """Content and structured content of at most `limit` on the wire, JSON escapes and envelope included.
+
+    JSON keeps its first whole records and says how many are left out; of other text the beginning stays, then `suffix`,
+    and of an error the end; a block of another kind gives way to a note of its kind and size. Structured content is
+    replaced by what is left of it, and metadata is gone. A limit below that of an
+    empty result holds as nearly as can be.
+    """
+    warning = warning[:WARNING_CHARACTERS_MAX]
+    budget = _Budget(limit)
+    budget.spend('{"content":[],"structuredContent":{"offloaded":false},"isError":false}')
+    structured = None
+    blocks = []
+    if result.structured is not None:
+        # It stands there twice: as such and as a text.
+        data = result.parts[result.structured_part].data
+        cut = None if result.is_error else cut_value(data, limit["unit"], warning, budget.left // 2)
+        structured = cut or {"offloaded": False}
+        if cut is not None and budget.take(_block(_text(cut))) and not budget.take(_text(cut)):
+            structured = {"offloaded": False}
+        if cut is not None:
+            blocks.append(_block(_text(structured)))
+    elif warning:
+        budget.take(_block(warning))
+        blocks.append(_block(warning))
+    omitted = 0
+    own = [result.parts[part] for part in result.block_parts if part is not None]
+    if result.structured is not None and cut is None:
+        own.insert(0, result.parts[result.structured_part])
+    for index, part in enumerate(own):
+        block = _cut_block(part, budget, suffix, warning, len(own) - index, result.is_error)
+        omitted += block is None
+        if block is not None:
+            blocks.append(block)
+    if omitted and budget.take(note := _block(f"Content blocks omitted: {omitted}.")):
+        blocks.append(note)
+    return [{"type": "text", "text": json.loads(block)["text"]} for block in blocks], structured
+
+
+class _Budget:
+    """How much of a limit is left, counted on the text as it goes on the wire."""
+
+    def __init__(self, limit: dict):
+        self.left, self.unit = limit["amount"], limit["unit"]
+
+    def size(self, text: str) -> int:
+        return measure(text.encode(), self.unit) + 1
+
+    def spend(self, text: str) -> None:
+        self.left -= self.size(text)
+
+    def take(self, text: str) -> bool:
+        fits = self.size(text) <= self.left
+        if fits:
+            self.spend(text)
+        return fits
+
+
+def _text(value: Any) -> str:
+    return to_json(value).decode()
+
+
+def _block(text: str) -> str:
+    return _text({"type": "text", "text": text})
+
+
+def _cut_block(part: Part, budget: _Budget, suffix: str, warning: str, shares: int, is_error: bool) -> str | None:
+    """What is left of a part as JSON of a text block, paid for; none when not even a note fits."""
+    if part.kind in ("text", "structured"):
+        text = part.data.decode()
+        whole = _block(text)
+        if budget.size(whole) <= budget.left // shares and budget.take(whole):
+            return whole
+        cut = None if is_error else cut_value(part.data, budget.unit, warning, budget.left // shares)
+        block = _ends(text, budget, suffix, budget.left // shares, is_error) if cut is None else _block(_text(cut))
+        if block is not None and budget.take(block):
+            return block
+    kind = f"{NAMES.get(part.kind, part.kind)} {part.media_type or ''}".strip()[:96]
+    note = _block(f"[omitted: {kind} of {len(part.data)} bytes]")
+    return note if budget.take(note) else None
+
+
+def _ends(text: str, budget: _Budget, suffix: str, most: int, is_error: bool) -> str | None:
+    """The longest beginning that fits with the suffix, of an error also the end; as JSON of a text block."""
+
+    def block(length: int) -> str:
+        tail = length // 4 if is_error else 0
+        return _block(text[: length - tail] + suffix + text[len(text) - tail :])
+
+    fitting, beyond = 0, len(text) + 1
+    while beyond - fitting > 1:
+        middle = (fitting + beyond) // 2
+        if budget.size(block(middle)) <= most:
+            fitting = middle
+        else:
+            beyond = middle
+    return block(fitting) if fitting else None
+
+
+def cut_value(data: bytes, unit: str, warning: str, most: int) -> dict | None:
+    """The object `{"offloaded": false, "warning": …, POINTER: [records], …, "omitted": {POINTER: n}}` of at most
+    `most`.
+
+    None when the data is no JSON object or array, or no record and no value of it fits.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict | list):
+        return None
+
+    def size(item: Any) -> int:
+        # In a text block its quotation marks are escaped.
+        return measure(_text(_text(item)).encode(), unit) + 1
+
+    found: dict[str, Any] = {"offloaded": False, "warning": warning or WARNING}
+    left = most - size(found) - size({"omitted": {}})
+    omitted: dict[str, int] = {}
+    sections = []
+    for pointer, item in _members(value, ""):
+        if isinstance(item, list) and item:
+            sections.append((pointer, item))
+            left -= size({pointer: []}) + size({pointer: len(item)})
+        elif len(to_json(item)) <= SMALL_BYTES and size({pointer: item}) <= left:
+            found[pointer] = item
+            left -= size({pointer: item})
+        else:
+            omitted[pointer] = len(to_json(item))
+            left -= size({pointer: omitted[pointer]})
+    for index, (pointer, items) in enumerate(sections):
+        share = left // (len(sections) - index)
+        found[pointer] = []
+        for item in items:
+            cost = size(item)
+            if cost > share:
+                break
+            share, left = share - cost, left - cost
+            found[pointer].append(item)
+        if len(found[pointer]) < len(items):
+            omitted[pointer] = len(items) - len(found[pointer])
+    has_any = any(found[pointer] for pointer in found if pointer not in ("offloaded", "warning"))
+    return found | {"omitted": omitted} if left >= 0 and has_any else None
+
+
+def _members(value: Any, pointer: str) -> Iterator[tuple[str, Any]]:
+    """The values that are no objects, with their JSON Pointers; an object of small size counts as a value."""
+    if not isinstance(value, dict) or (pointer and len(to_json(value)) <= SMALL_BYTES):
+        yield pointer, value
+        return
+    for key, item in value.items():
+        yield from _members(item, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
