@@ -42,6 +42,15 @@ conformance: build test-data ## Run the official conformance suite, directly and
 	@$(CARGO) build --locked --release -p lro-conformance
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 
+.PHONY: packages
+packages: component ## Put the component into the packages for Python, Node and edge runtimes
+	@sh tests/tools/packages.sh $(TARGET)
+
+.PHONY: runtimes
+runtimes: build packages ## Run the same component in every runtime, and what authors of policies build
+	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
+	@sh tests/tools/runtimes.sh $(TARGET)
+
 .PHONY: fuzz
 fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 	@bash tests/tools/fuzz.sh $(TARGET) $(or $(FUZZ_SECONDS),60)
@@ -55,7 +64,7 @@ bench: build test-data ## Measure against plain writes, native code, Python, jq 
 lint: component ## Check formatting, lints and documentation
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -p lro-redact -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload -p lro-policy -p lro-redact -p lro-extract -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl

@@ -5,7 +5,10 @@ use lro_host::policy::DEFAULT_POLICY;
 use lro_host::sandbox::{CallError, Limits, Quota};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Digest, MANIFEST_NAME};
-use lro_tests::{always, call_of, filter, filter_with, hostile_policy, imports, offloaded, request, structured, text};
+use lro_tests::{
+    always, call_of, filter, filter_with, hostile_policy, imports, offloaded, read, request, structured, text,
+    workspace,
+};
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -64,9 +67,13 @@ fn published(root: &Path) -> BTreeSet<String> {
 
 // row 85
 #[test]
-fn the_component_imports_only_what_it_needs() {
-    let wanted = ["lro:filter/types@0.1.0", "wasi:filesystem/preopens@0.2.12", "wasi:filesystem/types@0.2.12"];
-    assert_eq!(imports(DEFAULT_POLICY), wanted.map(String::from).into());
+fn the_component_imports_what_the_readme_lists() {
+    let readme = read(&workspace().join("README.md"));
+    let is_import = |line: &&str| ["lro:", "wasi:"].iter().any(|start| line.starts_with(start)) && line.contains('@');
+    let listed = readme.lines().filter_map(|line| line.strip_prefix("    ")).filter(is_import).map(str::to_owned);
+    let imports = imports(DEFAULT_POLICY);
+    assert_eq!(imports, listed.collect());
+    assert_eq!(imports.len(), 3);
 }
 
 // row 82, L1

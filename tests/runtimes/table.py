@@ -30,7 +30,7 @@ def main() -> int:
     python = [target / "test-data/venv-runtimes/bin/python", RUNNERS / "python.py"]
     rows = [
         Row("rust", rust, built),
-        Row("rust", rust, target / "cargo-component/wasm32-wasip1/component", "by cargo component, wasm32-wasip1"),
+        Row("rust", rust, target / "wasm32-wasip1/component", "by cargo component, wasm32-wasip1"),
         Row("rust", rust, target / "wasm32-wasip2/component", "by cargo, wasm32-wasip2"),
         Row("python", python, built),
         Row("node", ["node", RUNNERS / "node.mjs"], built),
@@ -39,9 +39,12 @@ def main() -> int:
     for row in rows:
         print(f"running {row.name}", file=sys.stderr)
         row.run(target / "vectors")
-    command = target / "test-data/venv-runtimes/bin/wasmtime"
-    print_table(rows, rows[0].milliseconds, command_row(command, built / "lro_policy.wasm"))
+    print_table(rows, rows[0].milliseconds)
     failures = [failure for row in rows for failure in row.failures]
+    try:
+        print(of_the_command(target / "test-data/venv-runtimes/bin/wasmtime", built / "lro_policy.wasm"))
+    except OSError as error:
+        failures.append(f"wasmtime command: {error}")
     for failure in failures:
         print(f"FAILED: {failure}")
     return 1 if failures else 0
@@ -85,19 +88,15 @@ class Row:
             self.digest, self.milliseconds, self.peak_bytes = digest, report["milliseconds"], report["peak_bytes"]
 
 
-def command_row(command: Path, component: Path) -> str:
-    """What the command of wasmtime alone makes of the component: it cannot call a function that takes a resource of the host."""
-    try:
-        version = subprocess.run([command, "--version"], capture_output=True, text=True).stdout.strip()
-        call = [command, "run", "--invoke", "inspect-result()", component]
-        refusal = subprocess.run(call, capture_output=True, text=True).stderr
-    except OSError as error:
-        return f"wasmtime command: not there: {error}"
-    reason = next((line.strip() for line in refusal.splitlines() if "lro:filter/types" in line), refusal.strip()[:200])
-    return f"{version}, the command alone: {reason}"
+def of_the_command(command: Path, component: Path) -> str:
+    """What the command of wasmtime alone makes of the component: it has no `tool-result` to give, and no way to write one."""
+    version = subprocess.run([command, "--version"], capture_output=True, text=True).stdout.split("(")[0].strip()
+    refusal = subprocess.run([command, "run", component], capture_output=True, text=True).stderr
+    reason = next((line for line in refusal.splitlines() if "lro:filter/types" in line), refusal[:200])
+    return f"{version}, the command alone: {reason.strip().removeprefix('0: ')}"
 
 
-def print_table(rows: list[Row], baseline: float | None, command: str) -> None:
+def print_table(rows: list[Row], baseline: float | None) -> None:
     total = len(list(VECTORS.rglob("*.json")))
     lines = [("runtime", "component", "vectors", "100,000 records", "of the Rust host", "memory")]
     for row in rows:
@@ -114,7 +113,6 @@ def print_table(rows: list[Row], baseline: float | None, command: str) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-    print(command)
 
 
 if __name__ == "__main__":

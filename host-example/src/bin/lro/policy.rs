@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 
 fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
     // Without a cache: the time to compile is one of the answers.
-    let policy = Policy::from_file(&host::sandbox(false)?, &arguments.file, &host::load_options(config)?)?;
+    let policy = Policy::from_file(&host::sandbox(false)?, &arguments.file, &host::load_options(config, false)?)?;
     let checked = Checked {
         world: WORLD,
         version: &policy.contract().version,

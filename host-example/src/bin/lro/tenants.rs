@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,9 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, bail};
 use lro_host::filter::Filter;
 use lro_host::gateway::Tenants;
-use lro_host::policy::{
-    Attempt, CompilePlace, Compiler, LoadOptions, PublicKey, Registry, RegistrySettings, SlotSettings, TenantPolicy,
-};
+use lro_host::policy::{Attempt, LoadOptions, Registry, RegistrySettings, SlotSettings, TenantPolicy};
 use lro_host::settings::{Config, GatewaySettings, SHARED_KEYS};
 
 use crate::host;
@@ -24,13 +21,10 @@ pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
 /// mode; without a policy for clients that name no tenant there is no gateway.
 pub(crate) fn registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
     let fuel = counts_fuel(config);
-    let mut arguments = vec![OsString::from("compile")];
-    arguments.extend(fuel.then(|| "--fuel".into()));
-    let place = CompilePlace::Child { program: env::current_exe()?, arguments };
     let options = LoadOptions {
         bytes_max: config.loading.component_bytes.get(),
         cache: host::compile_cache(),
-        compiler: Compiler::new(place, (&config.loading).into()),
+        compiler: host::compiler(config, fuel)?,
         ..LoadOptions::default()
     };
     let slot = SlotSettings { admission: (&config.admission).into(), breaker: (&config.breaker).into() };
@@ -151,11 +145,10 @@ fn in_directory(config: &Config, tenant: &str) -> Option<PathBuf> {
 
 /// Where a tenant's policy comes from, by its own configuration.
 fn policy(config: &Config) -> anyhow::Result<TenantPolicy> {
-    let keys = config.policy_keys.iter().map(|key| PublicKey::from_base64(key));
     Ok(TenantPolicy {
         file: config.policy.clone(),
-        pin: host::load_options(config)?.pin,
-        signers: keys.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!("policy-keys: {error}"))?,
+        pin: host::pin(config)?,
+        signers: host::signers(config)?,
         trial: (&config.trial).into(),
     })
 }

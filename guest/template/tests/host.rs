@@ -1,0 +1,79 @@
+//! The component in a real host: `lro`, from the environment variable `LRO`, else on PATH.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds the component, and tells where it is.
+fn component() -> String {
+    let arguments = ["build", "--release", "--target", "wasm32-unknown-unknown", "--message-format", "json"];
+    let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}\nthe target comes with `rustup target add wasm32-unknown-unknown`");
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let files = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut names = files.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    names.find_map(|name| name.as_str().filter(|name| name.ends_with(".wasm")).map(str::to_owned)).unwrap()
+}
+
+/// What the host tells about a recorded result whose parts are large from 200 bytes on; `directory` is for the files.
+fn offload(name: &str, flags: &[&str], directory: &Path) -> Value {
+    let lro = std::env::var("LRO").unwrap_or_else(|_| "lro".to_owned());
+    let result = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results").join(name);
+    let mut command = Command::new(&lro);
+    command.args(["offload", "--json", "--failure", "closed", "--policy", &component(), "--threshold", "200"]);
+    command.args(["--unit", "bytes", "--fsync", "false", "--dir"]).arg(directory).args(flags).arg(result);
+    let output = command.output().unwrap_or_else(|error| {
+        panic!(
+            "{lro}: {error}; `make build` in the repository of lro-filter builds it, the variable LRO says where it is"
+        )
+    });
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn recorded(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results").join(name);
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// A directory of a test; the host wants it private, and makes it.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    path
+}
+
+#[test]
+fn a_large_text_is_in_a_file_and_the_small_one_stays() {
+    let directory = directory("log");
+    let told = offload("log.json", &[], &directory);
+    assert_eq!(told["verdict"], "offload", "{told}");
+    let text = recorded("log.json")["content"][1]["text"].as_str().unwrap().to_owned();
+    let file = told["files"][0]["path"].as_str().unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), text);
+    assert_eq!(told["descriptor"]["files"]["text"], file);
+    let summary = &told["descriptor"]["summary"]["text"];
+    assert_eq!((summary["lines"].as_u64(), summary["bytes"].as_u64()), (Some(120), Some(text.len() as u64)));
+    assert_eq!(summary["head"].as_str().unwrap(), text.split_inclusive('\n').take(3).collect::<String>());
+    let reply: Value = serde_json::from_str(told["reply"].as_str().unwrap()).unwrap();
+    assert_eq!(reply["content"][0]["text"], "The last 120 lines:");
+    assert_eq!(reply["content"][1]["text"].as_str().unwrap().parse::<Value>().unwrap(), told["descriptor"]);
+}
+
+#[test]
+fn structured_content_is_one_json_file() {
+    let directory = directory("search");
+    let told = offload("search.json", &["--custom", "{\"head\": 0}"], &directory);
+    let file = fs::read_to_string(told["files"][0]["path"].as_str().unwrap()).unwrap();
+    assert!(!file.contains('\n'));
+    assert_eq!(serde_json::from_str::<Value>(&file).unwrap(), recorded("search.json")["structuredContent"]);
+    assert_eq!(told["descriptor"]["summary"]["structured"]["head"], "");
+}
+
+#[test]
+fn a_wrong_setting_is_an_error_of_the_policy() {
+    let told = offload("log.json", &["--custom", "{\"head\": true}"], &directory("wrong"));
+    assert!(told["error"].as_str().unwrap().contains("custom: must be"), "{told}");
+}

@@ -1,0 +1,70 @@
+#!/bin/sh
+# What other runtimes and other tools make of the policies: runtimes.sh TARGET_DIR
+#
+# Builds the policies as their authors may, runs the tests of the packages and of the policies of authors, starts each example
+# as a new user would, from a fresh directory, and prints the table of the runtimes.
+set -eu
+
+[ $# -eq 1 ] || { echo "usage: runtimes.sh TARGET_DIR" >&2; exit 2; }
+target=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+root=$(pwd)
+python=$target/test-data/venv-runtimes/bin/python
+fresh=$(mktemp -d)
+edge=
+trap '[ -z "$edge" ] || kill "$edge"; rm -rf "$fresh"' EXIT
+PATH=$target/release:$target/test-data/cargo-component/bin:$PATH
+LRO=$target/release/lro
+CARGO_TARGET_DIR=$target
+export PATH LRO CARGO_TARGET_DIR
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+step "The policies, by cargo component and for wasm32-wasip2"
+cargo build --locked --release -p lro-host -p lro-tests --bins
+cargo build --locked --profile component --target wasm32-unknown-unknown -p lro-test-policies
+cargo component build --locked --profile component -p lro-policy -p lro-redact
+cargo build --locked --profile component --target wasm32-wasip2 -p lro-policy -p lro-redact
+
+step "A policy from the template"
+cp -rL guest/template "$fresh/my-policy"
+(
+    cd "$fresh/my-policy"
+    cargo build --release --target wasm32-unknown-unknown
+    cargo test
+)
+
+step "A policy in JavaScript"
+(cd guest/javascript && npm install --no-audit --no-fund --no-package-lock --loglevel=error && npm run build && npm test)
+
+step "The package for Python"
+(cd host-example/python && "$python" -m unittest discover -s tests)
+python3 -m venv "$fresh/env"
+"$fresh/env/bin/pip" install --quiet "$root/host-example/python[fastmcp]"
+(cd "$fresh" && env/bin/python "$root/host-example/python/examples/client.py")
+
+step "The package for Node"
+(cd host-example/node && npm test)
+mkdir "$fresh/server"
+cp host-example/node/examples/*.js "$fresh/server"
+(
+    cd "$fresh/server"
+    echo '{ "type": "module" }' > package.json
+    npm install --no-audit --no-fund --loglevel=error "$root/host-example/node" \
+        @modelcontextprotocol/server@2.4.0 @modelcontextprotocol/client@2.4.0
+    node client.js offloads
+)
+
+step "The worker for workerd"
+(cd host-example/edge && npm test)
+(cd host-example/edge && exec ./node_modules/.bin/workerd serve config.capnp) &
+edge=$!
+printf '{"content":[{"type":"text","text":"%s"}]}' "$(seq -s '\n' 1 20000)" > "$fresh/result.json"
+curl --silent --show-error --retry 20 --retry-connrefused --retry-delay 1 \
+    'http://127.0.0.1:8809/filter?tool=search' --data-binary "@$fresh/result.json"
+echo
+
+step "One component in every runtime"
+"$python" tests/runtimes/table.py "$target"
