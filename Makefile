@@ -36,6 +36,7 @@ test: build test-data ## Run all tests
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
 	@$(CARGO) test --locked --release -p lro-host -p lro-tests
 	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract -p lro-redact
+	@$(CARGO) test --locked --release -p lro-fail-points
 
 .PHONY: conformance
 conformance: build test-data ## Run the official conformance suite, directly and through the gateway
@@ -66,6 +67,7 @@ lint: component ## Check formatting, lints and documentation
 	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload -p lro-policy -p lro-redact -p lro-extract -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
 

@@ -3,9 +3,10 @@
 mod convert;
 mod trial;
 
+use crate::faults::caught;
 use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
-use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written};
+use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
 use crate::settings::{Config, FailureMode, PolicySettings, SizeUnit};
 use crate::store::{FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
 use serde_json::value::RawValue;
@@ -14,6 +15,9 @@ use std::time::Duration;
 
 /// What is added to the time limits of both calls before a caller that waits asynchronously is answered without them.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Most bytes of what an error tells of a panic.
+const PANIC_BYTES_MAX: usize = 500;
 
 /// The call of a tool whose result is to be filtered.
 #[derive(Clone, Debug)]
@@ -120,6 +124,9 @@ pub enum FilterError {
     /// The call did not come back.
     #[error("the policy did not come back within {} ms", .0.as_millis())]
     Lost(Duration),
+    /// The host panicked during the call. It is over, with its instance, its place and its directory; other calls go on.
+    #[error("the host panicked: {}", one_line(.0, PANIC_BYTES_MAX))]
+    Panic(String),
 }
 
 impl FilterError {
@@ -145,14 +152,15 @@ impl FilterError {
             Self::Slot(SlotError::Busy(_)) => "busy",
             Self::Slot(SlotError::Parked(_)) => "parked",
             Self::Lost(_) => "lost",
+            Self::Panic(_) => "panic",
         }
     }
 
     /// Whether the policy is to blame, whatever the result, its settings and the disk. Repeated, such a failure parks it.
     pub fn is_fault_of_policy(&self) -> bool {
         let is_call_at_fault = |error: &CallError| {
-            use CallError::{Crossing, Deadline, Memory, Stack, Trap};
-            matches!(error, Crossing(_) | Deadline(_) | Memory(_) | Stack | Trap(_))
+            use CallError::{Crossing, Deadline, Fuel, Instances, Memory, Stack, Table, Trap};
+            matches!(error, Crossing(_) | Deadline(_) | Fuel(_) | Instances(_) | Memory(_) | Stack | Table(_) | Trap(_))
         };
         match self {
             Self::Call(error) => is_call_at_fault(error),
@@ -206,7 +214,8 @@ struct Output {
 }
 
 impl Filter {
-    /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`].
+    /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`]. A panic of the host is a
+    /// failure like others, [`FilterError::Panic`].
     pub fn apply(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
         let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None };
         if let Err((wrote, error)) = self.decide(request, payload, &mut decision) {
@@ -245,7 +254,8 @@ impl Filter {
     /// Makes ready for the next result, after an answer was sent: a small one then waits for no instance.
     pub fn restock(&self) {
         if let Some(version) = self.slot.current() {
-            version.policy.prepared().restock(&self.limits);
+            // After a panic there is nothing in stock, and the next call makes an instance of its own.
+            let _ = caught(|| version.policy.prepared().restock(&self.limits));
         }
     }
 
@@ -256,7 +266,7 @@ impl Filter {
     pub fn inspect(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
         let call = self.call(request, Ulid::generate().map_err(FilterError::Random)?);
         let admitted = self.slot.admit()?;
-        let inspected = admitted.policy().prepared().inspect(&self.limits, &call, payload).map_err(FilterError::from);
+        let inspected = unless_panic(|| Ok(admitted.policy().prepared().inspect(&self.limits, &call, payload)?));
         settle(&admitted, &request.tenant, inspected.as_ref().err());
         inspected
     }
@@ -293,15 +303,15 @@ impl Filter {
         payload: &Arc<Payload>,
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
-        let inspected = policy.prepared().inspect(&self.limits, call, payload);
-        let (verdict, cost) = inspected.map_err(|error| (false, error.into()))?;
+        let inspected = unless_panic(|| Ok(policy.prepared().inspect(&self.limits, call, payload)?));
+        let (verdict, cost) = inspected.map_err(|error| (false, error))?;
         decision.inspect = Some(cost);
         decision.outcome = match verdict {
             Verdict::Pass => Outcome::Pass,
             Verdict::Truncate(truncation) => Outcome::Truncate { truncation, warning: None },
             Verdict::Reject(advice) => Outcome::Reject(advice),
             Verdict::Offload(plan) => {
-                let offloaded = self.offload(policy, request, call, id, payload, &plan);
+                let offloaded = unless_panic(|| self.offload(policy, request, call, id, payload, &plan));
                 let (offloaded, cost) = offloaded.map_err(|error| (true, error))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))
@@ -394,6 +404,11 @@ impl Filter {
             },
         }
     }
+}
+
+/// What a step of a call gives, a panic being one of its failures.
+fn unless_panic<T>(step: impl FnOnce() -> Result<T, FilterError>) -> Result<T, FilterError> {
+    caught(step).unwrap_or_else(|panic| Err(FilterError::Panic(panic)))
 }
 
 /// Tells the breaker how a call went. What is nobody's fault tells nothing about the policy.

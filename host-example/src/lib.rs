@@ -91,6 +91,7 @@
 
 mod digest;
 pub mod extract;
+mod faults;
 pub mod filter;
 pub mod gateway;
 pub mod mcp;

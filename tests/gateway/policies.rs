@@ -7,7 +7,7 @@ use crate::support::{environment, lro, path_text};
 use crate::wire::{call, request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::target;
+use lro_tests::{rounds, target};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use std::fs;
@@ -584,6 +584,43 @@ fn policies_are_changed_by_command() {
     assert!(ann["loaded"].as_str().unwrap().ends_with('Z'), "{ann}");
 }
 
+// row 80, row 89, S2: what the operator sends is refused by name, counted and logged like any other policy
+#[test]
+fn what_is_refused_is_counted() {
+    let home = Home::new("");
+    home.write("signing.wasm", version(1));
+    let all = format!("{}mode = \"always\"\ncustom = \"sign\"\n", home.policy("signing.wasm"));
+    home.write("lro.toml", [&all, OPERATED].concat());
+    let gateway = home.gateway();
+    let later = of_contract("lro:filter/lro-filter@0.2.0");
+    let later = path_text(&home.write("later.wasm", later));
+    let message = home.refused(&gateway, &["load", "default", &later], 1);
+    assert!(message.contains("is built for lro:filter@0.2.0"), "{message}");
+    let token = format!("Bearer {ADMIN}");
+    let pin = format!("/default?sha256={}", "0".repeat(64));
+    let reply = gateway.change("POST", &pin, &[("Authorization", &token)]);
+    assert_eq!(reply.status, 409);
+    assert!(reply.answer()["error"].as_str().unwrap().contains("is pinned"), "{}", reply.text());
+    let metrics = gateway.metrics();
+    assert!(metrics.contains(r#"lro_policy_loads_total{result="refused"} 2"#), "{metrics}");
+    let status = home.status(&gateway, "default");
+    assert_eq!((&status["refusals"], &status["version"]), (&2.into(), &1.into()), "{status}");
+    assert!(status["refusal"].as_str().unwrap().contains("is pinned"), "{status}");
+    assert_eq!(gateway.gate.errors().matches("policy refused").count(), 2, "{}", gateway.gate.errors());
+    assert_eq!(signed(&gateway.gate.url, ""), Some(signature(1)));
+}
+
+/// The test policy, exporting the interface of another version of the contract.
+fn of_contract(interface: &str) -> Vec<u8> {
+    let (mut bytes, own) = (version(2), b"lro:filter/lro-filter@0.1.0");
+    for at in 0..bytes.len() - own.len() {
+        if bytes[at..].starts_with(own) {
+            bytes[at..at + own.len()].copy_from_slice(interface.as_bytes());
+        }
+    }
+    bytes
+}
+
 // row 79, row 89: without its token nobody changes a policy, and a browser not even with it
 #[test]
 fn policies_are_changed_by_the_operator_alone() {
@@ -849,4 +886,33 @@ fn a_hostile_tenant_does_not_hold_up_the_other() {
         assert!(took < Duration::from_millis(1900), "{took:?}");
         assert!(callers.into_iter().all(|caller| is_error(&caller.join().unwrap())));
     });
+}
+
+// H8, row 87: killed in the middle of a load, a gateway leaves a version that serves, whatever it finds then
+#[test]
+fn a_gateway_that_is_killed_while_it_loads() {
+    let home = Home::new("");
+    let kept = path_text(&home.path("kept"));
+    let all = format!("{}policy-keep = {kept:?}\nmode = \"always\"\ncustom = \"sign\"\n", home.policy("signing.wasm"));
+    home.write("lro.toml", [&all, OPERATED].concat());
+    let mut served = Vec::new();
+    for kill in 0..u32::try_from(rounds("LRO_KILLS", 4)).unwrap() {
+        home.write("signing.wasm", version(1));
+        let gateway = home.gateway();
+        // Never seen before, so it has to be compiled.
+        let next = path_text(&home.write("next.wasm", version(100 + kill)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| home.lro(&["policy", "load", "default", &next, "--gateway", &gateway.admin], &[]));
+            std::thread::sleep(Duration::from_millis(u64::from(20 + 130 * kill % 700)));
+            signal("-9", gateway.gate.pid());
+        });
+        drop(gateway);
+        home.write("signing.wasm", &version(3)[..5000]);
+        let gateway = home.gateway();
+        let by = signed(&gateway.gate.url, "").unwrap_or_default();
+        assert!([signature(1), signature(100 + kill)].contains(&by), "{by}: {}", gateway.gate.errors());
+        assert!(gateway.gate.errors().contains("the last good policy serves"), "{}", gateway.gate.errors());
+        served.push(by);
+    }
+    println!("served after the kills: {served:?}");
 }

@@ -113,7 +113,7 @@ fn no_memory_of_an_earlier_call_is_seen() {
     let root = TempDir::new().unwrap();
     let limits = Limits { memory_bytes: 16 << 20, wall_time: Duration::from_secs(10), ..tight() };
     let filter = Filter { limits, ..filter_with(hostile_policy(), root.path()) };
-    for number in 0..rounds("LRO_MEMORY_ROUNDS", 100) {
+    for number in 0..rounds("LRO_MEMORY_ROUNDS", 500) {
         act(&filter, 0, "plant-secret", &secret(0, number));
         assert_eq!(act(&filter, 1, "snoop", &secret(1, number)).descriptor, r#"{"found":[]}"#);
     }

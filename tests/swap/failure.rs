@@ -7,6 +7,8 @@ use lro_host::settings::FailureMode;
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{hostile_policy, sandbox};
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -52,6 +54,49 @@ fn a_store_that_fails_has_the_answer_of_the_mode() {
         check(&Filter { store: Ok(Store::open(tiny).unwrap()), ..filter.clone() }, "sign", "store", true);
         let missing = lro_host::store::StoreError::NotFound { path: directory };
         check(&Filter { store: Err(Arc::new(missing)), ..filter }, "sign", "store", true);
+    }
+}
+
+/// Names the directory that a process of this test may mount and unmount.
+const MOUNTED: &str = "LRO_TEST_MOUNTED";
+
+// P1, row 83: a file system that may only be read, in each mode and both steps; when it may be written again, calls work
+#[test]
+fn a_read_only_directory_has_the_answer_of_the_mode() {
+    if let Some(mounted) = std::env::var_os(MOUNTED).map(PathBuf::from) {
+        return read_only(&mounted);
+    }
+    let root = TempDir::new().unwrap();
+    // A file system of its own, as whoever may do anything writes to a directory whatever its mode is.
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", r#"mount -t tmpfs tmpfs "$0" && exec "$@""#]).arg(root.path());
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "failure::a_read_only_directory_has_the_answer_of_the_mode"]);
+    let output = command.env(MOUNTED, root.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.starts_with("unshare: ") || errors.starts_with("mount: ") {
+        return println!("skipped: `unshare -rm` with a tmpfs does not work here: {errors}");
+    }
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}{errors}");
+}
+
+fn read_only(mounted: &Path) {
+    let run = |program: &str, arguments: &[&str], directory: &Path| {
+        let status = Command::new(program).args(arguments).arg(directory).status().unwrap();
+        assert!(status.success(), "{program} {arguments:?}");
+    };
+    for mode in [FailureMode::Open, FailureMode::Closed, FailureMode::Truncate] {
+        let filter = Filter { failure: mode, ..strict(hostile_policy().into(), &mounted.join(format!("{mode:?}"))) };
+        assert!(act(&filter, "sign").failure.is_none());
+        let tenant = mounted.join(format!("{mode:?}")).join(lro_tests::TENANT);
+        run("mount", &["-t", "tmpfs", "-o", "ro", "tmpfs"], &tenant);
+        check(&filter, "sign", "store", true);
+        // Who only inspects writes nothing, and fails or not by itself.
+        assert!(matches!(act(&filter, "inspect-directories").outcome, Outcome::Reject(found) if found == "0"));
+        check(&filter, "inspect-trap", "trap", false);
+        run("umount", &[], &tenant);
+        assert!(act(&filter, "sign").failure.is_none(), "the next call");
     }
 }
 

@@ -113,13 +113,12 @@ fn what_was_hashed_is_what_runs() {
                 }
             }
         });
-        let deadline = Instant::now() + Duration::from_secs(20);
-        for race in 0..lro_tests::rounds("LRO_RACES", 500) {
+        for race in 0..lro_tests::rounds("LRO_RACES", 10_000) {
             match Policy::from_file(sandbox(), &file, &options) {
                 Ok(policy) => {
                     assert_eq!(*policy.digest(), digests[0]);
                     loaded += 1;
-                    if loaded % 10 == 1 {
+                    if loaded % 500 == 1 {
                         let store = root.path().join(format!("store-{race}"));
                         assert_eq!(answers(&filter(policy.into(), &store)), signature(1));
                     }
@@ -129,9 +128,6 @@ fn what_was_hashed_is_what_runs() {
                     refused += 1;
                 }
                 Err(other) => panic!("{other}"),
-            }
-            if Instant::now() > deadline {
-                break;
             }
         }
         done.store(true, Ordering::Relaxed);

@@ -26,9 +26,7 @@ use subtle::ConstantTimeEq;
 
 use super::http::guard::{bearer, json};
 use crate::mcp::percent::decoded;
-use crate::policy::{
-    Digest, Loaded, PolicyError, Refused, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport,
-};
+use crate::policy::{Digest, Loaded, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport};
 use crate::store::rfc3339;
 
 /// Where policies are changed.
@@ -249,16 +247,7 @@ fn pinned(request: &Request) -> Result<Option<Digest>, Failure> {
 
 fn fulfil(registry: &Registry, tenant: &str, wish: Wish) -> Result<Change, Failure> {
     let changed = match wish {
-        Wish::Load { source, pin } => {
-            let found = Digest::of(&source.bytes);
-            if let Some(expected) = pin.filter(|expected| *expected != found) {
-                let error = Box::new(PolicyError::Pin { expected, found });
-                let serving = registry.slot(tenant).and_then(|slot| Some(slot.current()?.number));
-                let refused = Refused { tenant: tenant.to_owned(), digest: Some(found), serving, error };
-                return Err(Failure::Registry(refused.into()));
-            }
-            registry.load(tenant, &source)
-        }
+        Wish::Load { source, pin } => registry.load(tenant, &source, pin),
         Wish::Swap(digest) => registry.swap(tenant, &digest),
         Wish::Rollback => registry.rollback(tenant),
         Wish::Reload => registry.reload_tenant(tenant),

@@ -4,6 +4,7 @@
 //! mode 0700 and refused when another user owns it or may write to it.
 
 use super::Digest;
+use crate::faults::fail_point;
 use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
@@ -59,6 +60,7 @@ impl CompileCache {
 
 /// Loads compiled code, which runs as it is: from a private directory only, and of a file that this program wrote.
 pub(super) fn load(engine: &Engine, path: &Path) -> wasmtime::Result<Component> {
+    fail_point!("policy::load-code", wasmtime::Error::new);
     // SAFETY: callers pass a file that this program, as `CompileCache::store` or as the child of a `Compiler`, wrote from
     // compiled code of this version of wasmtime, in a directory that nobody but this user may write to.
     #[expect(unsafe_code, reason = "loading compiled code is the purpose of the cache and of the compiling child")]
@@ -91,6 +93,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()
         .open(&temporary)
         .and_then(|mut file| {
             file.write_all(bytes)?;
+            fail_point!("policy::replace", std::convert::identity::<io::Error>);
             if durable { file.sync_all() } else { Ok(()) }
         })
         .and_then(|()| fs::rename(&temporary, path));

@@ -19,6 +19,7 @@ use wasmtime::component::Component;
 
 use super::gate::{Bounds, Gate, Pass};
 use super::{PolicyError, cache};
+use crate::faults::fail_point;
 use crate::sandbox::Sandbox;
 
 /// Default of [`CompileLimits::time`]: 30 s. The default policy takes less than one.
@@ -100,6 +101,7 @@ impl Compiler {
         let time = self.limits.time;
         let bounds = Bounds { inside: self.limits.at_once.get(), waiting: u32::MAX, wait: time };
         let pass = self.gate.enter(&bounds).ok_or(PolicyError::CompileQueue(time))?;
+        fail_point!("policy::compile", |error: std::io::Error| PolicyError::Compile(error.to_string()));
         match &self.place {
             CompilePlace::Thread => self.on_thread(engine, bytes, pass),
             CompilePlace::Child { program, arguments } => self.in_child(engine, bytes, program, arguments),
@@ -111,6 +113,7 @@ impl Compiler {
         let thread = thread::Builder::new().name("lro-compile".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
             let _pass = pass;
+            fail_point!("policy::compile-thread");
             // Nobody listens any more when it took too long.
             let _ = done.send(Component::from_binary(&engine, &bytes));
         });
@@ -150,6 +153,7 @@ impl Compiler {
             .stderr(File::create(&messages).map_err(failed)?)
             .spawn();
         let status = wait(&mut child.map_err(failed)?, deadline).map_err(failed)?;
+        fail_point!("policy::compiled-by-child", failed);
         let status = status.ok_or(PolicyError::CompileTime(self.limits.time))?;
         if status.success() {
             return cache::load(engine, &output).map_err(|error| PolicyError::Compile(format!("{error:#}")));

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::cache::{make_private, replace};
 use super::source::signature_path;
 use super::{Digest, Source};
+use crate::faults::fail_point;
 
 /// Ending of a component's name.
 const COMPONENT: &str = "wasm";
@@ -71,6 +72,7 @@ impl Kept {
 
     /// Notes that a policy serves a tenant from now on.
     pub(super) fn put(&self, tenant: &str, digest: Digest, source: &Source) -> io::Result<()> {
+        fail_point!("policy::keep", std::convert::identity::<io::Error>);
         let mut records = self.records();
         let old = records.get(tenant).cloned();
         if old.as_ref().is_some_and(|old| old.current == digest) {

@@ -44,6 +44,7 @@ pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 
 pub use crate::digest::{Digest, ParseDigestError};
 
+use crate::faults::fail_point;
 use crate::sandbox::{Limits, Prepared, Sandbox, one_line};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -143,6 +144,9 @@ pub enum PolicyError {
     /// No instance of it could be made.
     #[error("policy cannot be started: it {}", told(.0))]
     Start(String),
+    /// The host panicked while it loaded the policy.
+    #[error("the host panicked while it loaded the policy: {}", told(.0))]
+    Panic(String),
 }
 
 /// A text with names of the component's making.
@@ -225,6 +229,7 @@ impl Policy {
     }
 
     fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Self, PolicyError> {
+        fail_point!("policy::verify", |error: std::io::Error| PolicyError::Malformed(error.to_string()));
         let contract = contract::read(bytes, &contract::POLICY)?;
         let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
         let prepared = sandbox.prepare(&component).map_err(|error| PolicyError::Compile(format!("{error:#}")))?;

@@ -17,6 +17,7 @@ use super::{
     DEFAULT_POLICY, Digest, Inner, LoadOptions, Policy, PolicyError, Slot, SlotSettings, Source, Trial, Version,
     identify,
 };
+use crate::faults::caught;
 use crate::sandbox::Sandbox;
 
 /// Counter of the attempts to load a policy, by result.
@@ -228,14 +229,15 @@ impl Registry {
         Ok(self.read_again(&entry)?)
     }
 
-    /// Loads a policy for a tenant from elsewhere than its file. It serves until another one is loaded.
+    /// Loads a policy for a tenant from elsewhere than its file. It serves until another one is loaded. A pin holds for this
+    /// load alone, beside that of the tenant.
     ///
     /// # Errors
     /// When there is no such tenant, or the policy is refused.
-    pub fn load(&self, tenant: &str, source: &Source) -> Result<Loaded, RegistryError> {
+    pub fn load(&self, tenant: &str, source: &Source, pin: Option<Digest>) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
-        Ok(self.attempt(&entry, Ok(source.clone()))?)
+        Ok(self.attempt(&entry, pin, Ok(source.clone()))?)
     }
 
     /// Puts a policy that is known by its digest in the place of the current one: one that was kept, or that serves another
@@ -247,19 +249,18 @@ impl Registry {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
         if let Some(kept) = self.kept.as_deref().filter(|kept| kept.path(digest).exists()) {
-            let restored = self.restore(&entry, kept, digest);
-            return Ok(self.report(&entry, Some(*digest), restored)?);
+            return Ok(self.report(&entry, Some(*digest), || self.restore(&entry, kept, digest))?);
         }
         let serves = |other: &Entry| {
             let version = other.slot.current().filter(|version| version.policy.digest() == digest)?;
             (other.from.signers == entry.from.signers).then(|| version.policy.clone())
         };
         let policy = self.all().iter().find_map(|other| serves(other)).ok_or(RegistryError::UnknownDigest(*digest))?;
-        let taken = match entry.from.pin.filter(|pin| pin != digest) {
+        let take = || match entry.from.pin.filter(|pin| pin != digest) {
             Some(expected) => Err(PolicyError::Pin { expected, found: *digest }),
             None => Ok(Loaded::Swapped(entry.slot.swap(policy))),
         };
-        Ok(self.report(&entry, Some(*digest), taken)?)
+        Ok(self.report(&entry, Some(*digest), take)?)
     }
 
     /// Puts the policy that served before in the place of the current one. It serves until the file of the tenant changes, or
@@ -272,8 +273,7 @@ impl Registry {
         let _loading = lock(&entry.seen);
         let earlier = || Some((self.kept.as_deref()?, self.kept.as_deref()?.record(tenant)?.previous?));
         let (kept, digest) = earlier().ok_or_else(|| RegistryError::NoEarlier(tenant.to_owned()))?;
-        let restored = self.restore(&entry, kept, &digest);
-        Ok(self.report(&entry, Some(digest), restored)?)
+        Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest))?)
     }
 
     /// Every tenant.
@@ -296,7 +296,7 @@ impl Registry {
                 return None;
             }
             *loading = seen;
-            Some(self.attempt(entry, source))
+            Some(self.attempt(entry, None, source))
         })
     }
 
@@ -345,21 +345,23 @@ impl Registry {
         let mut loading = lock(&entry.seen);
         let source = self.source(entry);
         *loading = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
-        self.attempt(entry, source)
+        self.attempt(entry, None, source)
     }
 
     fn source(&self, entry: &Entry) -> Result<Source, PolicyError> {
         match &entry.from.file {
-            Some(path) => Source::read(path, self.options.bytes_max),
+            Some(path) => unless_panic(|| Source::read(path, self.options.bytes_max)),
             None => Ok(DEFAULT_POLICY.into()),
         }
     }
 
-    /// Loads a policy, and tells what came of it.
-    fn attempt(&self, entry: &Entry, source: Result<Source, PolicyError>) -> Attempt {
+    /// Loads a policy, which has to be the pinned one for this time, and tells what came of it.
+    fn attempt(&self, entry: &Entry, pin: Option<Digest>, source: Result<Source, PolicyError>) -> Attempt {
         let digest = source.as_ref().ok().map(|source| Digest::of(&source.bytes));
-        let loaded = source.and_then(|source| self.take(entry, &source));
-        self.report(entry, digest, loaded)
+        self.report(entry, digest, || match (pin, digest) {
+            (Some(expected), Some(found)) if expected != found => Err(PolicyError::Pin { expected, found }),
+            _ => self.take(entry, &source?),
+        })
     }
 
     fn take(&self, entry: &Entry, source: &Source) -> Result<Loaded, PolicyError> {
@@ -418,9 +420,15 @@ impl Registry {
         Ok(policy)
     }
 
-    /// Counts and logs what came of an attempt.
-    fn report(&self, entry: &Entry, digest: Option<Digest>, loaded: Result<Loaded, PolicyError>) -> Attempt {
+    /// Makes an attempt, counts and logs what came of it. After a panic the policy is refused, and what served before serves.
+    fn report(
+        &self,
+        entry: &Entry,
+        digest: Option<Digest>,
+        attempt: impl FnOnce() -> Result<Loaded, PolicyError>,
+    ) -> Attempt {
         let tenant = &entry.tenant;
+        let loaded = unless_panic(attempt);
         let count = |result| counter!(LOADS, "result" => result).increment(1);
         match &loaded {
             Ok(Loaded::Swapped(version)) => {
@@ -504,10 +512,16 @@ impl Shared {
 /// Remembers a policy that serves. When that fails, it is only lost for the next start.
 fn keep(kept: Option<&Kept>, tenant: &str, digest: Digest, source: &Source) {
     if let Some(kept) = kept
-        && let Err(error) = kept.put(tenant, digest, source)
+        && let Err(error) =
+            caught(|| kept.put(tenant, digest, source)).unwrap_or_else(|panic| Err(io::Error::other(panic)))
     {
         tracing::warn!(tenant, %digest, %error, "policy not kept for the next start");
     }
+}
+
+/// What a step of a load gives, a panic being one of its refusals.
+fn unless_panic<T>(step: impl FnOnce() -> Result<T, PolicyError>) -> Result<T, PolicyError> {
+    caught(step).unwrap_or_else(|panic| Err(PolicyError::Panic(panic)))
 }
 
 fn log_swap(tenant: &str, version: &Version) {

@@ -10,6 +10,7 @@ use super::breaker::Breaker;
 use super::gate::{Bounds, Gate, Pass};
 use super::trial::Running;
 use super::{BreakerSettings, Policy, Trial, TrialReport};
+use crate::faults::fail_point;
 
 /// Why a call was not let through to a policy.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -158,9 +159,10 @@ impl Slot {
         *number += 1;
         let breaker = Breaker::new(self.settings.breaker);
         let version = Arc::new(Version { policy, number: *number, loaded: SystemTime::now(), breaker });
-        self.current.store(Some(Arc::clone(&version)));
         self.loaded.fetch_add(1, Ordering::Relaxed);
         lock(&self.last).refusal = None;
+        fail_point!("policy::swap");
+        self.current.store(Some(Arc::clone(&version)));
         version
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use minisign_verify::{PublicKey, Signature};
 
 use super::{Digest, PolicyError};
+use crate::faults::fail_point;
 
 /// Largest signature file that is read: 4 KiB. One has about 0.3 KiB.
 pub const SIGNATURE_BYTES_MAX: u64 = 4 << 10;
@@ -86,6 +87,7 @@ fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, PolicyError> {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| failed(error.into()))?;
     let file = File::from(file);
+    fail_point!("policy::read", failed);
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(PolicyError::NotAFile(path.display().to_string()));

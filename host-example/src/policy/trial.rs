@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Digest, Policy, Slot, Version};
+use crate::faults::{caught, fail_point};
 
 /// Results that wait to be compared.
 pub const TRIAL_QUEUE_MAX: usize = 16;
@@ -139,7 +140,12 @@ fn compare(jobs: &Receiver<Job>, policy: &Policy, trial: &Trial, report: &Mutex<
             Err(RecvTimeoutError::Timeout) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
         };
-        let comparison = (job.compare)(policy);
+        let compare = move || {
+            fail_point!("policy::trial");
+            (job.compare)(policy)
+        };
+        let comparison =
+            caught(compare).unwrap_or_else(|panic| Comparison::Failed(format!("the host panicked: {panic}")));
         lock(report).add(job.tool, comparison);
         left -= 1;
     }

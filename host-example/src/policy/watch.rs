@@ -16,6 +16,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::registry::{Entry, Registry};
 use super::source::signature_path;
+use crate::faults::{caught, fail_point};
 
 /// How long nothing may have happened before a file is read: 200 ms.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -75,17 +76,26 @@ impl Drop for Watch {
 fn run(registry: &Registry, messages: &Receiver<Message>, mut directories: Directories) {
     // What changed between loading and watching.
     registry.refresh(&registry.all());
+    // After a panic, what was to be loaded is looked for at the next step.
+    let mut has_failed = false;
     loop {
-        let Ok(changes) = collect(messages) else { return };
-        directories.forget(&changes);
-        let found = directories.follow(registry);
-        let is_found =
-            |entry: &Entry| entry.from.file.as_deref().and_then(Path::parent).is_some_and(|it| found.contains(it));
-        let is_touched = |entry: &Arc<Entry>| changes.touch(entry) || is_found(entry);
-        let touched: Vec<_> = registry.all().into_iter().filter(is_touched).collect();
-        registry.refresh(&touched);
-        registry.rescan();
+        let Ok(mut changes) = collect(messages) else { return };
+        changes.lost |= has_failed;
+        has_failed = caught(|| step(registry, &changes, &mut directories)).is_err();
     }
+}
+
+/// Loads what changed.
+fn step(registry: &Registry, changes: &Changes, directories: &mut Directories) {
+    fail_point!("policy::watch");
+    directories.forget(changes);
+    let found = directories.follow(registry);
+    let is_found =
+        |entry: &Entry| entry.from.file.as_deref().and_then(Path::parent).is_some_and(|it| found.contains(it));
+    let is_touched = |entry: &Arc<Entry>| changes.touch(entry) || is_found(entry);
+    let touched: Vec<_> = registry.all().into_iter().filter(is_touched).collect();
+    registry.refresh(&touched);
+    registry.rescan();
 }
 
 /// What happens until there is a moment of quiet; nothing after a while without events. An error ends the thread.

@@ -11,6 +11,7 @@ use super::state::State;
 use super::text::{one_line, plain_descriptor, plain_error, short_advice};
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
+use crate::faults::fail_point;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
@@ -147,6 +148,7 @@ impl Prepared {
             Some(inspection) => inspection,
             None => self.inspection(limits)?,
         };
+        fail_point!("sandbox::inspect", CallError::Output);
         let answer = run.inspect(&policy, call, payload).map_err(|error| run.explain(&error))?;
         let mut verdict = answer.map_err(|error| CallError::Policy(plain_error(error, limits)))?;
         short_advice(&mut verdict, call.settings.descriptor_limit);
@@ -165,6 +167,7 @@ impl Prepared {
 
     fn inspection(&self, limits: &Limits) -> Result<Inspection, CallError> {
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false)?;
+        fail_point!("sandbox::instantiate", CallError::Output);
         let policy = self.pre.instantiate(&mut run.store).map_err(|error| run.explain(&error))?;
         Ok(Inspection { run, policy })
     }
@@ -184,6 +187,7 @@ impl Prepared {
         let OutputDirectory { path, write_back } = directory.into();
         let directory = Some((File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite));
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back)?;
+        fail_point!("sandbox::write", CallError::Output);
         let answer = run.write(self, call, payload, plan).map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();
         let over_quota = run.store.data().output.over_quota;

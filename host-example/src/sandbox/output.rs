@@ -6,6 +6,7 @@
 
 use super::Limits;
 use crate::digest::{FileDigest, FileHasher};
+use crate::faults::fail_point;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -271,6 +272,7 @@ impl Output {
         let (done, written) = mpsc::channel();
         let sink = thread::Builder::new().name("lro-write".into()).spawn(move || {
             for block in incoming {
+                fail_point!("sandbox::write-thread");
                 if done.send(sink.write(&block)).is_err() {
                     break;
                 }
@@ -321,6 +323,7 @@ impl Output {
     /// Ends the output and returns the digests that are known, by file name.
     pub(super) fn finish(mut self) -> Result<BTreeMap<String, FileDigest>, WriteError> {
         self.drain()?;
+        fail_point!("sandbox::finish", WriteError::Io);
         let mut sink = match self.place {
             Place::Here(sink) => sink,
             Place::Thread { blocks, sink, .. } => {

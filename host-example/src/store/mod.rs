@@ -58,6 +58,7 @@ pub use self::{
     verified::VERIFIED_FILES_MAX,
 };
 pub use crate::digest::{Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
+use crate::faults::fail_point;
 
 /// Default of [`StoreConfig::time_to_live`].
 pub const TIME_TO_LIVE_DEFAULT: Duration = Duration::from_secs(3600);
@@ -212,12 +213,23 @@ impl Store {
     /// [`StoreError::NoSpace`] or [`StoreError::Io`], the latter too when the id is being staged already.
     pub fn stage(&self, tenant: &str, id: Ulid) -> Result<Staging, StoreError> {
         let place = self.present_place()?;
+        fail_point!("store::stage", failed("create", &place.root.path));
         let parent = self.tenant_directory(&place.root, &tenant_name(tenant))?;
         let name = staging_name(place.owner.id, id);
         match parent.create_directory(&name)? {
             Some(directory) => {
                 let (store, tenant, digests) = (self.clone(), tenant.to_owned(), BTreeMap::new());
-                Ok(Staging { store, place, tenant, id, parent, directory, digests })
+                Ok(Staging {
+                    store,
+                    place,
+                    tenant,
+                    id,
+                    parent,
+                    directory,
+                    digests,
+                    is_named: false,
+                    is_published: false,
+                })
             }
             None => Err(failed("create", parent.path.join(name))(std::io::Error::from(ErrorKind::AlreadyExists))),
         }

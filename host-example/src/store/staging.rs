@@ -22,6 +22,7 @@ use super::{
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
     staging_name, tenant_name,
 };
+use crate::faults::fail_point;
 
 /// Files that are synchronized at the same time: a journal takes them together.
 const SYNCS_AT_ONCE: usize = 4;
@@ -39,6 +40,9 @@ pub struct Staging {
     pub(super) directory: Directory,
     /// What is known of the files, by name.
     pub(super) digests: BTreeMap<String, FileDigest>,
+    /// Whether it has the name of a published one.
+    pub(super) is_named: bool,
+    pub(super) is_published: bool,
 }
 
 /// A file that the store adds to those of the policy.
@@ -78,10 +82,13 @@ impl Staging {
     /// [`StoreError::Unexpected`] names a file that is not as `record` says: absent, of another size or number of
     /// records, not a regular file, linked twice, with a name that is not allowed, or not listed. [`StoreError::Quota`],
     /// [`StoreError::NoSpace`] and [`StoreError::Io`] as they say; a failed fsync fails the publishing.
-    pub fn publish(self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
+    pub fn publish(mut self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
         let bytes: u64 = record.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
         match self.try_publish(&mut record, bytes) {
-            Ok(()) => Ok(self.store.offload(&self.tenant, self.id, record)),
+            Ok(()) => {
+                self.is_published = true;
+                Ok(self.store.offload(&self.tenant, self.id, record))
+            }
             Err(error) => {
                 let (tenant, id) = (&self.tenant, self.id);
                 warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "offload not published");
@@ -109,15 +116,15 @@ impl Staging {
         Ok(additions)
     }
 
-    fn try_publish(&self, record: &mut OffloadRecord, bytes: u64) -> Result<(), StoreError> {
+    fn try_publish(&mut self, record: &mut OffloadRecord, bytes: u64) -> Result<(), StoreError> {
         let mut additions = self.complete(record)?;
         additions.push(self.manifest(record)?);
         let tenant = tenant_name(&self.tenant);
         let added: u64 = additions.iter().map(|addition| addition.bytes.len() as u64).sum();
         self.store.reserve(&tenant, self.id, bytes.saturating_add(added))?;
-        let published = self.write_and_rename(&record.files, &additions);
-        self.store.ledger().settle(&tenant, self.id, published.is_ok());
-        published
+        self.write_and_rename(&record.files, &additions)?;
+        self.store.ledger().settle(&tenant, self.id, true);
+        Ok(())
     }
 
     /// Compares the names on the disk with those of the record.
@@ -183,7 +190,8 @@ impl Staging {
     }
 
     /// Order matters: every file and their names, then the rename, then the name it gave.
-    fn write_and_rename(&self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
+    fn write_and_rename(&mut self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
+        fail_point!("store::write", failed("write", self.path()));
         for Addition { name, bytes } in additions {
             let mut file = self.directory.create_file(name)?;
             file.write_all(bytes).map_err(failed("write", self.path().join(name)))?;
@@ -193,20 +201,11 @@ impl Staging {
             self.sync(&listed.chain(additions.iter().map(|addition| addition.name.as_str())).collect::<Vec<_>>())?;
         }
         let name = self.id.to_string();
+        fail_point!("store::publish", failed("rename", self.path()));
         self.parent.rename(&staging_name(self.place.owner.id, self.id), &name)?;
-        if self.is_durable()
-            && let Err(error) = self.parent.sync()
-        {
-            // Without a durable name it is not published, so nobody may go on reading it. What the disk does not confirm
-            // even now is left to a sweep.
-            if let Ok(removing) = self.store.detach(&self.parent, self.id)
-                && self.parent.sync().is_ok()
-            {
-                self.store.delete(&removing, &self.tenant, self.id, 0);
-            }
-            return Err(error);
-        }
-        Ok(())
+        self.is_named = true;
+        fail_point!("store::published", failed("synchronize", &self.parent.path));
+        if self.is_durable() { self.parent.sync() } else { Ok(()) }
     }
 
     /// Waits until the disk has these files and their names.
@@ -230,7 +229,18 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Once published, there is nothing of this name.
+        if self.is_published {
+            return;
+        }
+        // It ended early, by an error or a panic: it counts no more, and nobody may go on reading what has no durable name.
+        self.store.ledger().settle(&tenant_name(&self.tenant), self.id, false);
+        // What the disk does not confirm even now is left to a sweep.
+        if self.is_named
+            && let Ok(removing) = self.store.detach(&self.parent, self.id)
+            && (!self.is_durable() || self.parent.sync().is_ok())
+        {
+            self.store.delete(&removing, &self.tenant, self.id, 0);
+        }
         self.store.delete(self.path(), &self.tenant, self.id, 0);
     }
 }

@@ -87,6 +87,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "fail-points")]
+    let _scenario = fail::FailScenario::setup();
     let arguments = Arguments::parse();
     let terminal = Terminal::new(arguments.color, arguments.log_format);
     log(&arguments, &terminal);

@@ -1,0 +1,122 @@
+//! Points, what happens there, and policies that tell which version answered.
+
+use lro_host::filter::{Decision, Filter, Outcome};
+use lro_host::policy::Slot;
+use lro_host::sandbox::Limits;
+use lro_host::settings::{FailureMode, PolicySettings};
+use lro_host::store::{Store, StoreConfig};
+use lro_tests::{always, request, target, text};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time of one step with all that follows: a busy machine is slow, a deadlock lasts.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a step is held up.
+pub(crate) const DELAY: Duration = Duration::from_millis(100);
+
+/// What the component of `tests/policies` signs with, as long as nothing else is put in its place.
+const MARKER: &[u8] = b"SIGNATURE-AAAAAAAA";
+
+/// What happens at a point, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Error,
+    Panic,
+    Delay,
+}
+
+impl Action {
+    pub(crate) const ALL: [Self; 3] = [Self::Error, Self::Panic, Self::Delay];
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Error => "1*return",
+            Self::Panic => "1*panic",
+            Self::Delay => "1*sleep(100)",
+        }
+    }
+}
+
+/// Does something with an action at a point, and tells how long it took.
+pub(crate) fn with<T>(point: &str, action: Action, step: impl FnOnce() -> T) -> (T, Duration) {
+    within(&format!("{action:?} at {point}"), || {
+        fail::cfg(point, action.text()).unwrap();
+        let started = Instant::now();
+        let result = step();
+        let took = started.elapsed();
+        fail::remove(point);
+        (result, took)
+    })
+}
+
+/// Does something. When it does not end in time, the process does, as a thread that hangs cannot be ended.
+pub(crate) fn within<T>(what: &str, step: impl FnOnce() -> T) -> T {
+    let ((done, waiting), what) = (channel::<()>(), what.to_owned());
+    let watchdog = thread::spawn(move || {
+        if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{what}: no end after {PATIENCE:?}");
+            std::process::exit(101);
+        }
+    });
+    let result = step();
+    drop(done);
+    watchdog.join().unwrap();
+    result
+}
+
+/// A version of the component that signs with this number.
+pub(crate) fn version(number: u32) -> Vec<u8> {
+    let mut bytes = fs::read(target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm")).unwrap();
+    let at = bytes.windows(MARKER.len()).position(|window| window == MARKER).unwrap();
+    bytes[at..at + MARKER.len()].copy_from_slice(signature(number).as_bytes());
+    bytes
+}
+
+/// What version `number` signs with.
+pub(crate) fn signature(number: u32) -> String {
+    format!("SIGNATURE-{number:08}")
+}
+
+/// A filter whose calls go through a slot.
+pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
+    let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
+    Filter { slot, store: Ok(Store::open(config).unwrap()), limits: Limits::default(), failure: FailureMode::Closed }
+}
+
+/// Has a result signed.
+pub(crate) fn sign(filter: &Filter) -> Decision {
+    let settings = PolicySettings { custom: Some("sign".to_owned()), ..always() };
+    filter.apply(&request(settings), &text("a result"))
+}
+
+/// Which version answers.
+pub(crate) fn answers(filter: &Filter) -> String {
+    let decision = sign(filter);
+    let Outcome::Offload(offloaded) = &decision.outcome else { panic!("{decision:?}") };
+    fs::read_to_string(offloaded.offload.path().join("signed.txt")).unwrap()
+}
+
+/// Waits until something is so. Panics when it takes too long.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE / 2, "waited for too long: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What is neither published nor kept by the store for itself, in all directories below one.
+pub(crate) fn leftovers(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| match entry.file_name().to_string_lossy().into_owned() {
+        name if name.starts_with(".staging-") || name.starts_with(".removing-") => vec![name],
+        _ if entry.path().is_dir() => leftovers(&entry.path()),
+        _ => Vec::new(),
+    };
+    entries.flat_map(of).collect()
+}
