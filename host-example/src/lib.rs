@@ -71,6 +71,7 @@
 //! | takes the room of other calls | a component of too many things is not loaded | `limits::a_component_of_too_many_things_is_not_loaded` |
 //! | gives different answers on slower machines | fuel, where it is asked for | `limits::fuel_is_the_same_every_time` |
 //! | leaves its directory: `..`, absolute paths, links, slashes, races | one preopen; a path is one name; no links; each file opened beneath the directory | `advisories`, `tests/it/sandbox.rs` |
+//! | gets at environment, clock, network or random numbers | what is not linked cannot be imported; what runtimes of languages import gives nothing | `inert`, `tests/swap` |
 //! | changes what it may only read | a read-only preopen, and never a second one | `advisories::what_may_be_read_cannot_be_changed` |
 //! | fills the disk | bytes and files counted while they are written, gaps too; quotas of the store | `limits::a_gap_counts_as_written`, `host-example/tests/store.rs` |
 //! | uses up descriptors of the process | all it holds are counted | `limits::open_files_are_counted` |
@@ -83,6 +84,9 @@
 //! | slows others down | it competes for processor time and nothing else | `neighbours::an_attack_does_not_stop_the_neighbours` |
 //! | adds up over time | everything of a call dies with its store | `leaks` |
 //! | a known way out of wasmtime's file system | versions, and the mechanisms above | `advisories`, by id |
+//!
+//! A panic of the host itself ends one call, like any failure (`tests/fail-points`), and no power loss leaves an offload that is
+//! published and not whole (`tests/faults`).
 //!
 //! Whatever fails, the failure mode answers. Not defended against: a tenant that makes so many calls that none of
 //! [`CONCURRENT_CALLS_MAX`](sandbox::CONCURRENT_CALLS_MAX) is left for others; what can be guessed from the time that

@@ -1,7 +1,9 @@
 //! The contract reads the same in old and new tools, and says what everything means.
 
-use lro_tests::{read, workspace};
+use lro_host::policy::{LoadOptions, Policy};
+use lro_tests::{filter_with, offloaded, read, request, sandbox, settings, text, workspace};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 use wit_parser_new::{Docs, PackageId, Resolve, SourceMap, TypeDefKind, UnresolvedPackageGroup};
 
 const PACKAGE: (&str, &str) = ("lro", "filter");
@@ -61,6 +63,28 @@ fn a_released_version_is_frozen() {
     }
     for file in ["lro-filter.wit", "lro-query.wit", "types.wit", "world.wit"] {
         assert_eq!(read(&frozen.join(file)), read(&wit.join(file)), "{file} changed, and the version did not");
+    }
+}
+
+/// The components in `tests/frozen` were built from `guest/template` for the version in their name, and stay as they are.
+// row 80
+#[test]
+fn a_component_of_every_released_version_is_loaded_and_works() {
+    let wit = workspace().join("wit");
+    let released = std::fs::read_dir(&wit).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let versions: Vec<String> =
+        released.filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect();
+    assert!(!versions.is_empty());
+    for version in versions {
+        let component = workspace().join(format!("tests/frozen/policy-{version}.wasm"));
+        let policy = Policy::from_file(sandbox(), &component, &LoadOptions::default()).unwrap();
+        assert_eq!(policy.contract().version, version);
+        let root = TempDir::new().unwrap();
+        let lines = "a line of text\n".repeat(10_000);
+        let decision = filter_with(policy, root.path()).apply(&request(settings()), &text(lines.clone()));
+        let offload = offloaded(decision).offload;
+        let file = &offload.record().files[0];
+        assert_eq!(read(&offload.path().join(&file.name)), lines);
     }
 }
 
