@@ -181,7 +181,8 @@ fn a_tenant_has_a_bounded_number_of_calls() {
     println!("a neighbour's calls took {alone:?}");
     assert_eq!(deadlines + busy, CALLS);
     assert!((16..200).contains(&deadlines), "{deadlines}");
-    // Those that never waited are most of them; the last ones wait for a processor that 16 loops keep busy.
-    assert!(refusals[busy / 2] < wait + Duration::from_millis(100), "{:?}", refusals[busy / 2]);
-    assert!(slowest < wait + Duration::from_secs(1), "longer than its wait and a call's time: {slowest:?}");
+    // Those that never waited are most of them. The last ones wait for a processor besides, which 16 loops of a second keep
+    // busy, and other tests: without the bound they would wait for their turn, a minute.
+    assert!(refusals[busy / 2] < Duration::from_secs(1), "{:?}", refusals[busy / 2]);
+    assert!(slowest < wait + Duration::from_secs(8), "{slowest:?}");
 }
