@@ -19,7 +19,7 @@ const EXIT: i32 = 70;
 const OFFLOADING: [&str; 14] = [
     "policy::verify",
     "policy::compile",
-    "policy::compile-thread",
+    "policy::compiled-by-child",
     "policy::replace",
     "sandbox::instantiate",
     "sandbox::inspect",
