@@ -125,6 +125,7 @@ elif [ "${2-}" = runtimes ]; then
     # shellcheck disable=SC2086 # a list of targets
     rustup target add $AUTHOR_TARGETS
     # Its speed does not matter, and without optimization it is built in half the time.
+    export CARGO_PROFILE_DEV_DEBUG=0
     install_crate cargo-component "$AUTHOR_CRATE" --debug
 else
     require_tools git:git jq:jq node:nodejs npm:npm python3:python3 strace:strace
