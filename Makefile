@@ -48,7 +48,7 @@ packages: component ## Put the component into the packages for Python, Node and 
 	@sh tests/tools/packages.sh $(TARGET)
 
 .PHONY: runtimes
-runtimes: build packages ## Run the same component in every runtime, and what authors of policies build
+runtimes: build test-data packages ## Run the same component in every runtime, and what authors of policies build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
 	@sh tests/tools/runtimes.sh $(TARGET)
 

@@ -13,6 +13,8 @@ python=$target/test-data/venv-runtimes/bin/python
 fresh=$(mktemp -d)
 edge=
 trap '[ -z "$edge" ] || kill "$edge"; rm -rf "$fresh"' EXIT
+# Some of what is built and run here needs a newer Node than many distributions have.
+for folder in "$target"/test-data/mcp/node_modules/node-linux-*/bin; do PATH=$folder:$PATH; done
 PATH=$target/release:$target/test-data/cargo-component/bin:$PATH
 LRO=$target/release/lro
 CARGO_TARGET_DIR=$target
