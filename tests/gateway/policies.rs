@@ -7,7 +7,7 @@ use crate::support::{environment, lro, path_text};
 use crate::wire::{call, request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::{rounds, target};
+use lro_tests::{component, rounds, signature, version};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use std::fs;
@@ -22,9 +22,6 @@ const SECRET: &str = "nobody.s3cret@example.com";
 
 /// The token of who may change policies.
 const ADMIN: &str = "token-of-the-operator";
-
-/// What the test policy signs with, as long as nothing else is put in its place.
-const MARKER: &[u8] = b"SIGNATURE-AAAAAAAA";
 
 /// Time after which a file that changed has surely been read: the watcher waits for 200 ms of quiet.
 const SETTLED: Duration = Duration::from_millis(600);
@@ -160,24 +157,8 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn component(name: &str) -> Vec<u8> {
-    fs::read(target().join("wasm32-unknown-unknown/component").join(name)).unwrap()
-}
-
 fn redacting() -> Vec<u8> {
     component("lro_redact.wasm")
-}
-
-/// A version of the test policy that signs with this number.
-fn version(number: u32) -> Vec<u8> {
-    let mut bytes = component("lro_test_policies.wasm");
-    let at = bytes.windows(MARKER.len()).position(|window| window == MARKER).unwrap();
-    bytes[at..at + MARKER.len()].copy_from_slice(signature(number).as_bytes());
-    bytes
-}
-
-fn signature(number: u32) -> String {
-    format!("SIGNATURE-{number:08}")
 }
 
 /// The SHA-256 of bytes as text.

@@ -4,14 +4,13 @@
 // included, measured around the request: a clock inside stands still while code runs. The memory is that of workerd.
 
 import { execFileSync, spawn } from "node:child_process";
-import { createHash } from "node:crypto";
-import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { MEASURED, difference, median } from "./vectors.mjs";
+import { prepared, report } from "./runner.mjs";
+import { difference } from "./vectors.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const EDGE = join(HERE, "../../host-example/edge");
@@ -26,52 +25,21 @@ const MODULES = [
     ...["component", "error", "filesystem", "limits", "parts"].map((name) => `host-example/node/src/${name}.js`),
 ];
 
-const WARM_UP = 1;
-const RUNS = 5;
-
-const [component, vectors, inputs] = process.argv.slice(2);
-if (inputs === undefined) {
-    console.error("usage: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR");
-    process.exit(2);
-}
+const { component, vectors, inputs, scratch } = prepared("edge.mjs");
 const workerd = createRequire(join(EDGE, "package.json"))("workerd");
-const scratch = mkdtempSync(join(tmpdir(), "lro-vectors-"));
-process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 
 const { server, address } = await start();
 try {
-    await run();
+    await report({
+        runtime: `workerd ${workerd.version}, jco ${version("node/node_modules/@bytecodealliance/jco")}`,
+        component,
+        vectors,
+        tried,
+        timed,
+        peakBytes,
+    });
 } finally {
     server.kill();
-}
-
-async function run() {
-    const report = {
-        runtime: `workerd ${workerd.version}, jco ${version("node/node_modules/@bytecodealliance/jco")}`,
-        component: createHash("sha256").update(readFileSync(component)).digest("hex"),
-        passed: 0,
-        failed: [],
-        milliseconds: null,
-    };
-    for (const file of readdirSync(vectors)
-        .filter((name) => name.endsWith(".json"))
-        .sort()) {
-        const vector = JSON.parse(readFileSync(join(vectors, file), "utf8"));
-        const name = basename(file, ".json");
-        const reason = await tried(vector);
-        if (reason === undefined) {
-            report.passed += 1;
-        } else {
-            report.failed.push({ vector: name, reason });
-        }
-        if (name === MEASURED && reason === undefined) {
-            report.milliseconds = await measured();
-        }
-    }
-    const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"));
-    report.peak_bytes = Number(kilobytes) * 1024;
-    console.log(JSON.stringify(report));
-    process.exitCode = report.failed.length === 0 ? 0 : 1;
 }
 
 async function tried(vector) {
@@ -87,14 +55,16 @@ async function tried(vector) {
     return difference(vector, answered, files);
 }
 
-async function measured() {
-    const times = [];
-    for (let index = 0; index < WARM_UP + RUNS; index += 1) {
-        const start = performance.now();
-        await (await fetch(address)).text();
-        times.push(performance.now() - start);
-    }
-    return Math.round(median(times.slice(WARM_UP)) * 10) / 10;
+/** The worker writes what it was given last. */
+async function timed() {
+    const start = performance.now();
+    await (await fetch(address)).text();
+    return performance.now() - start;
+}
+
+function peakBytes() {
+    const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"));
+    return Number(kilobytes) * 1024;
 }
 
 /** Lays out the worker and starts workerd on a free port. */

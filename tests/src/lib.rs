@@ -187,6 +187,32 @@ pub fn call_of(request: Request) -> Call {
     }
 }
 
+/// A component that was built for the tests or for use, such as `lro_policy.wasm`.
+pub fn component(name: &str) -> Vec<u8> {
+    let path = target().join("wasm32-unknown-unknown/component").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A version of the component of `tests/policies`: it signs with this number.
+pub fn version(number: u32) -> Vec<u8> {
+    // What it signs with as long as nothing else is put in its place.
+    replaced(&component("lro_test_policies.wasm"), b"SIGNATURE-AAAAAAAA", signature(number).as_bytes())
+}
+
+/// What version `number` signs with.
+pub fn signature(number: u32) -> String {
+    format!("SIGNATURE-{number:08}")
+}
+
+/// Bytes with the only occurrence of a marker replaced by another of its length.
+pub fn replaced(bytes: &[u8], marker: &[u8], by: &[u8]) -> Vec<u8> {
+    assert_eq!(marker.len(), by.len());
+    let places: Vec<_> =
+        bytes.windows(marker.len()).enumerate().filter(|(_, window)| *window == marker).map(|(at, _)| at).collect();
+    let [at] = places[..] else { panic!("{} markers", places.len()) };
+    [&bytes[..at], by, &bytes[at + marker.len()..]].concat()
+}
+
 /// The imports of the outermost component.
 pub fn imports(component: &[u8]) -> BTreeSet<String> {
     let (mut imports, mut depth) = (BTreeSet::new(), 0);

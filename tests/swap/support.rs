@@ -5,37 +5,15 @@ use lro_host::policy::{Policy, Slot};
 use lro_host::sandbox::{Limits, Payload};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
-use lro_tests::{always, request, target, text};
-use std::fs;
+use lro_tests::{always, request, text};
+pub(crate) use lro_tests::{replaced, signature, version};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the component signs with, as long as nothing else is put in its place.
-const MARKER: &[u8] = b"SIGNATURE-AAAAAAAA";
-
 /// The component of `tests/policies`.
 pub(crate) fn component() -> Vec<u8> {
-    fs::read(target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm")).unwrap()
-}
-
-/// A version of the component that signs with this number.
-pub(crate) fn version(number: u32) -> Vec<u8> {
-    replaced(&component(), MARKER, signature(number).as_bytes())
-}
-
-/// What version `number` signs with.
-pub(crate) fn signature(number: u32) -> String {
-    format!("SIGNATURE-{number:08}")
-}
-
-/// Bytes with the only occurrence of a marker replaced by another of its length.
-pub(crate) fn replaced(bytes: &[u8], marker: &[u8], by: &[u8]) -> Vec<u8> {
-    assert_eq!(marker.len(), by.len());
-    let places: Vec<_> =
-        bytes.windows(marker.len()).enumerate().filter(|(_, window)| *window == marker).map(|(at, _)| at).collect();
-    let [at] = places[..] else { panic!("{} markers", places.len()) };
-    [&bytes[..at], by, &bytes[at + marker.len()..]].concat()
+    lro_tests::component("lro_test_policies.wasm")
 }
 
 /// Bytes with every occurrence of a text replaced by another of its length.
@@ -156,7 +134,7 @@ pub(crate) fn act(filter: &Filter, behaviour: &str) -> Decision {
 pub(crate) fn signed(decision: &Decision) -> String {
     let Outcome::Offload(offloaded) = &decision.outcome else { panic!("{decision:?}") };
     let descriptor: serde_json::Value = serde_json::from_str(&offloaded.descriptor).unwrap();
-    let file = fs::read_to_string(offloaded.offload.path().join("signed.txt")).unwrap();
+    let file = std::fs::read_to_string(offloaded.offload.path().join("signed.txt")).unwrap();
     assert_eq!(descriptor["planned"], file, "planned by another version");
     assert_eq!(descriptor["signed"], file, "written by two versions");
     file

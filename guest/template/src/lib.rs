@@ -10,7 +10,6 @@ use bindings::wasi::filesystem::types::{Descriptor as File, DescriptorFlags, Err
 use policy::{Directory, Source};
 
 /// What the WIT files say, as Rust types.
-#[allow(clippy::all, missing_docs, reason = "generated")]
 mod bindings {
     wit_bindgen::generate!({ path: "wit", world: "lro-policy", generate_all });
 }

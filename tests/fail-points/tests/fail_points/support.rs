@@ -5,7 +5,8 @@ use lro_host::policy::Slot;
 use lro_host::sandbox::Limits;
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
-use lro_tests::{always, request, target, text};
+use lro_tests::{always, request, text};
+pub(crate) use lro_tests::{signature, version};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,9 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a step is held up.
 pub(crate) const DELAY: Duration = Duration::from_millis(100);
-
-/// What the component of `tests/policies` signs with, as long as nothing else is put in its place.
-const MARKER: &[u8] = b"SIGNATURE-AAAAAAAA";
 
 /// What happens at a point, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +65,6 @@ pub(crate) fn within<T>(what: &str, step: impl FnOnce() -> T) -> T {
     drop(done);
     watchdog.join().unwrap();
     result
-}
-
-/// A version of the component that signs with this number.
-pub(crate) fn version(number: u32) -> Vec<u8> {
-    let mut bytes = fs::read(target().join("wasm32-unknown-unknown/component/lro_test_policies.wasm")).unwrap();
-    let at = bytes.windows(MARKER.len()).position(|window| window == MARKER).unwrap();
-    bytes[at..at + MARKER.len()].copy_from_slice(signature(number).as_bytes());
-    bytes
-}
-
-/// What version `number` signs with.
-pub(crate) fn signature(number: u32) -> String {
-    format!("SIGNATURE-{number:08}")
 }
 
 /// A filter whose calls go through a slot.
