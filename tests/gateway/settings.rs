@@ -211,10 +211,10 @@ fn what_cannot_be_written_is_cut() {
 // row 10, row 33, row 55: an offload expires; whoever asks is told so
 #[test]
 fn an_offload_expires() {
-    let mut gateway = Script::new().call("large", large()).with_flags(&["--ttl-seconds", "1"]);
+    let mut gateway = Script::new().call("large", large()).with_flags(&["--ttl-seconds", "3"]);
     let handle = crate::scripted::handle(&gateway.descriptor("large"));
     assert_eq!(gateway.call("lro_read", json!({ "handle": handle }))["isError"], Value::Null);
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    std::thread::sleep(std::time::Duration::from_millis(3_500));
     for tool in ["lro_read", "lro_extract"] {
         let result = gateway.call(tool, json!({ "handle": handle }));
         assert!(result["isError"] == true && first_text(&result).contains("expired"), "{result}");
@@ -284,7 +284,7 @@ mod specification {
     // row 35, row 26, row 28, row 10: a schema of a line, recipes that run on fields that exist, cleanup
     #[test]
     fn level_2() {
-        let mut gateway = gateway(&["--ttl-seconds", "1"]);
+        let mut gateway = gateway(&["--ttl-seconds", "4"]);
         let found = gateway.descriptor("large");
         let properties = found["line_schema"]["properties"].as_object().unwrap();
         assert_eq!(properties.keys().collect::<Vec<_>>(), ["even", "id", "name"], "{found}");
@@ -299,11 +299,11 @@ mod specification {
                 "{recipe}: {output:?}"
             );
         }
-        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        std::thread::sleep(std::time::Duration::from_millis(4_500));
         // An offload makes room: what has expired is gone.
         gateway.descriptor("over");
         let file = std::path::Path::new(found["file_path"].as_str().unwrap());
-        let gone = (0..100).any(|_| {
+        let gone = (0..600).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             !file.exists()
         });

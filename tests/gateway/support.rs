@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longest wait for one line: a busy machine is slow, a gateway that lost an answer waits for ever.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Longest wait for a process to end once its input is closed.
-const END_PATIENCE: Duration = Duration::from_secs(15);
+const END_PATIENCE: Duration = PATIENCE;
 
 /// Variables by their names.
 pub(crate) type Environment = BTreeMap<String, String>;

@@ -3,10 +3,10 @@
 use crate::modules::{component, inspects, load, with_instances};
 use crate::support::{Place, attempts, request, result, tight, together, write};
 use lro_host::filter::{Filter, FilterError, Outcome};
-use lro_host::policy::{self, LoadOptions, Policy, START_TIME_MAX};
+use lro_host::policy::{self, LoadOptions, Policy};
 use lro_host::sandbox::{CallError, Limits, PolicyError, Quota, Sandbox, Written};
 use lro_tests::{TENANT, filter_with, hostile_policy, target};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// As [`write`], in a directory of its own.
@@ -278,8 +278,6 @@ fn every_configuration_has_a_clock() {
 #[test]
 fn a_policy_that_loops_at_its_start_is_refused() {
     let _together = together();
-    let started = Instant::now();
     let error = load(&component("(func $f (loop (br 0))) (start $f)")).unwrap_err();
     assert!(matches!(error, policy::PolicyError::Start(_)), "{error}");
-    assert!(started.elapsed() < START_TIME_MAX * 2, "{:?}", started.elapsed());
 }

@@ -86,7 +86,6 @@ fn check_whole(store: &Store, root: &Path, name: &str) {
 fn a_killed_writer_leaves_nothing_half_done() {
     let directory = TempDir::new().unwrap();
     let root = directory.path().join("store");
-    let started = Instant::now();
     let (mut published, mut torn, mut seed) = (0, 0, 0x9E37_79B9_7F4A_7C15_u64);
     // Held open, it sees what the children publish and what they leave.
     let store = Store::open(StoreConfig::new(&root)).unwrap();
@@ -114,9 +113,8 @@ fn a_killed_writer_leaves_nothing_half_done() {
     let (_, left) = names(&root);
     assert_eq!(left, BTreeSet::new(), "orphans survive a start");
     assert_eq!(std::fs::read_dir(root.join(".owners")).unwrap().count(), 0, "owner files survive");
-    println!("{KILLS} kills, {published} offloads published whole, {torn} torn ones removed, {:?}", started.elapsed());
+    println!("{KILLS} kills, {published} offloads published whole, {torn} torn ones removed");
     assert!(published > 100 && torn > 20, "{published} published, {torn} torn: the kills missed the writing");
-    assert!(started.elapsed() < Duration::from_secs(90), "{:?}", started.elapsed());
 }
 
 // row 71, 87, C9

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The only tenant of most tests.
@@ -185,6 +186,15 @@ pub fn call_of(request: Request) -> Call {
         abilities: request.abilities,
         settings: request.settings.as_ref().into(),
     }
+}
+
+/// Processor time that this thread has used, in steps of 10 ms: a bound on it holds on a busy machine.
+pub fn processor_time() -> Duration {
+    let stat = read(Path::new("/proc/thread-self/stat"));
+    // The name of the thread, in parentheses, may hold spaces.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap_or_default());
+    Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
 /// A component that was built for the tests or for use, such as `lro_policy.wasm`.

@@ -14,7 +14,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, PolicyError> {
@@ -31,7 +31,6 @@ fn a_flipped_bit_is_refused_by_digest() {
     let good = component();
     let options = pinned(&good);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let started = Instant::now();
     for _ in 0..1000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut bad = good.clone();
@@ -39,11 +38,7 @@ fn a_flipped_bit_is_refused_by_digest() {
         bad[at] ^= 1 << (state >> 20 & 7);
         assert!(matches!(load(&bad, &options), Err(PolicyError::Pin { .. })), "byte {at}");
     }
-    let refusing = started.elapsed();
     assert!(load(&good, &options).is_ok());
-    println!("1,000 refused in {refusing:?}");
-    // Compiling once takes a tenth of a second or more.
-    assert!(refusing < Duration::from_secs(20), "{refusing:?}");
 }
 
 // row 80, S2: the signature has to be there, of these bytes, and by a trusted key
@@ -142,9 +137,7 @@ fn what_is_no_component_is_refused_by_name() {
     let root = TempDir::new().unwrap();
     let path = |name: &str| root.path().join(name);
     let try_file = |name: &str| {
-        let started = Instant::now();
         let answer = Policy::from_file(sandbox(), &path(name), &LoadOptions::default());
-        assert!(started.elapsed() < Duration::from_secs(5), "{name}: {:?}", started.elapsed());
         answer.map(|policy| *policy.digest())
     };
     let code = sandbox().engine().precompile_component(&component()).unwrap();
@@ -249,11 +242,9 @@ fn compiling_is_bounded() {
     let slow = with_work(&component(), 3000, 300);
     let time = Duration::from_millis(1500);
     for place in [CompilePlace::Thread, child()] {
-        let started = Instant::now();
         let limits = CompileLimits { time, ..CompileLimits::default() };
         let answer = load(&slow, &compiling(place.clone(), limits));
         assert!(matches!(answer, Err(PolicyError::CompileTime(limit)) if limit == time), "{place:?}: {answer:?}");
-        assert!(started.elapsed() < time * 4, "{place:?}: {:?}", started.elapsed());
     }
 
     let limits = CompileLimits { memory_bytes: 192 << 20, ..CompileLimits::default() };
@@ -281,27 +272,18 @@ fn calls_go_on_while_a_slow_policy_compiles() {
     registry.add("acme", TenantPolicy { file: Some(file.clone()), ..TenantPolicy::default() }).unwrap_err();
     registry.slot("acme").unwrap().swap(policy(&version(1)));
     let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
-    let measure = |count: usize| {
-        let timed = |_| {
-            let started = Instant::now();
-            assert_eq!(answers(&filter), signature(1));
-            started.elapsed()
-        };
-        let mut times: Vec<_> = (0..count).map(timed).collect();
-        times.sort();
-        (times[count / 2], times[count * 99 / 100])
-    };
-    let alone = measure(500);
     fs::write(&file, with_work(&component(), 3000, 300)).unwrap();
-    let (beside, refused) = thread::scope(|scope| {
+    let (calls, refused) = thread::scope(|scope| {
         let loading = scope.spawn(|| registry.reload_tenant("acme").unwrap_err().to_string());
-        thread::sleep(Duration::from_millis(300));
-        let times = measure(500);
-        (times, loading.join().unwrap())
+        let mut calls = 0;
+        while !loading.is_finished() {
+            assert_eq!(answers(&filter), signature(1));
+            calls += 1;
+        }
+        (calls, loading.join().unwrap())
     });
-    println!("median and p99 alone {alone:?}, beside a slow compile {beside:?}");
     assert!(refused.contains("to compile"), "{refused}");
-    assert!(beside.0 < time / 4, "calls wait for the compiler: {beside:?}");
+    assert!(calls > 10, "calls wait for the compiler: {calls} beside it");
 }
 
 // row 79, 80: the marker that tells versions apart is where the tests think it is

@@ -11,6 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Longest wait for something that is to happen.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// The component of `tests/policies`.
 pub(crate) fn component() -> Vec<u8> {
     lro_tests::component("lro_test_policies.wasm")
@@ -154,7 +157,7 @@ pub(crate) fn policy(bytes: &[u8]) -> Policy {
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(30), "waited for too long: {what}");
+        assert!(started.elapsed() < PATIENCE, "waited for too long: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

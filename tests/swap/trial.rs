@@ -126,12 +126,10 @@ fn a_trial_ends_in_time_and_holds_up_nobody() {
     let slot: Arc<Slot> = lro_tests::default_policy().into();
     let filter = strict(Arc::clone(&slot), &root.path().join("other"));
     slot.begin_trial(hostile_policy(), Trial { calls: None, time: None, promote: true }).unwrap();
-    let started = std::time::Instant::now();
     for _ in 0..TRIAL_QUEUE_MAX + 30 {
         assert!(filter.apply(&acting("loop"), &payload()).failure.is_none());
     }
-    let took = started.elapsed();
-    assert!(took < Duration::from_secs(3), "calls wait for the trial: {took:?}");
+    // A call that waited for its turn in the trial would not have been left out.
     assert!(report(&slot).skipped >= 10, "{:?}", report(&slot));
     slot.swap(policy(&version(3)));
     wait_until("the trial's end", || report(&slot).outcome.is_some());

@@ -11,6 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn from(file: PathBuf) -> TenantPolicy {
@@ -65,12 +66,17 @@ fn a_new_file_is_loaded_exactly_once() {
     // Truncated and written anew, in steps shorter than the moment of quiet.
     let bytes = version(3);
     let mut writing = File::create(&file).unwrap();
+    let mut longest = Duration::ZERO;
     for block in bytes.chunks(bytes.len() / 20) {
+        let written = Instant::now();
         writing.write_all(block).unwrap();
         thread::sleep(DEBOUNCE / 10);
+        longest = longest.max(written.elapsed());
     }
     wait_for(&registry, "acme", 3);
-    assert_eq!(status(&registry, "acme").refused, 0, "a part of a file was taken for a policy");
+    let refused = status(&registry, "acme").refused;
+    // A busy machine may make a pause that is a moment of quiet.
+    assert!(refused == 0 || longest > DEBOUNCE / 2, "a part of a file was taken for a policy");
 
     // A thousand touches, a delete, and the same content again.
     for _ in 0..1000 {

@@ -83,6 +83,8 @@ struct Held(Weak<LegacySession>, u64);
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(session) = self.0.upgrade() else { return };
+        // A session is idle from the end of a call on, however long that took.
+        *lock(&session.used) = Instant::now();
         let ended: Vec<Exchange> =
             lock(&session.streams).exchanges.extract_if(.., |exchange| exchange.number == self.1).collect();
         if ended.iter().any(|exchange| exchange.begins) && !session.has_begun.load(Ordering::Relaxed) {
