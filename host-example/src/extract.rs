@@ -6,7 +6,8 @@
 mod query;
 
 use std::collections::BTreeMap;
-use std::thread;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use serde::{
     Serialize, Serializer,
@@ -14,10 +15,11 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use crate::job::{self, Job};
 use crate::policy::{self, LoadOptions, PolicyError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as contract;
 use crate::sandbox::{CallError, Cost, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
-use crate::store::{FileKind, FileRecord, Offload, StoreError};
+use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
 
 pub use self::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
 
@@ -279,6 +281,18 @@ impl Extractor {
         question: &Question,
         budget: Budget,
     ) -> Result<Answer, ExtractError> {
+        job::finish(self.answer(offload, section, question, budget))
+    }
+
+    /// As [`Extractor::ask`], as a job: it reads files, so it is pending at once.
+    pub(crate) async fn answer(
+        &self,
+        offload: &Offload,
+        section: Option<&str>,
+        question: &Question,
+        budget: Budget,
+    ) -> Result<Answer, ExtractError> {
+        job::pause().await;
         let file = file(offload, section)?;
         let asked = match question {
             Question::Query(query) if query.counts_all() => return Ok(count_answer(file.records)),
@@ -294,18 +308,15 @@ impl Extractor {
             records: file.records,
         };
         let limit = contract::Budget { bytes: budget.bytes.min(ANSWER_BYTES_MAX), tokens: budget.tokens };
-        let (verified, answered) = thread::scope(|scope| {
-            let verifying = scope.spawn(|| reader.verify());
-            let answered = self.prepared.extract(&self.limits, directory, &source, &asked, limit);
-            (verifying.join(), answered)
-        });
+        let verifying = Verifying::start(reader);
+        let answered = self.prepared.extract_async(&self.limits, directory, &source, &asked, limit).await;
         // A file that is not the published one explains any other error.
-        verified.map_err(|_| ExtractError::Answer("a panic while the file was verified"))??;
+        verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
         Ok(Answer { cost, ..answer_of(answer?, question, budget)? })
     }
 
-    /// As [`Extractor::ask`], on a thread for blocking work.
+    /// As [`Extractor::ask`], on tokio's threads for blocking work. Dropped, it ends the question.
     ///
     /// # Errors
     /// As [`Extractor::ask`].
@@ -317,9 +328,41 @@ impl Extractor {
         budget: Budget,
     ) -> Result<Answer, ExtractError> {
         let extractor = self.clone();
-        let asking =
-            tokio::task::spawn_blocking(move || extractor.ask(&offload, section.as_deref(), &question, budget));
-        asking.await.unwrap_or(Err(ExtractError::Answer("a panic")))
+        let job = Job::new(async move { extractor.answer(&offload, section.as_deref(), &question, budget).await });
+        job.finish_on_tokio().await.unwrap_or(Err(ExtractError::Answer("a panic")))
+    }
+}
+
+/// A file that is compared with its digest while a question about it is answered. A question that is given up waits for the
+/// end: such threads must not add up.
+struct Verifying {
+    reader: Arc<Reader>,
+    /// None when the system gave no thread.
+    thread: Option<JoinHandle<Result<(), StoreError>>>,
+}
+
+impl Verifying {
+    fn start(reader: Reader) -> Self {
+        let reader = Arc::new(reader);
+        let shared = Arc::clone(&reader);
+        let thread = thread::Builder::new().name("lro-verify".into()).spawn(move || shared.verify()).ok();
+        Self { reader, thread }
+    }
+
+    fn end(mut self) -> Result<(), ExtractError> {
+        let verified = match self.thread.take() {
+            Some(thread) => thread.join().map_err(|_| ExtractError::Answer("a panic while the file was verified"))?,
+            None => self.reader.verify(),
+        };
+        Ok(verified?)
+    }
+}
+
+impl Drop for Verifying {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

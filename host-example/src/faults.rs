@@ -3,12 +3,19 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use futures_util::FutureExt;
+
 /// Does something. A panic becomes its text; the hook of the process has told of it by then.
 ///
 /// What is shared with other threads has to be right whenever a panic can come: locks are taken over from a thread that
 /// panicked, and places, files and directories are given back by destructors.
 pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| text(panic.as_ref()))
+}
+
+/// As [`caught`], for what is done step by step.
+pub(crate) async fn caught_while<T>(doing: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(doing).catch_unwind().await.map_err(|panic| text(panic.as_ref()))
 }
 
 fn text(panic: &(dyn Any + Send)) -> String {

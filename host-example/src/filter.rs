@@ -3,7 +3,8 @@
 mod convert;
 mod trial;
 
-use crate::faults::caught;
+use crate::faults::{caught, caught_while};
+use crate::job::{self, INLINE_BYTES, Job};
 use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
@@ -141,7 +142,7 @@ impl FilterError {
             Self::Call(CallError::Stack) => "stack",
             Self::Call(CallError::Crossing(_)) => "crossing",
             Self::Call(CallError::Quota { .. }) => "quota",
-            Self::Call(CallError::Busy) => "busy",
+            Self::Call(CallError::Busy(_)) => "busy",
             Self::Call(CallError::Trap(_)) => "trap",
             Self::Call(CallError::Policy(_)) => "refused",
             Self::Call(CallError::Output(_)) => "output",
@@ -154,6 +155,11 @@ impl FilterError {
             Self::Lost(_) => "lost",
             Self::Panic(_) => "panic",
         }
+    }
+
+    /// Whether the policy was not asked because too many calls run. That says nothing about the result, so it does not pass.
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Call(CallError::Busy(_)) | Self::Slot(SlotError::Busy(_)))
     }
 
     /// Whether the policy is to blame, whatever the result, its settings and the disk. Repeated, such a failure parks it.
@@ -214,11 +220,42 @@ struct Output {
 }
 
 impl Filter {
-    /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`]. A panic of the host is a
-    /// failure like others, [`FilterError::Panic`].
+    /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`], for those with threads of
+    /// their own [`Filter::job`]. A panic of the host is a failure like others, [`FilterError::Panic`].
     pub fn apply(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
+        job::finish(self.applied(request, payload))
+    }
+
+    /// As [`Filter::apply`], for tokio. A small result that passes does not change threads; all else, and a policy that takes
+    /// longer than a tick, goes to the threads for blocking work. A call that does not come back is given up after twice the
+    /// times of a call, and the failure mode decides. Dropped, it ends the policy.
+    pub async fn apply_async(&self, request: Request, payload: Arc<Payload>) -> Decision {
+        let mut job = self.job(request.clone(), Arc::clone(&payload));
+        if payload.size() <= INLINE_BYTES as u64
+            && let Some(decision) = job.begin()
+        {
+            return decision;
+        }
+        let Limits { wall_time, wait, .. } = self.limits;
+        let patience = self.slot.wait() + (wait + wall_time) * 2 + GRACE;
+        let done = tokio::time::timeout(patience, job.finish_on_tokio()).await;
+        done.ok().flatten().unwrap_or_else(|| {
+            let error = FilterError::Lost(patience);
+            let outcome = self.fail(&request, false, &error);
+            Decision { outcome, inspect: None, write: None, failure: Some(error) }
+        })
+    }
+
+    /// As [`Filter::apply`], as a job.
+    pub fn job(&self, request: Request, payload: Arc<Payload>) -> Job<Decision> {
+        let filter = self.clone();
+        Job::new(async move { filter.applied(&request, &payload).await })
+    }
+
+    /// As [`Filter::apply`]. Keeps the contract of a [`Job`].
+    pub(crate) async fn applied(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
         let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None };
-        if let Err((wrote, error)) = self.decide(request, payload, &mut decision) {
+        if let Err((wrote, error)) = self.decide(request, payload, &mut decision).await {
             let (tenant, tool, kind) = (&request.tenant, &request.tool, error.kind());
             match wrote {
                 // Told once, when it was parked.
@@ -235,23 +272,8 @@ impl Filter {
         decision
     }
 
-    /// As [`Filter::apply`], on a thread for blocking work. A call that does not come back is given up after twice the
-    /// time limit of a call, and the failure mode decides.
-    pub async fn apply_async(&self, request: Request, payload: Arc<Payload>) -> Decision {
-        let patience = self.limits.wall_time * 2 + GRACE;
-        let (filter, job, result) = (self.clone(), request.clone(), Arc::clone(&payload));
-        let task = tokio::task::spawn_blocking(move || filter.apply(&job, &result));
-        match tokio::time::timeout(patience, task).await {
-            Ok(Ok(decision)) => decision,
-            Ok(Err(_)) | Err(_) => {
-                let error = FilterError::Lost(patience);
-                let outcome = self.fail(&request, false, &error);
-                Decision { outcome, inspect: None, write: None, failure: Some(error) }
-            }
-        }
-    }
-
-    /// Makes ready for the next result, after an answer was sent: a small one then waits for no instance.
+    /// Makes ready for the next result, after an answer was sent: a small one then waits for no instance. Neither blocks nor
+    /// takes longer than a tick.
     pub fn restock(&self) {
         if let Some(version) = self.slot.current() {
             // After a panic there is nothing in stock, and the next call makes an instance of its own.
@@ -259,29 +281,39 @@ impl Filter {
         }
     }
 
-    /// Asks for the verdict and does nothing about it.
+    /// Asks for the verdict and does nothing about it. Blocks.
     ///
     /// # Errors
     /// When the policy fails.
     pub fn inspect(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
+        job::finish(self.inspected(request, payload))
+    }
+
+    /// As [`Filter::inspect`]. Keeps the contract of a [`Job`].
+    pub(crate) async fn inspected(
+        &self,
+        request: &Request,
+        payload: &Arc<Payload>,
+    ) -> Result<(Verdict, Cost), FilterError> {
         let call = self.call(request, Ulid::generate().map_err(FilterError::Random)?);
-        let admitted = self.slot.admit()?;
-        let inspected = unless_panic(|| Ok(admitted.policy().prepared().inspect(&self.limits, &call, payload)?));
+        let admitted = self.slot.admit().await?;
+        let inspecting = admitted.policy().prepared().inspect_async(&self.limits, &call, payload);
+        let inspected = unless_panic(async { Ok(inspecting.await?) }).await;
         settle(&admitted, &request.tenant, inspected.as_ref().err());
         inspected
     }
 
     /// Errors carry whether the policy had already decided to offload. Both calls go to the same version of the policy.
-    fn decide(
+    async fn decide(
         &self,
         request: &Request,
         payload: &Arc<Payload>,
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
         let id = Ulid::generate().map_err(|error| (false, FilterError::Random(error)))?;
-        let admitted = self.slot.admit().map_err(|error| (false, error.into()))?;
+        let admitted = self.slot.admit().await.map_err(|error| (false, error.into()))?;
         let call = self.call(request, id);
-        let done = self.carry_out(admitted.policy(), request, &call, id, payload, decision);
+        let done = self.carry_out(admitted.policy(), request, &call, id, payload, decision).await;
         let failure = done.as_ref().err().map(|(_, error)| error);
         settle(&admitted, &request.tenant, failure);
         if let Some(running) = self.slot.trial().as_ref()
@@ -294,7 +326,7 @@ impl Filter {
         done
     }
 
-    fn carry_out(
+    async fn carry_out(
         &self,
         policy: &Policy,
         request: &Request,
@@ -303,7 +335,8 @@ impl Filter {
         payload: &Arc<Payload>,
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
-        let inspected = unless_panic(|| Ok(policy.prepared().inspect(&self.limits, call, payload)?));
+        let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
+        let inspected = unless_panic(async { Ok(inspecting.await?) }).await;
         let (verdict, cost) = inspected.map_err(|error| (false, error))?;
         decision.inspect = Some(cost);
         decision.outcome = match verdict {
@@ -311,7 +344,8 @@ impl Filter {
             Verdict::Truncate(truncation) => Outcome::Truncate { truncation, warning: None },
             Verdict::Reject(advice) => Outcome::Reject(advice),
             Verdict::Offload(plan) => {
-                let offloaded = unless_panic(|| self.offload(policy, request, call, id, payload, &plan));
+                job::pause().await;
+                let offloaded = unless_panic(self.offload(policy, request, call, id, payload, &plan)).await;
                 let (offloaded, cost) = offloaded.map_err(|error| (true, error))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))
@@ -320,7 +354,7 @@ impl Filter {
         Ok(())
     }
 
-    fn offload(
+    async fn offload(
         &self,
         policy: &Policy,
         request: &Request,
@@ -331,7 +365,7 @@ impl Filter {
     ) -> Result<(Offloaded, Cost), FilterError> {
         let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
         let Output { staging, record, offloaded_tokens, notes, cost } =
-            self.write(policy, request, call, payload, plan, staging)?;
+            self.write(policy, request, call, payload, plan, staging).await?;
         let shown = record.descriptor.clone();
         let offload = staging.publish(record)?;
         let descriptor = match call.settings.level {
@@ -343,7 +377,7 @@ impl Filter {
     }
 
     /// Has a policy write to a directory, and takes its account of it.
-    fn write(
+    async fn write(
         &self,
         policy: &Policy,
         request: &Request,
@@ -353,7 +387,7 @@ impl Filter {
         staging: Staging,
     ) -> Result<Output, FilterError> {
         let directory = OutputDirectory { path: staging.path(), write_back: staging.is_durable() };
-        let (written, cost) = policy.prepared().write(&self.limits, call, payload, plan, directory)?;
+        let (written, cost) = policy.prepared().write_async(&self.limits, call, payload, plan, directory).await?;
         let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
         if descriptor.content.chars().count() > call.settings.descriptor_limit as usize {
@@ -394,21 +428,24 @@ impl Filter {
     fn fail(&self, request: &Request, wrote: bool, error: &FilterError) -> Outcome {
         match self.failure {
             FailureMode::Closed => Outcome::Fail(format!("the result could not be filtered: {error}")),
-            FailureMode::Open if !wrote => Outcome::Pass,
-            FailureMode::Open | FailureMode::Truncate => Outcome::Truncate {
-                truncation: types::Truncation {
-                    limit: request.settings.truncate_limit.into(),
-                    suffix: request.settings.truncate_suffix.clone(),
-                },
-                warning: Some(format!("The result could not be written to files ({error}), so a part of it follows.")),
-            },
+            FailureMode::Open if !wrote && !error.is_busy() => Outcome::Pass,
+            FailureMode::Open | FailureMode::Truncate => {
+                let missing = if error.is_busy() { "looked at" } else { "written to files" };
+                Outcome::Truncate {
+                    truncation: types::Truncation {
+                        limit: request.settings.truncate_limit.into(),
+                        suffix: request.settings.truncate_suffix.clone(),
+                    },
+                    warning: Some(format!("The result could not be {missing} ({error}), so a part of it follows.")),
+                }
+            }
         }
     }
 }
 
 /// What a step of a call gives, a panic being one of its failures.
-fn unless_panic<T>(step: impl FnOnce() -> Result<T, FilterError>) -> Result<T, FilterError> {
-    caught(step).unwrap_or_else(|panic| Err(FilterError::Panic(panic)))
+async fn unless_panic<T>(step: impl Future<Output = Result<T, FilterError>>) -> Result<T, FilterError> {
+    caught_while(step).await.unwrap_or_else(|panic| Err(FilterError::Panic(panic)))
 }
 
 /// Tells the breaker how a call went. What is nobody's fault tells nothing about the policy.

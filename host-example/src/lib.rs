@@ -32,8 +32,9 @@
 //! # }
 //! ```
 //!
-//! [`Filter::apply`](filter::Filter::apply) blocks; asynchronous callers use
-//! [`Filter::apply_async`](filter::Filter::apply_async).
+//! [`Filter::apply`](filter::Filter::apply) blocks. On tokio, [`Filter::apply_async`](filter::Filter::apply_async) decides about
+//! a small result where it is awaited, and about all else on the threads for blocking work; other executors get both halves
+//! from [`Filter::job`](filter::Filter::job).
 //!
 //! | module | what it does | knows |
 //! |---|---|---|
@@ -47,6 +48,7 @@
 //! | [`store`] | output directories: staging, publishing, expiry, quotas | nothing |
 //! | [`transport`] | lines, child processes, event streams | nothing |
 //! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |
+//! | [`Job`] | work that any thread may begin | nothing |
 //!
 //! Someone who embeds it without MCP makes a [`Payload`](sandbox::Payload) of parts and needs no [`mcp`].
 //!
@@ -98,6 +100,7 @@ pub mod extract;
 mod faults;
 pub mod filter;
 pub mod gateway;
+mod job;
 pub mod mcp;
 pub mod policy;
 pub mod read;
@@ -105,3 +108,5 @@ pub mod sandbox;
 pub mod settings;
 pub mod store;
 pub mod transport;
+
+pub use job::Job;

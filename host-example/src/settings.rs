@@ -181,7 +181,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureMode {
-    /// The result, within its bound.
+    /// The result, within its bound; a truncated one when the policy was not asked because too many calls run.
     #[default]
     Open,
     /// An error.
@@ -196,6 +196,8 @@ pub enum FailureMode {
 pub struct Limits {
     /// Wall time in milliseconds. Default: 30,000.
     pub wall_time_ms: NonZeroU64,
+    /// Milliseconds that the call waits for a place in the process, which has 256. Default: 10,000.
+    pub wait_ms: NonZeroU64,
     /// Linear memory in bytes. Default: 64 MiB.
     pub memory_bytes: NonZeroU64,
     /// Elements of a table. Default: 100,000.
@@ -313,6 +315,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             wall_time_ms: at_least_one(30_000),
+            wait_ms: at_least_one(10_000),
             memory_bytes: at_least_one(64 << 20),
             table_elements: at_least_one(100_000),
             instances: at_least_one(16),

@@ -56,6 +56,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(loading.compile_memory_bytes.get(), 1 << 30);
     let admission = &config.admission;
     assert_eq!((admission.calls.get(), admission.waiting, admission.wait_ms), (128, 1024, 1000));
+    assert_eq!(admission.questions, 64);
     let breaker = &config.breaker;
     let pauses = (breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get());
     assert_eq!(pauses, (5, 1000, 60_000));
@@ -63,6 +64,7 @@ fn defaults_are_the_documented_ones() {
     assert!(config.tenants.is_empty());
     let limits = &config.limits;
     assert_eq!((limits.wall_time_ms.get(), limits.memory_bytes.get()), (30_000, 64 << 20));
+    assert_eq!(limits.wait_ms.get(), 10_000);
     assert_eq!((limits.written_bytes.get(), limits.files.get(), limits.crossing_bytes.get()), (4 << 30, 256, 8 << 20));
     assert_eq!((limits.table_elements.get(), limits.instances.get()), (100_000, 16));
     let names = (limits.name_bytes.get(), limits.open_files.get(), limits.log_bytes.get(), limits.fuel);
@@ -172,6 +174,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[admission]\ncalls = 0", "`admission.calls` = `0`"),
         ("[admission]\nwaiting = -1", "`admission.waiting` = `-1`"),
         ("[admission]\nwait-ms = \"1s\"", "`admission.wait-ms` = `\"1s\"`"),
+        ("[admission]\nquestions = -1", "`admission.questions` = `-1`"),
+        ("[limits]\nwait-ms = 0", "`limits.wait-ms` = `0`"),
         ("[breaker]\nfailures = 0", "`breaker.failures` = `0`"),
         ("[breaker]\npause-ms = 0", "`breaker.pause-ms` = `0`"),
         ("[breaker]\npause-max-ms = 0", "`breaker.pause-max-ms` = `0`"),
@@ -685,7 +689,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
 #[test]
 fn each_layer_overrides_the_one_before_for_policies() {
     let file = "policy-dir = \"/one\"\npolicy-keys = []\n[breaker]\nfailures = 1\npause-ms = 2\n[trial]\ncalls = 3\n\
-                [admission]\ncalls = 1\nwaiting = 0\n[loading]\ncompile-ms = 1\n";
+                [admission]\ncalls = 1\nwaiting = 0\nquestions = 2\n[loading]\ncompile-ms = 1\n";
     let variables = [("MCP_LRO_POLICY_DIR", "/two"), ("MCP_LRO_BREAKER_FAILURES", "4"), ("MCP_LRO_TRIAL_CALLS", "5")];
     let flags =
         [("policy-dir", "/three"), ("policy-keys", KEY), ("trial.promote", "on"), ("breaker.pause-max-ms", "6")];
@@ -698,6 +702,7 @@ fn each_layer_overrides_the_one_before_for_policies() {
     assert_eq!((breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get()), (4, 2, 6));
     assert_eq!((config.trial.calls.map(u64::from), config.trial.seconds, config.trial.promote), (Some(5), None, true));
     assert_eq!((config.admission.calls.get(), config.admission.waiting, config.admission.wait_ms), (1, 0, 1000));
+    assert_eq!(config.admission.questions, 2);
     assert_eq!((config.loading.compile_ms.get(), config.loading.component_bytes.get()), (1, 64 << 20));
     assert_eq!(config.origin("breaker.failures").to_string(), "variable MCP_LRO_BREAKER_FAILURES");
     assert_eq!(config.origin("trial.promote").to_string(), "flag --trial-promote");

@@ -5,6 +5,7 @@
 mod clients;
 mod faults;
 mod http;
+mod neighbours;
 mod policies;
 mod profiles;
 mod real;

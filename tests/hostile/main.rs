@@ -12,4 +12,5 @@ mod leaks;
 mod limits;
 mod modules;
 mod neighbours;
+mod places;
 mod support;

@@ -144,18 +144,19 @@ fn a_tenant_has_a_bounded_number_of_calls() {
     let slot = Arc::new(Slot::new(Some(hostile_policy()), SlotSettings { admission, breaker }));
     let strict = strict(slot, &root.path().join("crowded"));
     // Each call that is let through runs until its deadline, which is after the last one has asked.
-    let crowded = Filter { limits: Limits { wall_time: Duration::from_secs(15), ..strict.limits.clone() }, ..strict };
+    let limits = Limits { wall_time: Duration::from_secs(15), ..strict.limits.clone() };
+    let crowded = Filter { failure: FailureMode::Open, limits, ..strict };
     let neighbour = filter(hostile_policy().into(), &root.path().join("neighbour"));
     let (all_there, ended) = (Barrier::new(CALLS + 1), AtomicUsize::new(0));
     let (mut ran, mut refused) = (0, 0);
     thread::scope(|scope| {
         let call = || {
             all_there.wait();
-            let failure = act(&crowded, "inspect-loop").failure.unwrap();
-            if matches!(failure, FilterError::Call(_)) {
+            let decision = act(&crowded, "inspect-loop");
+            if matches!(decision.failure, Some(FilterError::Call(_))) {
                 ended.fetch_add(1, Ordering::SeqCst);
             }
-            failure
+            decision
         };
         let calls: Vec<_> = (0..CALLS).map(|_| scope.spawn(call)).collect();
         all_there.wait();
@@ -164,9 +165,13 @@ fn a_tenant_has_a_bounded_number_of_calls() {
         }
         assert_eq!(ended.load(Ordering::SeqCst), 0, "the neighbour waited for the end of a call");
         for call in calls {
-            match call.join().unwrap() {
-                FilterError::Slot(SlotError::Busy(16)) => refused += 1,
-                FilterError::Call(CallError::Deadline(_)) => ran += 1,
+            let decision = call.join().unwrap();
+            match decision.failure.unwrap() {
+                // What the policy never saw does not pass, whatever the mode.
+                FilterError::Slot(SlotError::Busy(16)) if matches!(decision.outcome, Outcome::Truncate { .. }) => {
+                    refused += 1;
+                }
+                FilterError::Call(CallError::Deadline(_)) if matches!(decision.outcome, Outcome::Pass) => ran += 1,
                 other => panic!("{other}"),
             }
         }

@@ -151,6 +151,7 @@ impl From<&plain::Limits> for Limits {
         let size = |amount: u64| usize::try_from(amount).unwrap_or(usize::MAX);
         Self {
             wall_time: Duration::from_millis(limits.wall_time_ms.get()),
+            wait: Duration::from_millis(limits.wait_ms.get()),
             memory_bytes: size(limits.memory_bytes.get()),
             table_elements: size(limits.table_elements.get()),
             instances: size(limits.instances.get()),

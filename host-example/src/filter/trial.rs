@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Filter, FilterError, Outcome, Request};
+use crate::job;
 use crate::policy::{Comparison, Digest, Policy};
 use crate::sandbox::types::{self, PlannedPart};
 use crate::sandbox::{Payload, Verdict};
@@ -69,7 +70,7 @@ fn choose(
     // The call keeps its id, and with it the path that a descriptor shows; the directory is another one.
     let id = Ulid::generate().map_err(FilterError::Random)?;
     let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
-    let mut written = filter.write(policy, request, call, payload, &plan, staging)?;
+    let mut written = job::finish(filter.write(policy, request, call, payload, &plan, staging))?;
     written.staging.check(&mut written.record)?;
     let kept: Vec<_> = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
     Ok(Choice::written(&written.record, &kept))

@@ -9,6 +9,7 @@ use super::session::{Asked, Call, Session, ToolCall};
 use super::shape;
 use super::tasks::{self, TaskAnswer};
 use crate::filter::{Decision, Offloaded, Outcome, Request};
+use crate::job;
 use crate::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use crate::sandbox::types::{Abilities, Size, SizeUnit};
 use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees};
@@ -19,11 +20,11 @@ const TOO_LARGE: &str = "the answer of the server is larger than this client tak
 
 impl Session {
     /// The message that goes on in the place of an answer with a tool result.
-    pub(super) fn filter(&self, message: Message, call: &Call) -> Bytes {
+    pub(super) async fn filter(&self, message: Message, call: &Call) -> Bytes {
         let (bytes, id) = (message.bytes().clone(), message.id());
         match ToolResult::of_message(message) {
             Ok(result) => {
-                let reply = self.reply(&result, call).0;
+                let reply = self.reply(&result, call).await.0;
                 // What stands around the result is part of the message too.
                 if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
                     return reply;
@@ -42,7 +43,7 @@ impl Session {
     }
 
     /// The message that goes on in the place of one about a task whose result lies at `path`.
-    pub(super) fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
+    pub(super) async fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
         let Some(object) = message.value(path) else { return message.bytes().clone() };
         let Ok(result) = ToolResult::parse(object.clone()) else {
             // The task itself, or a result of another kind.
@@ -51,12 +52,17 @@ impl Session {
         let Asked::Tool(ToolCall { task: Some(task), .. }) = &call.asked else { return message.bytes().clone() };
         let digest = tasks::digest(&object);
         let tenant = &self.who.tenant;
-        if let Some(known) = self.rules.tasks.answer(tenant, task, &digest)
+        let known = self.rules.tasks.answer(tenant, task, &digest);
+        if known.is_some() {
+            // The store is asked next.
+            job::pause().await;
+        }
+        if let Some(known) = known
             && self.rules.filter.store.as_ref().is_ok_and(|store| store.find(tenant, known.offload).is_ok())
         {
             return self.within_ceiling(message.with_bytes(path, &known.result), message, &call.client);
         }
-        let (reply, offload) = self.reply(&result, call);
+        let (reply, offload) = self.reply(&result, call).await;
         if let Some(offload) = offload {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
@@ -80,14 +86,24 @@ impl Session {
         if !self.is_too_large(&batch, &self.client()) {
             return batch;
         }
-        let answers = Message::read(batch).batch().unwrap_or_default().into_iter().map(Message::read);
-        let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
-        let errors: Vec<Bytes> = ids.map(|id| mcp::error_response(Some(&id), INTERNAL_ERROR, TOO_LARGE)).collect();
-        [b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into()
+        errors(&Message::read(batch), TOO_LARGE)
+    }
+
+    /// What goes on for a message that could not be filtered: an error for each answer in it, or a notification with nothing
+    /// but what it is about.
+    pub(super) fn unfiltered(message: Bytes, reason: &str) -> Bytes {
+        tracing::warn!(bytes = message.len(), reason, "a message was not filtered, and does not go on");
+        let message = Message::read(message);
+        let text = format!("the result could not be filtered: {reason}");
+        match message.kind() {
+            Kind::Batch => errors(&message, &text),
+            Kind::Notification => message.without_data(),
+            _ => mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, &text),
+        }
     }
 
     /// The reply, and the offload behind it.
-    fn reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+    async fn reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
         let Asked::Tool(tool) = &call.asked else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
@@ -103,16 +119,16 @@ impl Session {
             settings.mode = DecisionMode::Never;
         }
         if self.rules.audits() {
-            return (self.audit(result, call, tool, settings), None);
+            return (self.audit(result, call, tool, settings).await, None);
         }
-        let (reply, offload) = self.decide(result, call, tool, settings.clone());
+        let (reply, offload) = self.decide(result, call, tool, settings.clone()).await;
         if !self.is_too_large(&reply, &call.client) {
             return (reply, offload);
         }
         // What passed, in spite of its size or because of its escapes, is offloaded after all, unless its tool is exempt.
         if offload.is_none() && self.rules.config.for_tool(&tool.name).mode != DecisionMode::Never {
             settings.mode = DecisionMode::Always;
-            let (reply, offload) = self.decide(result, call, tool, settings);
+            let (reply, offload) = self.decide(result, call, tool, settings).await;
             if !self.is_too_large(&reply, &call.client) {
                 return (reply, offload);
             }
@@ -125,7 +141,7 @@ impl Session {
         (result.rejected(&text).into(), None)
     }
 
-    fn decide(
+    async fn decide(
         &self,
         result: &ToolResult,
         call: &Call,
@@ -133,7 +149,7 @@ impl Session {
         settings: PolicySettings,
     ) -> (Bytes, Option<Ulid>) {
         let request = self.policy_request(result, call, tool, settings);
-        let decision = self.rules.filter.apply(&request, result.payload());
+        let decision = self.rules.filter.applied(&request, result.payload()).await;
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
@@ -212,9 +228,9 @@ impl Session {
     }
 
     /// Asks for the verdict and records it; the result goes on as it is.
-    fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
+    async fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
         let request = self.policy_request(result, call, tool, settings);
-        match self.rules.filter.inspect(&request, result.payload()) {
+        match self.rules.filter.inspected(&request, result.payload()).await {
             Ok((verdict, cost)) => {
                 let (tenant, verdict_name, bytes) =
                     (&self.who.tenant, verdict_name(&verdict), result.pass().len() as u64);
@@ -252,6 +268,14 @@ impl Session {
         let threshold = self.rules.config.for_tool_and_client(&tool.name, &call.client).threshold;
         !mcp::exceeds(bytes, threshold.into())
     }
+}
+
+/// An error for each answer of a batch.
+fn errors(batch: &Message, text: &str) -> Bytes {
+    let answers = batch.batch().unwrap_or_default().into_iter().map(Message::read);
+    let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
+    let errors: Vec<Bytes> = ids.map(|id| mcp::error_response(Some(&id), INTERNAL_ERROR, text)).collect();
+    [b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into()
 }
 
 /// Estimated tokens of a result that passes, as far as the model of the client sees it.

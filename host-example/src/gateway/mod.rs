@@ -19,6 +19,7 @@ pub mod status;
 pub mod stdio;
 mod tasks;
 mod tenants;
+mod turns;
 mod upkeep;
 mod upstream;
 mod workers;

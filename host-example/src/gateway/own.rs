@@ -1,6 +1,5 @@
 //! The gateway's own tools and resources, and calls whose arguments it fills in.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +7,9 @@ use bytes::Bytes;
 
 use super::handles;
 use super::session::{Call, Session};
+use crate::job;
 use crate::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
+use crate::settings::ClientProfile;
 
 /// The template of the own resources, which are in no list: a result that was offloaded must not change one.
 pub(super) const TEMPLATE: &str = r#"{"uriTemplate":"lro://{offload}/{section}{?offset,limit}","name":"lro-section","title":"Section of an offloaded result","description":"Records of a large tool result from `offset` on, at most `limit` of them; the handle is in the descriptor of the result and expires"}"#;
@@ -32,75 +33,97 @@ pub enum Produced {
 }
 
 /// Work that a message of the client asks for.
+#[derive(Debug)]
 pub struct OwnCall {
-    job: Box<dyn FnOnce() -> Produced + Send>,
+    session: Arc<Session>,
+    id: Id,
+    client: Arc<ClientProfile>,
+    modern: bool,
+    asked: Asked,
 }
 
-impl fmt::Debug for OwnCall {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("OwnCall").finish_non_exhaustive()
-    }
+#[derive(Debug)]
+enum Asked {
+    /// A call of an own tool, with its arguments as JSON.
+    Tool(&'static str, String),
+    /// A read of an own resource.
+    Resource(String),
+    /// A call of a tool of the server, with references in its arguments.
+    Arguments(Message),
 }
 
 impl OwnCall {
     /// Does it. Blocks.
     pub fn run(self) -> Produced {
-        (self.job)()
+        job::finish(self.done())
     }
 
     /// A call of an own tool.
-    pub(super) fn tool(session: Arc<Session>, id: Id, tool: &str, arguments: &str, asked: &Call) -> Self {
+    pub(super) fn tool(session: &Arc<Session>, id: &Id, call: &Call, tool: &str, arguments: &str) -> Self {
         let tool = if tool == EXTRACT_TOOL { EXTRACT_TOOL } else { READ_TOOL };
-        let arguments = arguments.to_owned();
-        Self::answering(session, id, tool, asked, move |tools, tenant| tools.call(tenant, tool, &arguments))
+        Self::new(session, id, call, Asked::Tool(tool, arguments.to_owned()))
     }
 
     /// A read of an own resource.
-    pub(super) fn resource(session: Arc<Session>, id: Id, uri: &str, asked: &Call) -> Self {
-        let (uri, modern) = (uri.to_owned(), asked.modern);
-        Self::answering(session, id, "resource", asked, move |tools, tenant| tools.resource(tenant, &uri, modern))
+    pub(super) fn resource(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
+        Self::new(session, id, call, Asked::Resource(uri.to_owned()))
     }
 
     /// A call with references in its arguments.
-    pub(super) fn arguments(session: Arc<Session>, message: Message) -> Self {
-        let job = move || match handles::replaced(&session, &message) {
-            Ok(message) => Produced::Forward(message),
-            Err(error) => {
-                let answer = message.id().and_then(|id| session.refuse(&id, &error.to_string()));
-                answer.map_or_else(|| Produced::Forward(message.bytes().clone()), Produced::Answer)
-            }
-        };
-        Self { job: Box::new(job) }
+    pub(super) fn arguments(session: &Arc<Session>, id: &Id, call: &Call, message: &Message) -> Self {
+        Self::new(session, id, call, Asked::Arguments(Message::read(message.bytes().clone())))
     }
 
-    fn answering(
-        session: Arc<Session>,
-        id: Id,
-        tool: &'static str,
-        asked: &Call,
-        call: impl FnOnce(&mcp::Tools, &str) -> Result<String, mcp::ProtocolError> + Send + 'static,
-    ) -> Self {
-        let (client, modern) = (Arc::clone(&asked.client), asked.modern);
-        let job = move || {
-            let start = Instant::now();
-            let answered = match &session.rules.tools {
-                Some(tools) => call(tools, &session.who.tenant),
-                None => Err(mcp::ProtocolError { code: INVALID_PARAMS, message: format!("there is no tool `{tool}`") }),
-            };
-            session.rules.metrics.own_call(tool, start.elapsed());
-            let answer = match answered {
-                Ok(result) => mcp::response(&id, &mcp::with_result_type(result, modern)),
-                Err(error) => mcp::error_response(Some(&id), error.code, &error.message),
-            };
-            if !session.is_too_large(&answer, &client) {
-                return Produced::Answer(answer);
+    fn new(session: &Arc<Session>, id: &Id, call: &Call, asked: Asked) -> Self {
+        let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
+        Self { session, id: id.clone(), client, modern: call.modern, asked }
+    }
+
+    /// Does it. Everything here reads files, so it is polled on a thread that may block.
+    pub(super) async fn done(&self) -> Produced {
+        let start = Instant::now();
+        let (tenant, tools) = (&self.session.who.tenant, self.session.rules.tools.as_ref());
+        let (name, answered) = match (&self.asked, tools) {
+            (Asked::Arguments(message), _) => return self.replaced(message),
+            (Asked::Tool(tool, arguments), Some(tools)) => (*tool, tools.call_async(tenant, tool, arguments).await),
+            (Asked::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
+            (Asked::Tool(..) | Asked::Resource(_), None) => {
+                let message = "there is nothing to read back: the gateway has no store".to_owned();
+                ("resource", Err(mcp::ProtocolError { code: INVALID_PARAMS, message }))
             }
-            let text = "the answer is larger than this client takes: ask for fewer records, fields or bytes";
-            Produced::Answer(match tool {
-                "resource" => mcp::error_response(Some(&id), INVALID_PARAMS, text),
-                _ => mcp::response(&id, &mcp::with_result_type(mcp::tool_error(text), modern)),
-            })
         };
-        Self { job: Box::new(job) }
+        self.session.rules.metrics.own_call(name, start.elapsed());
+        let answer = match answered {
+            Ok(result) => mcp::response(&self.id, &mcp::with_result_type(result, self.modern)),
+            Err(error) => mcp::error_response(Some(&self.id), error.code, &error.message),
+        };
+        if !self.session.is_too_large(&answer, &self.client) {
+            return Produced::Answer(answer);
+        }
+        self.refused("the answer is larger than this client takes: ask for fewer records, fields or bytes")
+    }
+
+    /// The answer in its place.
+    pub(super) fn refused(&self, reason: &str) -> Produced {
+        let error = match &self.asked {
+            Asked::Tool(..) => mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern)),
+            Asked::Resource(_) => mcp::error_response(Some(&self.id), INVALID_PARAMS, reason),
+            Asked::Arguments(_) => {
+                let refused = self.session.refuse(&self.id, reason);
+                // Nobody waits for it any more.
+                refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))
+            }
+        };
+        Produced::Answer(error)
+    }
+
+    fn replaced(&self, message: &Message) -> Produced {
+        match handles::replaced(&self.session, message) {
+            Ok(message) => Produced::Forward(message),
+            Err(error) => match self.session.refuse(&self.id, &error.to_string()) {
+                Some(answer) => Produced::Answer(answer),
+                None => Produced::Forward(message.bytes().clone()),
+            },
+        }
     }
 }

@@ -29,7 +29,10 @@ pub struct Rules {
     /// Those that have a policy of their own; none when all share one.
     pub tenants: Option<Arc<Tenants>>,
     pub(super) tasks: Arc<Tasks>,
+    /// Threads for results.
     pub(super) workers: Workers,
+    /// Threads for what clients ask of the gateway itself, so that it does not hold up results.
+    pub(super) questions: Workers,
     /// Definitions of the own tools, as JSON.
     pub(super) definitions: Vec<String>,
     /// Whether the server has tools of the same names, as another gateway has.
@@ -50,7 +53,8 @@ impl Rules {
             metrics: Arc::default(),
             tenants: None,
             tasks: Arc::default(),
-            workers: Workers::default(),
+            workers: Workers::for_results(config.admission.waiting as usize),
+            questions: Workers::for_questions(config.admission.questions as usize),
             namesakes: AtomicBool::new(false),
             config,
             filter,
@@ -67,7 +71,12 @@ impl Rules {
     /// The same for a tenant with other settings and another policy. What was learned with the rules that it had before goes
     /// on.
     pub(super) fn with(&self, config: Config, filter: Filter, before: Option<&Self>) -> Self {
+        let waiting = &config.admission;
+        let workers = || Workers::for_results(waiting.waiting as usize);
+        let questions = || Workers::for_questions(waiting.questions as usize);
         Self {
+            workers: before.map_or_else(workers, |before| before.workers.clone()),
+            questions: before.map_or_else(questions, |before| before.questions.clone()),
             config,
             filter,
             tools: self.tools.clone(),
@@ -75,7 +84,6 @@ impl Rules {
             limits: Arc::clone(&self.limits),
             tenants: None,
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
-            workers: before.map(|before| before.workers.clone()).unwrap_or_default(),
             definitions: self.definitions.clone(),
             namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
         }

@@ -11,6 +11,7 @@ use jsonschema::Validator;
 use super::handles;
 use super::own::{OwnCall, TEMPLATE, guidance};
 use super::rules::Rules;
+use crate::job::Job;
 use crate::mcp::{
     self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, Params, READ_TOOL,
     SchemaChange,
@@ -121,25 +122,25 @@ pub enum FromServer {
 
 /// A message with tool results in it.
 pub struct Filtering {
-    bytes: usize,
-    job: Box<dyn FnOnce() -> Bytes + Send>,
+    pub(super) message: Bytes,
+    pub(super) job: Job<Bytes>,
 }
 
 impl fmt::Debug for Filtering {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Filtering").field("bytes", &self.bytes).finish_non_exhaustive()
+        formatter.debug_struct("Filtering").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 
 impl Filtering {
     /// Bytes of the message: the larger it is, the longer it takes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.message.len()
     }
 
     /// Asks the policy and does what it says. Blocks. Returns what goes to the client.
     pub fn run(self) -> Bytes {
-        (self.job)()
+        self.job.finish()
     }
 }
 
@@ -331,9 +332,10 @@ impl Session {
         let replaces = matches!(&call.asked, Asked::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
+        let own = (refers && self.rules.enabled()).then(|| OwnCall::arguments(self, &id, &call, &message));
         self.remember(id, call);
-        if refers && self.rules.enabled() {
-            return FromClient::Work(OwnCall::arguments(Arc::clone(self), message));
+        if let Some(own) = own {
+            return FromClient::Work(own);
         }
         FromClient::Forward(message.bytes().clone())
     }
@@ -385,11 +387,11 @@ impl Session {
                 if self.rules.has_namesakes() && !handles::knows(self, arguments) {
                     return None;
                 }
-                Some(OwnCall::tool(Arc::clone(self), id.clone(), &tool.name, arguments, call))
+                Some(OwnCall::tool(self, id, call, &tool.name, arguments))
             }
             Asked::Other if message.method().as_deref() == Some("resources/read") => {
                 let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
-                Some(OwnCall::resource(Arc::clone(self), id.clone(), uri, call))
+                Some(OwnCall::resource(self, id, call, uri))
             }
             _ => None,
         }
@@ -442,14 +444,13 @@ impl Session {
         if decided.iter().all(|element| matches!(element, FromServer::Nothing)) {
             return FromServer::Nothing;
         }
-        let bytes = message.bytes().len();
         let session = Arc::clone(self);
-        let job = Box::new(move || {
+        let job = Job::new(async move {
             let mut batch = BytesMut::from(&b"["[..]);
             for element in decided {
                 let element = match element {
                     FromServer::Pass(element) => element,
-                    FromServer::Filter(filtering) => filtering.run(),
+                    FromServer::Filter(filtering) => filtering.job.await,
                     FromServer::Nothing => continue,
                 };
                 if batch.len() > 1 {
@@ -460,7 +461,7 @@ impl Session {
             batch.extend_from_slice(b"]");
             session.batch_within_ceiling(batch.freeze())
         });
-        FromServer::Filter(Filtering { bytes, job })
+        FromServer::Filter(Filtering { message: message.bytes().clone(), job })
     }
 
     /// What is no message: a server's own chatter, or a broken answer.
@@ -518,9 +519,9 @@ impl Session {
         if message.result().is_none() {
             return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client));
         }
-        let session = Arc::clone(self);
-        let bytes = message.bytes().len();
-        FromServer::Filter(Filtering { bytes, job: Box::new(move || session.filter(message, &call)) })
+        let (session, bytes) = (Arc::clone(self), message.bytes().clone());
+        let job = Job::new(async move { session.filter(message, &call).await });
+        FromServer::Filter(Filtering { message: bytes, job })
     }
 
     fn task_result(
@@ -536,9 +537,9 @@ impl Session {
         let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);
         let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task) });
         let call = Call { asked, client, modern: false, progress: None, last: Instant::now() };
-        let session = Arc::clone(self);
-        let bytes = message.bytes().len();
-        FromServer::Filter(Filtering { bytes, job: Box::new(move || session.filter_task(&message, &call, path)) })
+        let (session, bytes) = (Arc::clone(self), message.bytes().clone());
+        let job = Job::new(async move { session.filter_task(&message, &call, path).await });
+        FromServer::Filter(Filtering { message: bytes, job })
     }
 
     /// What a server says about itself, with what the gateway adds to it.

@@ -18,9 +18,6 @@ use super::upstream::Upstream;
 use crate::mcp::{self, INTERNAL_ERROR, Message};
 use crate::transport::{Cut, Line, Lines, write_line};
 
-/// Results up to this size are decided upon where they are read, which saves two changes of threads.
-const INLINE_BYTES: usize = 64 << 10;
-
 /// How often it is looked for calls that take too long.
 const OVERDUE_POLL: Duration = Duration::from_millis(250);
 
@@ -163,7 +160,7 @@ impl Face {
             FromClient::Answer(answer) => self.write(&answer),
             FromClient::Work(work) => {
                 let face = Arc::clone(self);
-                self.run(move || match work.run() {
+                self.session.carry_out(work, move |produced| match produced {
                     Produced::Answer(answer) => face.write(&answer),
                     Produced::Forward(message) => face.send(message, id, true),
                 });
@@ -197,15 +194,11 @@ impl Face {
         }
     }
 
-    fn run(&self, job: impl FnOnce() + Send + 'static) {
-        self.session.rules.workers.run(job);
-    }
-
     fn end_overdue(self: &Arc<Self>) {
         for (answer, cancellation) in self.session.overdue() {
             let face = Arc::clone(self);
             // The client may not read, and this thread has to see the end.
-            self.run(move || face.write(&answer));
+            self.session.rules.workers.run(move |_| face.write(&answer));
             match &self.connection {
                 Connection::Child(link) => drop(link.try_send(&cancellation)),
                 Connection::Remote(remote) => remote.send(cancellation),
@@ -233,6 +226,7 @@ impl Face {
         // A client that does not read must not keep the gateway from ending.
         thread::spawn(move || {
             face.session.rules.workers.finish();
+            face.session.rules.questions.finish();
             for answer in face.session.fail_all("the gateway is shutting down") {
                 face.write(&answer);
             }
@@ -249,20 +243,11 @@ impl Face {
 
 impl Receive for Face {
     fn message(self: &Arc<Self>, message: Bytes) {
-        // Freeing a large message takes a while, so it stays until the answer is out.
-        let held = message.clone();
         match self.session.from_server(Message::read(message)) {
             FromServer::Pass(message) => self.write(&message),
-            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
-                self.write(&filtering.run());
-                self.session.rules.filter.restock();
-            }
             FromServer::Filter(filtering) => {
                 let face = Arc::clone(self);
-                self.run(move || {
-                    face.write(&filtering.run());
-                    drop(held);
-                });
+                self.session.settle(filtering, || true, move |answer| face.write(&answer));
             }
             FromServer::Nothing => {}
         }

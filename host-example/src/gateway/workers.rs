@@ -1,31 +1,63 @@
-//! Threads for what takes longer than a message may be held up: large results, and the own tools.
+//! Threads for what takes longer than a message may be held up: large results, policies that take their time, questions.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
-type Job = Box<dyn FnOnce() + Send>;
+use tokio::sync::oneshot;
 
-/// The threads of one tenant: at most twice as many as processors, and four where there are fewer, as some jobs wait for the
-/// disk. Further jobs wait in a queue of the tenant's own, so that it cannot hold up the others. Without jobs there are no
-/// threads. A clone shares them with its original.
+use crate::faults::fail_point;
+use crate::job::{INLINE_BYTES, Job};
+
+/// A job that takes longer than this on a thread that serves others was none for it.
+const BRIEF: Duration = Duration::from_millis(1);
+
+/// After such a job the tenant has none begun there for so many times as long: it takes up a hundredth of a thread at most.
+const REST_FACTOR: u32 = 100;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    /// As many wait as may.
+    #[error("{0} questions of this tenant wait already (limit admission.questions): try again in a moment")]
+    Full(usize),
+    /// The system gives none, and the tenant has none.
+    #[error("the system gives no thread for it: try again in a moment")]
+    NoThread,
+    /// The thread failed.
+    #[error("it failed within the gateway")]
+    Lost,
+}
+
+/// Told whether it was its turn, or why that will not come.
+type Task = Box<dyn FnOnce(Result<(), Refused>) + Send>;
+
+/// Threads of one tenant, and a queue of the tenant's own before them, so that it cannot hold up the others. Without tasks
+/// there are no threads. A clone shares them with its original.
 #[derive(Clone, Debug)]
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads_max: usize,
+    waiting_max: usize,
+    /// Whether a task is refused when so many wait. Otherwise who brings them has to wait.
+    refuses: bool,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    idle: Condvar,
+    /// There is a task less, or a thread less.
+    less: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<Task>,
     threads: usize,
+    /// Until when no job is begun on threads that serve others.
+    rests_until: Option<Instant>,
 }
 
 impl std::fmt::Debug for State {
@@ -35,35 +67,93 @@ impl std::fmt::Debug for State {
     }
 }
 
-impl Default for Workers {
-    fn default() -> Self {
-        let processors = thread::available_parallelism().map_or(2, usize::from);
-        Self { shared: Arc::default(), threads_max: (2 * processors).max(4) }
-    }
-}
-
 impl Workers {
-    /// Runs a job as soon as a thread is free.
-    pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    /// For results: at most twice as many threads as processors, and four where there are fewer, as some wait for the disk.
+    pub(super) fn for_results(waiting_max: usize) -> Self {
+        let (threads_max, waiting_max) = ((2 * processors()).max(4), waiting_max.max(1));
+        Self { shared: Arc::default(), threads_max, waiting_max, refuses: false }
+    }
+
+    /// For questions: half as many.
+    pub(super) fn for_questions(waiting_max: usize) -> Self {
+        Self { shared: Arc::default(), threads_max: processors().max(2), waiting_max, refuses: true }
+    }
+
+    /// Begins a job of so many bytes on this thread, which serves others, unless it is large or the last ones took long. What
+    /// it gives, or the job that is to go on elsewhere.
+    pub(super) fn begin<T>(&self, mut job: Job<T>, bytes: usize) -> Result<T, Job<T>> {
+        let begun = Instant::now();
+        if bytes > INLINE_BYTES || self.shared.lock().rests_until.is_some_and(|until| begun < until) {
+            return Err(job);
+        }
+        let done = job.begin();
+        let took = begun.elapsed();
+        if took > BRIEF {
+            self.shared.lock().rests_until = Some(begun + took * REST_FACTOR);
+        }
+        done.ok_or(job)
+    }
+
+    /// Runs a task as soon as a thread is free, or tells it on this thread that it is refused.
+    pub(super) fn run(&self, task: impl FnOnce(Result<(), Refused>) + Send + 'static) {
         let mut state = self.shared.lock();
-        state.waiting.push_back(Box::new(job));
-        if state.threads >= self.threads_max {
+        let has_thread = state.threads < self.threads_max;
+        if !has_thread && self.refuses && state.waiting.len() >= self.waiting_max {
+            drop(state);
+            return task(Err(Refused::Full(self.waiting_max)));
+        }
+        state.waiting.push_back(Box::new(task));
+        if !has_thread {
             return;
         }
         state.threads += 1;
         drop(state);
-        let shared = Arc::clone(&self.shared);
-        let started = thread::Builder::new().name("lro-worker".into()).spawn(move || shared.work());
-        if started.is_err() {
-            // The system gives no more threads: this one has to do.
-            self.shared.work();
+        if self.start().is_err() {
+            let mut state = self.shared.lock();
+            state.threads -= 1;
+            self.shared.less.notify_all();
+            if state.threads > 0 {
+                // They come to it.
+                return;
+            }
+            let tasks = std::mem::take(&mut state.waiting);
+            drop(state);
+            tasks.into_iter().for_each(|task| task(Err(Refused::NoThread)));
         }
     }
 
-    /// Waits until every job is done.
+    /// Waits until no more tasks wait than may. Blocks.
+    pub(super) fn wait_for_room(&self) {
+        let is_full = |state: &mut State| state.waiting.len() >= self.waiting_max;
+        drop(self.shared.less.wait_while(self.shared.lock(), is_full));
+    }
+
+    /// What a job gives, on one of the threads. Dropped, it gives the job up.
+    pub(super) async fn done<T: Send + 'static>(&self, job: Job<T>) -> Result<T, Refused> {
+        let (answer, answered) = oneshot::channel();
+        self.run(move |turn| {
+            let done = match turn {
+                Ok(()) => job.finish_while(|| !answer.is_closed()).map(Ok),
+                Err(refused) => Some(Err(refused)),
+            };
+            if let Some(done) = done {
+                let _ = answer.send(done);
+            }
+        });
+        answered.await.unwrap_or(Err(Refused::Lost))
+    }
+
+    /// Waits until every task is done.
     pub(super) fn finish(&self) {
-        let busy = |state: &mut State| state.threads > 0;
-        drop(self.shared.idle.wait_while(self.shared.lock(), busy));
+        let is_busy = |state: &mut State| state.threads > 0;
+        drop(self.shared.less.wait_while(self.shared.lock(), is_busy));
+    }
+
+    fn start(&self) -> std::io::Result<()> {
+        fail_point!("gateway::thread", std::convert::identity);
+        let shared = Arc::clone(&self.shared);
+        thread::Builder::new().name("lro-worker".into()).spawn(move || shared.work())?;
+        Ok(())
     }
 }
 
@@ -72,18 +162,21 @@ impl Shared {
     fn work(&self) {
         loop {
             let mut state = self.lock();
-            let Some(job) = state.waiting.pop_front() else {
-                state.threads -= 1;
-                self.idle.notify_all();
-                return;
-            };
+            let task = state.waiting.pop_front();
+            state.threads -= usize::from(task.is_none());
             drop(state);
-            // A panic has told of itself; the next job is not to blame.
-            let _ = catch_unwind(AssertUnwindSafe(job));
+            self.less.notify_all();
+            let Some(task) = task else { return };
+            // A panic has told of itself; the next task is not to blame.
+            let _ = catch_unwind(AssertUnwindSafe(|| task(Ok(()))));
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(2, usize::from)
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::reply::{text_block, tool_error};
 use crate::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
+use crate::job;
 use crate::read::{PageRequest, Pages, ReadError, Start};
 use crate::store::{Store, StoreError, Ulid};
 
@@ -89,8 +90,16 @@ impl Tools {
     /// # Errors
     /// Errors of the protocol.
     pub fn call(&self, tenant: &str, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
+        job::finish(self.call_async(tenant, tool, arguments))
+    }
+
+    /// As [`Tools::call`]. It blocks from the beginning, and is pending once a tick.
+    ///
+    /// # Errors
+    /// Errors of the protocol.
+    pub(crate) async fn call_async(&self, tenant: &str, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
         let answered = match tool {
-            EXTRACT_TOOL => self.extract(tenant, arguments),
+            EXTRACT_TOOL => self.extract(tenant, arguments).await,
             READ_TOOL => self.read(tenant, arguments),
             _ => Err(Failure::Protocol(format!("there is no tool `{tool}`"))),
         };
@@ -109,7 +118,7 @@ impl Tools {
         &self.pages
     }
 
-    fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
+    async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
         let (arguments, query) = extract_arguments(arguments)?;
         let ExtractArguments { handle, section, jq, slurp, args, recipe, params } = arguments;
         let offload = self.store.find(tenant, id(&handle)?).map_err(|error| found(&handle, &error))?;
@@ -122,7 +131,7 @@ impl Tools {
             }
             (None, None) => (section, Question::Query(query)),
         };
-        let answer = self.extractor.ask(&offload, section.as_deref(), &question, self.budget);
+        let answer = self.extractor.answer(&offload, section.as_deref(), &question, self.budget).await;
         answered(&answer.map_err(extract_failure)?)
     }
 

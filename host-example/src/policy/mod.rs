@@ -16,7 +16,6 @@ mod breaker;
 mod cache;
 mod compiler;
 mod contract;
-mod gate;
 mod kept;
 mod registry;
 mod slot;
@@ -45,7 +44,7 @@ pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 pub use crate::digest::{Digest, ParseDigestError};
 
 use crate::faults::fail_point;
-use crate::sandbox::{Limits, Prepared, Sandbox, one_line};
+use crate::sandbox::{Limits, Prepared, Sandbox, gate, one_line};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};

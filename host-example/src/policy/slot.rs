@@ -20,7 +20,7 @@ pub enum SlotError {
     #[error("no policy is loaded: {0}")]
     Absent(String),
     /// [`Admission::calls`] of this tenant are running.
-    #[error("the policy has {0} calls of this tenant running already")]
+    #[error("the policy has {0} calls of this tenant running already: try again in a moment")]
     Busy(u32),
     /// The policy failed too often in a row.
     #[error("the policy is parked for {} ms more after repeated failures", .0.as_millis())]
@@ -229,15 +229,20 @@ impl Slot {
         }
     }
 
-    /// Lets a call through, with the version that all of it runs on.
-    pub(crate) fn admit(&self) -> Result<Admitted, SlotError> {
+    /// Longest time for which a call waits to be let through.
+    pub(crate) fn wait(&self) -> Duration {
+        self.settings.admission.wait
+    }
+
+    /// Lets a call through, with the version that all of it runs on. Pending before it waits, which blocks.
+    pub(crate) async fn admit(&self) -> Result<Admitted, SlotError> {
         // A parked policy is not worth waiting for.
         if let Some(left) = self.current.load().as_ref().and_then(|version| version.breaker.parked_for()) {
             return Err(SlotError::Parked(left));
         }
         let Admission { calls, waiting, wait } = self.settings.admission;
         let bounds = Bounds { inside: calls.max(1), waiting, wait };
-        let pass = self.gate.enter(&bounds).ok_or(SlotError::Busy(bounds.inside))?;
+        let pass = self.gate.admit(&bounds).await.ok_or(SlotError::Busy(bounds.inside))?;
         let version = self.current.load_full().ok_or_else(|| self.absent())?;
         let is_attempt = version.breaker.admit().map_err(SlotError::Parked)?;
         Ok(Admitted { version, is_attempt, _pass: pass })

@@ -6,6 +6,7 @@ wasmtime::component::bindgen!({
     path: "../wit",
     world: "lro-policy",
     imports: { default: trappable },
+    exports: { default: async },
     additional_derives: [PartialEq],
     with: {
         "lro:filter/types.tool-result": crate::sandbox::PayloadReader,
@@ -21,6 +22,7 @@ pub mod extraction {
         path: "../wit",
         world: "lro-extract",
         imports: { default: trappable },
+        exports: { default: async },
         additional_derives: [PartialEq],
         with: {
             "lro:filter/types": super::lro::filter::types,

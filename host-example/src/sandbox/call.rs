@@ -4,21 +4,23 @@ use super::bindings::LroPolicy;
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
-use super::engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, STACK_BYTES_MAX};
+use super::engine::{CONCURRENT_CALLS_MAX, Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
 use super::output::{Quota, WriteError};
-use super::state::State;
+use super::places::Place;
+use super::state::{Clock, State};
 use super::text::{one_line, plain_descriptor, plain_error, short_advice};
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
 use crate::faults::fail_point;
+use crate::job;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wasmtime::component::ResourceTable;
-use wasmtime::{Engine, Store, Trap};
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
 /// Why a call gave no answer, as a sentence without its subject: the policy, or the query.
@@ -52,9 +54,9 @@ pub enum CallError {
     /// The policy wrote, created or held open more than it may.
     #[error(transparent)]
     Quota(Quota),
-    /// [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) calls are running.
-    #[error("found {CONCURRENT_CALLS_MAX} calls running already")]
-    Busy,
+    /// So many calls, or questions, are running, and none of them ended within [`Limits::wait`].
+    #[error("found {0} others running and no place in time (limit wait-ms): try again in a moment")]
+    Busy(u32),
     /// The policy trapped: it panicked or broke a rule of WebAssembly. One line of at most [`Limits::log_bytes`].
     #[error("failed: {0}")]
     Trap(String),
@@ -127,52 +129,69 @@ pub struct Written {
 }
 
 impl Prepared {
-    /// Makes an instance and drops it: the least any call costs.
+    /// Makes an instance and drops it: the least any call costs. Blocks.
     ///
     /// # Errors
     /// As a call's.
     pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false)?;
-        let made = self.pre.instantiate(&mut run.store).map(drop);
-        made.map_err(|error| run.explain(&error))
+        job::finish(async {
+            let place = self.places.call(limits.wait).await?;
+            self.inspection(limits, place).await.map(drop)
+        })
     }
 
-    /// Asks what should become of a result. No directory is preopened. Advice is cut at the limit of a descriptor.
+    /// Asks what should become of a result. No directory is preopened. Advice is cut at the limit of a descriptor. Blocks.
     ///
     /// # Errors
     /// When the policy fails or breaks a limit.
     pub fn inspect(&self, limits: &Limits, call: &Call, payload: &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
+        job::finish(self.inspect_async(limits, call, payload))
+    }
+
+    /// As [`Prepared::inspect`]. Pending once a tick, and before it waits for a place, which blocks.
+    pub(crate) async fn inspect_async(
+        &self,
+        limits: &Limits,
+        call: &Call,
+        payload: &Arc<Payload>,
+    ) -> Result<(Verdict, Cost), CallError> {
+        let place = self.places.call(limits.wait).await?;
         let stocked = self.stock.take(limits);
         let is_stocked = stocked.is_some();
         let Inspection { mut run, policy } = match stocked {
-            Some(inspection) => inspection,
-            None => self.inspection(limits)?,
+            Some(stocked) => stocked.begun(place),
+            None => self.inspection(limits, place).await?,
         };
         fail_point!("sandbox::inspect", CallError::Output);
-        let answer = run.inspect(&policy, call, payload).map_err(|error| run.explain(&error))?;
+        let answer = run.inspect(&policy, call, payload).await.map_err(|error| run.explain(&error))?;
         let mut verdict = answer.map_err(|error| CallError::Policy(plain_error(error, limits)))?;
         short_advice(&mut verdict, call.settings.descriptor_limit);
         let cost = run.cost();
-        if is_stocked {
-            self.stock.spend(run);
+        if is_stocked && let Some(place) = self.places.stock() {
+            self.stock.spend(run, place);
         }
         Ok((verdict, cost))
     }
 
     /// Makes the instance for the next inspection in advance, and frees that of the last one: for a caller that has sent its
-    /// answer and has time. Whoever never calls it never has one in stock.
+    /// answer and has time. Does neither block nor run longer than a tick. Nothing is made while all policies together have
+    /// [`STOCK_MAX`](super::STOCK_MAX) in stock, nor for one whose start takes longer than that.
     pub fn restock(&self, limits: &Limits) {
-        self.stock.fill(|| self.inspection(limits).ok());
+        self.stock.fill(|| {
+            let place = self.places.stock()?;
+            job::at_once(self.inspection(limits, place))?.ok()
+        });
     }
 
-    fn inspection(&self, limits: &Limits) -> Result<Inspection, CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false)?;
+    async fn inspection(&self, limits: &Limits, place: Place) -> Result<Inspection, CallError> {
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, place)?;
         fail_point!("sandbox::instantiate", CallError::Output);
-        let policy = self.pre.instantiate(&mut run.store).map_err(|error| run.explain(&error))?;
+        let made = self.pre.instantiate_async(&mut run.store).await;
+        let policy = made.map_err(|error| run.explain(&error))?;
         Ok(Inspection { run, policy })
     }
 
-    /// Lets the policy write what it planned into `directory`, which is all of the file system it sees.
+    /// Lets the policy write what it planned into `directory`, which is all of the file system it sees. Blocks.
     ///
     /// # Errors
     /// When the policy fails or breaks a limit, or the directory cannot be written. What was written by then stays there.
@@ -184,16 +203,29 @@ impl Prepared {
         plan: &Plan,
         directory: impl Into<OutputDirectory<'a>>,
     ) -> Result<(Written, Cost), CallError> {
-        let OutputDirectory { path, write_back } = directory.into();
+        job::finish(self.write_async(limits, call, payload, plan, directory.into()))
+    }
+
+    /// As [`Prepared::write`]. It blocks from the beginning, and is pending once a tick.
+    pub(crate) async fn write_async(
+        &self,
+        limits: &Limits,
+        call: &Call,
+        payload: &Arc<Payload>,
+        plan: &Plan,
+        directory: OutputDirectory<'_>,
+    ) -> Result<(Written, Cost), CallError> {
+        let OutputDirectory { path, write_back } = directory;
         let directory = Some((File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite));
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back)?;
+        let place = self.places.call(limits.wait).await?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back, place)?;
         fail_point!("sandbox::write", CallError::Output);
-        let answer = run.write(self, call, payload, plan).map_err(|error| run.explain(&error))?;
+        let answer = run.write(self, call, payload, plan).await.map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();
         let over_quota = run.store.data().output.over_quota;
-        let started = run.started;
-        let finished = run.store.into_data().output.finish();
-        cost.time = started.elapsed();
+        let state = run.store.into_data();
+        let finished = state.output.finish();
+        cost.time = state.clock.used();
         if let Some(quota) = over_quota {
             return Err(CallError::Quota(quota));
         }
@@ -205,7 +237,7 @@ impl Prepared {
 }
 
 impl PreparedExtraction {
-    /// Asks a question about a file in `directory`, which is all of the file system the component sees, and read-only.
+    /// Asks a question about a file in `directory`, which is all of the file system the component sees, and read-only. Blocks.
     ///
     /// # Errors
     /// When the component fails or breaks a limit. The error in the answer is its own.
@@ -217,8 +249,23 @@ impl PreparedExtraction {
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Some((directory, FsPerms::ReadOnly)), false)?;
-        let answer = run.extract(self, source, question, budget).map_err(|error| match error.downcast_ref() {
+        job::finish(self.extract_async(limits, directory, source, question, budget))
+    }
+
+    /// As [`PreparedExtraction::extract`]. It blocks from the beginning, and is pending once a tick.
+    pub(crate) async fn extract_async(
+        &self,
+        limits: &Limits,
+        directory: File,
+        source: &Source,
+        question: &Question,
+        budget: Budget,
+    ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
+        let place = self.places.question(limits.wait).await?;
+        let directory = Some((directory, FsPerms::ReadOnly));
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, false, place)?;
+        let answered = run.extract(self, source, question, budget).await;
+        let answer = answered.map_err(|error| match error.downcast_ref() {
             // Half of the stack lies at the beginning of the memory, and safe Rust leaves its memory in no other way.
             Some(Trap::MemoryOutOfBounds) => CallError::Stack,
             _ => run.explain(&error),
@@ -233,6 +280,15 @@ struct Inspection {
     policy: LroPolicy,
 }
 
+impl Inspection {
+    /// Its time begins now, in another place than that in stock.
+    fn begun(mut self, place: Place) -> Self {
+        self.run.place = place;
+        self.run.begin();
+        self
+    }
+}
+
 /// At most one instance for the next inspection, and the store of the last one that came from here.
 #[derive(Default)]
 pub(super) struct Stock {
@@ -241,25 +297,29 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// The instance, if there is one under these limits. Its time begins now.
+    /// The instance, if there is one under these limits.
     fn take(&self, limits: &Limits) -> Option<Inspection> {
-        let mut inspection = lock(&self.fresh).take().filter(|inspection| inspection.run.limits == *limits)?;
-        inspection.run.begin();
-        Some(inspection)
+        let inspection = lock(&self.fresh).take();
+        inspection.filter(|inspection| inspection.run.limits == *limits)
     }
 
     /// Keeps a store that is to be freed later, and nothing of the result it saw.
-    fn spend(&self, mut run: Run) {
+    fn spend(&self, mut run: Run, place: Place) {
         run.store.data_mut().table = ResourceTable::new();
-        *lock(&self.spent) = Some(run);
+        run.place = place;
+        let before = lock(&self.spent).replace(run);
+        drop(before);
     }
 
-    /// Frees what is spent, and puts an instance in stock when there is none.
+    /// Frees what is spent, and puts an instance in stock when there is none. Nobody waits for it meanwhile.
     fn fill(&self, make: impl FnOnce() -> Option<Inspection>) {
-        *lock(&self.spent) = None;
-        let mut fresh = lock(&self.fresh);
-        if fresh.is_none() {
-            *fresh = make();
+        let spent = lock(&self.spent).take();
+        drop(spent);
+        if lock(&self.fresh).is_none()
+            && let Some(made) = make()
+        {
+            let other = lock(&self.fresh).replace(made);
+            drop(other);
         }
     }
 }
@@ -272,7 +332,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Run {
     store: Store<State>,
     limits: Limits,
-    started: Instant,
+    /// Given back after the store, which takes it up.
+    place: Place,
 }
 
 impl Run {
@@ -282,72 +343,76 @@ impl Run {
         limits: &Limits,
         directory: Option<(File, FsPerms)>,
         writes_back: bool,
+        place: Place,
     ) -> Result<Self, CallError> {
-        let started = Instant::now();
-        let deadline = started + limits.wall_time;
-        let state = State::new(wasi.clone(), limits, deadline, directory, writes_back);
-        let mut store = Store::new(engine, state);
+        let mut store = Store::new(engine, State::new(wasi.clone(), limits, directory, writes_back));
         store.limiter(|state| &mut state.meter);
+        let wall_time = limits.wall_time;
+        store.epoch_deadline_callback(move |context| {
+            let clock = &context.data().clock;
+            Ok(match clock.used() < wall_time {
+                true => UpdateDeadline::YieldCustom(1, Box::pin(clock.clone().pause())),
+                false => UpdateDeadline::Interrupt,
+            })
+        });
         store.set_hostcall_fuel(limits.crossing_bytes);
         let counted = store.set_fuel(limits.fuel.unwrap_or(u64::MAX));
         if limits.fuel.is_some() && counted.is_err() {
             return Err(CallError::Uncounted);
         }
-        let mut run = Self { store, limits: limits.clone(), started };
+        let mut run = Self { store, limits: limits.clone(), place };
         run.begin();
         Ok(run)
     }
 
-    /// Begins to count the time.
+    /// Begins to count the time, and lets the policy run until the next tick.
     fn begin(&mut self) {
-        self.started = Instant::now();
-        // One more than the quotient: the tick under way is not a whole one.
-        let ticks = self.limits.wall_time.as_nanos().div_ceil(EPOCH_TICK.as_nanos()) + 1;
-        self.store.set_epoch_deadline(u64::try_from(ticks).unwrap_or(u64::MAX));
+        self.store.data_mut().clock = Clock::start();
+        self.store.set_epoch_deadline(1);
     }
 
-    fn inspect(
+    async fn inspect(
         &mut self,
         policy: &LroPolicy,
         call: &Call,
         payload: &Arc<Payload>,
     ) -> wasmtime::Result<Result<Verdict, PolicyError>> {
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
-        policy.lro_filter_lro_filter().call_inspect_result(&mut self.store, call, reader)
+        policy.lro_filter_lro_filter().call_inspect_result(&mut self.store, call, reader).await
     }
 
-    fn write(
+    async fn write(
         &mut self,
         prepared: &Prepared,
         call: &Call,
         payload: &Arc<Payload>,
         plan: &Plan,
     ) -> wasmtime::Result<Result<Descriptor, PolicyError>> {
-        let policy = prepared.pre.instantiate(&mut self.store)?;
+        let policy = prepared.pre.instantiate_async(&mut self.store).await?;
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
-        policy.lro_filter_lro_filter().call_write_sections(&mut self.store, call, reader, plan)
+        policy.lro_filter_lro_filter().call_write_sections(&mut self.store, call, reader, plan).await
     }
 
-    fn extract(
+    async fn extract(
         &mut self,
         prepared: &PreparedExtraction,
         source: &Source,
         question: &Question,
         budget: Budget,
     ) -> wasmtime::Result<Result<Answer, ExtractError>> {
-        let component = prepared.pre.instantiate(&mut self.store)?;
-        component.lro_filter_lro_query().call_extract(&mut self.store, source, question, budget)
+        let component = prepared.pre.instantiate_async(&mut self.store).await?;
+        component.lro_filter_lro_query().call_extract(&mut self.store, source, question, budget).await
     }
 
     fn cost(&self) -> Cost {
         let state = self.store.data();
-        Cost { time: self.started.elapsed(), memory_bytes: state.meter.memory_bytes, written_bytes: state.output.bytes }
+        Cost { time: state.clock.used(), memory_bytes: state.meter.memory_bytes, written_bytes: state.output.bytes }
     }
 
     fn explain(&self, error: &wasmtime::Error) -> CallError {
         let state = self.store.data();
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
-            return CallError::Busy;
+            return CallError::Busy(CONCURRENT_CALLS_MAX);
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => CallError::Deadline(self.limits.wall_time),

@@ -4,6 +4,7 @@ use super::bindings::LroPolicyPre;
 use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
 use super::filesystem::{Filesystem, View};
+use super::places::Places;
 use super::state::State;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +15,22 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::sync::filesystem;
 
-/// How often the epoch advances: the coarseness of [`Limits::wall_time`](super::Limits::wall_time).
+/// How often the epoch advances: the coarseness of [`Limits::wall_time`](super::Limits::wall_time), and the longest time that
+/// a policy runs on a thread before it gives others a turn.
 pub const EPOCH_TICK: Duration = Duration::from_millis(10);
 
-/// Calls that may run at the same time. One more is refused with [`CallError::Busy`](super::CallError::Busy). What
-/// [`Prepared::restock`] keeps counts as up to two.
+/// Calls that may run at the same time. One more waits for [`Limits::wait`](super::Limits::wait), and is then refused with
+/// [`CallError::Busy`](super::CallError::Busy).
 pub const CONCURRENT_CALLS_MAX: u32 = 256;
 
-/// Deepest stack of a policy. A thread that makes calls needs twice as much of its own.
+/// Deepest stack of a policy.
 pub(super) const STACK_BYTES_MAX: usize = 512 << 10;
+
+/// Stack of the host beside that of the policy that calls it.
+const HOST_STACK_BYTES: usize = 1 << 20;
+
+/// As much of the stack of a finished call is wiped where it lies; the rest, which few calls touch, is given back to the system.
+const RESIDENT_STACK_BYTES: usize = 32 << 10;
 
 /// Most linear memory of one instance in the pool, whatever a call's limits allow.
 const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
@@ -31,7 +39,7 @@ const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
 const POOLED_TABLE_ELEMENTS_MAX: usize = 100_000;
 
 /// Most core instances, tables and linear memories of one component. The pool has as many for every call that may run, so
-/// that no policy can use up those of the others: only address space, of which 4 TiB are set aside.
+/// that no policy can use up those of the others: only address space, of which 4.5 TiB are set aside.
 const POOLED_INSTANCES_MAX: u32 = 16;
 const POOLED_TABLES_MAX: u32 = 8;
 const POOLED_MEMORIES_MAX: u32 = 4;
@@ -50,6 +58,7 @@ pub struct Sandbox {
     engine: Engine,
     linker: Arc<Linker<State>>,
     wasi: WasiFilesystemCtx,
+    places: Places,
 }
 
 impl std::fmt::Debug for Sandbox {
@@ -85,7 +94,7 @@ impl Sandbox {
         })?;
         start_clock(&engine)?;
         let wasi = WasiCtx::builder().allow_blocking_current_thread(true).build().filesystem().clone();
-        Ok(Self { linker: Arc::new(linker(&engine)?), engine, wasi })
+        Ok(Self { linker: Arc::new(linker(&engine)?), engine, wasi, places: Places::default() })
     }
 
     /// The engine, for compiling and for loading compiled code.
@@ -99,7 +108,7 @@ impl Sandbox {
     /// When the component imports what no policy gets, or does not export `lro-filter`.
     pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
         let pre = LroPolicyPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(Prepared { pre, wasi: self.wasi.clone(), stock: Arc::default() })
+        Ok(Prepared { pre, wasi: self.wasi.clone(), places: self.places.clone(), stock: Arc::default() })
     }
 
     /// As [`Sandbox::prepare`], for a component that exports `lro-query`.
@@ -108,7 +117,7 @@ impl Sandbox {
     /// As [`Sandbox::prepare`].
     pub fn prepare_extraction(&self, component: &Component) -> wasmtime::Result<PreparedExtraction> {
         let pre = LroExtractPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(PreparedExtraction { pre, wasi: self.wasi.clone() })
+        Ok(PreparedExtraction { pre, wasi: self.wasi.clone(), places: self.places.clone() })
     }
 }
 
@@ -117,6 +126,7 @@ impl Sandbox {
 pub struct PreparedExtraction {
     pub(super) pre: LroExtractPre<State>,
     pub(super) wasi: WasiFilesystemCtx,
+    pub(super) places: Places,
 }
 
 impl std::fmt::Debug for PreparedExtraction {
@@ -130,6 +140,7 @@ impl std::fmt::Debug for PreparedExtraction {
 pub struct Prepared {
     pub(super) pre: LroPolicyPre<State>,
     pub(super) wasi: WasiFilesystemCtx,
+    pub(super) places: Places,
     pub(super) stock: Arc<Stock>,
 }
 
@@ -142,18 +153,21 @@ impl std::fmt::Debug for Prepared {
 fn config() -> Config {
     let mut config = Config::new();
     config.wasm_component_model(true).epoch_interruption(true).max_wasm_stack(STACK_BYTES_MAX);
+    config.async_stack_size(STACK_BYTES_MAX + HOST_STACK_BYTES).async_stack_zeroing(true);
     config
 }
 
 fn pool() -> InstanceAllocationStrategy {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(CONCURRENT_CALLS_MAX)
+    pool.total_component_instances(Places::ALL)
+        .total_stacks(Places::ALL)
+        .async_stack_keep_resident(RESIDENT_STACK_BYTES)
         .max_core_instances_per_component(POOLED_INSTANCES_MAX)
-        .total_core_instances(CONCURRENT_CALLS_MAX * POOLED_INSTANCES_MAX)
+        .total_core_instances(Places::ALL * POOLED_INSTANCES_MAX)
         .max_memories_per_component(POOLED_MEMORIES_MAX)
-        .total_memories(CONCURRENT_CALLS_MAX * POOLED_MEMORIES_MAX)
+        .total_memories(Places::ALL * POOLED_MEMORIES_MAX)
         .max_tables_per_component(POOLED_TABLES_MAX)
-        .total_tables(CONCURRENT_CALLS_MAX * POOLED_TABLES_MAX)
+        .total_tables(Places::ALL * POOLED_TABLES_MAX)
         .max_memory_size(POOLED_MEMORY_BYTES_MAX)
         .table_elements(POOLED_TABLE_ELEMENTS_MAX);
     if PoolingAllocationConfig::is_pagemap_scan_available() {

@@ -9,8 +9,11 @@ pub(super) const NAME_BYTES_MAX: usize = 128;
 /// Bounds of one call into a policy. Each has an error of its own in [`CallError`](super::CallError).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest time of the call, waiting in the host included. 30 s.
+    /// Longest time of the call, waiting in the host included; not the time in which no thread was free for it. 30 s.
     pub wall_time: Duration,
+    /// Longest time for which the call waits for one of the
+    /// [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) places. 10 s.
+    pub wait: Duration,
     /// Most bytes of linear memory. 64 MiB; the default policy stays under 8 MiB.
     pub memory_bytes: usize,
     /// Most elements of a table. 100,000, which is also all there is room for.
@@ -41,6 +44,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             wall_time: Duration::from_secs(30),
+            wait: Duration::from_secs(10),
             memory_bytes: 64 << 20,
             table_elements: 100_000,
             instances: 16,

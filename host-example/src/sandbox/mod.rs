@@ -8,10 +8,12 @@ pub mod bindings;
 mod call;
 mod engine;
 mod filesystem;
+pub(crate) mod gate;
 mod inert;
 mod limits;
 mod output;
 mod payload;
+mod places;
 mod state;
 mod streams;
 mod text;
@@ -23,4 +25,5 @@ pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction,
 pub use limits::Limits;
 pub use output::Quota;
 pub use payload::*;
+pub use places::{CONCURRENT_QUESTIONS_MAX, STOCK_MAX};
 pub(crate) use text::one_line;

@@ -5,9 +5,12 @@ use super::limits::{Limits, Meter};
 use super::output::Output;
 use super::payload::{self, PayloadReader};
 use super::streams::FileStream;
+use crate::job;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
@@ -19,6 +22,7 @@ pub(super) struct State {
     pub(super) wasi: WasiFilesystemCtx,
     pub(super) table: ResourceTable,
     pub(super) meter: Meter,
+    pub(super) clock: Clock,
     pub(super) output: Output,
     /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
     pub(super) directory: Option<(File, FsPerms)>,
@@ -32,21 +36,49 @@ impl State {
     pub(super) fn new(
         wasi: WasiFilesystemCtx,
         limits: &Limits,
-        deadline: Instant,
         directory: Option<(File, FsPerms)>,
         writes_back: bool,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES_MAX);
+        let clock = Clock::start();
+        let deadline = clock.started + limits.wall_time;
         Self {
             wasi,
             table,
             meter: Meter::new(limits),
+            clock,
             output: Output::new(limits, deadline, writes_back),
             directory,
             streams: BTreeMap::new(),
             random: 0,
         }
+    }
+}
+
+/// The time that a call has used: since its beginning, but for the time in which no thread was free for it.
+#[derive(Clone)]
+pub(super) struct Clock {
+    started: Instant,
+    /// In nanoseconds.
+    paused: Arc<AtomicU64>,
+}
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        Self { started: Instant::now(), paused: Arc::default() }
+    }
+
+    pub(super) fn used(&self) -> Duration {
+        self.started.elapsed().saturating_sub(Duration::from_nanos(self.paused.load(Ordering::Relaxed)))
+    }
+
+    /// Gives others a turn. Until the thread comes back, or another one, no time is used.
+    pub(super) async fn pause(self) {
+        let left = Instant::now();
+        job::pause().await;
+        let paused = u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.paused.fetch_add(paused, Ordering::Relaxed);
     }
 }
 

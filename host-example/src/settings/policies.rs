@@ -51,19 +51,24 @@ pub struct Admission {
     pub waiting: u32,
     /// Milliseconds that one waits. Default: 1,000.
     pub wait_ms: u64,
+    /// Questions about offloaded results that may wait for their turn. One more is refused. Default: 64.
+    pub questions: u32,
 }
+
+/// Default of [`Admission::questions`]. Two or more of them run at a time, and most take less than a second.
+const QUESTIONS_WAITING_DEFAULT: u32 = 64;
 
 impl Default for Admission {
     fn default() -> Self {
         let policy::Admission { calls, waiting, wait } = policy::Admission::default();
         let calls = NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN);
-        Self { calls, waiting, wait_ms: milliseconds(wait).get() }
+        Self { calls, waiting, wait_ms: milliseconds(wait).get(), questions: QUESTIONS_WAITING_DEFAULT }
     }
 }
 
 impl From<&Admission> for policy::Admission {
     fn from(admission: &Admission) -> Self {
-        let Admission { calls, waiting, wait_ms } = *admission;
+        let Admission { calls, waiting, wait_ms, .. } = *admission;
         Self { calls: calls.get(), waiting, wait: Duration::from_millis(wait_ms) }
     }
 }

@@ -67,9 +67,22 @@ impl Client {
         self.ask("tools/call", &params)
     }
 
-    fn ask(&mut self, method: &str, params: &Value) -> Answer {
+    /// Calls the tool without waiting for the answer.
+    pub(crate) fn begin(&mut self, records: usize) {
+        let message = self.request("tools/call", &json!({"name": self.tool, "arguments": {"n": records}}));
+        match &mut self.wire {
+            Wire::Pipes(input, _) => writeln!(input, "{message}").unwrap(),
+            Wire::Http(http) => http.send(&message),
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> String {
         self.id += 1;
-        let message = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}).to_string();
+        json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}).to_string()
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Answer {
+        let message = self.request(method, params);
         let started = Instant::now();
         let bytes = match &mut self.wire {
             Wire::Pipes(input, output) => {
@@ -121,12 +134,7 @@ impl Http {
 
     /// The message of the answer, without what the transport puts around it; empty when there is none.
     fn post(&mut self, message: &str) -> Vec<u8> {
-        if is_closed(&self.input) {
-            (self.input, self.output) = connect(&self.address);
-        }
-        let Self { head, session, .. } = self;
-        let request = format!("{head}{session}Content-Length: {}\r\n\r\n{message}", message.len());
-        self.input.write_all(request.as_bytes()).unwrap();
+        self.send(message);
         let headers = self.headers();
         let header = |name: &str| {
             let found = headers.iter().find(|line| line.to_ascii_lowercase().starts_with(name));
@@ -146,6 +154,15 @@ impl Http {
             return last_data(body);
         }
         body
+    }
+
+    fn send(&mut self, message: &str) {
+        if is_closed(&self.input) {
+            (self.input, self.output) = connect(&self.address);
+        }
+        let Self { head, session, .. } = self;
+        let request = format!("{head}{session}Content-Length: {}\r\n\r\n{message}", message.len());
+        self.input.write_all(request.as_bytes()).unwrap();
     }
 
     /// The status line and the headers.

@@ -12,6 +12,7 @@
 
 mod client;
 mod load;
+mod neighbours;
 mod peers;
 #[expect(dead_code, reason = "jobs in turn are not all it measures")]
 #[path = "../shared/mod.rs"]
@@ -76,6 +77,7 @@ fn main() {
             measure(&peers, records, structured);
         }
     }
+    neighbours::measure();
     load::measure();
 }
 

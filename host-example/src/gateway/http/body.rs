@@ -8,12 +8,9 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use memchr::memchr2;
-use tokio::sync::oneshot;
 
-use super::INLINE_BYTES;
 use super::guard::Refusal;
-use crate::gateway::{Filtering, Rules, Session};
-use crate::mcp;
+use crate::gateway::Rules;
 use crate::transport::{MessageLimits, Spool, SpoolError};
 
 /// Bytes of a large message that are handed on at a time.
@@ -85,17 +82,4 @@ pub(super) fn on_one_line(bytes: Bytes) -> Bytes {
         return bytes;
     }
     bytes.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
-}
-
-/// What a policy makes of a message of this session, decided here when it is small and on a thread of its tenant otherwise.
-pub(super) async fn filtered(session: &Session, filtering: Filtering) -> Bytes {
-    if filtering.bytes() <= INLINE_BYTES {
-        return filtering.run();
-    }
-    let (answer, answered) = oneshot::channel();
-    session.rules.workers.run(move || drop(answer.send(filtering.run())));
-    // The thread fails only by a panic.
-    answered
-        .await
-        .unwrap_or_else(|_| mcp::error_response(None, mcp::INTERNAL_ERROR, "the result could not be filtered"))
 }

@@ -16,13 +16,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinHandle};
 
-use super::INLINE_BYTES;
 use super::body;
 use super::guard::{self, Refusal, SESSION_ID, json};
 use super::legacy::LegacySession;
 use super::modern::Shared;
 use crate::gateway::link::LinkError;
 use crate::gateway::rules::Rules;
+use crate::job::INLINE_BYTES;
 use crate::mcp::{Kind, Message};
 use crate::transport::Launch;
 

@@ -11,7 +11,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
-use super::INLINE_BYTES;
 use super::body;
 use super::bridge::{
     Forwarded, Out, STREAM_MESSAGES, empty, events, is_chatter, leave_out, lock, meanwhile, of_messages, refused,
@@ -21,6 +20,7 @@ use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::metrics::Open;
 use crate::gateway::rules::Rules;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
+use crate::job::INLINE_BYTES;
 use crate::mcp::{Id, Kind, Message};
 use crate::transport::{Cut, Launch};
 
@@ -196,13 +196,15 @@ impl LegacySession {
                 self.deliver(answer, id.map_or(Route::Other, Route::Answer));
                 Ok(())
             }
-            FromClient::Work(work) => match work.run() {
-                Produced::Answer(answer) => {
-                    self.deliver(answer, id.map_or(Route::Other, Route::Answer));
-                    Ok(())
-                }
-                Produced::Forward(message) => self.send(&message, id, true),
-            },
+            FromClient::Work(work) => {
+                let this = Arc::clone(self);
+                self.session.carry_out(work, move |produced| match produced {
+                    Produced::Answer(answer) => this.deliver(answer, id.map_or(Route::Other, Route::Answer)),
+                    // The client has its answer, if it did not get there.
+                    Produced::Forward(message) => drop(this.send(&message, id, true)),
+                });
+                Ok(())
+            }
         }
     }
 
@@ -354,13 +356,9 @@ impl Receive for LegacySession {
         };
         match self.session.from_server(message) {
             FromServer::Pass(message) => self.deliver(message, route),
-            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
-                self.deliver(filtering.run(), route);
-                self.session.rules.filter.restock();
-            }
             FromServer::Filter(filtering) => {
                 let this = Arc::clone(self);
-                self.session.rules.workers.run(move || this.deliver(filtering.run(), route));
+                self.session.settle(filtering, || true, move |answer| this.deliver(answer, route));
             }
             FromServer::Nothing => {}
         }

@@ -38,9 +38,6 @@ use super::rules::Rules;
 use super::upstream::Upstream;
 use crate::mcp::percent::decoded;
 
-/// Results up to this size are decided upon where they are read, which saves two changes of threads.
-const INLINE_BYTES: usize = 64 << 10;
-
 /// How often idle sessions are looked for.
 const IDLE_POLL: Duration = Duration::from_secs(1);
 

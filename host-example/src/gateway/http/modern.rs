@@ -13,7 +13,6 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
-use super::INLINE_BYTES;
 use super::body;
 use super::bridge::{Forwarded, Out, empty, is_chatter, leave_out, lock, meanwhile, of_messages, refused};
 use super::guard::{self, Refusal};
@@ -21,6 +20,7 @@ use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::rules::Rules;
 use crate::gateway::session::cancellation;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
+use crate::job::INLINE_BYTES;
 use crate::mcp::{self, Id, Kind, Message};
 use crate::transport::{Cut, Launch};
 
@@ -157,15 +157,21 @@ impl Shared {
     }
 
     /// Takes a request on its way. Blocks while the server does not read.
-    fn go_on(&self, exchange: &Arc<Exchange>, id: &Id, next: FromClient) {
-        let message = match next {
-            FromClient::Forward(message) => message,
-            FromClient::Answer(answer) => return exchange.answer(&answer),
-            FromClient::Work(work) => match work.run() {
-                Produced::Answer(answer) => return exchange.answer(&answer),
-                Produced::Forward(message) => message,
-            },
-        };
+    fn go_on(self: &Arc<Self>, exchange: &Arc<Exchange>, id: &Id, next: FromClient) {
+        match next {
+            FromClient::Forward(message) => self.send(exchange, id, message),
+            FromClient::Answer(answer) => exchange.answer(&answer),
+            FromClient::Work(work) => {
+                let (shared, asking, id) = (Arc::clone(self), Arc::clone(exchange), id.clone());
+                exchange.session.carry_out(work, move |produced| match produced {
+                    Produced::Answer(answer) => asking.answer(&answer),
+                    Produced::Forward(message) => shared.send(&asking, &id, message),
+                });
+            }
+        }
+    }
+
+    fn send(&self, exchange: &Exchange, id: &Id, message: Bytes) {
         if let Err(error) = self.link.ask(&body::on_one_line(message), || exchange.session.waits_for(id))
             && let Some(answer) = exchange.session.fail(id, &error.to_string())
         {
@@ -279,13 +285,10 @@ impl Receive for Shared {
         };
         match exchange.session.from_server(message) {
             FromServer::Pass(message) => exchange.deliver(&message, is_answer),
-            FromServer::Filter(filtering) if filtering.bytes() <= INLINE_BYTES => {
-                exchange.deliver(&filtering.run(), is_answer);
-                exchange.session.rules.filter.restock();
-            }
             FromServer::Filter(filtering) => {
-                let workers = exchange.session.rules.workers.clone();
-                workers.run(move || exchange.deliver(&filtering.run(), is_answer));
+                let (session, asking) = (Arc::clone(&exchange.session), Arc::clone(&exchange));
+                let is_wanted = move || !asking.sender.is_closed();
+                session.settle(filtering, is_wanted, move |answer| exchange.deliver(&answer, is_answer));
             }
             FromServer::Nothing => {}
         }

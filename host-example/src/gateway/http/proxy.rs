@@ -27,6 +27,7 @@ use crate::gateway::metrics::Open;
 use crate::gateway::remote::Endpoint;
 use crate::gateway::rules::Rules;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
+use crate::job::INLINE_BYTES;
 use crate::mcp::{Id, Kind, Message};
 use crate::transport::{Event, EventReader};
 
@@ -151,7 +152,7 @@ impl Proxy {
         let message = match session.from_client(message) {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-            FromClient::Work(work) => match tokio::task::block_in_place(|| work.run()) {
+            FromClient::Work(work) => match session.carried_out(work).await {
                 Produced::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
                 Produced::Forward(message) => message,
             },
@@ -247,7 +248,7 @@ impl Proxy {
         };
         let answer = match session.from_server(Message::read(bytes.clone())) {
             FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => body::filtered(&session, filtering).await,
+            FromServer::Filter(filtering) => session.settled(filtering).await,
             FromServer::Nothing => bytes.clone(),
         };
         // What the gateway answers in the place of an error is none.
@@ -276,7 +277,7 @@ impl Proxy {
     }
 
     fn body(&self, message: Bytes) -> reqwest::Body {
-        if message.len() <= super::INLINE_BYTES {
+        if message.len() <= INLINE_BYTES {
             return message.into();
         }
         reqwest::Body::wrap_stream(stream::iter(body::pieces(message).map(Ok::<_, std::convert::Infallible>)))
@@ -413,7 +414,7 @@ impl Events {
         let Some(data) = event.data() else { return self.pass(event) };
         let answer = match self.session.from_server(Message::read(data.clone())) {
             FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => body::filtered(&self.session, filtering).await,
+            FromServer::Filter(filtering) => self.session.settled(filtering).await,
             FromServer::Nothing => return self.pass(event),
         };
         if answer.as_ptr() == data.as_ptr() && answer.len() == data.len() {

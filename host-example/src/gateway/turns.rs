@@ -1,0 +1,71 @@
+//! On which thread a message of a session is worked on.
+//!
+//! A policy begins where its result was read, and no thread that serves others runs it for longer than a tick. What is large or
+//! takes longer, and all that reads or writes files, has its turn on the threads of its tenant.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::own::{OwnCall, Produced};
+use super::session::{Filtering, Session};
+use crate::job::{self, Job};
+
+impl Session {
+    /// Has a message filtered, for a face that reads on a thread of the server's own: `done` gets what goes to the client, here
+    /// or later. Blocks while too much waits, so that the server waits too.
+    pub(super) fn settle(
+        &self,
+        filtering: Filtering,
+        is_wanted: impl Fn() -> bool + Send + 'static,
+        done: impl FnOnce(Bytes) + Send + 'static,
+    ) {
+        let workers = &self.rules.workers;
+        let Filtering { message, job } = filtering;
+        let job = match workers.begin(job, message.len()) {
+            Ok(answer) => {
+                done(answer);
+                return self.rules.filter.restock();
+            }
+            Err(job) => job,
+        };
+        workers.wait_for_room();
+        // Freeing a large message takes a while, so the task keeps it until the answer is out.
+        workers.run(move |turn| match turn {
+            Ok(()) => drop(job.finish_while(is_wanted).map(done)),
+            Err(refused) => done(Self::unfiltered(message, &refused.to_string())),
+        });
+    }
+
+    /// As [`Session::settle`], for a face that serves others meanwhile. Dropped, it ends the policy.
+    pub(super) async fn settled(&self, filtering: Filtering) -> Bytes {
+        let workers = &self.rules.workers;
+        let Filtering { message, job } = filtering;
+        match workers.begin(job, message.len()) {
+            Ok(answer) => answer,
+            Err(job) => {
+                let done = workers.done(job).await;
+                done.unwrap_or_else(|refused| Self::unfiltered(message, &refused.to_string()))
+            }
+        }
+    }
+
+    /// Does what the client asks of the gateway itself; `done` gets what comes of it, on a thread of the tenant, or here when it
+    /// is refused.
+    pub(super) fn carry_out(&self, work: OwnCall, done: impl FnOnce(Produced) + Send + 'static) {
+        self.rules.questions.run(move |turn| {
+            done(match turn {
+                Ok(()) => job::finish(work.done()),
+                Err(refused) => work.refused(&refused.to_string()),
+            });
+        });
+    }
+
+    /// As [`Session::carry_out`], for a face that serves others meanwhile. Dropped, it gives the work up.
+    pub(super) async fn carried_out(&self, work: OwnCall) -> Produced {
+        let work = Arc::new(work);
+        let shared = Arc::clone(&work);
+        let done = self.rules.questions.done(Job::new(async move { shared.done().await })).await;
+        done.unwrap_or_else(|refused| work.refused(&refused.to_string()))
+    }
+}
