@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lro_host::transport::{
-    Cut, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Spool, SpoolError, TAIL_BYTES_MAX, write_line,
+    Cut, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Share, Spool, SpoolError, TAIL_BYTES_MAX,
+    write_line,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -32,7 +33,7 @@ fn roomy() -> Arc<MessageLimits> {
 
 /// Limits with a directory of their own.
 fn limits(directory: &Path, memory_bytes: usize, message_bytes: u64) -> Arc<MessageLimits> {
-    Arc::new(MessageLimits { memory_bytes, message_bytes, directory: directory.to_owned() })
+    Arc::new(MessageLimits { memory_bytes, message_bytes, directory: directory.to_owned(), share: Share::default() })
 }
 
 /// A stream that gives its bytes in pieces of these sizes, over and over, and is interrupted before each of them.

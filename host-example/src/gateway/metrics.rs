@@ -1,8 +1,9 @@
 //! What operators watch: totals for `lro status`, and Prometheus metrics.
 //!
 //! Names and labels follow the conventions of Prometheus. The label `tool` is the name that the server gave it, `tenant` the
-//! name in the configuration; at most [`LABELS_MAX`] pairs of them are told apart.
+//! name in the configuration; at most [`LABELS_MAX`] pairs of them are told apart, and one tenant cannot use up all of them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +21,10 @@ use crate::mcp::{self, ToolResult};
 use crate::policy::{LOADS, PARKED};
 use crate::sandbox::types::SizeUnit;
 use crate::sandbox::{Cost, EPOCH_TICK, Verdict};
+use crate::transport::{Place, Pool};
 
-/// Most pairs of a tool and a tenant with metrics of their own; the rest count as the tool `other`.
+/// Most pairs of a tool and a tenant with metrics of their own; the rest count as the tool `other`. The last eighth of them is
+/// for tenants that have no more than an eighth.
 pub const LABELS_MAX: usize = 1_000;
 
 /// Longest name of a tool in a label, and of a client, in bytes.
@@ -99,10 +102,15 @@ pub(super) struct Open {
 }
 
 /// The Prometheus metrics of tools, by tenant and tool. Unlike naming them anew each time, looking them up allocates nothing.
-#[derive(Default)]
 struct Export {
     tenants: HashMap<String, HashMap<String, Series>>,
-    pairs: usize,
+    pairs: Arc<Pool<String>>,
+}
+
+impl Default for Export {
+    fn default() -> Self {
+        Self { tenants: HashMap::new(), pairs: Pool::new(LABELS_MAX as u64) }
+    }
 }
 
 /// The metrics of one tool and tenant.
@@ -116,6 +124,8 @@ struct Series {
     epochs: Counter,
     seconds: Histogram,
     memory: Histogram,
+    /// One of the pairs; none for the tool `other`.
+    _pair: Option<Place<String>>,
 }
 
 /// The totals at one moment.
@@ -442,21 +452,21 @@ impl fmt::Debug for Export {
 
 impl Export {
     fn observe(&mut self, seen: &Observation<'_>) {
-        let tool = shortened(seen.tool);
-        if let Some(series) = self.tenants.get_mut(seen.tenant).and_then(|tools| tools.get_mut(tool)) {
+        let tool = label(seen.tool);
+        if let Some(series) = self.tenants.get_mut(seen.tenant).and_then(|tools| tools.get_mut(tool.as_ref())) {
             return series.observe(seen);
         }
         // Names that are told apart are few, whatever the server calls its tools.
-        let is_new = self.pairs < LABELS_MAX;
-        self.pairs += usize::from(is_new);
-        let tool = if is_new { tool } else { OTHER_TOOL };
-        let tools = self.tenants.entry(seen.tenant.to_owned()).or_default();
-        tools.entry(tool.to_owned()).or_insert_with(|| Series::new(tool, seen.tenant)).observe(seen);
+        let tenant = seen.tenant.to_owned();
+        let pair = self.pairs.take(&tenant, 1);
+        let tool = if pair.is_some() { tool.as_ref() } else { OTHER_TOOL };
+        let tools = self.tenants.entry(tenant).or_default();
+        tools.entry(tool.to_owned()).or_insert_with(|| Series::new(tool, seen.tenant, pair)).observe(seen);
     }
 }
 
 impl Series {
-    fn new(tool: &str, tenant: &str) -> Self {
+    fn new(tool: &str, tenant: &str, pair: Option<Place<String>>) -> Self {
         let labels = [("tool", tool.to_owned()), ("tenant", tenant.to_owned())];
         Self {
             results: HashMap::new(),
@@ -466,6 +476,7 @@ impl Series {
             epochs: counter!("lro_policy_epochs_total", &labels),
             seconds: histogram!(POLICY_SECONDS, &labels),
             memory: histogram!(POLICY_MEMORY_BYTES, &labels),
+            _pair: pair,
             labels,
         }
     }
@@ -486,6 +497,19 @@ impl Series {
         self.seconds.record(seen.time.as_secs_f64());
         self.memory.record(seen.memory_bytes as f64);
     }
+}
+
+/// The name of a tool as a label: its beginning, without characters that control a terminal or the direction of text.
+fn label(name: &str) -> Cow<'_, str> {
+    let is_hidden = |character: char| {
+        let formats = ['\u{61C}', '\u{FEFF}'].contains(&character)
+            || ('\u{200B}'..='\u{200F}').contains(&character)
+            || ('\u{2028}'..='\u{202E}').contains(&character)
+            || ('\u{2060}'..='\u{2069}').contains(&character);
+        character.is_control() || formats
+    };
+    let name = shortened(name);
+    if name.contains(is_hidden) { Cow::Owned(name.replace(is_hidden, "_")) } else { Cow::Borrowed(name) }
 }
 
 /// The beginning of a name that may be of any length.

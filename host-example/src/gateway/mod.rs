@@ -26,7 +26,7 @@ mod workers;
 
 pub use admin::{Change, PolicyStatus, TrialStatus};
 pub use metrics::{LABELS_MAX, Metrics, Snapshot, Traffic, Verdicts};
-pub use operations::{Operations, OperationsError};
+pub use operations::{Operations, OperationsError, OperatorTokens};
 pub use own::{OwnCall, Produced};
 pub use remote::{Endpoint, EndpointError};
 pub use rules::Rules;

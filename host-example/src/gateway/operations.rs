@@ -8,20 +8,22 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::extract::Request;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use axum::routing::any;
 use metrics::{Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use super::admin::{self, Admin};
-use super::http::guard::Guard;
+use super::http::attempts::{Attempts, Slowed};
+use super::http::connections::{Caller, Connections};
+use super::http::guard::{Guard, Refusal, bearer};
 use super::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS};
 use super::rules::Rules;
 use crate::policy::Digest;
@@ -40,6 +42,9 @@ const MEMORY_BYTES: [f64; 7] =
 
 /// Format of the metrics: Prometheus text.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What the lines of single tenants have in them.
+const TENANT_LABEL: &str = "tenant=\"";
 
 /// Why there are no metrics.
 #[derive(Debug, thiserror::Error)]
@@ -75,10 +80,23 @@ pub struct Operations {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The SHA-256 of the tokens of those who operate a gateway.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OperatorTokens {
+    /// Of who may change policies.
+    pub admin: Option<Digest>,
+    /// Of who may read the names of tenants where the address can be reached from elsewhere. The other token will do as well.
+    pub metrics: Option<Digest>,
+}
+
 #[derive(Debug)]
 struct Face {
     rules: Arc<Rules>,
     admin: Option<Admin>,
+    tokens: OperatorTokens,
+    /// Whether only this machine can ask.
+    is_local: bool,
+    attempts: Attempts,
     guard: Guard,
     recorder: PrometheusHandle,
     held: Mutex<Held>,
@@ -89,21 +107,24 @@ struct Face {
 struct Held(HashMap<Ulid, u64>);
 
 impl Operations {
-    /// Makes the global recorder of the crate `metrics`, and serves what it records at this address. Whoever has the token
-    /// with this digest may change policies there.
+    /// Makes the global recorder of the crate `metrics`, and serves what it records at this address. Whoever has the admin token
+    /// may change policies there.
     ///
     /// # Errors
     /// [`OperationsError`].
-    pub fn start(rules: &Arc<Rules>, address: SocketAddr, admin: Option<Digest>) -> Result<Self, OperationsError> {
+    pub fn start(rules: &Arc<Rules>, address: SocketAddr, tokens: OperatorTokens) -> Result<Self, OperationsError> {
         let failed = |source| OperationsError::Listen { address, source };
         let listener = std::net::TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let component_bytes = rules.config.loading.component_bytes.get();
-        let admin = admin.zip(rules.tenants.as_ref());
+        let admin = tokens.admin.zip(rules.tenants.as_ref());
         let face = Face {
             rules: Arc::clone(rules),
             admin: admin.map(|(token, tenants)| Admin::new(Arc::clone(tenants.registry()), token, component_bytes)),
+            tokens,
+            is_local: address.ip().is_loopback(),
+            attempts: Attempts::default(),
             guard: Guard::new(&rules.config.gateway, address, None),
             recorder: recorder()?,
             held: Mutex::default(),
@@ -173,10 +194,68 @@ impl Face {
                 recorder.run_upkeep();
             }
         });
-        axum::serve(listener, Router::new().fallback(any(answer)).with_state(Arc::new(self))).await
+        let settings = &self.rules.config.gateway;
+        let connections = Connections::new(settings, settings.metrics_connections.get() as usize);
+        let face = Arc::new(self);
+        let answer = move |caller, request| {
+            let face = Arc::clone(&face);
+            async move { face.answer(&caller, request).await }
+        };
+        connections.serve(listener, answer, std::future::pending()).await;
+        Ok(())
     }
 
-    fn metrics(&self) -> String {
+    async fn answer(&self, caller: &Caller, request: Request) -> Response {
+        let answered = match self.guard.check(&request, None) {
+            Ok(_) => self.respond(request).await,
+            Err(refusal) => return refusal.response(),
+        };
+        if answered.status() == StatusCode::UNAUTHORIZED
+            && self.attempts.failed(caller.address()).await == Slowed::TooMany
+        {
+            return Refusal::TooManyTokens.response();
+        }
+        answered
+    }
+
+    async fn respond(&self, request: Request) -> Response {
+        if let Some(admin) = self.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::PATH)) {
+            return admin.answer(request).await;
+        }
+        let Ok(names) = self.may_name(request.headers()) else {
+            return text(StatusCode::UNAUTHORIZED, "this is not the token of an operator (gateway.metrics-token)\n");
+        };
+        let asks = matches!(*request.method(), Method::GET | Method::HEAD);
+        match request.uri().path() {
+            "/metrics" | "/healthz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
+            "/metrics" => {
+                let mut response = text(StatusCode::OK, self.metrics(names));
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+                response
+            }
+            "/healthz" => match self.illness() {
+                None => text(StatusCode::OK, "ok\n"),
+                Some(reason) if names => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+                Some(_) => text(StatusCode::SERVICE_UNAVAILABLE, "degraded\n"),
+            },
+            _ => text(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
+        }
+    }
+
+    /// Whether who asks may read names of tenants and directories: anybody on this machine, and from elsewhere an operator. A
+    /// token that is none of an operator's is an error there.
+    fn may_name(&self, headers: &HeaderMap) -> Result<bool, ()> {
+        if self.is_local || !headers.contains_key(AUTHORIZATION) {
+            return Ok(self.is_local);
+        }
+        let digest = bearer(headers).map(Sha256::digest).ok_or(())?;
+        let known = [self.tokens.admin, self.tokens.metrics].into_iter().flatten();
+        let found = known.fold(Choice::from(0), |found, token| found | token.0.ct_eq(&digest));
+        if bool::from(found) { Ok(true) } else { Err(()) }
+    }
+
+    /// What is recorded, with or without that of single tenants.
+    fn metrics(&self, names: bool) -> String {
         self.rules.metrics.export_totals();
         if let Ok(store) = &self.rules.filter.store {
             let usage = store.usage();
@@ -185,7 +264,11 @@ impl Face {
             gauge!("lro_store_files").set(files as f64);
             gauge!("lro_store_bytes").set(usage.bytes as f64);
         }
-        self.recorder.render()
+        let rendered = self.recorder.render();
+        if names {
+            return rendered;
+        }
+        rendered.split_inclusive('\n').filter(|line| !line.contains(TENANT_LABEL)).collect()
     }
 
     /// Why large results cannot be kept, or which tenants have no policy.
@@ -219,29 +302,6 @@ impl Held {
         });
         self.0 = files.collect();
         self.0.values().sum()
-    }
-}
-
-async fn answer(State(face): State<Arc<Face>>, request: Request) -> Response {
-    if let Err(refusal) = face.guard.check(&request, None) {
-        return refusal.response();
-    }
-    if let Some(admin) = face.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::PATH)) {
-        return admin.answer(request).await;
-    }
-    let asks = matches!(*request.method(), Method::GET | Method::HEAD);
-    match request.uri().path() {
-        "/metrics" | "/healthz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
-        "/metrics" => {
-            let mut response = text(StatusCode::OK, face.metrics());
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
-            response
-        }
-        "/healthz" => match face.illness() {
-            None => text(StatusCode::OK, "ok\n"),
-            Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
-        },
-        _ => text(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
     }
 }
 

@@ -82,11 +82,6 @@ impl Endpoint {
         self.url.clone()
     }
 
-    /// Another path of the same server.
-    pub(super) fn at(&self, path: &str) -> Url {
-        self.url.join(path).unwrap_or_else(|_| self.url.clone())
-    }
-
     pub(super) const fn headers(&self) -> &HeaderMap {
         &self.headers
     }

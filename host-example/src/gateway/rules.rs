@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::metrics::Metrics;
+use super::session::Waiting;
 use super::tasks::Tasks;
 use super::tenants::Tenants;
 use super::workers::Workers;
@@ -11,7 +12,7 @@ use crate::filter::Filter;
 use crate::mcp::{self, Tools};
 use crate::sandbox::types::Size;
 use crate::settings::Config;
-use crate::transport::MessageLimits;
+use crate::transport::{MessageLimits, Pool, Share};
 
 /// Configuration, policy and tools of a gateway.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct Rules {
     pub(super) workers: Workers,
     /// Threads for what clients ask of the gateway itself, so that it does not hold up results.
     pub(super) questions: Workers,
+    pub(super) waiting: Waiting,
     /// Definitions of the own tools, as JSON.
     pub(super) definitions: Vec<String>,
     /// Whether the server has tools of the same names, as another gateway has.
@@ -46,6 +48,7 @@ impl Rules {
             memory_bytes: usize::try_from(config.gateway.message_memory.get()).unwrap_or(usize::MAX),
             message_bytes: config.gateway.message_bytes.get(),
             directory: config.dir.clone(),
+            share: Share { pool: Pool::new(config.gateway.memory_bytes.get()), holder: config.gateway.tenant.clone() },
         };
         Self {
             definitions: mcp::definitions().iter().map(ToString::to_string).collect(),
@@ -55,6 +58,7 @@ impl Rules {
             tasks: Arc::default(),
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.admission.questions as usize),
+            waiting: Waiting::default(),
             namesakes: AtomicBool::new(false),
             config,
             filter,
@@ -70,7 +74,8 @@ impl Rules {
 
     /// The same for a tenant with other settings and another policy. What was learned with the rules that it had before goes
     /// on.
-    pub(super) fn with(&self, config: Config, filter: Filter, before: Option<&Self>) -> Self {
+    pub(super) fn with(&self, tenant: &str, config: Config, filter: Filter, before: Option<&Self>) -> Self {
+        let share = Share { holder: tenant.to_owned(), ..self.limits.share.clone() };
         let waiting = &config.admission;
         let workers = || Workers::for_results(waiting.waiting as usize);
         let questions = || Workers::for_questions(waiting.questions as usize);
@@ -81,9 +86,10 @@ impl Rules {
             filter,
             tools: self.tools.clone(),
             metrics: Arc::clone(&self.metrics),
-            limits: Arc::clone(&self.limits),
+            limits: Arc::new(MessageLimits { share, ..MessageLimits::clone(&self.limits) }),
             tenants: None,
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
+            waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
             definitions: self.definitions.clone(),
             namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use jsonschema::Validator;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::handles;
 use super::own::{OwnCall, TEMPLATE, guidance};
@@ -18,11 +19,14 @@ use crate::mcp::{
 };
 use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
 
-/// Most requests of one session that wait for an answer. One more is refused.
+/// Most requests of one tenant that wait for an answer. One more is refused.
 pub const CALLS_MAX: usize = 10_000;
 
 /// Most bytes of the arguments of a call that are kept for the header line of the files.
 pub const QUERY_BYTES_MAX: usize = 16 << 10;
+
+/// Most bytes of the arguments of all calls of one tenant that wait. The header lines of further ones are without.
+const QUERIES_BYTES_MAX: usize = 16 << 20;
 
 /// Whose session it is.
 #[derive(Clone, Debug)]
@@ -54,6 +58,36 @@ struct State {
     schemas: HashMap<String, Arc<Validator>>,
 }
 
+/// The requests of one tenant that wait for an answer. A clone counts them together with its original.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    calls: Arc<Semaphore>,
+    query_bytes: Arc<Semaphore>,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self { calls: Arc::new(Semaphore::new(CALLS_MAX)), query_bytes: Arc::new(Semaphore::new(QUERIES_BYTES_MAX)) }
+    }
+}
+
+impl Waiting {
+    /// A request that may wait; none when there are too many.
+    fn admit(&self, mut call: Call) -> Option<Call> {
+        call.places.push(Arc::new(Arc::clone(&self.calls).try_acquire_owned().ok()?));
+        if let Asked::Tool(tool) = &mut call.asked
+            && let Some(query) = &tool.query
+        {
+            let bytes = u32::try_from(query.len()).unwrap_or(u32::MAX);
+            match Arc::clone(&self.query_bytes).try_acquire_many_owned(bytes) {
+                Ok(place) => call.places.push(Arc::new(place)),
+                Err(_) => tool.query = None,
+            }
+        }
+        Some(call)
+    }
+}
+
 /// A request that waits for its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
@@ -63,6 +97,8 @@ pub(super) struct Call {
     pub(super) modern: bool,
     progress: Option<Id>,
     last: Instant,
+    /// What it takes up of [`Waiting`].
+    places: Vec<Arc<OwnedSemaphorePermit>>,
 }
 
 /// What was asked for.
@@ -178,17 +214,7 @@ impl Session {
         match message.kind() {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message),
-            Kind::Batch => {
-                for element in message.batch().unwrap_or_default() {
-                    let element = Message::read(element);
-                    if element.kind() == Kind::Request
-                        && let Some(id) = element.id()
-                    {
-                        self.remember(id, self.call(&element, &element.params()));
-                    }
-                }
-                FromClient::Forward(message.bytes().clone())
-            }
+            Kind::Batch => self.client_batch(&message),
             Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()),
         }
     }
@@ -217,6 +243,7 @@ impl Session {
             modern: false,
             progress: None,
             last: Instant::now(),
+            places: Vec::new(),
         };
         self.remember(id, call);
     }
@@ -311,15 +338,31 @@ impl Session {
         call
     }
 
+    /// A batch goes on when all of its requests may wait; else each of them is answered.
+    fn client_batch(&self, message: &Message) -> FromClient {
+        let elements = message.batch().unwrap_or_default().into_iter().map(Message::read);
+        let requests: Vec<(Id, Message)> = elements
+            .filter(|element| element.kind() == Kind::Request)
+            .filter_map(|one| Some((one.id()?, one)))
+            .collect();
+        let admit = |(_, one): &(Id, Message)| self.rules.waiting.admit(self.call(one, &one.params()));
+        let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
+            let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
+            return FromClient::Answer([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into());
+        };
+        for ((id, _), call) in requests.into_iter().zip(calls) {
+            self.remember(id, call);
+        }
+        FromClient::Forward(message.bytes().clone())
+    }
+
     fn request(self: &Arc<Self>, message: Message) -> FromClient {
         let (Some(id), params) = (message.id(), message.params()) else {
             return FromClient::Forward(message.bytes().clone());
         };
-        if self.waiting() >= CALLS_MAX {
-            let text = format!("{CALLS_MAX} requests wait for an answer already");
-            return FromClient::Answer(mcp::error_response(Some(&id), INTERNAL_ERROR, &text));
-        }
-        let call = self.call(&message, &params);
+        let Some(call) = self.rules.waiting.admit(self.call(&message, &params)) else {
+            return FromClient::Answer(too_many(&id));
+        };
         if let Some(own) = self.own(&id, &call, &message, &params) {
             return FromClient::Work(own);
         }
@@ -373,7 +416,8 @@ impl Session {
             _ => Asked::Other,
         };
         let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
-        Call { asked, client, modern: revision.is_some(), progress, last: Instant::now() }
+        let (modern, last) = (revision.is_some(), Instant::now());
+        Call { asked, client, modern, progress, last, places: Vec::new() }
     }
 
     /// The call of an own tool or resource.
@@ -512,7 +556,7 @@ impl Session {
     /// Stands for the call behind an answer to nothing that was asked.
     fn unasked(&self) -> Call {
         let client = Arc::clone(&self.state().client);
-        Call { asked: Asked::Other, client, modern: false, progress: None, last: Instant::now() }
+        Call { asked: Asked::Other, client, modern: false, progress: None, last: Instant::now(), places: Vec::new() }
     }
 
     fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
@@ -536,7 +580,7 @@ impl Session {
         }
         let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);
         let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task) });
-        let call = Call { asked, client, modern: false, progress: None, last: Instant::now() };
+        let call = Call { asked, client, modern: false, progress: None, last: Instant::now(), places: Vec::new() };
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move { session.filter_task(&message, &call, path).await });
         FromServer::Filter(Filtering { message: bytes, job })
@@ -628,6 +672,11 @@ impl Session {
         state.spent = before.saturating_add(tokens);
         before
     }
+}
+
+fn too_many(id: &Id) -> Bytes {
+    let text = format!("{CALLS_MAX} requests of this tenant wait for an answer already");
+    mcp::error_response(Some(id), INTERNAL_ERROR, &text)
 }
 
 fn failure(id: &Id, call: &Call, reason: &str) -> Option<Bytes> {

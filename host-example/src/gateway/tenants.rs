@@ -97,7 +97,7 @@ impl Tenants {
         let config = known.config.for_tenant(tenant);
         let filter =
             Filter { slot, store: base.filter.store.clone(), limits: (&config.limits).into(), failure: config.failure };
-        let rules = Arc::new(base.with(config, filter, before.map(|made| made.rules.as_ref())));
+        let rules = Arc::new(base.with(tenant, config, filter, before.map(|made| made.rules.as_ref())));
         all.insert(tenant.to_owned(), Made { from: known, rules: Arc::clone(&rules) });
         Some(rules)
     }

@@ -29,6 +29,8 @@ pub(super) const HIDDEN: &str = "…";
 pub(super) const TOKENS_KEY: &str = "tokens";
 /// The key of [`GatewaySettings::admin_token`].
 pub(super) const ADMIN_TOKEN_KEY: &str = "admin-token";
+/// The key of [`GatewaySettings::metrics_token`].
+pub(super) const METRICS_TOKEN_KEY: &str = "metrics-token";
 /// The key of [`GatewaySettings::upstream_headers`].
 pub(super) const HEADERS_KEY: &str = "upstream-headers";
 
@@ -59,7 +61,7 @@ pub struct GatewaySettings {
     #[serde(deserialize_with = "tenant")]
     pub tenant: String,
     /// Bearer token of who may change policies at `metrics-listen`; only in the file. Default: none, nobody may.
-    #[serde(deserialize_with = "admin_token")]
+    #[serde(deserialize_with = "operator_token")]
     pub admin_token: Option<Token>,
     /// Bearer tokens by name of the tenant; only in the file. Default: none, every request is of the same tenant.
     #[serde(deserialize_with = "tokens")]
@@ -67,6 +69,10 @@ pub struct GatewaySettings {
     /// Address and port to serve `/metrics` and `/healthz` on. Default: none, neither is served.
     #[serde(deserialize_with = "address")]
     pub metrics_listen: Option<SocketAddr>,
+    /// Bearer token of who may read the names of tenants at `metrics-listen` where that can be reached from elsewhere; only in
+    /// the file. The admin token will do as well. Default: none.
+    #[serde(deserialize_with = "operator_token")]
+    pub metrics_token: Option<Token>,
     /// Most bytes of one message in either direction. Default: 1 GiB.
     pub message_bytes: NonZeroU64,
     /// Bytes of one message beyond which it is kept in a file. Default: 4 MiB.
@@ -77,10 +83,31 @@ pub struct GatewaySettings {
     pub start_timeout_ms: NonZeroU64,
     /// Most bytes of the headers of one HTTP request. Default: 64 KiB.
     pub header_bytes: NonZeroU32,
-    /// Most HTTP requests at a time. Default: 1,024.
+    /// Headers of a client's requests that go on to a server over HTTP, besides those of the protocol, `Accept`,
+    /// `Accept-Language`, `Content-Type`, `User-Agent`, the headers of traces, and without tokens `Authorization`. Default: none.
+    #[serde(deserialize_with = "forward_headers")]
+    pub forward_headers: Vec<String>,
+    /// Most open HTTP connections; a new one takes the place of the one that has waited longest for a request. Default:
+    /// 4,096.
+    pub connections: NonZeroU32,
+    /// Most open connections at `metrics-listen`. Default: 64.
+    pub metrics_connections: NonZeroU32,
+    /// Most HTTP requests at a time, at most half of `connections`. Of these and of streams and sessions the last eighth is for
+    /// tenants that hold no more than an eighth; without tokens, for addresses. Default: 1,024.
     pub requests: NonZeroU32,
+    /// Most HTTP streams without an end at a time, at most a quarter of `connections`. Default: 1,024.
+    pub streams: NonZeroU32,
     /// Most legacy HTTP sessions at a time, each with a server process of its own. Default: 256.
     pub sessions: NonZeroU32,
+    /// Most bytes of messages in memory at a time, of which the last eighth is for tenants that hold no more than an eighth. A
+    /// message of more than 64 KiB that finds none left is kept in a file. Default: 128 MiB.
+    pub memory_bytes: NonZeroU64,
+    /// Milliseconds that an HTTP connection is open without the whole head of a request. Default: 10,000.
+    pub header_timeout_ms: NonZeroU64,
+    /// Milliseconds in which a client has to send 1 KiB of the body of a request, or the rest of it. Default: 10,000.
+    pub body_timeout_ms: NonZeroU64,
+    /// Milliseconds in which a client has to read 1 KiB of an answer, or the rest of it. Default: 30,000.
+    pub write_timeout_ms: NonZeroU64,
     /// Seconds without a request after which a legacy HTTP session ends. Default: 1,800.
     pub session_idle_seconds: NonZeroU64,
     /// Milliseconds that calls in flight may take to end at shutdown. Default: 10,000.
@@ -108,13 +135,22 @@ impl Default for GatewaySettings {
             admin_token: None,
             tokens: BTreeMap::new(),
             metrics_listen: None,
+            metrics_token: None,
             message_bytes: at_least_one(1 << 30),
             message_memory: at_least_one(4 << 20),
             call_timeout_ms: at_least_one(600_000),
             start_timeout_ms: at_least_one(30_000),
             header_bytes: count(64 << 10),
+            forward_headers: Vec::new(),
+            connections: count(4096),
+            metrics_connections: count(64),
             requests: count(1024),
+            streams: count(1024),
             sessions: count(256),
+            memory_bytes: at_least_one(128 << 20),
+            header_timeout_ms: at_least_one(10_000),
+            body_timeout_ms: at_least_one(10_000),
+            write_timeout_ms: at_least_one(30_000),
             session_idle_seconds: at_least_one(1800),
             shutdown_ms: at_least_one(10_000),
             audit: false,
@@ -408,9 +444,29 @@ impl Config {
     /// # Errors
     /// When its variable or file is missing or empty.
     pub fn admin_token(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Digest>, SettingsError> {
-        let Some(token) = &self.gateway.admin_token else { return Ok(None) };
+        self.operator_token(ADMIN_TOKEN_KEY, self.gateway.admin_token.as_ref(), environment)
+    }
+
+    /// The SHA-256 of the token of who may read the names of tenants. `environment` is usually [`std::env::var_os`].
+    ///
+    /// # Errors
+    /// When its variable or file is missing or empty.
+    pub fn metrics_token(
+        &self,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<Digest>, SettingsError> {
+        self.operator_token(METRICS_TOKEN_KEY, self.gateway.metrics_token.as_ref(), environment)
+    }
+
+    fn operator_token(
+        &self,
+        key: &str,
+        token: Option<&Token>,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<Digest>, SettingsError> {
+        let Some(token) = token else { return Ok(None) };
         token.digest(environment).map(Some).map_err(|message| {
-            let key = key_text(&[GATEWAY_TABLE.to_owned(), ADMIN_TOKEN_KEY.to_owned()]);
+            let key = key_text(&[GATEWAY_TABLE.to_owned(), key.to_owned()]);
             SettingsError { problems: vec![Problem::new(&key, token, self.origin(&key), message)] }
         })
     }
@@ -494,6 +550,36 @@ fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String
     Ok(headers)
 }
 
+/// Headers that a client may send on. What is about its connection or for the gateway alone is not among them.
+fn forward_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    const KEPT: [&str; 14] = [
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "origin",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let names = Vec::<String>::deserialize(deserializer)?;
+    for name in &names {
+        let name = header_name(name).map_err(D::Error::custom)?;
+        if KEPT.contains(&name.as_str()) {
+            return Err(D::Error::custom(format!(
+                "`{name}` is for the gateway, or about its connection: it cannot go on"
+            )));
+        }
+    }
+    Ok(names)
+}
+
 fn header_name(name: &str) -> Result<HeaderName, String> {
     name.parse().map_err(|_| format!("`{name}` is not the name of a header"))
 }
@@ -504,7 +590,7 @@ fn tenant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 }
 
 /// A value of another type is not repeated, as it may be the token.
-fn admin_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Token>, D::Error> {
+fn operator_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Token>, D::Error> {
     match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => Token::try_from(text).map(Some).map_err(D::Error::custom),
         _ => Err(D::Error::custom("expected a text")),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use memmap2::Mmap;
 
+use super::{Place, Pool};
+
 /// Default of [`MessageLimits::memory_bytes`]: 4 MiB.
 pub const MEMORY_BYTES_DEFAULT: usize = 4 << 20;
 
@@ -17,6 +19,32 @@ pub const MESSAGE_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// Once there is a file, shorter pieces than this are put together before they are written.
 const WRITE_BYTES: usize = 64 << 10;
+
+/// Bytes of a message that need no part of a [`Share`].
+const FREE_BYTES: usize = 64 << 10;
+
+/// Memory for messages, and who takes of it.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// Bytes of memory that several share.
+    pub pool: Arc<Pool<String>>,
+    /// One of them.
+    pub holder: String,
+}
+
+impl Default for Share {
+    /// As much as there is.
+    fn default() -> Self {
+        Self { pool: Pool::new(u64::MAX), holder: String::new() }
+    }
+}
+
+impl Share {
+    /// Takes memory, if there is some left.
+    pub fn take(&self, bytes: usize) -> Option<Place<String>> {
+        self.pool.take(&self.holder, bytes as u64)
+    }
+}
 
 /// How large messages may be, and where large ones are kept.
 #[derive(Clone, Debug)]
@@ -28,6 +56,9 @@ pub struct MessageLimits {
     /// Where the files are made, by default the system's directory for temporary files. They have no names there and
     /// vanish with the message, also when the process is killed. The directory is made when it is missing, with mode 0700.
     pub directory: PathBuf,
+    /// What the memory is taken of, for as long as a message lasts. When there is none left, a message of more than 64 KiB is
+    /// moved to a file. By default only the size of a message counts.
+    pub share: Share,
 }
 
 impl Default for MessageLimits {
@@ -36,6 +67,7 @@ impl Default for MessageLimits {
             memory_bytes: MEMORY_BYTES_DEFAULT,
             message_bytes: MESSAGE_BYTES_DEFAULT,
             directory: std::env::temp_dir(),
+            share: Share::default(),
         }
     }
 }
@@ -62,6 +94,39 @@ pub enum SpoolError {
     },
 }
 
+/// Memory that a message takes of a [`Share`].
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: usize,
+    places: Vec<Place<String>>,
+}
+
+/// A message in memory, with the places that it takes.
+struct Kept {
+    message: Bytes,
+    _taken: Taken,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+impl Taken {
+    /// Tells whether a message may take so much memory. Each time it takes twice as much, so that it does so seldom.
+    fn grow(&mut self, bytes: usize, limits: &MessageLimits) -> bool {
+        if bytes <= self.bytes.max(FREE_BYTES) {
+            return true;
+        }
+        let more = bytes.max(2 * self.bytes).min(limits.memory_bytes.max(bytes)) - self.bytes;
+        let Some(place) = limits.share.take(more) else { return false };
+        self.bytes += more;
+        self.places.push(place);
+        true
+    }
+}
+
 /// Collects the bytes of one message.
 ///
 /// It holds at most [`MessageLimits::memory_bytes`] in memory, or 64 KiB once there is a file.
@@ -70,6 +135,8 @@ pub struct Spool {
     limits: Arc<MessageLimits>,
     /// The last bytes, or all of them while there is no file.
     memory: BytesMut,
+    /// Memory taken for them.
+    taken: Taken,
     file: Option<File>,
     bytes: u64,
 }
@@ -77,7 +144,7 @@ pub struct Spool {
 impl Spool {
     /// An empty message. Allocates nothing.
     pub fn new(limits: Arc<MessageLimits>) -> Self {
-        Self { limits, memory: BytesMut::new(), file: None, bytes: 0 }
+        Self { limits, memory: BytesMut::new(), taken: Taken::default(), file: None, bytes: 0 }
     }
 
     /// Appends bytes.
@@ -90,7 +157,8 @@ impl Spool {
             return Err(SpoolError::TooLarge { limit: self.limits.message_bytes });
         }
         let room = if self.file.is_some() { WRITE_BYTES } else { self.limits.memory_bytes };
-        if bytes.len() > room.saturating_sub(self.memory.len()) {
+        let is_full = bytes.len() > room.saturating_sub(self.memory.len());
+        if is_full || !self.taken.grow(self.memory.len() + bytes.len(), &self.limits) {
             return self.write(bytes).map_err(|error| self.failed(error));
         }
         self.memory.extend_from_slice(bytes);
@@ -113,7 +181,9 @@ impl Spool {
     /// When the file cannot be written or mapped.
     pub fn finish(mut self) -> Result<Bytes, SpoolError> {
         if self.file.is_none() {
-            return Ok(self.memory.freeze());
+            let message = self.memory.freeze();
+            let is_free = self.taken.places.is_empty();
+            return Ok(if is_free { message } else { Bytes::from_owner(Kept { message, _taken: self.taken }) });
         }
         self.write(&[]).and_then(|()| map(self.file.take())).map_err(|error| self.failed(error))
     }
@@ -125,6 +195,7 @@ impl Spool {
             None => self.file.insert(nameless_file(&self.limits.directory)?),
         };
         file.write_all(&self.memory)?;
+        self.taken = Taken::default();
         if self.memory.capacity() > WRITE_BYTES {
             self.memory = BytesMut::new();
         } else {

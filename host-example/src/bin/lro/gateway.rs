@@ -13,10 +13,13 @@ use anyhow::Context;
 use clap::Args;
 use lro_host::extract::Budget;
 use lro_host::gateway::status::About;
-use lro_host::gateway::{Endpoint, Launch, Operations, Rules, Snapshot, Tenants, Upkeep, Upstream, http, stdio};
+use lro_host::gateway::{
+    Endpoint, Launch, Operations, OperatorTokens, Rules, Snapshot, Tenants, Upkeep, Upstream, http, stdio,
+};
 use lro_host::mcp::Tools;
 use lro_host::policy::{Registry, Watch};
 use lro_host::settings::Config;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -35,6 +38,15 @@ const EXAMPLES: &str = "Examples:
 
 In a client's configuration, put `lro gateway --` before the command of the server:
   { \"mcpServers\": { \"files\": { \"command\": \"lro\", \"args\": [\"gateway\", \"--\", \"npx\", \"-y\", \"SERVER\", \"/data\"] } } }";
+
+/// Files that a gateway opens besides those of connections and sessions.
+const FILES: u64 = 1024;
+
+/// Files of a connection: its own, and one to a server over HTTP.
+const FILES_OF_CONNECTION: u64 = 2;
+
+/// Files of a legacy session: the pipes of its server.
+const FILES_OF_SESSION: u64 = 4;
 
 /// Stand in front of an MCP server: large tool results go through the policy, all else passes byte for byte
 ///
@@ -56,7 +68,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
     let tokens = config.gateway_tokens(|name| env::var_os(name))?;
     let upstream = upstream(arguments, config)?;
-    let admin = config.admin_token(|name| env::var_os(name))?;
+    let operators = OperatorTokens {
+        admin: config.admin_token(|name| env::var_os(name))?,
+        metrics: config.metrics_token(|name| env::var_os(name))?,
+    };
     let registry = tenants::registry(config)?;
     let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens));
     let mut rules = rules(config, &registry)?;
@@ -69,11 +84,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
         terminal.message("the configuration can be used");
         return Ok(Exit::Success);
     }
-    if admin.is_some() && config.gateway.metrics_listen.is_none() {
-        terminal.warning("policies cannot be changed, as there is no gateway.metrics-listen");
-    }
+    warn(config, operators, terminal);
     let operations =
-        config.gateway.metrics_listen.map(|address| Operations::start(&rules, address, admin)).transpose()?;
+        config.gateway.metrics_listen.map(|address| Operations::start(&rules, address, operators)).transpose()?;
     let metrics = operations.as_ref().map(Operations::url);
     if let Some(url) = &metrics {
         terminal.message(&format!("metrics on {url}"));
@@ -91,6 +104,47 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
     served
 }
 
+/// Says what may not be meant so.
+fn warn(config: &Config, operators: OperatorTokens, terminal: &Terminal) {
+    let gateway = &config.gateway;
+    let has_tokens = !gateway.tokens.is_empty();
+    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
+    if let Some(address) = gateway.listen.filter(is_open).filter(|_| !has_tokens) {
+        terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
+    }
+    if gateway.listen.is_some() && !has_tokens && (config.policy_dir.is_some() || !config.tenants.is_empty()) {
+        let text = "a client is the tenant that the path names, whoever it is, as there are no [gateway.tokens]";
+        terminal.warning(text);
+    }
+    match gateway.metrics_listen {
+        None if operators.admin.is_some() => {
+            terminal.warning("policies cannot be changed, as there is no gateway.metrics-listen");
+        }
+        Some(address) if is_open(&address) && operators.admin.is_some() => terminal.warning(&format!(
+            "policies can be changed at {address}, which can be reached from elsewhere and is without TLS"
+        )),
+        Some(address) if is_open(&address) => terminal.warning(&format!(
+            "metrics can be read at {address}, which can be reached from elsewhere: names of tenants with a token only"
+        )),
+        _ => {}
+    }
+}
+
+/// Lets the process open as many files as its connections and servers need, if it may.
+fn allow_files(config: &Config) {
+    let gateway = &config.gateway;
+    let wanted = FILES
+        + FILES_OF_CONNECTION * u64::from(gateway.connections.get())
+        + FILES_OF_SESSION * u64::from(gateway.sessions.get());
+    let limits = getrlimit(Resource::Nofile);
+    let current = wanted.min(limits.maximum.unwrap_or(u64::MAX));
+    if limits.current.is_some_and(|now| now < current) {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limits });
+        // With fewer files there are fewer connections, which is said where they are counted.
+        let _ = raised.inspect_err(|error| tracing::debug!(%error, "the limit of open files stays"));
+    }
+}
+
 fn serve_http(
     rules: &Arc<Rules>,
     upstream: Upstream,
@@ -99,9 +153,7 @@ fn serve_http(
     reload: &Arc<Reload>,
     terminal: &Terminal,
 ) -> anyhow::Result<Exit> {
-    if rules.config.gateway.tokens.is_empty() && !address.ip().is_loopback() {
-        terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
-    }
+    allow_files(&rules.config);
     // Half of the processors, as policies and servers have threads of their own: with more, a message changes threads more often.
     let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;

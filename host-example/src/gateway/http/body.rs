@@ -1,6 +1,7 @@
 //! Bodies: collected within the limits, or given out in pieces.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,8 +10,10 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use memchr::memchr2;
 
+use super::connections::PROGRESS_BYTES;
 use super::guard::Refusal;
 use crate::gateway::Rules;
+use crate::job::INLINE_BYTES;
 use crate::transport::{MessageLimits, Spool, SpoolError};
 
 /// Bytes of a large message that are handed on at a time.
@@ -34,7 +37,8 @@ pub(super) async fn collect<E: std::fmt::Display>(
     let mut only = None;
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| BodyError::Broken(error.to_string()))?;
-        if spool.is_empty() && only.is_none() && chunk.len() as u64 <= limits.message_bytes {
+        let is_small = chunk.len() <= INLINE_BYTES && chunk.len() as u64 <= limits.message_bytes;
+        if spool.is_empty() && only.is_none() && is_small {
             only = Some(chunk);
             continue;
         }
@@ -49,18 +53,40 @@ pub(super) async fn collect<E: std::fmt::Display>(
     }
 }
 
-/// The body of a client's request, which must come within the time of a call.
+/// The body of a client's request, which must come within the time of a call, and some of it in each interval.
 pub(super) async fn of_request(body: Body, rules: &Rules) -> Result<Bytes, Refusal> {
-    let patience = Duration::from_millis(rules.config.gateway.call_timeout_ms.get());
-    let collected = tokio::time::timeout(patience, collect(body.into_data_stream(), &rules.limits)).await;
-    let slow = |_| Refusal::Status(StatusCode::REQUEST_TIMEOUT, "the body did not come in time".to_owned());
-    collected.map_err(slow)?.map_err(|error| match error {
+    let (whole, interval) = (rules.config.gateway.call_timeout_ms.get(), rules.config.gateway.body_timeout_ms.get());
+    let received = AtomicUsize::new(0);
+    let count = |chunk: &Result<Bytes, _>| {
+        received.fetch_add(chunk.as_ref().map_or(0, Bytes::len), Ordering::Relaxed);
+    };
+    let late = |millis: u64, limit| {
+        let text = format!("the body did not come within {millis} ms, the limit `{limit}`");
+        Err(Refusal::Status(StatusCode::REQUEST_TIMEOUT, text))
+    };
+    let collected = tokio::select! {
+        collected = collect(body.into_data_stream().inspect(count), &rules.limits) => collected,
+        () = stalled(&received, Duration::from_millis(interval)) => return late(interval, "gateway.body-timeout-ms"),
+        () = tokio::time::sleep(Duration::from_millis(whole)) => return late(whole, "gateway.call-timeout-ms"),
+    };
+    collected.map_err(|error| match error {
         BodyError::Spool(error @ SpoolError::TooLarge { .. }) => {
             Refusal::Status(StatusCode::PAYLOAD_TOO_LARGE, error.to_string())
         }
         BodyError::Spool(error) => Refusal::Status(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
         BodyError::Broken(_) => Refusal::Status(StatusCode::BAD_REQUEST, error.to_string()),
     })
+}
+
+/// Waits until there is an interval with less than [`PROGRESS_BYTES`].
+async fn stalled(received: &AtomicUsize, interval: Duration) {
+    loop {
+        let before = received.load(Ordering::Relaxed);
+        tokio::time::sleep(interval).await;
+        if received.load(Ordering::Relaxed) - before < PROGRESS_BYTES {
+            return;
+        }
+    }
 }
 
 /// A body of these bytes; large ones go out in pieces, so that they need not be in memory.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -20,11 +20,12 @@ use super::body;
 use super::guard::{self, Refusal, SESSION_ID, json};
 use super::legacy::LegacySession;
 use super::modern::Shared;
+use super::shares::Holder;
 use crate::gateway::link::LinkError;
 use crate::gateway::rules::Rules;
 use crate::job::INLINE_BYTES;
 use crate::mcp::{Kind, Message};
-use crate::transport::Launch;
+use crate::transport::{Launch, Place, Pool};
 
 /// How long a stream may be silent before a comment shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -40,8 +41,16 @@ const SESSION_ID_BYTES: usize = 16;
 pub(super) struct Bridge {
     pub(super) rules: Arc<Rules>,
     launch: Launch,
-    sessions: Mutex<HashMap<String, Arc<LegacySession>>>,
+    sessions: Mutex<HashMap<String, Open>>,
+    places: Arc<Pool<Holder>>,
     shared: Mutex<HashMap<String, Arc<Shared>>>,
+}
+
+/// A session, and its place among them.
+#[derive(Debug)]
+struct Open {
+    session: Arc<LegacySession>,
+    _place: Place<Holder>,
 }
 
 /// A message for a client, in pieces.
@@ -53,35 +62,42 @@ pub(super) struct Out {
     /// The part of a stream's bytes that it takes up while it waits, if they are counted.
     #[expect(dead_code, reason = "it gives the bytes back when it is dropped")]
     pub(super) room: Option<OwnedSemaphorePermit>,
+    /// And the part of the tenant's memory.
+    #[expect(dead_code, reason = "it gives the memory back when it is dropped")]
+    pub(super) memory: Option<Place<String>>,
 }
 
 impl Bridge {
     pub(super) fn new(rules: Arc<Rules>, launch: Launch) -> Self {
-        Self { rules, launch, sessions: Mutex::default(), shared: Mutex::default() }
+        let places = Pool::new(u64::from(rules.config.gateway.sessions.get()));
+        Self { rules, launch, sessions: Mutex::default(), places, shared: Mutex::default() }
     }
 
-    pub(super) async fn answer(&self, tenant: String, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        let answered = match parts.method {
-            Method::POST => self.post(tenant, &parts.headers, body).await,
-            Method::GET => self.get(&tenant, &parts.headers),
-            Method::DELETE => self.delete(&tenant, &parts.headers).await,
+    /// Answers a request, with its message if it is a POST.
+    pub(super) async fn answer(
+        &self,
+        holder: &Holder,
+        parts: &Parts,
+        message: Option<Message>,
+    ) -> Result<Response, Refusal> {
+        let (tenant, headers) = (holder.tenant.as_str(), &parts.headers);
+        match (&parts.method, message) {
+            (_, Some(message)) => self.post(holder, headers, message).await,
+            (&Method::GET, None) => self.get(tenant, headers),
+            (&Method::DELETE, None) => self.delete(tenant, headers).await,
             _ => Err(not_allowed()),
-        };
-        answered.unwrap_or_else(Refusal::response)
+        }
     }
 
-    async fn post(&self, tenant: String, headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
-        let message = Message::read(body::of_request(body, &self.rules).await?);
-        guard::is_message(&message)?;
+    async fn post(&self, holder: &Holder, headers: &HeaderMap, message: Message) -> Result<Response, Refusal> {
         if guard::is_modern(headers, &message) {
             guard::matches_body(headers, &message, true)?;
-            let shared = self.shared(tenant);
+            let shared = self.shared(&holder.tenant);
             return Shared::answer(&shared, message).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
-            Some(id) => self.session(&tenant, id)?,
-            None if message.method().as_deref() == Some("initialize") => self.open(tenant)?,
+            Some(id) => self.session(&holder.tenant, id)?,
+            None if message.method().as_deref() == Some("initialize") => self.open(holder)?,
             None if message.method().as_deref() == Some("server/discover") => {
                 let text = "the header mcp-protocol-version is missing";
                 return Err(Refusal::Mismatch(message.id(), text.to_owned()));
@@ -119,51 +135,59 @@ impl Bridge {
 
     /// The session of an id, which another tenant does not find.
     fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
-        let found = lock(&self.sessions).get(id).filter(|session| session.tenant() == tenant).cloned();
+        let found = lock(&self.sessions).get(id).map(|open| Arc::clone(&open.session));
+        let found = found.filter(|session| session.tenant() == tenant);
         found.ok_or_else(|| {
             let text = "there is no such session: it may have ended; begin again with initialize";
             Refusal::Status(StatusCode::NOT_FOUND, text.to_owned())
         })
     }
 
-    fn open(&self, tenant: String) -> Result<Arc<LegacySession>, Refusal> {
+    fn open(&self, holder: &Holder) -> Result<Arc<LegacySession>, Refusal> {
         let mut random = [0; SESSION_ID_BYTES];
         std::fs::File::open("/dev/urandom")
             .and_then(|mut source| source.read_exact(&mut random))
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut sessions = lock(&self.sessions);
-        if sessions.len() >= self.rules.config.gateway.sessions.get() as usize {
-            let abandoned = sessions.extract_if(|_, session| session.is_abandoned()).map(|(_, session)| session);
-            end(abandoned.collect(), self.patience());
-        }
-        if sessions.len() >= self.rules.config.gateway.sessions.get() as usize {
+        let place = self.places.take(holder, 1).or_else(|| {
+            end(self.remove(|session| session.is_abandoned()), self.patience());
+            self.places.take(holder, 1)
+        });
+        let place = place.ok_or_else(|| {
             let text = "too many sessions at a time, the limit `gateway.sessions`";
-            return Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned()));
-        }
-        let session = LegacySession::new(id.clone(), tenant, Arc::clone(&self.rules), self.launch.clone());
-        sessions.insert(id, Arc::clone(&session));
+            Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
+        })?;
+        let (rules, launch) = (Arc::clone(&self.rules), self.launch.clone());
+        let session = LegacySession::new(id.clone(), holder.tenant.clone(), rules, launch);
+        lock(&self.sessions).insert(id, Open { session: Arc::clone(&session), _place: place });
         Ok(session)
     }
 
-    fn shared(&self, tenant: String) -> Arc<Shared> {
-        let new = || Shared::new(tenant.clone(), Arc::clone(&self.rules), self.launch.clone());
-        Arc::clone(lock(&self.shared).entry(tenant.clone()).or_insert_with(new))
+    /// Takes out the sessions for which that is so.
+    fn remove(&self, is_over: impl Fn(&LegacySession) -> bool) -> Vec<Arc<LegacySession>> {
+        let removed = |(_, open): (String, Open)| open.session;
+        lock(&self.sessions).extract_if(|_, open| is_over(&open.session)).map(removed).collect()
+    }
+
+    fn all_sessions(&self) -> Vec<Arc<LegacySession>> {
+        lock(&self.sessions).values().map(|open| Arc::clone(&open.session)).collect()
+    }
+
+    fn shared(&self, tenant: &str) -> Arc<Shared> {
+        let new = || Shared::new(tenant.to_owned(), Arc::clone(&self.rules), self.launch.clone());
+        Arc::clone(lock(&self.shared).entry(tenant.to_owned()).or_insert_with(new))
     }
 
     /// Ends sessions that nobody uses, servers of tenants that are gone, and calls that take too long.
     pub(super) fn end_idle(&self) {
         let patience = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
-        let sessions: Vec<Arc<LegacySession>> = lock(&self.sessions).values().cloned().collect();
-        sessions.iter().for_each(|session| session.end_overdue());
+        self.all_sessions().iter().for_each(|session| session.end_overdue());
         for shared in self.all_shared() {
             shared.end_overdue();
         }
-        let is_over = |session: &Arc<LegacySession>| {
+        let over = self.remove(|session| {
             session.is_abandoned() || session.is_idle(patience) || self.rules.is_gone(session.tenant())
-        };
-        let over: Vec<Arc<LegacySession>> =
-            lock(&self.sessions).extract_if(|_, session| is_over(session)).map(|(_, session)| session).collect();
+        });
         if !over.is_empty() {
             // A server may take its time to end, and the other sessions go on.
             end(over, self.patience());
@@ -187,9 +211,7 @@ impl Bridge {
 
     /// Ends the streams that have no end of their own.
     pub(super) fn end_streams(&self) {
-        for session in lock(&self.sessions).values() {
-            session.end_stream();
-        }
+        self.all_sessions().iter().for_each(|session| session.end_stream());
         for shared in self.all_shared() {
             shared.end_streams();
         }
@@ -198,7 +220,7 @@ impl Bridge {
     /// Ends all children.
     pub(super) async fn finish(&self) {
         let patience = self.patience();
-        let sessions: Vec<Arc<LegacySession>> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
+        let sessions = self.remove(|_| true);
         let shared: Vec<Arc<Shared>> = lock(&self.shared).drain().map(|(_, shared)| shared).collect();
         let _ = end(sessions, patience).await;
         let stop = move || shared.iter().for_each(|shared| shared.stop(patience));

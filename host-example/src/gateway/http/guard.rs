@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -20,14 +21,14 @@ const HEADER_MISMATCH: i32 = -32020;
 
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// First revision without a handshake. Revisions are dates and in order as texts.
 const MODERN: &str = "2026-07-28";
 
 /// The request for a stream that has no end of its own, from revision 2026-07-28 on.
-pub(super) const LISTEN: &str = "subscriptions/listen";
+const LISTEN: &str = "subscriptions/listen";
 
 /// Names of this machine that only it can be reached by.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -46,11 +47,14 @@ pub(in crate::gateway) struct Guard {
 /// Why a request is not answered.
 #[derive(Debug)]
 pub(in crate::gateway) enum Refusal {
-    Busy,
+    /// As many as the limit of this name are in flight.
+    Busy(&'static str),
     Headers,
     Host,
     Origin,
     Token,
+    /// Wrong tokens came too fast.
+    TooManyTokens,
     NotFound,
     Status(StatusCode, String),
     Mismatch(Option<Id>, String),
@@ -80,15 +84,13 @@ impl Guard {
         if bytes > self.header_bytes {
             return Err(Refusal::Headers);
         }
-        // Some clients send no host, but then they are no browsers, which the check is about.
-        if let Some(host) = text(headers, &HOST)
-            && !self.is_own(host)
-        {
+        // Some clients send no host, but then they are no browsers, which the check is about. Of two hosts, what stands before
+        // the gateway may have believed the other.
+        let target = request.uri().authority().map(Authority::as_str);
+        if !is_alone(headers, &HOST, |host| self.is_own(host)) || !target.is_none_or(|host| self.is_own(host)) {
             return Err(Refusal::Host);
         }
-        if let Some(origin) = text(headers, &ORIGIN)
-            && !self.is_friend(origin)
-        {
+        if !is_alone(headers, &ORIGIN, |origin| self.is_friend(origin)) {
             return Err(Refusal::Origin);
         }
         let tenant = self.tenant_of_token(headers)?;
@@ -139,6 +141,16 @@ fn without_port(host: &str) -> &str {
     }
 }
 
+/// Whether a header is missing, or is there once and as it should be.
+fn is_alone(headers: &HeaderMap, name: &HeaderName, is_right: impl Fn(&str) -> bool) -> bool {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => true,
+        (Some(value), None) => value.to_str().is_ok_and(is_right),
+        (Some(_), Some(_)) => false,
+    }
+}
+
 /// A header as text; none when it is missing or no text.
 pub(super) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
@@ -151,7 +163,7 @@ pub(super) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
         || message.params().meta.is_some_and(|meta| meta.protocol_version.as_deref().is_some_and(is_late))
 }
 
-/// Whether a message asks for a stream that has no end of its own.
+/// Whether a message of revision 2026-07-28 or later asks for a stream that has no end of its own.
 pub(super) fn asks_to_listen(message: &Message) -> bool {
     message.kind() == Kind::Request && message.method().as_deref() == Some(LISTEN)
 }
@@ -213,11 +225,11 @@ fn decoded(value: &HeaderValue) -> Option<String> {
 impl Refusal {
     pub(in crate::gateway) fn response(self) -> Response {
         let (status, code, id, message) = match self {
-            Self::Busy => (
+            Self::Busy(limit) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 mcp::INTERNAL_ERROR,
                 None,
-                "too many requests at a time, the limit `gateway.requests`".to_owned(),
+                format!("too many requests at a time, the limit `{limit}`"),
             ),
             Self::Headers => (
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -242,6 +254,12 @@ impl Refusal {
                 mcp::INVALID_REQUEST,
                 None,
                 "a bearer token of a tenant is needed".to_owned(),
+            ),
+            Self::TooManyTokens => (
+                StatusCode::TOO_MANY_REQUESTS,
+                mcp::INVALID_REQUEST,
+                None,
+                "too many wrong tokens at a time: wait before the next".to_owned(),
             ),
             Self::NotFound => (StatusCode::NOT_FOUND, mcp::INVALID_REQUEST, None, "there is nothing here".to_owned()),
             Self::Status(status, message) => (status, mcp::INVALID_REQUEST, None, message),

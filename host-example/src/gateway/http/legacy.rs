@@ -22,13 +22,19 @@ use crate::gateway::rules::Rules;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
 use crate::job::INLINE_BYTES;
 use crate::mcp::{Id, Kind, Message};
-use crate::transport::{Cut, Launch};
+use crate::transport::{Cut, Launch, Place};
 
 /// Most messages that are kept for a client that does not listen; the oldest is dropped first.
 const BACKLOG_MESSAGES_MAX: usize = 1_000;
 
 /// Most bytes of them.
 const BACKLOG_BYTES_MAX: usize = 4 << 20;
+
+/// How often it is looked for memory for a message.
+const MEMORY_POLL: Duration = Duration::from_millis(10);
+
+/// Messages up to this size are copied before they wait.
+const SHARED_BYTES: usize = 16 << 10;
 
 pub(super) struct LegacySession {
     id: String,
@@ -48,9 +54,12 @@ struct Streams {
     /// Exchanges so far, as a client may use an id twice.
     count: u64,
     listener: Option<Sender<Out>>,
-    backlog: VecDeque<Bytes>,
+    backlog: VecDeque<Waiting>,
     backlog_bytes: usize,
 }
+
+/// A message for a client that does not listen, with the memory that it takes.
+struct Waiting(Bytes, Place<String>);
 
 /// A request, or a batch of them, that is being answered.
 struct Exchange {
@@ -232,9 +241,9 @@ impl LegacySession {
             return Err(Refusal::Status(StatusCode::CONFLICT, "this session has a stream already".to_owned()));
         }
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + BACKLOG_MESSAGES_MAX);
-        for message in streams.backlog.drain(..) {
+        for Waiting(message, memory) in streams.backlog.drain(..) {
             // There is room for all of the backlog.
-            let _ = sender.try_send(Out { pieces: vec![message], last: false, room: None });
+            let _ = sender.try_send(Out { pieces: vec![message], last: false, room: None, memory: Some(memory) });
         }
         streams.backlog_bytes = 0;
         streams.listener = Some(sender);
@@ -295,7 +304,7 @@ impl LegacySession {
             let last = exchange.answers.is_empty();
             // Whoever waits for it takes the lock next.
             drop(streams);
-            permit.send(Out { pieces: vec![message], last, room: None });
+            permit.send(Out { pieces: vec![message], last, room: None, memory: None });
             return Ok(());
         }
         Err(message)
@@ -305,19 +314,35 @@ impl LegacySession {
     fn deliver_now(&self, message: Bytes, id: &Id) {
         let Err(message) = self.deliver_answer(id, message) else { return };
         let Some(listener) = lock(&self.streams).listener() else { return self.keep(message) };
-        let _ = listener.try_send(Out { pieces: vec![message], last: false, room: None });
+        let memory = self.session.rules.limits.share.take(message.len().min(INLINE_BYTES));
+        let _ = listener.try_send(Out { pieces: vec![message], last: false, room: None, memory });
     }
 
     /// Hands on what is no answer, to the latest request of which this is true, or to the stream of the session.
     fn tell(&self, message: Bytes, belongs: impl Fn(&Exchange) -> bool) {
-        let sender = {
+        let found = {
             let streams = lock(&self.streams);
             let exchange = streams.exchanges.iter().rev().find(|exchange| belongs(exchange));
-            exchange.map(|exchange| exchange.sender.clone()).or_else(|| streams.listener())
+            let of_exchange = exchange.map(|exchange| (exchange.sender.clone(), exchange.answers.len()));
+            of_exchange.or_else(|| Some((streams.listener()?, 0)))
         };
-        let Some(sender) = sender else { return self.keep(message) };
-        if let Err(unsent) = sender.blocking_send(Out { pieces: vec![message], last: false, room: None }) {
+        let Some((sender, reserved)) = found else { return self.keep(message) };
+        let memory = self.memory(message.len(), &sender, reserved);
+        let message = Out { pieces: vec![unshared(message)], last: false, room: None, memory };
+        if let Err(unsent) = sender.blocking_send(message) {
             self.keep(unsent.0.pieces.into_iter().next().unwrap_or_default());
+        }
+    }
+
+    /// Memory for a message that is to wait for its client. Without any left, one message at a time waits.
+    fn memory(&self, bytes: usize, sender: &Sender<Out>, reserved: usize) -> Option<Place<String>> {
+        loop {
+            let memory = self.session.rules.limits.share.take(bytes.min(INLINE_BYTES));
+            let is_first = sender.capacity() + reserved >= sender.max_capacity();
+            if memory.is_some() || is_first || sender.is_closed() {
+                return memory;
+            }
+            std::thread::sleep(MEMORY_POLL);
         }
     }
 
@@ -326,15 +351,24 @@ impl LegacySession {
             tracing::warn!(bytes = message.len(), "a message for a client that does not listen is left out");
             return;
         }
+        let Some(memory) = self.session.rules.limits.share.take(message.len()) else {
+            tracing::warn!("a message for a client that does not listen is left out, as there is no memory for it");
+            return;
+        };
         let mut streams = lock(&self.streams);
         streams.backlog_bytes += message.len();
-        streams.backlog.push_back(message);
+        streams.backlog.push_back(Waiting(unshared(message), memory));
         while streams.backlog.len() > BACKLOG_MESSAGES_MAX || streams.backlog_bytes > BACKLOG_BYTES_MAX {
-            let dropped = streams.backlog.pop_front().map_or(0, |message| message.len());
+            let dropped = streams.backlog.pop_front().map_or(0, |waiting| waiting.0.len());
             streams.backlog_bytes -= dropped;
             tracing::warn!("a message for a client that does not listen is left out");
         }
     }
+}
+
+/// A message that keeps nothing but itself in memory: a small one shares what was read together with it.
+fn unshared(message: Bytes) -> Bytes {
+    if message.len() <= SHARED_BYTES { Bytes::copy_from_slice(&message) } else { message }
 }
 
 impl Receive for LegacySession {

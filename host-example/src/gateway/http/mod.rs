@@ -4,51 +4,46 @@
 //! included. In front of a command it is the server's HTTP end: a client of the handshake revisions gets a child process of its
 //! own, all clients of one tenant that speak 2026-07-28 or later share one.
 
+pub(super) mod attempts;
 mod body;
 mod bridge;
+pub(super) mod connections;
 pub(super) mod guard;
 mod legacy;
 mod modern;
 mod proxy;
+mod shares;
+mod upstream;
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Method;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::response::Response;
-use futures_util::StreamExt;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use self::attempts::{Attempts, Slowed};
 use self::bridge::Bridge;
-use self::guard::{Guard, LISTEN, METHOD, Refusal};
+use self::connections::{Caller, Connections};
+use self::guard::{Guard, Refusal};
 use self::proxy::Proxy;
+use self::shares::{Holder, Present, RequestPlace, Shares, gone};
 use super::rules::Rules;
 use super::upstream::Upstream;
 use crate::mcp::percent::decoded;
+use crate::mcp::{Kind, Message};
 
-/// How often idle sessions are looked for.
-const IDLE_POLL: Duration = Duration::from_secs(1);
-
-/// How long a client may take to send the headers of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Pause after a connection that could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Smallest buffer of a connection that the library allows.
-const BUFFER_BYTES_MIN: usize = 8 << 10;
+/// How often it is looked for idle sessions and for tenants that are gone.
+const IDLE_POLL: Duration = Duration::from_millis(500);
 
 /// A gateway that listens.
 #[derive(Debug)]
@@ -61,8 +56,20 @@ pub struct Server {
 struct Face {
     rules: Arc<Rules>,
     guard: Guard,
-    requests: Arc<Semaphore>,
+    attempts: Attempts,
+    /// Most open connections.
+    connections: usize,
+    shares: Shares,
+    present: Present,
     server: Behind,
+}
+
+/// A request that may be answered.
+struct Asked {
+    holder: Holder,
+    place: RequestPlace,
+    /// Whether it is for the endpoint, and not for a document.
+    is_endpoint: bool,
 }
 
 #[derive(Debug)]
@@ -84,8 +91,17 @@ impl Server {
             Upstream::Command(launch) => Behind::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
             Upstream::Http(endpoint) => Behind::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint))),
         };
-        let requests = Arc::new(Semaphore::new(settings.requests.get() as usize));
-        Ok(Self { listener, face: Arc::new(Face { rules: Arc::clone(rules), guard, requests, server }) })
+        let connections = connections::most(settings.connections);
+        let face = Face {
+            rules: Arc::clone(rules),
+            guard,
+            attempts: Attempts::default(),
+            connections,
+            shares: Shares::new(rules, connections),
+            present: Present::default(),
+            server,
+        };
+        Ok(Self { listener, face: Arc::new(face) })
     }
 
     /// Where it listens, path included.
@@ -103,49 +119,26 @@ impl Server {
         let watch = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(IDLE_POLL).await;
+                idle.present.end_gone(&idle.rules);
                 if let Behind::Command(bridge) = &idle.server {
                     bridge.end_idle();
                 }
             }
         });
-        let connections = GracefulShutdown::new();
-        let http = face.connection_settings();
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            let stream = tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        // Most likely there are too many open files; waiting lets some close.
-                        tracing::warn!(%error, "a connection cannot be accepted");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    }
-                },
-                () = &mut stop => break,
-            };
-            // Small answers must not wait for more of them.
-            let _ = stream.set_nodelay(true);
-            let face = Arc::clone(&face);
-            let service = service_fn(move |request: hyper::Request<Incoming>| {
-                let face = Arc::clone(&face);
-                async move { Ok::<_, Infallible>(answer(&face, request.map(Body::new)).await) }
-            });
-            let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection ended");
-                }
-            });
-        }
-        drop(listener);
+        let connections = Connections::new(&face.rules.config.gateway, face.connections);
+        let asked = Arc::clone(&face);
+        let answer = move |caller, request| {
+            let face = Arc::clone(&asked);
+            async move { face.answer(caller, request).await }
+        };
+        connections.serve(listener, answer, stop).await;
         // Streams without an end would hold the shutdown up.
         match &face.server {
             Behind::Command(bridge) => bridge.end_streams(),
             Behind::Http(proxy) => proxy.end_streams(),
         }
         let patience = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
-        let _ = tokio::time::timeout(patience, connections.shutdown()).await;
+        let _ = tokio::time::timeout(patience, connections.finish()).await;
         watch.abort();
         if let Behind::Command(bridge) = &face.server {
             bridge.finish().await;
@@ -154,45 +147,113 @@ impl Server {
 }
 
 impl Face {
-    fn connection_settings(&self) -> http1::Builder {
-        let header_bytes = self.rules.config.gateway.header_bytes.get() as usize;
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(header_bytes.max(BUFFER_BYTES_MIN));
-        http
+    async fn answer(&self, caller: Caller, request: Request) -> Response {
+        let asked = match self.asked(&caller, &request) {
+            Ok(asked) => asked,
+            Err(Refusal::Token) => match self.attempts.failed(caller.address()).await {
+                Slowed::Refused => return Refusal::Token.response(),
+                Slowed::TooMany => return Refusal::TooManyTokens.response(),
+            },
+            Err(refusal) => return refusal.response(),
+        };
+        let present = self.present.watch(&asked.holder.tenant);
+        let response = tokio::select! {
+            response = self.respond(asked, &caller, request) => response.unwrap_or_else(Refusal::response),
+            () = gone(present.clone()) => return Refusal::NotFound.response(),
+        };
+        response.map(|body| Body::new(WhilePresent { body, gone: Box::pin(gone(present)) }))
+    }
+
+    /// Who asks, and a place for the request.
+    fn asked(&self, caller: &Caller, request: &Request) -> Result<Asked, Refusal> {
+        let path = request.uri().path();
+        let settings = &self.rules.config.gateway;
+        let named = path.strip_prefix(settings.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        let named = named.map(|named| decoded(named).unwrap_or_default());
+        let tenant = self.guard.check(request, named.as_deref())?;
+        let is_endpoint = named.is_some() || path == settings.path;
+        // Without tokens anybody can be any tenant, but not at any address.
+        let address = (!self.rules.has_tokens()).then(|| caller.address());
+        let holder = Holder { tenant, address };
+        let place = match *request.method() {
+            Method::GET if is_endpoint => self.shares.stream(&holder)?,
+            _ => self.shares.requests(&holder, 1)?,
+        };
+        Ok(Asked { holder, place, is_endpoint })
+    }
+
+    async fn respond(&self, asked: Asked, caller: &Caller, request: Request) -> Result<Response, Refusal> {
+        let Asked { holder, place, is_endpoint } = asked;
+        let (parts, body) = request.into_parts();
+        if !is_endpoint {
+            caller.hold(place);
+            return match &self.server {
+                Behind::Http(proxy) => proxy.document(&parts).await,
+                Behind::Command(_) => Err(Refusal::NotFound),
+            };
+        }
+        let (message, place) = match parts.method {
+            Method::POST => {
+                let (message, place) = self.message(&holder, place, &parts, body).await?;
+                (Some(message), place)
+            }
+            _ => (None, place),
+        };
+        caller.hold(place);
+        match &self.server {
+            Behind::Command(bridge) => bridge.answer(&holder, &parts, message).await,
+            Behind::Http(proxy) => proxy.answer(&holder, &parts, message).await,
+        }
+    }
+
+    /// The message of a request, and a place for what it turns out to be.
+    async fn message(
+        &self,
+        holder: &Holder,
+        place: RequestPlace,
+        parts: &Parts,
+        body: Body,
+    ) -> Result<(Message, RequestPlace), Refusal> {
+        let rules = self.rules.of(&holder.tenant);
+        let message = Message::read(body::of_request(body, &rules).await?);
+        guard::is_message(&message)?;
+        if guard::is_modern(&parts.headers, &message) && guard::asks_to_listen(&message) {
+            return Ok((message, self.shares.stream(holder)?));
+        }
+        let count = message.batch().filter(|_| message.kind() == Kind::Batch).map_or(1, |batch| batch.len());
+        if count > 1 {
+            drop(place);
+            return Ok((message, self.shares.requests(holder, count)?));
+        }
+        Ok((message, place))
     }
 }
 
-async fn answer(face: &Face, request: Request) -> Response {
-    let Ok(permit) = Arc::clone(&face.requests).try_acquire_owned() else { return Refusal::Busy.response() };
-    let path = request.uri().path();
-    let named = path.strip_prefix(face.rules.config.gateway.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
-    let named = named.map(|named| decoded(named).unwrap_or_default());
-    let tenant = match face.guard.check(&request, named.as_deref()) {
-        Ok(tenant) => tenant,
-        Err(refusal) => return refusal.response(),
-    };
-    let is_call = request.method() == Method::POST && guard::text(request.headers(), &METHOD) != Some(LISTEN);
-    let is_endpoint = named.is_some() || path == face.rules.config.gateway.path;
-    let response = match &face.server {
-        Behind::Command(bridge) if is_endpoint => bridge.answer(tenant, request).await,
-        Behind::Http(proxy) if is_endpoint => proxy.answer(tenant, request).await,
-        Behind::Http(proxy) if path.starts_with("/.well-known/") => proxy.forward(request).await,
-        _ => Refusal::NotFound.response(),
-    };
-    if is_call { holding(response, permit) } else { response }
+/// The body of a response, which ends with its tenant.
+struct WhilePresent {
+    body: Body,
+    gone: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// A response whose stream counts as a request as long as it lasts.
-fn holding(response: Response, permit: OwnedSemaphorePermit) -> Response {
-    let kind = guard::text(response.headers(), &CONTENT_TYPE).unwrap_or_default();
-    if !kind.to_ascii_lowercase().starts_with("text/event-stream") {
-        return response;
+impl HttpBody for WhilePresent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Pending => self.gone.as_mut().poll(context).map(|()| None),
+            ready => ready,
+        }
     }
-    let hold = move |piece| {
-        let _held = &permit;
-        piece
-    };
-    response.map(|body| Body::from_stream(body.into_data_stream().map(hold)))
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

@@ -238,7 +238,7 @@ impl Exchange {
         if self.listens {
             message = Message::read(message.with_bytes(&SUBSCRIPTION_OF_RESULT, self.id.json().as_bytes()));
         }
-        place.send(Out { pieces: message.pieces_with_id(&self.id), last: true, room: None });
+        place.send(Out { pieces: message.pieces_with_id(&self.id), last: true, room: None, memory: None });
     }
 
     /// Hands on a notification, unless the client does not read: others wait for what the server says next.
@@ -246,8 +246,9 @@ impl Exchange {
         let bytes = message.len().min(WAITING_BYTES_MAX);
         let room =
             u32::try_from(bytes).ok().and_then(|bytes| Arc::clone(&self.room).try_acquire_many_owned(bytes).ok());
-        let sent = room.map(|room| {
-            self.sender.try_send(Out { pieces: vec![self.renamed(message)], last: false, room: Some(room) })
+        let sent = room.zip(self.session.rules.limits.share.take(bytes)).map(|(room, memory)| {
+            let pieces = vec![self.renamed(message)];
+            self.sender.try_send(Out { pieces, last: false, room: Some(room), memory: Some(memory) })
         });
         if !matches!(sent, Some(Ok(()))) {
             tracing::debug!(bytes, "a notification for a client that does not read is left out");

@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING,
-};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
@@ -23,44 +20,39 @@ use super::body::{self, BodyError};
 use super::bridge::lock;
 use super::guard::{self, Refusal, SESSION_ID, json};
 use super::modern::end_of_subscription;
+use super::shares::Holder;
+use super::upstream;
 use crate::gateway::metrics::Open;
 use crate::gateway::remote::Endpoint;
 use crate::gateway::rules::Rules;
 use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
 use crate::job::INLINE_BYTES;
 use crate::mcp::{Id, Kind, Message};
-use crate::transport::{Event, EventReader};
-
-/// Headers of one connection, which are not handed on (RFC 9110, section 7.6.1), and those that this side makes anew.
-const NOT_FORWARDED: [HeaderName; 10] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("te"),
-    HeaderName::from_static("trailer"),
-    HeaderName::from_static("upgrade"),
-    TRANSFER_ENCODING,
-    CONTENT_LENGTH,
-    HOST,
-    ACCEPT_ENCODING,
-];
+use crate::transport::{Event, EventReader, Place, Pool};
 
 /// A server behind HTTP, and what is known of the sessions of older revisions with it.
 pub(super) struct Proxy {
     rules: Arc<Rules>,
     endpoint: Endpoint,
-    /// Whether the client's token is for the gateway, and not for the server.
+    /// Headers that the configuration names.
+    named: Vec<HeaderName>,
+    places: Arc<Pool<Holder>>,
     sessions: Mutex<Sessions>,
     /// Whether streams without an end of their own are to end.
     ending: watch::Sender<bool>,
 }
 
-/// Sessions by the id that the server gave them. The oldest is forgotten first, which only costs what is known of its
-/// client.
+/// Sessions by the id that the server gave them. The oldest is forgotten first, of those who have too many.
 #[derive(Default)]
 struct Sessions {
-    known: HashMap<String, (Arc<Session>, Open)>,
+    known: HashMap<String, Known>,
     order: VecDeque<String>,
+}
+
+struct Known {
+    session: Arc<Session>,
+    place: Place<Holder>,
+    _open: Open,
 }
 
 impl Sessions {
@@ -68,6 +60,14 @@ impl Sessions {
         if self.known.remove(id).is_some() {
             self.order.retain(|known| known != id);
         }
+    }
+
+    /// Forgets the oldest session of a holder; where it has none, the oldest of all. Tells whether there was one.
+    fn forget_one(&mut self, holder: &Holder) -> bool {
+        let is_own = |id: &&String| self.known.get(*id).is_some_and(|known| known.place.holder() == holder);
+        let Some(oldest) = self.order.iter().find(is_own).or(self.order.front()).cloned() else { return false };
+        self.forget(&oldest);
+        true
     }
 }
 
@@ -104,50 +104,49 @@ impl fmt::Debug for Proxy {
 
 impl Proxy {
     pub(super) fn new(rules: Arc<Rules>, endpoint: Endpoint) -> Self {
-        Self { rules, endpoint, sessions: Mutex::default(), ending: watch::Sender::new(false) }
+        let settings = &rules.config.gateway;
+        let places = Pool::new(u64::from(settings.sessions.get()));
+        // Every name was read as one before.
+        let named = settings.forward_headers.iter().filter_map(|name| name.parse().ok()).collect();
+        Self { rules, endpoint, named, places, sessions: Mutex::default(), ending: watch::Sender::new(false) }
     }
 
-    pub(super) async fn answer(&self, tenant: String, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        let answered = match parts.method {
-            Method::POST => self.post(tenant, &parts, body).await,
-            _ => self.other(tenant, &parts).await,
-        };
-        answered.unwrap_or_else(Refusal::response)
-    }
-
-    /// Hands on a request that is not for the endpoint, such as for the metadata of an authorization server.
-    pub(super) async fn forward(&self, request: Request) -> Response {
-        let (parts, _) = request.into_parts();
-        if parts.method != Method::GET {
-            return Refusal::NotFound.response();
-        }
-        let url = self.endpoint.at(parts.uri.path_and_query().map_or("/", |path| path.as_str()));
-        match self.send(self.endpoint.client().get(url).headers(self.headers(&parts.headers))).await {
-            Ok(response) => {
-                let (status, headers) = (response.status(), forwarded(response.headers()));
-                respond(status, headers, Body::from_stream(response.bytes_stream()))
-            }
-            Err(unsent) => Refusal::from(unsent).response(),
+    /// Answers a request, with its message if it is a POST.
+    pub(super) async fn answer(
+        &self,
+        holder: &Holder,
+        parts: &Parts,
+        message: Option<Message>,
+    ) -> Result<Response, Refusal> {
+        match message {
+            Some(message) => self.post(holder, parts, message).await,
+            None => self.other(holder, parts).await,
         }
     }
 
-    async fn post(&self, tenant: String, parts: &Parts, body: Body) -> Result<Response, Refusal> {
-        let bytes = body::of_request(body, &self.rules).await?;
-        let message = Message::read(bytes);
-        guard::is_message(&message)?;
+    /// Hands on a request for a document that is there for everybody, such as the metadata of an authorization server.
+    pub(super) async fn document(&self, parts: &Parts) -> Result<Response, Refusal> {
+        let is_asked = matches!(parts.method, Method::GET | Method::HEAD);
+        let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_asked).ok_or(Refusal::NotFound)?;
+        let request = self.endpoint.client().request(parts.method.clone(), url);
+        let response = self.send(request.headers(upstream::document_headers(&parts.headers))).await?;
+        let (status, headers) = (response.status(), self.returned(response.headers()));
+        Ok(respond(status, headers, Body::from_stream(response.bytes_stream())))
+    }
+
+    async fn post(&self, holder: &Holder, parts: &Parts, message: Message) -> Result<Response, Refusal> {
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
             guard::matches_body(&parts.headers, &message, false)?;
         }
-        let session = self.session(tenant, &parts.headers, modern)?;
+        let session = self.session(&holder.tenant, &parts.headers, modern)?;
         // Streams that broke leave calls behind, which nobody waits for.
         drop(session.overdue());
         let is_first = message.method().as_deref() == Some("initialize");
         let asked = Asked {
             id: message.id().filter(|_| message.kind() == Kind::Request),
             modern,
-            listens: guard::asks_to_listen(&message),
+            listens: modern && guard::asks_to_listen(&message),
         };
         let message = match session.from_client(message) {
             FromClient::Forward(message) => message,
@@ -166,14 +165,14 @@ impl Proxy {
             }
         };
         if is_first && let Some(id) = guard::text(response.headers(), &SESSION_ID) {
-            self.remember(id.to_owned(), &session);
+            self.remember(id.to_owned(), holder, &session);
         }
         self.respond(session, asked, response).await
     }
 
     /// GET and DELETE of older revisions, and what the server makes of the rest.
-    async fn other(&self, tenant: String, parts: &Parts) -> Result<Response, Refusal> {
-        let session = self.session(tenant, &parts.headers, false)?;
+    async fn other(&self, holder: &Holder, parts: &Parts) -> Result<Response, Refusal> {
+        let session = self.session(&holder.tenant, &parts.headers, false)?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
         let request = request.headers(self.headers(&parts.headers));
         if parts.method == Method::GET {
@@ -230,7 +229,7 @@ impl Proxy {
         asked: Asked,
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
-        let (status, headers) = (response.status(), forwarded(response.headers()));
+        let (status, headers) = (response.status(), self.returned(response.headers()));
         let kind = guard::text(&headers, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
         let chunks: Chunks = Box::pin(response.bytes_stream());
         if kind.starts_with("text/event-stream") {
@@ -241,7 +240,7 @@ impl Proxy {
         if !kind.starts_with("application/json") {
             return Ok(respond(status, headers, Body::from_stream(chunks)));
         }
-        let bytes = match tokio::time::timeout(self.patience(), body::collect(chunks, &self.rules.limits)).await {
+        let bytes = match tokio::time::timeout(self.patience(), body::collect(chunks, &session.rules.limits)).await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(error)) => return failed(&session, asked.id, &reason(&error)),
             Err(_) => return failed(&session, asked.id, &self.unanswered()),
@@ -262,7 +261,7 @@ impl Proxy {
         let has_end = asked.id.is_some() && !asked.listens;
         let state = Events {
             chunks,
-            reader: Some(EventReader::new(Arc::clone(&self.rules.limits))),
+            reader: Some(EventReader::new(Arc::clone(&session.rules.limits))),
             ready: VecDeque::new(),
             session,
             patience: has_end.then(|| self.patience()),
@@ -284,21 +283,20 @@ impl Proxy {
     }
 
     fn headers(&self, of_client: &HeaderMap) -> HeaderMap {
-        let mut headers = forwarded(of_client);
-        // The origin was checked here; the server sees no browser.
-        headers.remove(ORIGIN);
-        if self.rules.has_tokens() {
-            headers.remove(AUTHORIZATION);
-        }
+        let mut headers = upstream::request_headers(of_client, &self.named, self.rules.has_tokens());
         headers.extend(self.endpoint.headers().clone());
         headers
     }
 
+    fn returned(&self, of_server: &HeaderMap) -> HeaderMap {
+        upstream::response_headers(of_server, &self.named)
+    }
+
     /// What is known of the client of a request: of a session, or nothing before it says so itself. With tenants, a
     /// session has to be the tenant's own.
-    fn session(&self, tenant: String, headers: &HeaderMap, modern: bool) -> Result<Arc<Session>, Refusal> {
+    fn session(&self, tenant: &str, headers: &HeaderMap, modern: bool) -> Result<Arc<Session>, Refusal> {
         let known = |id: &str| {
-            let session = lock(&self.sessions).known.get(id).map(|(session, _)| Arc::clone(session));
+            let session = lock(&self.sessions).known.get(id).map(|known| Arc::clone(&known.session));
             session.filter(|session| session.tenant() == tenant)
         };
         let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
@@ -308,25 +306,28 @@ impl Proxy {
         }
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
-            let who = Who { tenant, session: id.map(str::to_owned), local: false };
+            let who = Who { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
             Arc::new(Session::new(&self.rules, who))
         }))
     }
 
-    fn remember(&self, id: String, session: &Arc<Session>) {
+    fn remember(&self, id: String, holder: &Holder, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
-        if sessions.known.get(&id).is_some_and(|(known, _)| known.tenant() != session.tenant()) {
+        if sessions.known.get(&id).is_some_and(|known| known.session.tenant() != session.tenant()) {
             tracing::warn!("the server gave the session of a tenant to another one, which cannot use it");
             return;
         }
         sessions.forget(&id);
-        sessions.known.insert(id.clone(), (Arc::clone(session), self.rules.metrics.session()));
-        sessions.order.push_back(id);
-        while sessions.order.len() > self.rules.config.gateway.sessions.get() as usize {
-            if let Some(oldest) = sessions.order.pop_front() {
-                sessions.known.remove(&oldest);
+        let place = loop {
+            match self.places.take(holder, 1) {
+                Some(place) => break place,
+                None if sessions.forget_one(holder) => {}
+                None => return,
             }
-        }
+        };
+        let known = Known { session: Arc::clone(session), place, _open: self.rules.metrics.session() };
+        sessions.known.insert(id.clone(), known);
+        sessions.order.push_back(id);
     }
 }
 
@@ -455,16 +456,6 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
-}
-
-/// The headers that are about the message and not about the connection.
-fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    let named: Vec<&str> = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).collect();
-    let is_named = |name: &HeaderName| {
-        named.iter().flat_map(|names| names.split(',')).any(|other| other.trim().eq_ignore_ascii_case(name.as_str()))
-    };
-    let kept = headers.iter().filter(|(name, _)| !NOT_FORWARDED.contains(name) && !is_named(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn unreachable(error: &reqwest::Error) -> Unsent {
