@@ -31,23 +31,26 @@ impl Session {
                 }
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
             }
-            // Too small to matter, it goes on to a client that may know better.
-            Err(ParseError::NotAToolResult(_)) if self.is_small(&bytes, call) => bytes,
-            Err(error) => {
-                self.rules.metrics.unreadable();
-                tracing::warn!(%error, "the answer of the server cannot be read");
+            Err(error) => self.unreadable_result(&bytes, &error, || {
                 let text = format!("the answer of the server cannot be read: {error}");
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, &text)
-            }
+            }),
         }
+    }
+
+    /// What stands in the place of a message whose result cannot be shown to a policy. An audit changes nothing.
+    fn unreadable_result(&self, message: &Bytes, error: &ParseError, refusal: impl FnOnce() -> Bytes) -> Bytes {
+        self.rules.metrics.unreadable();
+        tracing::warn!(%error, "the answer of the server cannot be read");
+        if self.rules.audits() { message.clone() } else { refusal() }
     }
 
     /// The message that goes on in the place of one about a task whose result lies at `path`.
     pub(super) async fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
         let Some(object) = message.value(path) else { return message.bytes().clone() };
-        let Ok(result) = ToolResult::parse(object.clone()) else {
-            // The task itself, or a result of another kind.
-            return self.within_ceiling(message.bytes().clone(), message, &call.client);
+        let result = match ToolResult::of_value(object.clone()) {
+            Ok(result) => result,
+            Err(error) => return self.unreadable_result(message.bytes(), &error, || refused_task(message, &error)),
         };
         let Asked::Tool(ToolCall { task: Some(task), .. }) = &call.asked else { return message.bytes().clone() };
         let digest = tasks::digest(&object);
@@ -261,12 +264,16 @@ impl Session {
         let client = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
         [client, self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
     }
+}
 
-    /// Whether an answer that is no tool result is no larger than a result that passes.
-    fn is_small(&self, bytes: &[u8], call: &Call) -> bool {
-        let Asked::Tool(tool) = &call.asked else { return false };
-        let threshold = self.rules.config.for_tool_and_client(&tool.name, &call.client).threshold;
-        !mcp::exceeds(bytes, threshold.into())
+/// What stands in the place of a message about a task whose result cannot be read.
+fn refused_task(message: &Message, error: &ParseError) -> Bytes {
+    match message.kind() {
+        Kind::Notification => message.without_data(),
+        _ => {
+            let text = format!("the result of the task cannot be read: {error}");
+            mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, &text)
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! message. The faces, such as [`stdio`], move messages between clients and servers and know no more of them than that.
 
 mod admin;
+mod content;
 mod filtering;
 mod handles;
 pub mod http;
@@ -30,7 +31,7 @@ pub use operations::{Operations, OperationsError, OperatorTokens};
 pub use own::{OwnCall, Produced};
 pub use remote::{Endpoint, EndpointError};
 pub use rules::Rules;
-pub use session::{CALLS_MAX, Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Session, Who};
+pub use session::{CALLS_MAX, Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, Who};
 pub use tenants::Tenants;
 pub use upkeep::Upkeep;
 pub use upstream::{Launch, Upstream};

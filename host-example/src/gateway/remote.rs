@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
+use super::content::{self, Content, ContentError, Form};
 use super::link::Receive;
 use super::session::Session;
 use crate::mcp::{self, Id, Kind, Message};
@@ -320,47 +321,68 @@ impl<R: Receive + 'static> Inner<R> {
     /// Hands on what a response holds.
     async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<bool, String> {
         let status = response.status();
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if kind.to_ascii_lowercase().starts_with("text/event-stream") {
-            let (last, answered) = self.events(response, id).await?;
+        let content = Content::of(response.headers()).map_err(|error| error.to_string())?;
+        if content.is_stream {
+            let (last, answered) = self.events(content, response, id).await?;
             return match (last, id) {
                 (Some(last), Some(id)) if !answered => self.resume(last, id).await,
                 _ => Ok(answered),
             };
         }
-        let mut chunks = response.bytes_stream();
+        let mut chunks = content.chunks(response);
         let mut spool = Spool::new(Arc::clone(&self.session.rules.limits));
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| broken(&error))?;
+            let chunk = chunk.map_err(|error| error.to_string())?;
             spool.push(&chunk).map_err(|error| error.to_string())?;
         }
         let body = spool.finish().map_err(|error| error.to_string())?;
         if body.is_empty() && status.is_success() {
             return Ok(false);
         }
-        match Message::read(body.clone()).kind() {
-            Kind::Other => {
-                let text: String = String::from_utf8_lossy(&body).chars().take(SHOWN_CHARACTERS_MAX).collect();
-                Err(format!("the server cannot answer: HTTP status {status}: {text}"))
+        if content::form(&body) == Form::Wide {
+            return Err(ContentError::Charset("utf-16".to_owned()).to_string());
+        }
+        let message = Message::read(body.clone());
+        match (message.fault(), message.kind()) {
+            (Some(fault), _) => {
+                // The text of a page helps, unless it may be the result of a tool.
+                let shows = id.is_none_or(|id| !self.session.awaits_tool(id));
+                let page = if shows { beginning(&String::from_utf8_lossy(&body)) } else { fault.to_string() };
+                // It may be read as the answer to several requests.
+                let mut errors = Vec::new();
+                message.each_id(&mut |id| {
+                    errors.extend(self.session.fail(&id, &format!("the server cannot answer: {fault}")));
+                });
+                for error in errors {
+                    self.receive(error, None);
+                }
+                Err(format!("the server cannot answer: HTTP status {status}: {page}"))
             }
             // An error about a message that could not be read has no id, but here it is clear which one it was.
-            Kind::Response if Message::read(body.clone()).id().is_none() => {
-                Err(format!("the server cannot answer: {}", String::from_utf8_lossy(&body)))
+            (None, Kind::Response) if message.id().is_none() && message.result().is_none() => {
+                let text = message.value(&["error", "message"]);
+                let text = text.and_then(|text| serde_json::from_slice::<String>(&text).ok()).unwrap_or_default();
+                Err(format!("the server cannot answer: HTTP status {status}: {}", beginning(&text)))
             }
             _ => Ok(self.receive(body, id)),
         }
     }
 
     /// Hands on the events of a response. Returns the id of the last one, and whether the answer to the request came.
-    async fn events(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<(Option<String>, bool), String> {
-        let mut chunks = response.bytes_stream();
+    async fn events(
+        self: &Arc<Self>,
+        content: Content,
+        response: Response,
+        id: Option<&Id>,
+    ) -> Result<(Option<String>, bool), String> {
+        let mut chunks = content.chunks(response);
         let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
         let (mut events, mut last, mut answered) = (Vec::new(), None, false);
         while let Some(chunk) = chunks.next().await {
             let chunk = match chunk {
                 Ok(chunk) => chunk,
                 Err(_) if last.is_some() || answered => return Ok((last, answered)),
-                Err(error) => return Err(broken(&error)),
+                Err(error) => return Err(error.to_string()),
             };
             let read = reader.push(&chunk, &mut events);
             for event in events.drain(..) {
@@ -382,7 +404,8 @@ impl<R: Receive + 'static> Inner<R> {
             if !response.status().is_success() {
                 return Ok(false);
             }
-            let (read, answered) = self.events(response, Some(id)).await?;
+            let content = Content::of(response.headers()).map_err(|error| error.to_string())?;
+            let (read, answered) = self.events(content, response, Some(id)).await?;
             if answered {
                 return Ok(true);
             }
@@ -413,7 +436,8 @@ impl<R: Receive + 'static> Inner<R> {
                 if !response.status().is_success() {
                     break;
                 }
-                let read = inner.events(response, None).await.ok();
+                let Ok(content) = Content::of(response.headers()) else { break };
+                let read = inner.events(content, response, None).await.ok();
                 last = read.and_then(|(read, _)| read).or(last);
                 tokio::time::sleep(RECONNECT_PAUSE).await;
             }
@@ -425,7 +449,8 @@ impl<R: Receive + 'static> Inner<R> {
     fn receive(self: &Arc<Self>, bytes: Bytes, id: Option<&Id>) -> bool {
         let message = Message::read(bytes.clone());
         self.learn(&message);
-        let answers = message.kind() == Kind::Response && message.id().as_ref() == id && id.is_some();
+        let asked = message.id().map(|id| self.session.asked_as(id));
+        let answers = message.kind() == Kind::Response && asked.as_ref() == id && id.is_some();
         if let Some(receiver) = self.receiver.upgrade() {
             // The client may be slow to read.
             tokio::task::block_in_place(|| receiver.message(bytes));
@@ -455,8 +480,9 @@ impl<R: Receive + 'static> Inner<R> {
     }
 }
 
-fn broken(error: &reqwest::Error) -> String {
-    format!("the connection to the server broke: {}", Endpoint::explain(error))
+/// The beginning of what a server says, for an error.
+fn beginning(text: &str) -> String {
+    text.chars().take(SHOWN_CHARACTERS_MAX).collect()
 }
 
 /// The arguments that a tool wants to be repeated in headers.

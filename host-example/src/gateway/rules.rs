@@ -115,9 +115,14 @@ impl Rules {
         self.config.gateway.audit
     }
 
+    /// Whether anything may go on otherwise than it came.
+    pub(super) fn changes(&self) -> bool {
+        self.enabled() && !self.audits()
+    }
+
     /// Whether anything is added to what the server tells about itself.
     pub(super) fn announces(&self) -> bool {
-        self.enabled() && !self.audits() && self.tools.is_some()
+        self.changes() && self.tools.is_some()
     }
 
     /// What no message with a tool result may exceed, whatever it holds: a preset is meant for what goes on the wire.

@@ -14,7 +14,7 @@ use super::own::{OwnCall, TEMPLATE, guidance};
 use super::rules::Rules;
 use crate::job::Job;
 use crate::mcp::{
-    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, Params, READ_TOOL,
+    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, Params, READ_TOOL,
     SchemaChange,
 };
 use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
@@ -152,8 +152,19 @@ pub enum FromServer {
     Pass(Bytes),
     /// The policy is to be asked first.
     Filter(Filtering),
-    /// Nothing goes to the client.
+    /// None of it goes to the client.
+    Refuse(Refused),
+    /// Nothing goes to the client: it was for the gateway.
     Nothing,
+}
+
+/// In the place of a message that does not go on.
+#[derive(Debug)]
+pub struct Refused {
+    /// For each request that it would have answered, an error for the client.
+    pub errors: Vec<Bytes>,
+    /// What was wrong with it.
+    pub reason: String,
 }
 
 /// A message with tool results in it.
@@ -177,6 +188,16 @@ impl Filtering {
     /// Asks the policy and does what it says. Blocks. Returns what goes to the client.
     pub fn run(self) -> Bytes {
         self.job.finish()
+    }
+}
+
+impl State {
+    /// The id of a request that waits: this one, or one that some readers take for the same.
+    fn known(&self, id: &Id) -> Option<Id> {
+        if let Some((known, _)) = self.calls.get_key_value(id) {
+            return Some(known.clone());
+        }
+        self.calls.get_key_value(&id.of_other_type()?).map(|(known, _)| known.clone())
     }
 }
 
@@ -221,17 +242,38 @@ impl Session {
 
     /// What becomes of a message of the server.
     pub fn from_server(self: &Arc<Self>, message: Message) -> FromServer {
-        let kind = message.kind();
-        // The elements of a batch come one by one.
-        if kind != Kind::Batch {
-            self.rules.metrics.server_sent(message.bytes().len());
+        self.rules.metrics.server_sent(message.bytes().len());
+        if self.rules.enabled() {
+            return self.decided(if self.rules.audits() { message } else { message.without_marks() });
         }
-        match kind {
-            Kind::Response => self.answered(message),
-            Kind::Request => FromServer::Pass(message.bytes().clone()),
-            Kind::Notification => self.server_notification(message),
-            Kind::Batch => self.server_batch(message),
-            Kind::Other => self.unreadable(&message),
+        if message.kind() == Kind::Response && self.answers_own(&message) {
+            return FromServer::Nothing;
+        }
+        self.forget_answered(&message);
+        FromServer::Pass(message.bytes().clone())
+    }
+
+    /// Notes that requests were answered.
+    fn forget_answered(&self, message: &Message) {
+        match message.kind() {
+            Kind::Response => drop(message.id().and_then(|id| self.take(&id))),
+            Kind::Batch => {
+                let elements = message.batch().into_iter().flatten().map(Message::read);
+                elements
+                    .filter(|element| element.kind() == Kind::Response)
+                    .for_each(|element| self.forget_answered(&element));
+            }
+            Kind::Request | Kind::Notification | Kind::Other => {}
+        }
+    }
+
+    fn decided(self: &Arc<Self>, message: Message) -> FromServer {
+        match (message.kind(), message.fault()) {
+            (_, Some(fault)) => self.unreadable(&message, fault),
+            (Kind::Response, _) => self.answered(message),
+            (Kind::Notification, _) => self.server_notification(message),
+            (Kind::Batch, _) => self.server_batch(message),
+            (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()),
         }
     }
 
@@ -261,8 +303,9 @@ impl Session {
 
     /// Answers one request with an error, if it still waits.
     pub fn fail(&self, id: &Id, reason: &str) -> Option<Bytes> {
-        let call = self.take(id)?;
-        failure(id, &call, reason)
+        let id = self.state().known(id)?;
+        let call = self.take(&id)?;
+        failure(&id, &call, reason)
     }
 
     /// Requests without an answer or progress for too long: forgets them, and returns for each the error for the client and
@@ -302,6 +345,37 @@ impl Session {
         self.state().calls.contains_key(id)
     }
 
+    /// Forgets a request whose answer is none of the gateway's business.
+    pub(super) fn forget(&self, id: &Id) {
+        drop(self.take(id));
+    }
+
+    /// The id that a client gave the request which an answer of the server is to.
+    pub(super) fn asked_as(&self, id: Id) -> Id {
+        self.state().known(&id).unwrap_or(id)
+    }
+
+    /// Whether a call of a tool waits under this id.
+    pub(super) fn awaits_tool(&self, id: &Id) -> bool {
+        let state = self.state();
+        state.calls.get(id).is_some_and(|calls| calls.iter().any(|call| matches!(call.asked, Asked::Tool(_))))
+    }
+
+    /// A text that a server answered a call of a tool with, as an error of the tool, and the policy's turn; what it leaves as
+    /// it is may go on in any form. None when no such call waits.
+    pub(super) fn page(self: &Arc<Self>, id: &Id, text: &[u8]) -> Option<(Bytes, Filtering)> {
+        if !self.awaits_tool(id) {
+            return None;
+        }
+        let call = self.take(id)?;
+        let error = mcp::with_result_type(mcp::tool_error(&String::from_utf8_lossy(text)), call.modern);
+        let shown = mcp::response(id, &error);
+        match self.tool_answer(Message::read(shown.clone()), call) {
+            FromServer::Filter(filtering) => Some((shown, filtering)),
+            _ => None,
+        }
+    }
+
     /// What is known of the client.
     pub(super) fn client(&self) -> Arc<ClientProfile> {
         Arc::clone(&self.state().client)
@@ -327,12 +401,14 @@ impl Session {
         state.calls.entry(id).or_default().push_back(call);
     }
 
+    /// The request of this id, or of one that some readers take for the same, which waits no more.
     fn take(&self, id: &Id) -> Option<Call> {
         let mut state = self.state();
-        let calls = state.calls.get_mut(id)?;
+        let id = state.known(id)?;
+        let calls = state.calls.get_mut(&id)?;
         let call = calls.pop_front();
         if calls.is_empty() {
-            state.calls.remove(id);
+            state.calls.remove(&id);
         }
         state.waiting = state.waiting.saturating_sub(1);
         call
@@ -459,9 +535,14 @@ impl Session {
     fn server_notification(self: &Arc<Self>, message: Message) -> FromServer {
         match message.method().as_deref() {
             Some("notifications/progress") => self.progressed(&message),
-            Some("notifications/tasks") if self.rules.enabled() => {
+            Some("notifications/tasks") => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
-                return self.task_result(message, task, &["params", "result"], self.state().client.clone());
+                let client = self.client();
+                return match message.is_task(&["params"]) {
+                    true => self.task_result(message, task, &["params", "result"], client),
+                    false if self.rules.audits() => FromServer::Pass(message.bytes().clone()),
+                    false => FromServer::Pass(message.without_data()),
+                };
             }
             _ => {}
         }
@@ -478,72 +559,85 @@ impl Session {
     }
 
     fn server_batch(self: &Arc<Self>, message: Message) -> FromServer {
-        let Some(elements) = message.batch() else { return self.unreadable(&message) };
-        let decide = |element| {
-            let element = Message::read(element);
-            // A batch holds no batches. One in another, thousands of times, would take all of the stack.
-            if element.kind() == Kind::Batch { FromServer::Nothing } else { self.from_server(element) }
+        let elements = message.batch().into_iter().flatten();
+        let decided: Vec<FromServer> = elements.map(|element| self.decided(Message::read(element))).collect();
+        let is_left = |element: &FromServer| match element {
+            FromServer::Nothing => false,
+            FromServer::Refuse(refused) => !refused.errors.is_empty(),
+            FromServer::Pass(_) | FromServer::Filter(_) => true,
         };
-        let decided: Vec<FromServer> = elements.into_iter().map(decide).collect();
-        if decided.iter().all(|element| matches!(element, FromServer::Nothing)) {
+        if !decided.iter().any(is_left) {
             return FromServer::Nothing;
         }
-        let session = Arc::clone(self);
+        let (original, session) = (message.bytes().clone(), Arc::clone(self));
         let job = Job::new(async move {
             let mut batch = BytesMut::from(&b"["[..]);
             for element in decided {
-                let element = match element {
-                    FromServer::Pass(element) => element,
-                    FromServer::Filter(filtering) => filtering.job.await,
+                let elements = match element {
+                    FromServer::Pass(element) => vec![element],
+                    FromServer::Filter(filtering) => vec![filtering.job.await],
+                    FromServer::Refuse(refused) => refused.errors,
                     FromServer::Nothing => continue,
                 };
-                if batch.len() > 1 {
-                    batch.extend_from_slice(b",");
+                for element in elements {
+                    if batch.len() > 1 {
+                        batch.extend_from_slice(b",");
+                    }
+                    batch.extend_from_slice(&element);
                 }
-                batch.extend_from_slice(&element);
             }
             batch.extend_from_slice(b"]");
-            session.batch_within_ceiling(batch.freeze())
+            if session.rules.audits() { original } else { session.batch_within_ceiling(batch.freeze()) }
         });
         FromServer::Filter(Filtering { message: message.bytes().clone(), job })
     }
 
-    /// What is no message: a server's own chatter, or a broken answer.
-    fn unreadable(&self, message: &Message) -> FromServer {
+    /// What is no message, or one that readers disagree about: a server's own chatter, or a broken answer. An audit changes
+    /// nothing.
+    fn unreadable(&self, message: &Message, fault: Fault) -> FromServer {
         let bytes = message.bytes();
-        if !self.rules.enabled() {
-            return FromServer::Pass(bytes.clone());
-        }
-        let reason = "the server answered with something that is not a JSON-RPC message";
-        if let Some(answer) = message.id().and_then(|id| self.fail(&id, reason)) {
-            return FromServer::Pass(answer);
-        }
-        if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok() {
-            return FromServer::Pass(bytes.clone());
-        }
         self.rules.metrics.unreadable();
-        tracing::warn!(bytes = bytes.len(), "the server wrote something that is not a message; it is left out");
-        FromServer::Nothing
+        tracing::warn!(bytes = bytes.len(), %fault, "the server wrote something that is not a message; it is left out");
+        if self.rules.audits() {
+            return FromServer::Pass(bytes.clone());
+        }
+        FromServer::Refuse(self.refused(message, fault))
+    }
+
+    /// Errors for all that some reader may take such a message for the answer to.
+    pub(super) fn refused(&self, message: &Message, fault: Fault) -> Refused {
+        let reason = format!("the server answered with something that is not a JSON-RPC message: {fault}");
+        let mut errors = Vec::new();
+        message.each_id(&mut |id| errors.extend(self.fail(&id, &reason)));
+        Refused { errors, reason }
+    }
+
+    /// Whether a message answers a request of the gateway's own, which then has it.
+    fn answers_own(&self, message: &Message) -> bool {
+        let Some(id) = message.id() else { return false };
+        let is_own = {
+            let state = self.state();
+            let first = state.calls.get(&id).and_then(VecDeque::front);
+            first.is_some_and(|call| matches!(call.asked, Asked::Own(_)))
+        };
+        if is_own && let Some(Call { asked: Asked::Own(answer), .. }) = self.take(&id) {
+            let _ = answer.try_send(message.bytes().clone());
+        }
+        is_own
     }
 
     fn answered(self: &Arc<Self>, message: Message) -> FromServer {
-        let call = message.id().and_then(|id| self.take(&id));
-        if let Some(Call { asked: Asked::Own(answer), .. }) = &call {
-            let _ = answer.try_send(message.bytes().clone());
+        if self.answers_own(&message) {
             return FromServer::Nothing;
         }
-        if !self.rules.enabled() {
-            return FromServer::Pass(message.bytes().clone());
-        }
-        let call = call.unwrap_or_else(|| self.unasked());
+        // What nobody asked for may be read as the answer to a call all the same.
+        let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unasked());
         match &call.asked {
             Asked::Tool(_) => self.tool_answer(message, call),
             Asked::Task(task) => {
                 let (task, client) = (task.clone(), Arc::clone(&call.client));
-                match message.find_object(&["result", "result"]) {
-                    true => self.task_result(message, task, &["result", "result"], client),
-                    false => self.task_result(message, task, &["result"], client),
-                }
+                let is_task = message.result().is_none() || message.is_task(&["result"]);
+                self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, client)
             }
             Asked::Other if mcp::looks_like_tool_result(&message) => {
                 let call = Call { asked: Asked::Tool(ToolCall::default()), ..call };
@@ -556,7 +650,8 @@ impl Session {
     /// Stands for the call behind an answer to nothing that was asked.
     fn unasked(&self) -> Call {
         let client = Arc::clone(&self.state().client);
-        Call { asked: Asked::Other, client, modern: false, progress: None, last: Instant::now(), places: Vec::new() }
+        let asked = Asked::Tool(ToolCall::default());
+        Call { asked, client, modern: false, progress: None, last: Instant::now(), places: Vec::new() }
     }
 
     fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
@@ -575,7 +670,7 @@ impl Session {
         path: &'static [&'static str],
         client: Arc<ClientProfile>,
     ) -> FromServer {
-        if !message.find_object(path) {
+        if message.value(path).is_none_or(|value| value == "null") {
             return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &client));
         }
         let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);

@@ -7,8 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use memchr::memchr;
 use tokio::runtime::Builder;
 
+use super::http::body;
 use super::link::{Link, LinkError, Receive, id_of_cut, is_request};
 use super::own::Produced;
 use super::remote::Remote;
@@ -194,6 +196,13 @@ impl Face {
         }
     }
 
+    /// A message that no client finds two lines in: some end one at a carriage return, which JSON allows between tokens.
+    fn on_one_line(&self, message: Bytes) -> Bytes {
+        let inside = message.strip_suffix(b"\r").unwrap_or(&message);
+        let is_one = !self.session.rules.changes() || memchr(b'\r', inside).is_none();
+        if is_one { message } else { body::on_one_line(message) }
+    }
+
     fn end_overdue(self: &Arc<Self>) {
         for (answer, cancellation) in self.session.overdue() {
             let face = Arc::clone(self);
@@ -244,11 +253,12 @@ impl Face {
 impl Receive for Face {
     fn message(self: &Arc<Self>, message: Bytes) {
         match self.session.from_server(Message::read(message)) {
-            FromServer::Pass(message) => self.write(&message),
+            FromServer::Pass(message) => self.write(&self.on_one_line(message)),
             FromServer::Filter(filtering) => {
                 let face = Arc::clone(self);
                 self.session.settle(filtering, || true, move |answer| face.write(&answer));
             }
+            FromServer::Refuse(refused) => refused.errors.iter().for_each(|error| self.write(error)),
             FromServer::Nothing => {}
         }
     }

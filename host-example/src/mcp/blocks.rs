@@ -19,6 +19,18 @@ pub const ESCAPED_BASE64_BYTES_MAX: usize = 16 << 20;
 /// one part with its JSON. Bounds what is remembered of each block to 600 bytes.
 const BLOCK_MEMBERS_MAX: usize = 16;
 
+/// Members that annotations have.
+const ANNOTATIONS_MAX: usize = 3;
+
+/// Roles that an audience is made of.
+const ROLES_MAX: usize = 2;
+
+/// Longest number of a priority, which lies between 0 and 1, in bytes.
+const PRIORITY_BYTES_MAX: usize = 8;
+
+/// Longest time, in bytes with its quotation marks.
+const TIME_BYTES_MAX: usize = 40;
+
 /// An object that may be a tool result, or a response that holds one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object {
@@ -101,8 +113,8 @@ fn walk_blocks(message: &[u8], start: usize) -> (Vec<FoundBlock>, usize) {
     (found.collect(), end)
 }
 
-/// The part of a block of a known type, and the literal it was made from. None when the block is of another type or
-/// malformed.
+/// The part of a block of a known type, and the literal it was made from. None when the block is of another type,
+/// malformed, or has members that the part would not show to a policy.
 fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
     let get = |name| span::member(message, &block.members, name);
     let text = |value: Option<&Span>| value.and_then(|value| span::string(message, value)).map(String::from);
@@ -113,20 +125,24 @@ fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
     if block.members.len() > BLOCK_MEMBERS_MAX {
         return None;
     }
+    let is_plain = |names: &[&str]| block.members.iter().all(|member| is_plain(message, member, names));
     match span::string(message, get("type")?)?.as_ref() {
-        "text" => text_part(message, limited(get("text")?)?),
-        "image" | "audio" => {
+        "text" if is_plain(&["type", "text"]) => text_part(message, limited(get("text")?)?),
+        "image" | "audio" if is_plain(&["type", "data", "mimeType"]) => {
             let (mut part, literal) = base64_part(message, limited(get("data")?)?)?;
             part.media_type = text(get("mimeType"));
             Some((part, literal))
         }
-        "resource" => {
+        "resource" if is_plain(&["type", "resource"]) => {
             let resource = get("resource")?;
             let members = match message.get(resource.start)? {
                 b'{' => span::members(message, resource.start, BLOCK_MEMBERS_MAX, |_, _| None).0,
                 _ => return None,
             };
-            if members.len() > BLOCK_MEMBERS_MAX {
+            let names = ["uri", "mimeType", "text", "blob"];
+            if members.len() > BLOCK_MEMBERS_MAX
+                || !members.iter().all(|member| self::is_plain(message, member, &names))
+            {
                 return None;
             }
             let get = |name| span::member(message, &members, name);
@@ -141,6 +157,62 @@ fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
         }
         _ => None,
     }
+}
+
+/// Whether a member of a block has one of these names, or says nothing that a policy would have to see.
+fn is_plain(message: &[u8], member: &Member, names: &[&str]) -> bool {
+    let value = || message.get(member.value.clone()).unwrap_or_default();
+    match span::string(message, &member.key).as_deref() {
+        Some("mimeType") if names.contains(&"mimeType") => value() == b"null" || is_media_type(value()),
+        Some("annotations") => is_plain_annotations(message, &member.value),
+        Some("_meta") => matches!(value(), b"null" | b"{}"),
+        Some(name) => names.contains(&name),
+        None => false,
+    }
+}
+
+/// Whether annotations are those of the protocol: for whom, how important, from when.
+fn is_plain_annotations(message: &[u8], annotations: &Span) -> bool {
+    let is_plain = |member: &Member| {
+        let value = message.get(member.value.clone()).unwrap_or_default();
+        match span::string(message, &member.key).as_deref() {
+            Some("audience") => is_audience(message, &member.value),
+            Some("priority") => {
+                value.len() <= PRIORITY_BYTES_MAX && value.iter().all(|byte| b"0123456789.".contains(byte))
+            }
+            Some("lastModified") => is_time(value),
+            _ => false,
+        }
+    };
+    match message.get(annotations.start) {
+        Some(b'{') => {
+            let (members, _) = span::members(message, annotations.start, ANNOTATIONS_MAX, |_, _| None);
+            members.len() <= ANNOTATIONS_MAX && members.iter().all(is_plain)
+        }
+        _ => message.get(annotations.clone()) == Some(b"null"),
+    }
+}
+
+fn is_audience(message: &[u8], roles: &Span) -> bool {
+    if message.get(roles.start) != Some(&b'[') {
+        return false;
+    }
+    let (elements, _) = span::elements(message, roles.start, ROLES_MAX, |_| None);
+    let is_role = |role: &Span| matches!(message.get(role.clone()), Some(br#""user""# | br#""assistant""#));
+    elements.len() <= ROLES_MAX && elements.iter().all(is_role)
+}
+
+/// Whether a JSON string is a time as RFC 3339 writes it: its digits are no number of anything else.
+fn is_time(json: &[u8]) -> bool {
+    let is_known = |byte: &u8| byte.is_ascii_digit() || b"\"-+:.TZ".contains(byte);
+    json.len() <= TIME_BYTES_MAX && json.get(11).is_some_and(|byte| *byte == b'T') && json.iter().all(is_known)
+}
+
+/// Whether a JSON string is written as media types are.
+fn is_media_type(json: &[u8]) -> bool {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"/+.-_;= ".contains(byte);
+    let inside = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    inside.is_some_and(|text| text.iter().all(is_token))
 }
 
 fn text_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {

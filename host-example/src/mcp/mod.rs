@@ -25,12 +25,12 @@ mod truncate;
 pub use announce::{ListedTool, SchemaChange, listed_tools, with_abilities, with_template, with_tools};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use message::{
-    BATCH_MESSAGES_MAX, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind, METHOD_NOT_FOUND,
-    Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
+    BATCH_MESSAGES_MAX, Fault, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind,
+    METHOD_NOT_FOUND, Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
 };
 pub use reply::{Replacement, exceeds, tool_error, wire_size};
 pub use resource::resource_links;
-pub use result::{BLOCKS_MAX, MEMBERS_MAX, ParseError, ToolResult};
+pub use result::{BLOCKS_MAX, MEMBERS_MAX, OTHERS_BYTES_MAX, ParseError, ToolResult};
 pub use shorten::shortened;
 pub use tools::{EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, Tools, definitions};
 pub use truncate::{Truncation, WARNING_CHARACTERS_MAX};

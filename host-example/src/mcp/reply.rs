@@ -54,11 +54,12 @@ impl ToolResult {
     /// The message with a descriptor, a JSON object, in the place of every part that was not kept.
     ///
     /// Kept blocks stay as they are and in order; one text block with the descriptor stands where the first block is
-    /// missing, or at the end. Structured content that was not kept is replaced, metadata that was not kept is gone, every
-    /// other member stays.
+    /// missing, or at the end. Structured content that was not kept is replaced; metadata and members that are not of the
+    /// protocol are gone when they were not kept; every other member stays.
     pub fn offloaded(&self, replacement: &Replacement<'_>) -> Vec<u8> {
         let Replacement { descriptor, kept, structured, always_structured, .. } = *replacement;
         let is_kept = |part: usize| kept.get(part).copied().unwrap_or_default();
+        let keeps_others = self.others.is_some_and(is_kept);
         let structured = structured.unwrap_or(descriptor.as_bytes());
         let content = self.content_with(replacement, is_kept);
         let mut members = Vec::with_capacity(self.members.len() + 2);
@@ -73,6 +74,7 @@ impl ToolResult {
                     if keep { value } else { structured }
                 }
                 Role::Meta if !self.meta.is_some_and(is_kept) => continue,
+                Role::Other if !keeps_others => continue,
                 _ => value,
             };
             members.push((self.at(&member.key), value));
@@ -83,7 +85,7 @@ impl ToolResult {
         if always_structured && !has_structured {
             members.push((b"\"structuredContent\"", structured));
         }
-        self.message_with(&members)
+        if keeps_others { self.between(self.envelope(), &members) } else { self.message_with(&members) }
     }
 
     /// The message with an advice in the place of the whole result, as an error of the tool.
@@ -102,9 +104,12 @@ impl ToolResult {
         members.filter(|(_, value)| value.len() <= RESULT_TYPE_BYTES_MAX).collect()
     }
 
-    /// The message with these members, keys quoted, as the result object.
+    /// The message with these members, keys quoted, as the result object, and nothing around it that is not of the protocol.
     pub(super) fn message_with(&self, members: &[(&[u8], &[u8])]) -> Vec<u8> {
-        let (before, after) = self.envelope();
+        self.between(self.reply_envelope(), members)
+    }
+
+    fn between(&self, (before, after): (&[u8], &[u8]), members: &[(&[u8], &[u8])]) -> Vec<u8> {
         let size = members.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
         let mut message = Vec::with_capacity(before.len() + size + 2 + after.len());
         message.extend_from_slice(before);
@@ -122,8 +127,13 @@ impl ToolResult {
         message
     }
 
+    /// What stands around the result object of a reply.
+    pub(super) fn reply_envelope(&self) -> (&[u8], &[u8]) {
+        self.plain_envelope.as_ref().map_or_else(|| self.envelope(), |before| (before.as_slice(), b"}"))
+    }
+
     /// What stands around the result object.
-    pub(super) fn envelope(&self) -> (&[u8], &[u8]) {
+    fn envelope(&self) -> (&[u8], &[u8]) {
         let before = self.message.get(..self.result.start).unwrap_or_default();
         (before, self.message.get(self.result.end..).unwrap_or_default())
     }

@@ -97,6 +97,22 @@ pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
     member(text, &members, key).cloned()
 }
 
+/// Whether a value is an object whose members all have one of these names, and no two the same.
+pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&str]) -> bool {
+    if byte(text, value.start) != b'{' {
+        return false;
+    }
+    let (members, _) = members(text, value.start, names.len(), |_, _| None);
+    let mut seen = Vec::with_capacity(members.len());
+    members.iter().all(|member| {
+        let name = string(text, &member.key);
+        let known = names.iter().find(|known| name.as_deref() == Some(**known));
+        let is_new = known.is_some_and(|known| !seen.contains(known));
+        seen.extend(known);
+        is_new
+    })
+}
+
 /// Every string at and below a value, but for keys. What lies deeper than [`STRINGS_LEVELS_MAX`] levels is left out.
 pub(super) fn strings<'a>(text: &'a [u8], value: &Span, found: &mut impl FnMut(Span, Cow<'a, str>)) {
     strings_within(text, value, STRINGS_LEVELS_MAX, found);
@@ -150,6 +166,11 @@ pub(super) fn string<'a>(text: &'a [u8], span: &Span) -> Option<Cow<'a, str>> {
         return serde_json::from_slice(text.get(span.clone())?).ok().map(Cow::Owned);
     }
     std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+}
+
+/// A name as readers see it that do not look at case; some fold more than ASCII.
+pub(super) fn folded(name: &str) -> String {
+    if name.is_ascii() { name.to_ascii_lowercase() } else { name.to_uppercase().to_lowercase() }
 }
 
 /// The first place at or after `at` that is not white space.

@@ -91,7 +91,7 @@ impl ToolResult {
     fn cut(&self, truncation: &Truncation<'_>, form: Form<'_>) -> Vec<u8> {
         let mut cutter = Cutter::new(self, truncation);
         let mut members = self.result_type();
-        for text in [self.envelope().0, self.envelope().1] {
+        for text in [self.reply_envelope().0, self.reply_envelope().1] {
             cutter.budget.spend(&String::from_utf8_lossy(text));
         }
         cutter.budget.spend(r#"{"content":[]}"#);

@@ -22,6 +22,8 @@ const ID: &[u8] = b"id";
 pub struct Event {
     raw: Bytes,
     data: Bytes,
+    data_lines: usize,
+    has_braces_beside: bool,
     name: Range<usize>,
     id: Option<Range<usize>>,
     /// What goes before other data.
@@ -162,12 +164,16 @@ impl Event {
     fn read(raw: Bytes, start: usize, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
         let (mut data, mut before) = (Pieces::of(&raw, limits), Pieces::of(&raw, limits));
         let (mut name, mut id) = (0..0, None);
+        let (mut data_lines, mut has_braces_beside) = (0, false);
         let (mut line, mut blank) = (start, 0..0);
         // The break of the last line of data.
         let mut data_end: Option<Range<usize>> = None;
         while let Some(end) = line_break(&raw, line) {
             let text = raw.get(line..end.start).unwrap_or_default();
-            if let Some(value) = value(text, DATA) {
+            let data_value = value(text, DATA);
+            has_braces_beside |= data_value.is_none() && memchr(b'{', text).is_some();
+            if let Some(value) = data_value {
+                data_lines += 1;
                 if data_end.is_some() {
                     data.push(b"\n")?;
                 }
@@ -189,7 +195,29 @@ impl Event {
             }
         };
         let (data, before) = (data.finish()?, before.finish()?);
-        Ok(Self { raw, data, name, id, before, after, line_break_bytes })
+        Ok(Self { raw, data, data_lines, has_braces_beside, name, id, before, after, line_break_bytes })
+    }
+
+    /// The event that the end of a stream may be taken for, as [`EventReader::finish`] returns it.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub fn of_rest(rest: &Bytes, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
+        let mut spool = Spool::new(Arc::clone(limits));
+        spool.push(rest)?;
+        spool.push(b"\n\n")?;
+        let mark_bytes = if rest.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        Self::read(spool.finish()?, mark_bytes, limits)
+    }
+
+    /// Lines of its data.
+    pub const fn data_lines(&self) -> usize {
+        self.data_lines
+    }
+
+    /// Whether a line that is no data, such as a comment, has a brace in it: a sloppy reader may find a message there.
+    pub const fn has_braces_beside(&self) -> bool {
+        self.has_braces_beside
     }
 
     /// The bytes that it came in.

@@ -103,7 +103,7 @@ pub(super) fn pieces(bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
 }
 
 /// A message, or a piece of one, as part of one line. JSON has line breaks between tokens only, where a space is as good.
-pub(super) fn on_one_line(bytes: Bytes) -> Bytes {
+pub(in crate::gateway) fn on_one_line(bytes: Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', &bytes).is_none() {
         return bytes;
     }

@@ -277,12 +277,7 @@ pub(super) async fn meanwhile(
 
 /// Whether a line is no message but something that a server wrote for people.
 pub(super) fn is_chatter(message: &Message) -> bool {
-    match message.kind() {
-        Kind::Other => message.id().is_none(),
-        Kind::Response => message.id().is_none() && message.value(&["jsonrpc"]).is_none(),
-        Kind::Batch => message.batch().is_none(),
-        Kind::Request | Kind::Notification => false,
-    }
+    message.kind() == Kind::Response && message.id().is_none() && message.value(&["jsonrpc"]).is_none()
 }
 
 /// Counts a line that is left out.

@@ -381,7 +381,7 @@ impl Receive for LegacySession {
             return elements.into_iter().for_each(|element| self.message(element));
         }
         let route = match (message.kind(), message.id(), message.method().as_deref()) {
-            (Kind::Response | Kind::Other, Some(id), _) => Route::Answer(id),
+            (Kind::Response, Some(id), _) => Route::Answer(self.session.asked_as(id)),
             (Kind::Notification, _, Some("notifications/progress")) => {
                 let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
                 token.map_or(Route::Other, Route::Progress)
@@ -393,6 +393,12 @@ impl Receive for LegacySession {
             FromServer::Filter(filtering) => {
                 let this = Arc::clone(self);
                 self.session.settle(filtering, || true, move |answer| this.deliver(answer, route));
+            }
+            FromServer::Refuse(refused) => {
+                for error in refused.errors {
+                    let route = Message::read(error.clone()).id().map_or(Route::Other, Route::Answer);
+                    self.deliver(error, route);
+                }
             }
             FromServer::Nothing => {}
         }

@@ -5,7 +5,7 @@
 //! own, all clients of one tenant that speak 2026-07-28 or later share one.
 
 pub(super) mod attempts;
-mod body;
+pub(super) mod body;
 mod bridge;
 pub(super) mod connections;
 pub(super) mod guard;

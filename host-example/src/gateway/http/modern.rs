@@ -208,6 +208,22 @@ impl Shared {
         lock(&self.exchanges).get(id).cloned()
     }
 
+    /// Answers every request that something which is not a message may be taken for the answer to.
+    fn refuse(&self, message: &Message) {
+        let mut found = HashMap::new();
+        message.each_id(&mut |id| found.extend(self.exchange(&id).map(|exchange| (id, exchange))));
+        if found.is_empty() {
+            return leave_out(&self.rules, message);
+        }
+        for exchange in found.into_values() {
+            match exchange.session.from_server(message.clone()) {
+                FromServer::Refuse(refused) => refused.errors.iter().for_each(|error| exchange.answer(error)),
+                FromServer::Pass(message) => exchange.answer(&message),
+                FromServer::Filter(_) | FromServer::Nothing => {}
+            }
+        }
+    }
+
     /// The request that a notification belongs to; without a word about it, the only one there is.
     fn exchange_of(&self, message: &Message) -> Option<Arc<Exchange>> {
         let named = message.value(&PROGRESS_OF).or_else(|| message.value(&SUBSCRIPTION));
@@ -275,6 +291,9 @@ impl Receive for Shared {
         if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
             return elements.into_iter().for_each(|element| self.message(element));
         }
+        if message.fault().is_some() && self.rules.enabled() {
+            return self.refuse(&message);
+        }
         let is_answer = matches!(message.kind(), Kind::Response | Kind::Other);
         let found = match message.id().filter(|_| is_answer) {
             Some(id) => self.exchange(&id),
@@ -291,7 +310,7 @@ impl Receive for Shared {
                 let is_wanted = move || !asking.sender.is_closed();
                 session.settle(filtering, is_wanted, move |answer| exchange.deliver(&answer, is_answer));
             }
-            FromServer::Nothing => {}
+            FromServer::Refuse(_) | FromServer::Nothing => {}
         }
     }
 

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{StreamExt, stream};
+use memchr::memchr;
 use reqwest::RequestBuilder;
 use tokio::sync::watch;
 
@@ -22,13 +22,26 @@ use super::guard::{self, Refusal, SESSION_ID, json};
 use super::modern::end_of_subscription;
 use super::shares::Holder;
 use super::upstream;
+use crate::gateway::content::{self, Chunks, Content, ContentError, Form};
 use crate::gateway::metrics::Open;
 use crate::gateway::remote::Endpoint;
 use crate::gateway::rules::Rules;
-use crate::gateway::{FromClient, FromServer, Produced, Session, Who};
+use crate::gateway::{FromClient, FromServer, Produced, Refused, Session, Who};
 use crate::job::INLINE_BYTES;
-use crate::mcp::{Id, Kind, Message};
+use crate::mcp::{Fault, Id, Kind, Message};
 use crate::transport::{Event, EventReader, Place, Pool};
+
+/// Headers about the bytes of a body, which are true no more when it is replaced.
+const OF_BODY: [HeaderName; 8] = [
+    CONTENT_ENCODING,
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("etag"),
+    HeaderName::from_static("accept-ranges"),
+    HeaderName::from_static("content-range"),
+];
 
 /// A server behind HTTP, and what is known of the sessions of older revisions with it.
 pub(super) struct Proxy {
@@ -93,8 +106,6 @@ impl From<Unsent> for Refusal {
         Self::Status(unsent.status, unsent.reason)
     }
 }
-
-type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>;
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,31 +240,33 @@ impl Proxy {
         asked: Asked,
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
-        let (status, headers) = (response.status(), self.returned(response.headers()));
-        let kind = guard::text(&headers, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
-        let chunks: Chunks = Box::pin(response.bytes_stream());
-        if kind.starts_with("text/event-stream") {
+        let (status, mut headers) = (response.status(), self.returned(response.headers()));
+        let content = match Content::of(response.headers()) {
+            Ok(content) if !content.is_packed || self.rules.changes() => content,
+            // Nothing is changed, so nothing can be made readable.
+            _ if !self.rules.changes() => return Ok(untouched(&session, &asked, response, headers)),
+            Ok(content) => content,
+            Err(_) if response.content_length() == Some(0) => Content { is_stream: false, is_packed: false },
+            Err(error) => return failed(&session, asked.id, &error.to_string()),
+        };
+        if !content.is_stream && !self.rules.enabled() {
+            return Ok(untouched(&session, &asked, response, headers));
+        }
+        let chunks = content.chunks(response);
+        if content.is_packed {
+            OF_BODY.iter().for_each(|name| drop(headers.remove(name)));
+        }
+        if content.is_stream {
             let mut response = respond(status, headers, self.events(session, asked, chunks));
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
             return Ok(response);
-        }
-        if !kind.starts_with("application/json") {
-            return Ok(respond(status, headers, Body::from_stream(chunks)));
         }
         let bytes = match tokio::time::timeout(self.patience(), body::collect(chunks, &session.rules.limits)).await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(error)) => return failed(&session, asked.id, &reason(&error)),
             Err(_) => return failed(&session, asked.id, &self.unanswered()),
         };
-        let answer = match session.from_server(Message::read(bytes.clone())) {
-            FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => session.settled(filtering).await,
-            FromServer::Nothing => bytes.clone(),
-        };
-        // What the gateway answers in the place of an error is none.
-        let is_replaced = answer.as_ptr() != bytes.as_ptr();
-        let mended = is_replaced && status.is_client_error() && Message::read(answer.clone()).result().is_some();
-        Ok(respond(if mended { StatusCode::OK } else { status }, headers, body::of_bytes(answer)))
+        read(&session, asked, bytes, status, headers).await
     }
 
     /// The events of a stream, each as it came unless a tool result in it is replaced.
@@ -267,6 +280,7 @@ impl Proxy {
             patience: has_end.then(|| self.patience()),
             ending: (!has_end).then(|| self.ending.subscribe()),
             asked,
+            has_begun: false,
             has_event_id: false,
         };
         Body::from_stream(stream::unfold(state, |mut state| async move {
@@ -343,6 +357,8 @@ struct Events {
     patience: Option<Duration>,
     /// Tells a stream that has none when to end.
     ending: Option<watch::Receiver<bool>>,
+    /// Whether anything but white space has come.
+    has_begun: bool,
     /// Whether the client can take the stream up again.
     has_event_id: bool,
 }
@@ -357,9 +373,9 @@ impl Events {
             match self.step().await {
                 Step::Chunk(Ok(chunk)) => self.read(&chunk).await,
                 Step::Chunk(Err(error)) => {
-                    self.fail(&format!("the connection to the server broke: {}", Endpoint::explain(&error)));
+                    self.fail(&error.to_string());
                 }
-                Step::End => self.end(),
+                Step::End => self.end().await,
                 Step::Silence(patience) => {
                     self.fail(&format!("the server was silent for {} ms", patience.as_millis()));
                 }
@@ -382,10 +398,17 @@ impl Events {
     }
 
     /// The server has ended the stream, which it may when the client can take it up again.
-    fn end(&mut self) {
+    async fn end(&mut self) {
         let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
+        let event = rest.as_ref().and_then(|rest| Event::of_rest(rest, &self.session.rules.limits).ok());
+        let replaced = match &event {
+            Some(event) => self.decided(event).await,
+            None => Some(Vec::new()),
+        };
+        let goes_on = replaced.is_none();
+        self.ready.extend(replaced.into_iter().flatten());
         let is_resumable = self.has_event_id && !self.asked.modern;
-        if is_resumable || !self.fail("the server ended the stream before it answered") {
+        if (is_resumable || !self.fail("the server ended the stream before it answered")) && goes_on {
             self.ready.extend(rest);
         }
     }
@@ -399,6 +422,10 @@ impl Events {
     }
 
     async fn read(&mut self, chunk: &[u8]) {
+        if self.is_no_stream(chunk) {
+            self.fail("the server sent its answer as an event stream, but it is none");
+            return;
+        }
         let Some(reader) = &mut self.reader else { return };
         let mut events = Vec::new();
         let read = reader.push(chunk, &mut events);
@@ -410,19 +437,43 @@ impl Events {
         }
     }
 
+    /// Whether a stream begins with what some readers take for a message as a whole.
+    fn is_no_stream(&mut self, chunk: &[u8]) -> bool {
+        if self.has_begun || !self.session.rules.changes() {
+            return false;
+        }
+        self.has_begun = !chunk.trim_ascii_start().is_empty();
+        matches!(content::form(chunk), Form::Message | Form::Wide)
+    }
+
     async fn event(&mut self, event: &Event) {
+        match self.decided(event).await {
+            Some(pieces) => self.ready.extend(pieces),
+            None => self.pass(event),
+        }
+    }
+
+    /// What goes on in the place of an event; none when it goes on as it is.
+    async fn decided(&mut self, event: &Event) -> Option<Vec<Bytes>> {
         self.has_event_id |= event.id().is_some_and(|id| !id.is_empty());
-        let Some(data) = event.data() else { return self.pass(event) };
+        let changes = self.session.rules.changes();
+        if changes && event.has_braces_beside() {
+            tracing::warn!("the server sent an event with something like a message beside its data; it is left out");
+            return Some(Vec::new());
+        }
+        // What has no object in it is no message to anybody.
+        let data = event.data().filter(|data| !changes || memchr(b'{', data).is_some())?;
         let answer = match self.session.from_server(Message::read(data.clone())) {
             FromServer::Pass(answer) => answer,
             FromServer::Filter(filtering) => self.session.settled(filtering).await,
-            FromServer::Nothing => return self.pass(event),
+            FromServer::Refuse(refused) => return Some(in_place_of(event, &refused)),
+            FromServer::Nothing => return Some(Vec::new()),
         };
-        if answer.as_ptr() == data.as_ptr() && answer.len() == data.len() {
-            self.pass(event);
-        } else {
-            self.ready.extend(event.with_data(&answer));
+        let is_same = answer.as_ptr() == data.as_ptr() && answer.len() == data.len();
+        if is_same && changes && event.data_lines() > 1 && has_message_line(&data) {
+            return Some(event.with_data(&body::on_one_line(data)));
         }
+        (!is_same).then(|| event.with_data(&answer))
     }
 
     fn pass(&mut self, event: &Event) {
@@ -440,7 +491,7 @@ impl Events {
 
 /// What comes next on a stream.
 enum Step {
-    Chunk(Result<Bytes, reqwest::Error>),
+    Chunk(Result<Bytes, ContentError>),
     End,
     Silence(Duration),
     Stop,
@@ -449,6 +500,91 @@ enum Step {
 /// A message of the gateway's own as an event.
 fn event_of(message: &Bytes) -> Bytes {
     [b"event: message\ndata: ".as_slice(), message, b"\n\n"].concat().into()
+}
+
+/// Errors in the place of an event, the first of them with its other fields.
+fn in_place_of(event: &Event, refused: &Refused) -> Vec<Bytes> {
+    let Some((first, others)) = refused.errors.split_first() else { return Vec::new() };
+    event.with_data(first).into_iter().chain(others.iter().map(event_of)).collect()
+}
+
+/// Whether a line of a text is a message by itself, which a reader may find who does not put the lines together.
+fn has_message_line(text: &Bytes) -> bool {
+    let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
+    lines.any(|line| memchr(b'{', line).is_some() && Message::read(text.slice_ref(line)).fault().is_none())
+}
+
+/// A response as it came, whatever is in it.
+fn untouched(session: &Session, asked: &Asked, response: reqwest::Response, headers: HeaderMap) -> Response {
+    asked.id.iter().for_each(|id| session.forget(id));
+    respond(response.status(), headers, Body::from_stream(response.bytes_stream()))
+}
+
+/// What goes on for the whole body of a response.
+async fn read(
+    session: &Arc<Session>,
+    asked: Asked,
+    bytes: Bytes,
+    status: StatusCode,
+    mut headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let message = Message::read(bytes.clone());
+    let decided = match (content::form(&bytes), message.fault()) {
+        _ if session.rules.audits() => session.from_server(message),
+        (Form::Wide, _) => return failed(session, asked.id, &ContentError::Charset("utf-16".to_owned()).to_string()),
+        (Form::Events, _) => {
+            return failed(session, asked.id, "the server sent an event stream without saying so in its content type");
+        }
+        (Form::Text, _) | (Form::Message, Some(Fault::Nothing)) => {
+            return other_body(session, asked, bytes, status, headers).await;
+        }
+        (Form::Message, _) => session.from_server(message),
+    };
+    let (answer, mut status) = match decided {
+        FromServer::Pass(answer) => (answer, status),
+        FromServer::Filter(filtering) => (session.settled(filtering).await, status),
+        FromServer::Refuse(refused) => match refused.errors.as_slice() {
+            [] => return failed(session, asked.id, &refused.reason),
+            [error] => (error.clone(), StatusCode::OK),
+            errors => ([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into(), StatusCode::OK),
+        },
+        FromServer::Nothing => return failed(session, asked.id, "the server answered nothing that was asked"),
+    };
+    // What the gateway answers in the place of an error is none.
+    let is_replaced = answer.as_ptr() != bytes.as_ptr() || answer.len() != bytes.len();
+    if is_replaced {
+        OF_BODY.iter().for_each(|name| drop(headers.remove(name)));
+        if status.is_client_error() && Message::read(answer.clone()).result().is_some() {
+            status = StatusCode::OK;
+        }
+    }
+    Ok(respond(status, headers, body::of_bytes(answer)))
+}
+
+/// What goes on for a body that is no message. Where a call waits, it is all that a client could read as the result.
+async fn other_body(
+    session: &Arc<Session>,
+    asked: Asked,
+    bytes: Bytes,
+    status: StatusCode,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let Some(id) = asked.id else { return Ok(respond(status, headers, body::of_bytes(bytes))) };
+    if status.is_success() {
+        let kind = guard::text(&headers, &CONTENT_TYPE).unwrap_or("none");
+        let reason =
+            format!("the server answered with something that is not a JSON-RPC message, of content type {kind:?}");
+        return failed(session, Some(id), &reason);
+    }
+    let Some((shown, filtering)) = session.page(&id, &bytes) else {
+        session.forget(&id);
+        return Ok(respond(status, headers, body::of_bytes(bytes)));
+    };
+    let reply = session.settled(filtering).await;
+    if reply == shown {
+        return Ok(respond(status, headers, body::of_bytes(bytes)));
+    }
+    Ok(json(StatusCode::OK, body::of_bytes(reply)))
 }
 
 fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
@@ -466,7 +602,7 @@ fn unreachable(error: &reqwest::Error) -> Unsent {
 fn reason(error: &BodyError) -> String {
     match error {
         BodyError::Spool(error) => error.to_string(),
-        BodyError::Broken(text) => format!("the connection to the server broke: {text}"),
+        BodyError::Broken(text) => text.clone(),
     }
 }
 
