@@ -103,6 +103,19 @@ pub struct Decision {
     pub failure: Option<FilterError>,
 }
 
+impl Decision {
+    /// Adds what an earlier decision about the same result cost.
+    pub(crate) fn add_costs_of(&mut self, earlier: &Self) {
+        for (cost, more) in [(&mut self.inspect, &earlier.inspect), (&mut self.write, &earlier.write)] {
+            let Some(more) = more else { continue };
+            let cost = cost.get_or_insert_default();
+            cost.time += more.time;
+            cost.memory_bytes = cost.memory_bytes.max(more.memory_bytes);
+            cost.written_bytes += more.written_bytes;
+        }
+    }
+}
+
 /// Why a policy's decision was not carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

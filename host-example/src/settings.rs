@@ -55,6 +55,8 @@ pub const DESCRIPTOR_LIMIT_DEFAULT: NonZeroU32 = match NonZeroU32::new(40_000) {
     Some(limit) => limit,
     None => NonZeroU32::MIN,
 };
+/// Most characters that are estimated as one token.
+const CHARACTERS_A_TOKEN_MAX: u64 = 4;
 /// Default of [`Config::header_type`].
 pub const HEADER_TYPE_DEFAULT: &str = "mcp_lro";
 /// Default of [`Config::truncate_suffix`].
@@ -257,6 +259,11 @@ pub struct ToolOverride {
     /// Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<bool>,
+    /// Seconds for which an identical call of the same tenant gets the offload of the first one again, without the server being
+    /// asked; at least 1. Only for tools that change nothing and whose results depend on nothing but the arguments. Default:
+    /// none, the server is asked each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse_seconds: Option<NonZeroU64>,
 }
 
 impl Default for Config {
@@ -413,7 +420,27 @@ impl Config {
     /// What the gateway does with a tool, with the most specific pattern of [`Config::tools`] applied.
     pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
         let chosen = self.tool_override(tool);
-        GatewayTool { schema: chosen.schema.unwrap_or(self.schema), handles: chosen.handles.unwrap_or_default() }
+        GatewayTool {
+            schema: chosen.schema.unwrap_or(self.schema),
+            handles: chosen.handles.unwrap_or_default(),
+            reuse_seconds: chosen.reuse_seconds,
+        }
+    }
+
+    /// The characters that a tool declares for its results to a client at least: as many as a result has that goes through, or
+    /// the descriptor in its place and what stays beside it.
+    pub(crate) fn declared_size(&self, tool: &str, client: &ClientProfile) -> Option<u64> {
+        let most = client.declared_size?;
+        if client.inline {
+            return Some(most);
+        }
+        let characters = |size: Size| match size.unit {
+            SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN_MAX),
+            SizeUnit::Bytes | SizeUnit::Characters => size.amount,
+        };
+        let settings = self.for_tool_and_client(tool, client);
+        let result = characters(settings.threshold).max(characters(settings.truncate_limit));
+        Some(result.saturating_add(settings.descriptor_limit.into()).min(most))
     }
 
     /// What is known of a client: the most specific pattern of [`Config::clients`], key by key before the most specific one
@@ -428,6 +455,7 @@ impl Config {
             inline: chosen.inline.unwrap_or_default(),
             threshold: self.own_threshold(chosen.threshold, chosen.unit),
             result_limit: chosen.result_limit.map(NonZeroU64::get),
+            declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
     }
 

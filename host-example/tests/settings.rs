@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsString,
     fs,
+    num::NonZeroU64,
     os::unix::ffi::OsStringExt,
     path::PathBuf,
 };
@@ -159,6 +160,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("fsync = true\nthreshold = ", "line 2, column "),
         ("schema = \"drop\"", "expected one of `rewrite`, `strip`, `shape`, `block`"),
         ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
+        ("[tools.x]\nreuse-seconds = 0", "`tools.x.reuse-seconds` = `0`"),
+        ("[clients.x]\ndeclared-size = 0", "`clients.x.declared-size` = `0`"),
         ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
         ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),
         ("[clients.x]\nthreshold = 0", "`clients.x.threshold` = `0`"),
@@ -583,10 +586,12 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         inline: false,
         threshold: None,
         result_limit: None,
+        declared_size: None,
     };
     assert_eq!(config.for_client("somebody", "1"), nothing_known);
     assert_eq!(config.for_client("", ""), nothing_known);
-    assert_eq!(config.for_client("claude-code", "2.1.0"), ClientProfile { sees: Sees::Structured, ..nothing_known });
+    let code = ClientProfile { sees: Sees::Structured, declared_size: Some(500_000), ..nothing_known };
+    assert_eq!(config.for_client("claude-code", "2.1.0"), code);
     let desktop = ClientProfile { result_limit: Some(1_000_000), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "0.1.0"), desktop);
     assert_eq!(config.for_client("claude-ai (via mcp-remote 0.1.37)", "0.1.0"), desktop);
@@ -606,6 +611,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         [clients."claude-code/2.*"]
         shares-disk = false
         unit = "tokens"
+        declared-size = 7
         [clients."claude-ai*"]
         result-limit = 5
         sees = "text"
@@ -616,14 +622,15 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         sees: Sees::Structured,
         resource_links: true,
         threshold: Some(size(500, SizeUnit::Characters)),
-        ..nothing_known
+        ..code
     };
     assert_eq!(config.for_client("claude-code", "1.0"), old);
     let new = ClientProfile {
         sees: Sees::Structured,
         shares_disk: Some(false),
         threshold: Some(size(1000, SizeUnit::Tokens)),
-        ..nothing_known
+        declared_size: Some(7),
+        ..code
     };
     assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
     let desktop = ClientProfile { sees: Sees::Text, result_limit: Some(5), ..nothing_known };
@@ -669,9 +676,10 @@ fn the_gateway_finds_its_strategy_by_tool() {
         [tools."draw"]
         schema = "shape"
         threshold = 5
+        reuse-seconds = 60
     "#;
     let config = load(file, &[], &[]).unwrap();
-    let tool = |schema, handles| GatewayTool { schema, handles };
+    let tool = |schema, handles| GatewayTool { schema, handles, reuse_seconds: None };
     assert_eq!(config.gateway_tool("any"), tool(SchemaStrategy::Rewrite, false));
     assert_eq!(config.gateway_tool("search_one"), tool(SchemaStrategy::Strip, false));
     assert_eq!(
@@ -679,7 +687,8 @@ fn the_gateway_finds_its_strategy_by_tool() {
         tool(SchemaStrategy::Rewrite, true),
         "the longest pattern alone counts"
     );
-    assert_eq!(config.gateway_tool("draw"), tool(SchemaStrategy::Shape, false));
+    let draw = GatewayTool { reuse_seconds: NonZeroU64::new(60), ..tool(SchemaStrategy::Shape, false) };
+    assert_eq!(config.gateway_tool("draw"), draw);
     let config = load(file, &[("MCP_LRO_SCHEMA", "block")], &[]).unwrap();
     assert_eq!(config.gateway_tool("search_all"), tool(SchemaStrategy::Block, true));
     assert_eq!(config.gateway_tool("search_one").schema, SchemaStrategy::Strip);

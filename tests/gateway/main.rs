@@ -5,6 +5,7 @@
 mod clients;
 mod faults;
 mod http;
+mod lasting;
 mod neighbours;
 mod policies;
 mod profiles;

@@ -1,5 +1,6 @@
 //! What differs by client and by session.
 
+use crate::http::Exchange;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
 use serde_json::{Value, json};
 
@@ -100,6 +101,32 @@ fn the_limit_of_a_client_holds() {
     }
 }
 
+// row 89: a result that is decided upon twice, as the client takes less than the threshold, is one result
+#[test]
+fn a_result_is_counted_once() {
+    let toml =
+        "threshold = 1000000\n[gateway]\nmetrics-listen = \"127.0.0.1:0\"\n[clients.tight]\nresult-limit = 20000\n";
+    let script = Script::new()
+        .call("over", text(&"x".repeat(30_000)))
+        .call("member", json!({"content": [], "a": "x".repeat(30_000)}))
+        .call("under", text("x"));
+    let mut gateway = script.silent(&Setup { toml, log: "info", ..Setup::default() });
+    let url = gateway.told("metrics on ");
+    gateway.shake_hands("tight");
+    for tool in ["over", "member", "under"] {
+        gateway.answer(tool);
+    }
+    let metrics = Exchange::open(&url, "GET", &[], b"").finish().text();
+    let counts = |tool: &str| -> Vec<&str> {
+        let of_tool = |line: &&str| line.starts_with("lro_tool_results_total") && line.contains(&format!("\"{tool}\""));
+        metrics.lines().filter(of_tool).collect()
+    };
+    for (tool, verdict) in [("over", "offload"), ("member", "reject"), ("under", "pass")] {
+        let [only] = counts(tool)[..] else { panic!("{tool}: {metrics}") };
+        assert!(only.contains(&format!("verdict=\"{verdict}\"")) && only.ends_with(" 1"), "{only}");
+    }
+}
+
 // row 60: a client that wants results inline gets them, up to its limit
 #[test]
 fn inline_up_to_the_limit() {
@@ -129,6 +156,101 @@ fn inline_up_to_the_ceiling() {
     let mut gateway = Script::new().call("huge", large()).with_flags(&["--preset", "25k"]);
     let params = json!({"name": "huge", "_meta": {"io.github.lro-filter/mode": "inline"}});
     assert!(descriptor(&gateway.result("tools/call", params)).is_some());
+}
+
+/// The size that each tool declares to a client of this name.
+fn declared(script: &Script, toml: &str, name: &str) -> Vec<(String, Value)> {
+    let tools = client(script, toml, name).tools();
+    let size = |tool: &Value| tool["_meta"]["anthropic/maxResultSizeChars"].clone();
+    tools.iter().map(|tool| (tool["name"].as_str().unwrap().to_owned(), size(tool))).collect()
+}
+
+// row 75: to Claude Code tools declare as many characters as go through, so that it writes none of them to a file again
+#[test]
+fn tools_declare_the_size_of_their_results() {
+    let tool = |name: &str, more: &str| format!(r#"{{"name":"{name}","inputSchema":{{ "type":"object" }}{more}}}"#);
+    let metadata = |size: &str| format!(r#","_meta":{{"a":1.0,"anthropic/maxResultSizeChars":{size}}}"#);
+    let tools = [
+        tool("plain", ""),
+        tool("other", r#","_meta":{"a":1.0},"outputSchema":{"type":"object"}"#),
+        tool("empty", r#","_meta":{}"#),
+        tool("less", &metadata("10000")),
+        tool("more", &metadata("1.5e5")),
+        tool("wrong", &metadata("\"many\"")),
+        tool("never", &metadata("7")),
+        tool("tight", ""),
+    ];
+    let list = format!(r#"{{"tools":[{}]}}"#, tools.join(","));
+    let script = Script::new().result("tools/list", list.as_str());
+    let toml = "[tools.never]\nmode = \"never\"\n[tools.tight]\nthreshold = 1000\n";
+    let sizes = |toml: &str, name: &str| -> Vec<Value> {
+        declared(&script, toml, name).into_iter().map(|(_, size)| size).collect()
+    };
+    let wanted = |size: u32| json!([size, size, size, size, 150_000.0, size, 7, 90_000, 500_000, 500_000]);
+    // The threshold of 50,000 characters and the descriptor beside what stays.
+    let mut expected = wanted(90_000);
+    expected[7] = json!(41_000);
+    assert_eq!(Value::from(sizes(toml, "claude-code")), expected);
+    // In tokens there are up to four characters to one; 500,000 is the most that the client takes.
+    assert_eq!(sizes(&format!("preset = \"25k\"\n{toml}"), "claude-code")[0], 140_000);
+    assert_eq!(sizes(&format!("threshold = 4000000\n{toml}"), "claude-code")[0], 500_000);
+    let less = format!("{toml}[clients.\"claude-code*\"]\ndeclared-size = 60000\n");
+    assert_eq!(sizes(&less, "claude-code")[0], 60_000);
+    // Others are told what the server says, byte for byte.
+    let mut other = client(&script, "schema = \"block\"\n", "anything");
+    let answer = other.ask("tools/list", json!({}));
+    assert!(answer.contains(&tools.join(",")), "{answer}");
+    // What else there is of a tool stays as it was.
+    let mut gateway = client(&script, &format!("schema = \"block\"\n{toml}"), "claude-code");
+    let answer = gateway.ask("tools/list", json!({}));
+    for part in [
+        r#"{"name":"plain","inputSchema":{ "type":"object" },"_meta":{"anthropic/maxResultSizeChars":90000}}"#,
+        r#""_meta":{"a":1.0,"anthropic/maxResultSizeChars":90000},"outputSchema":{"type":"object"}}"#,
+        r#""_meta":{"a":1.0,"anthropic/maxResultSizeChars":1.5e5}}"#,
+        r#"{"name":"never","inputSchema":{ "type":"object" },"_meta":{"a":1.0,"anthropic/maxResultSizeChars":7}}"#,
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+}
+
+// row 75: nothing that goes through is longer than declared: results that pass, descriptors with what stays, pages, answers
+#[test]
+fn nothing_is_longer_than_declared() {
+    let image = json!({"type": "image", "data": "QUJD".repeat(12_000), "mimeType": "image/png"});
+    let mut mixed = large();
+    mixed["content"].as_array_mut().unwrap().push(image);
+    let lines = format!("{}\n", "\"line\" ".repeat(60)).repeat(2_000);
+    let script = Script::new()
+        .tool("passes", "", text(&"x".repeat(50_000)))
+        .tool("structured", "", structured(&json!({"long": "y".repeat(49_900)})))
+        .tool("mixed", "", mixed)
+        .tool("lines", "", text(&lines));
+    let toml = "level = \"full\"\n";
+    let sizes = declared(&script, toml, "claude-code");
+    let mut gateway = client(&script, toml, "claude-code");
+    // The longest half, as its reader counts.
+    let longest = |result: &Value| {
+        let content = result["content"].as_array().unwrap().iter();
+        let shown =
+            |block: &Value| block["text"].as_str().or(block["data"].as_str()).unwrap_or_default().chars().count();
+        let text: usize = content.map(shown).sum();
+        text.max(result["structuredContent"].to_string().chars().count())
+    };
+    let limit = |tool: &str| sizes.iter().find(|(name, _)| name == tool).unwrap().1.as_u64().unwrap() as usize;
+    for tool in ["passes", "structured", "mixed", "lines"] {
+        let result = gateway.call(tool, json!({}));
+        assert!(longest(&result) <= limit(tool), "{tool}: {} of {}", longest(&result), limit(tool));
+    }
+    for tool in ["mixed", "lines"] {
+        let handle = handle(&gateway.descriptor(tool));
+        let section = if tool == "mixed" { "items" } else { "text" };
+        let page = json!({"handle": handle, "section": section, "limit": 1000, "bytes": 4_000_000});
+        let page = gateway.call("lro_read", page);
+        assert!(page["isError"].is_null() && longest(&page) <= limit("lro_read"), "{tool}: {}", longest(&page));
+    }
+    let handle = handle(&gateway.descriptor("mixed"));
+    let answer = gateway.call("lro_extract", json!({"handle": handle, "section": "items", "limit": 100_000}));
+    assert!(answer["isError"].is_null() && longest(&answer) <= limit("lro_extract"), "{answer:.300}");
 }
 
 // row 36: a session has a budget; beyond it only small results pass

@@ -1,10 +1,13 @@
 //! What becomes of the results of calls, whatever their shape.
 
 use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, result_bytes, structured, text};
+use crate::support::python;
 use crate::wire::member;
 use lro_host::mcp::wire_size;
 use lro_host::sandbox::types::SizeUnit;
 use serde_json::{Value, json};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// The largest message of the preset `25k`, in estimated tokens.
 const CEILING: u64 = 25_000;
@@ -129,6 +132,40 @@ fn large_in_all_places() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// What is past the ceiling of the preset `25k` among messages, counted by Python: 25,000 tokens are 100,000 characters, and
+/// fewer where they are not ASCII.
+fn past_the_ceiling(messages: &[String]) -> Vec<usize> {
+    const COUNT: &str =
+        "import json,sys\nprint(json.dumps([i for i, m in enumerate(json.load(sys.stdin)) if len(m) > 100_000]))";
+    let mut python =
+        Command::new(python()).args(["-S", "-c", COUNT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = python.stdin.take().unwrap();
+    let messages = serde_json::to_vec(messages).unwrap();
+    let writer = std::thread::spawn(move || input.write_all(&messages));
+    let output = python.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+// row 57: of a message of 100,000 ASCII characters, all of it, not one more reaches the client
+#[test]
+fn the_preset_is_100_000_characters_on_the_wire() {
+    let around = r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":""}]}}"#.len() - 4 + 1;
+    let sizes = [99_999, 100_000, 100_001, 150_000];
+    let script = sizes
+        .iter()
+        .fold(Script::new(), |script, size| script.call(&size.to_string(), text(&"x".repeat(size - around))));
+    let mut gateway = script.with_flags(&["--preset", "25k"]);
+    let answers = sizes.map(|size| gateway.answer(&size.to_string()));
+    for (size, answer) in sizes.iter().zip(&answers) {
+        let whole = answer.contains(&"x".repeat(size - around));
+        assert_eq!(whole, *size <= 100_000, "{size}: {} bytes", answer.len());
+        assert!(!whole || answer.len() == *size, "{size}: {} bytes", answer.len());
+    }
+    assert_eq!(past_the_ceiling(&answers), [0; 0]);
+    assert_eq!(past_the_ceiling(&["x".repeat(100_001)]), [0], "the count counts");
+}
+
 // row 57, row 60, row 38, row 39, row 40, row 44: never more than the preset on the wire, whatever the shape
 #[test]
 fn nothing_gets_past_the_ceiling() {
@@ -137,7 +174,7 @@ fn nothing_gets_past_the_ceiling() {
         .iter()
         .fold(Script::new(), |script, (name, line)| script.line(&format!("tools/call {name}"), line.as_str()));
     let mut gateway = script.with_flags(&["--preset", "25k"]);
-    let mut past = Vec::new();
+    let (mut past, mut answers) = (Vec::new(), Vec::new());
     for (name, _) in &places {
         let answer = gateway.answer(name);
         assert!(serde_json::from_str::<Value>(&answer).is_ok(), "{name}: {answer:.500}");
@@ -145,7 +182,10 @@ fn nothing_gets_past_the_ceiling() {
         if tokens > CEILING {
             past.push(format!("{name}: {tokens} tokens: {answer:.120}"));
         }
+        answers.push(answer);
     }
+    let counted = past_the_ceiling(&answers).into_iter().map(|index| format!("{}: by Python", places[index].0));
+    past.extend(counted);
     assert!(past.is_empty(), "past the ceiling:\n{}", past.join("\n"));
 }
 
@@ -368,17 +408,52 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-// row 32: what stands for a result has no cursor
+// row 32: what stands for a result has no cursor, wherever the server put one; the cursor is in a file that the descriptor names
 #[test]
 fn an_offloaded_reply_has_no_cursor() {
-    let mut gateway = Script::new().call("large", large()).call("text", text(&long())).start();
-    for tool in ["large", "text"] {
-        let answer = gateway.answer(tool);
-        assert!(
-            !answer.to_lowercase().contains("cursor\\\":") && !answer.to_lowercase().contains("cursor\":"),
-            "{answer}"
-        );
+    let page = |more: Value| {
+        let mut page = json!({ "items": records(2_000) });
+        page.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        page
+    };
+    let with_cursor = |mut result: Value| {
+        result["nextCursor"] = "the-next-page".into();
+        result
+    };
+    let cases = [
+        ("structured", structured(&page(json!({"total": 9, "nextCursor": "the-next-page"})))),
+        ("snake case", structured(&page(json!({"next_cursor": {"id": "the-next-page"}})))),
+        ("nested", structured(&page(json!({"page": {"number": 1, "nextCursor": "the-next-page"}})))),
+        ("text", text(&page(json!({"nextCursor": "the-next-page"})).to_string())),
+        ("beside", with_cursor(large())),
+        ("beside a text", with_cursor(text(&long()))),
+        ("twice", with_cursor(structured(&page(json!({"nextCursor": "the-next-page"}))))),
+    ];
+    let script = cases.iter().fold(Script::new(), |script, (name, result)| script.call(name, result));
+    for strategy in ["rewrite", "strip", "shape", "block"] {
+        let mut gateway = script.with_flags(&["--schema", strategy]);
+        gateway.ask("tools/list", json!({}));
+        for (name, _) in &cases {
+            let result = gateway.call(name, json!({}));
+            assert!(!result.to_string().contains("the-next-page"), "{strategy} {name}: {result}");
+            let found = descriptor(&result).unwrap();
+            let guidance = found["guidance"].as_str().unwrap();
+            assert!(guidance.contains("more pages: their cursor is in `rest"), "{strategy} {name}: {guidance}");
+            let section = guidance.rsplit('`').nth(1).unwrap();
+            let arguments = json!({"handle": handle(&found), "section": section});
+            let read = gateway.call("lro_read", arguments);
+            assert!(read["structuredContent"]["records"].to_string().contains("the-next-page"), "{name}: {read}");
+        }
     }
+    // A page that passes keeps its cursor, the last page has none to keep back, and a key that was asked for is shown.
+    let small = with_cursor(structured(&json!({"items": records(3), "nextCursor": "b"})));
+    let last = structured(&page(json!({"nextCursor": null})));
+    let script = Script::new().call("small", &small).call("last", last).call("page", &cases[0].1);
+    let mut gateway = script.with_flags(&["--inline-keys", "/nextCursor"]);
+    assert_eq!(gateway.call("small", json!({})), small);
+    let found = gateway.descriptor("last");
+    assert_eq!((&found["/nextCursor"], &found["files"]["rest"]), (&Value::Null, &Value::Null), "{found}");
+    assert_eq!(gateway.descriptor("page")["/nextCursor"], "the-next-page");
 }
 
 // row 58: a policy may refuse; the advice is an error of the tool, and nothing is written

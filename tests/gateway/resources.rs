@@ -292,6 +292,16 @@ fn pages_by_cursor_end_and_refuse_wrong_ones() {
     }
 }
 
+// row 63: a page has at least one record; a page of none is a mistake that is named
+#[test]
+fn a_page_of_no_records_is_refused() {
+    let (mut gateway, handle) = offloaded(Script::new());
+    let answer = gateway.call("lro_read", json!({"handle": handle, "limit": 0}));
+    assert!(answer["isError"] == true && first_text(&answer).contains("`limit` must be at least 1"), "{answer}");
+    let page = gateway.call("lro_read", json!({"handle": handle, "limit": 1}));
+    assert_eq!(page["structuredContent"]["records"].as_array().unwrap().len(), 1, "{page}");
+}
+
 // row 29, row 77: a handle that is not there is an error of the tool that says what to do
 #[test]
 fn wrong_handles_are_errors_of_the_tool() {

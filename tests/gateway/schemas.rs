@@ -3,8 +3,13 @@
 use crate::clients::{Client, Connection, Way};
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
 use crate::support::python;
+use lro_host::mcp::{OutputSchema, SCHEMA_BYTES_MAX, SchemaError};
 use lro_tests::workspace;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -368,6 +373,180 @@ fn only_schemas_that_must_change_do() {
     }
 }
 
+/// A value that schemas here say something about.
+fn any_value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3_i64..4).prop_map(Value::from),
+        prop::sample::select(&[0.5, 1.0, -2.0, 1e3][..]).prop_map(Value::from),
+        "[ab]{0,4}".prop_map(Value::from),
+    ];
+    scalar.prop_recursive(3, 16, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[abc]", inner, 0..4).prop_map(|members| json!(members)),
+        ]
+    })
+}
+
+/// A schema of the keywords that are understood, with references to two definitions.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let number = || prop::sample::select(&[-1.0, 0.0, 0.5, 2.0][..]).prop_map(Value::from);
+    let small = || (0_u64..4).prop_map(Value::from);
+    let kinds = &["null", "boolean", "object", "array", "string", "number", "integer"][..];
+    let kind = move || prop::sample::select(kinds);
+    let one =
+        |name: &'static str, value: BoxedStrategy<Value>| value.prop_map(move |value| json!({ name: value })).boxed();
+    let leaf = prop::strategy::Union::new([
+        any::<bool>().prop_map(Value::from).boxed(),
+        one("type", kind().prop_map(Value::from).boxed()),
+        one("type", prop::collection::btree_set(kind(), 1..3).prop_map(|names| json!(names)).boxed()),
+        one("const", any_value().boxed()),
+        one("enum", prop::collection::vec(any_value(), 1..4).prop_map(Value::from).boxed()),
+        one("minimum", number().boxed()),
+        one("maximum", number().boxed()),
+        one("exclusiveMinimum", number().boxed()),
+        one("exclusiveMaximum", number().boxed()),
+        one("multipleOf", (1_u64..3).prop_map(Value::from).boxed()),
+        one("minLength", small().boxed()),
+        one("maxLength", small().boxed()),
+        one("minItems", small().boxed()),
+        one("maxItems", small().boxed()),
+        one("uniqueItems", any::<bool>().prop_map(Value::from).boxed()),
+        one("minProperties", small().boxed()),
+        one("maxProperties", small().boxed()),
+        one("required", prop::collection::btree_set("[abc]", 0..3).prop_map(|names| json!(names)).boxed()),
+        one(
+            "$ref",
+            prop::sample::select(&["#/$defs/a", "#/$defs/%62", "#/properties/a"][..]).prop_map(Value::from).boxed(),
+        ),
+        one("title", Just(json!("an explanation")).boxed()),
+    ]);
+    leaf.prop_recursive(3, 24, 3, move |inner| {
+        let list = prop::collection::vec(inner.clone(), 1..4).prop_map(Value::from).boxed();
+        let named =
+            prop::collection::btree_map("[abc]", inner.clone(), 0..3).prop_map(|schemas| json!(schemas)).boxed();
+        let both = (inner.clone(), inner.clone(), inner.clone());
+        prop_oneof![
+            one("allOf", list.clone()),
+            one("anyOf", list.clone()),
+            one("oneOf", list),
+            one("not", inner.clone().boxed()),
+            one("items", inner.clone().boxed()),
+            both.prop_map(|(first, then, other)| json!({"if": first, "then": then, "else": other})),
+            (named.clone(), inner.clone())
+                .prop_map(|(named, other)| json!({"properties": named, "additionalProperties": other})),
+            (named, inner).prop_map(|(named, mut other)| {
+                if let Value::Object(keywords) = &mut other {
+                    keywords.entry("properties").or_insert(named);
+                }
+                other
+            }),
+        ]
+    })
+}
+
+// row 41: what the gateway holds to be valid or not, the validator of a client does, too
+#[test]
+fn a_check_says_what_a_validator_says() {
+    let mut random = TestRunner::deterministic();
+    let definitions = (any_schema(), any_schema(), any_schema(), any_value());
+    let (mut judged, mut answers) = (Vec::new(), Vec::new());
+    while judged.len() < 4_000 {
+        let (mut schema, a, b, value) = definitions.new_tree(&mut random).unwrap().current();
+        if let Value::Object(keywords) = &mut schema {
+            keywords.insert("$defs".to_owned(), json!({"a": a, "b": b}));
+            keywords.entry("properties").or_insert(json!({"a": {"type": "integer"}}));
+        }
+        // References in a circle, and what readers differ about, have no answer.
+        let Ok(answer) = OutputSchema::read(schema.to_string().as_bytes()).unwrap().allows(&value) else { continue };
+        judged.push(json!([judged.len(), schema, value]));
+        answers.push(answer);
+    }
+    assert!(answers.iter().filter(|answer| **answer).count() > 500 && answers.contains(&false));
+    let complaints = complaints(&judged);
+    let refused: BTreeSet<usize> =
+        complaints.lines().map(|line| line.split(':').next().unwrap().parse().unwrap()).collect();
+    for (index, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer, !refused.contains(&index), "{}", judged[index]);
+    }
+}
+
+// row 41: what is not understood, or not the same for all readers, has no answer
+#[test]
+fn what_is_not_understood_is_not_checked() {
+    let answer = |schema: Value, value: Value| {
+        OutputSchema::read(schema.to_string().as_bytes())
+            .and_then(|schema| schema.allows(&value))
+            .map_err(|error| error.to_string())
+    };
+    for (schema, value, reason) in [
+        (json!({"pattern": "^a"}), json!("a"), "\"pattern\""),
+        (json!({"properties": {"a": {"contains": true}}}), json!({"a": []}), "\"contains\""),
+        (json!({"items": [true]}), json!([1]), "a schema"),
+        (json!({"$schema": "http://json-schema.org/draft-04/schema#"}), json!(1), "draft-04"),
+        (json!({"properties": {"a": {"$id": "https://example.org/a"}}}), json!({}), "\"$id\""),
+        (json!({"$ref": "https://example.org/a"}), json!(1), "https://example.org/a"),
+        (json!({"$ref": "#/$defs/missing"}), json!(1), "missing"),
+        (json!({"$ref": "#anchor"}), json!(1), "#anchor"),
+        (json!({"type": "text"}), json!(1), "`type`"),
+        (json!({"minItems": "two"}), json!([]), "count"),
+        (json!({"maximum": 1e300}), json!(1e300), "large numbers"),
+        (json!({"multipleOf": 0.1}), json!(0.3), "multiple"),
+        (json!({"format": "uri"}), json!("https://example.org/…"), "format"),
+        (
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "type": "object", "definitions": {"a": true}}),
+            json!(1),
+            "beside",
+        ),
+    ] {
+        let found = answer(schema.clone(), value);
+        assert!(found.as_ref().is_err_and(|error| error.contains(reason)), "{schema}: {found:?}");
+    }
+    // A property may have any name.
+    assert_eq!(answer(json!({"properties": {"$id": {"type": "string"}}}), json!({"$id": 1})), Ok(false));
+    assert_eq!(
+        answer(json!({"format": "uri", "x-note": 1, "description": "d"}), json!("https://example.org")),
+        Ok(true)
+    );
+    assert_eq!(answer(json!({"type": "integer", "enum": [1]}), json!(1.0)), Ok(true));
+}
+
+// row 41, row 82: no schema makes a check long
+#[test]
+fn a_check_has_a_bounded_number_of_steps() {
+    let mut definitions = json!({"d0": {"type": "object"}});
+    for level in 1..=40 {
+        let below = json!({"$ref": format!("#/$defs/d{}", level - 1)});
+        definitions[format!("d{level}")] = json!({"anyOf": [{"not": below}, below]});
+    }
+    let nested = |levels: usize| (0..levels).fold(json!(true), |schema, _| json!({"allOf": [schema]}));
+    let long = "x".repeat(1 << 16);
+    let other = format!("{}y", &long[1..]);
+    let mut types = vec!["null"; 1_000];
+    types.push("integer");
+    for (schema, value, reason) in [
+        (json!({"$ref": "#/$defs/d40", "$defs": definitions}), json!(1), SchemaError::Steps),
+        (json!({"$ref": "#"}), json!(1), SchemaError::Levels),
+        (
+            json!({"items": {"allOf": vec![json!({"minLength": 1}); 100]}}),
+            json!(vec![long.as_str(); 3]),
+            SchemaError::Steps,
+        ),
+        (json!({"items": {"enum": [long, long, other]}}), json!(vec![other.as_str(); 100]), SchemaError::Steps),
+        (json!({"uniqueItems": true}), json!((0..1_000).collect::<Vec<_>>()), SchemaError::Steps),
+        (json!({"items": {"type": types}}), json!(vec![1; 200]), SchemaError::Steps),
+    ] {
+        let schema = OutputSchema::read(schema.to_string().as_bytes()).unwrap();
+        assert_eq!(schema.allows(&value), Err(reason));
+    }
+    assert!(matches!(OutputSchema::read(nested(200).to_string().as_bytes()), Err(SchemaError::Malformed(_))));
+    assert_eq!(OutputSchema::read(nested(50).to_string().as_bytes()).unwrap().allows(&json!(1)), Ok(true));
+    let title = json!({"title": "x".repeat(SCHEMA_BYTES_MAX)}).to_string();
+    assert_eq!(OutputSchema::read(title.as_bytes()).unwrap_err(), SchemaError::TooLarge(title.len()));
+}
+
 /// The large reply to a tool with a closed schema.
 fn reply_with(strategy: &str, listed: bool) -> (Value, Value) {
     let value = json!({"items": records(2_000), "total": 2_000});
@@ -404,6 +583,27 @@ fn the_strategy_shape() {
     let (_, result) = reply_with("shape", false);
     assert_eq!((&result["isError"], &result["structuredContent"]), (&true.into(), &Value::Null));
     handle(&descriptor(&result).unwrap());
+}
+
+// row 32, row 41: what is short has no cursor either, as it is not a page; where the schema asks for one it is not shortened
+#[test]
+fn a_shape_has_no_cursor() {
+    let schema = |required: Value| json!({"type": "object", "required": required, "properties": {"items": {"type": "array"}, "nextCursor": {"type": "string"}}});
+    let value = structured(&json!({"items": records(2_000), "nextCursor": "the-next-page"}));
+    let script = Script::new().tool("may", &schema(json!(["items"])).to_string(), &value).tool(
+        "must",
+        &schema(json!(["items", "nextCursor"])).to_string(),
+        &value,
+    );
+    let mut gateway = script.with_flags(&["--schema", "shape"]);
+    gateway.tools();
+    let result = gateway.call("may", json!({}));
+    assert_eq!(result["structuredContent"], json!({"items": records(3)}));
+    let refused = gateway.call("must", json!({}));
+    assert_eq!((&refused["isError"], &refused["structuredContent"]), (&true.into(), &Value::Null));
+    for result in [result, refused] {
+        assert!(!result.to_string().contains("the-next-page") && descriptor(&result).is_some(), "{result}");
+    }
 }
 
 // row 41: `block` keeps the schema: an error of the tool that holds the descriptor

@@ -21,6 +21,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) flags: &'a [&'a str],
     pub(crate) toml: &'a str,
     pub(crate) variables: &'a [(&'a str, &'a str)],
+    /// The URL of a server in the place of the command with the script.
+    pub(crate) upstream: &'a str,
     /// What is logged; warnings by default.
     pub(crate) log: &'a str,
 }
@@ -129,8 +131,12 @@ impl Script {
         let log = if setup.log.is_empty() { "warn" } else { setup.log };
         let mut command = words(&[&lro(), "gateway", "--log", log]);
         command.extend(words(setup.flags));
-        command.push("--".to_owned());
-        command.extend(server(&script));
+        if setup.upstream.is_empty() {
+            command.push("--".to_owned());
+            command.extend(server(&script));
+        } else {
+            command.extend(words(&["--upstream", setup.upstream]));
+        }
         (command, variables)
     }
 }
@@ -152,7 +158,12 @@ impl Scripted {
 
     /// The URL that it is served at.
     pub(crate) fn url(&mut self) -> String {
-        self.process.told("listening on ")
+        self.told("listening on ")
+    }
+
+    /// Waits for a line on the standard error, and returns what follows this text in it.
+    pub(crate) fn told(&mut self, beginning: &str) -> String {
+        self.process.told(beginning)
     }
 
     /// Sends a line.

@@ -2,6 +2,7 @@
 
 use crate::scripted::{Script, Setup, descriptor, first_text, records, structured, text};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,6 +17,64 @@ fn refused(flags: &[&str], toml: &str, variables: &[(&str, &str)]) -> Output {
     let home = TempDir::new().unwrap();
     let (command, environment) = Script::new().command(&Setup { flags, toml, variables, ..Setup::default() }, &home);
     Command::new(&command[0]).args(&command[1..]).envs(environment).output().unwrap()
+}
+
+// row 13: each section gets the summaries that the configuration asks for, and one that asks for none those of the policy
+#[test]
+fn sections_get_the_summaries_asked_for() {
+    let states = ["open", "paid", "paid"];
+    let order = |id: u32| json!({"id": id, "state": (states[id as usize % 3]), "total": f64::from(id) / 2.0});
+    let orders: Vec<Value> = (1..=900).map(order).collect();
+    let people: Vec<Value> = (0..700).map(|id| json!({"name": format!("n{}", id % 7), "age": 20 + id % 50})).collect();
+    let script =
+        Script::new().call("both", structured(&json!({"orders": orders, "people": people, "plain": records(400)})));
+    let toml = r#"
+        level = "full"
+        [[sections]]
+        key = "orders"
+        summaries = [{kind = "range", field = "/total"}, {kind = "top-values", field = "/state"}]
+        [[sections]]
+        key = "people"
+        summaries = [{kind = "distinct", field = "/name"}, {kind = "distinct", field = "/age"}, {kind = "count"}]
+        [[sections]]
+        key = "plain"
+    "#;
+    let summary = script.with_toml(toml).descriptor("both")["summary"].take();
+    let counts = |wanted: &str| orders.iter().filter(|order| order["state"] == wanted).count();
+    let totals = || orders.iter().map(|order| order["total"].as_f64().unwrap());
+    let (least, most) = (totals().fold(f64::MAX, f64::min), totals().fold(f64::MIN, f64::max));
+    assert_eq!(
+        summary["orders"],
+        json!({
+            "count": orders.len(), "total": {"min": least, "max": most},
+            "state": {"top": [["paid", counts("paid")], ["open", counts("open")]]},
+        })
+    );
+    let distinct = |key: &str| people.iter().map(|person| person[key].to_string()).collect::<BTreeSet<_>>().len();
+    assert_eq!(
+        summary["people"],
+        json!({
+            "count": people.len(), "name": {"distinct": distinct("name")}, "age": {"distinct": distinct("age")},
+        })
+    );
+    assert_eq!((&summary["plain"]["count"], &summary["plain"]["id"]["max"]), (&json!(400), &json!(399)), "{summary}");
+}
+
+// row 90: a second start compiles nothing: one millisecond is enough for it, which is not for the first
+#[test]
+fn a_second_start_compiles_nothing() {
+    let cache = TempDir::new().unwrap();
+    let script = Script::new().call("large", large());
+    let variables = [("XDG_CACHE_HOME", cache.path().to_str().unwrap())];
+    let in_no_time = ["--loading-compile-ms", "1"];
+    let output = refused(&in_no_time, "", &variables);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("1 ms"), "{errors}");
+    script.start_with(&Setup { variables: &variables, ..Setup::default() }).descriptor("large");
+    script.start_with(&Setup { flags: &in_no_time, variables: &variables, ..Setup::default() }).descriptor("large");
+    // What was kept is of this engine and these bytes: without it there is nothing to start from.
+    std::fs::remove_dir_all(cache.path().join("lro-filter-compiled")).unwrap();
+    assert!(!refused(&in_no_time, "", &variables).status.success());
 }
 
 // row 5: each variable overrides the configuration

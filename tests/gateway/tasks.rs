@@ -86,6 +86,50 @@ fn the_result_of_a_legacy_task_is_offloaded_once() {
     assert_eq!(gateway.offloads().len(), 1, "one directory");
 }
 
+// row 56: what a task asks for on its way goes on byte for byte, and so does the answer; then its result is offloaded
+#[test]
+fn what_a_task_asks_for_passes_through() {
+    let question = r#"{ "resultType":"complete","taskId":"t","status":"input_required","ttlMs":6e4,"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"\u0041?","n":1.0}}} }"#;
+    let update = r#"{"jsonrpc":"2.0","id":"u", "method":"tasks/update","params":{"taskId":"t","inputResponses":{"a":{"action":"accept","content":{"n":1.0}}}}}"#;
+    let script = Script::new()
+        .call("slow", json!({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": 60_000}))
+        .result("tasks/get t#1", question)
+        .steps(
+            "tasks/update",
+            json!([r#"{"jsonrpc":"2.0","id":@ID@,"result":{"resultType":"complete","saw":@LINE@}}"#]),
+        )
+        .result("tasks/get t", modern_task("completed", json!({"result": large()})));
+    let mut gateway = script.start();
+    gateway.answer("slow");
+    let get = || json!({"taskId": "t", "_meta": modern_meta()});
+    assert_eq!(result_bytes(&gateway.ask("tasks/get", get())), question);
+    let answer: Value = serde_json::from_str(&gateway.ask_line(update)).unwrap();
+    assert_eq!(answer["result"]["saw"], update, "the server got other bytes");
+    assert!(descriptor(&gateway.result("tasks/get", get())["result"]).is_some());
+}
+
+// row 56: the same for a legacy task, whose question is a request of the server while `tasks/result` waits
+#[test]
+fn what_a_legacy_task_asks_for_passes_through() {
+    let question = r#"{"jsonrpc":"2.0", "id":"q","method":"elicitation/create","params":{"message":"\u0041?","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}},"requestedSchema":{"type":"object"}}}"#;
+    let asked = r#"{"taskId":"t", "status":"input_required","createdAt":"2026-01-01T00:00:00Z","ttl":6e4}"#;
+    let done = json!({"jsonrpc": "2.0", "id": "r", "result": large()}).to_string();
+    let script = Script::new()
+        .call("slow", json!({"task": {"taskId": "t", "status": "working", "ttl": 60_000}}))
+        .result("tasks/get", asked)
+        .steps("tasks/result", json!([question, {"await": "q"}, done]));
+    let mut gateway = script.start();
+    gateway.answer("slow");
+    assert_eq!(result_bytes(&gateway.ask("tasks/get", json!({"taskId": "t"}))), asked);
+    gateway.send(r#"{"jsonrpc":"2.0","id":"r","method":"tasks/result","params":{"taskId":"t"}}"#);
+    assert_eq!(gateway.next(), question);
+    let answer = r#"{"jsonrpc":"2.0", "id":"q","result":{"action":"accept","content":{"n":1.0}}}"#;
+    gateway.send(answer);
+    let result: Value = serde_json::from_str(&gateway.next()).unwrap();
+    assert!(descriptor(&result["result"]).is_some(), "{result:.500}");
+    assert!(gateway.seen().iter().any(|line| line == answer), "the server got other bytes");
+}
+
 // row 53: another result of the same task is another offload
 #[test]
 fn another_result_is_another_offload() {

@@ -50,6 +50,9 @@ pub struct Options {
     /// Bytes of pointers and values that stay inline together, kept ones not counted; members beyond go to one file
     /// more, the rest.
     pub inline_total: usize,
+    /// Names of members that do not stay inline, nor a value with one in it: unless it is null, or in `keep`, such a member
+    /// goes to the rest.
+    pub aside: Vec<String>,
     /// Files of large members, [`LARGE_MAX`] by default. A large member after so many of them is one line of the rest,
     /// streamed whatever its size and without a profile; with 0 all are.
     pub large_max: usize,
@@ -67,6 +70,7 @@ impl Default for Options {
             keep_bytes: 0,
             inline_bytes: 0,
             inline_total: 0,
+            aside: Vec::new(),
             large_max: LARGE_MAX,
             profile: false,
             unprofiled: Vec::new(),
@@ -93,8 +97,8 @@ pub enum Target<'a> {
         /// What its lines are.
         shape: LargeShape,
     },
-    /// The small members that no longer fit inline, and the large ones after [`Options::large_max`] files: lines
-    /// `{"pointer":P,"value":V}`, in document order.
+    /// The small members that no longer fit inline or must not stay there, and the large ones after [`Options::large_max`]
+    /// files: lines `{"pointer":P,"value":V}`, in document order.
     Rest,
 }
 
@@ -185,6 +189,8 @@ pub struct Document {
     /// Pointer and compact JSON of the small members outside all sections, in document order. An empty container of the
     /// skeleton is here too, as `{}` or `[]`.
     pub inline: Vec<(String, String)>,
+    /// Whether a member went to the rest for its name, see [`Options::aside`].
+    pub has_aside: bool,
     /// Size of the whole document in bytes, without white space between tokens.
     pub bytes: u64,
 }

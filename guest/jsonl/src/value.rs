@@ -224,6 +224,10 @@ impl<O: Output> Splitter<O> {
                 }
                 false => self.end_in_rest(form),
             },
+            _ if self.is_aside() => {
+                self.document.has_aside = true;
+                self.end_in_rest(form)
+            }
             _ if self.inline_total + self.pointer.len() + bytes <= self.options.inline_total => {
                 self.inline_total += self.pointer.len() + bytes;
                 let value = self.take_small(form);
@@ -232,6 +236,25 @@ impl<O: Output> Splitter<O> {
             }
             _ => self.end_in_rest(form),
         }
+    }
+
+    /// Whether the small value in the buffer has a name that does not stay inline, or a member with one.
+    fn is_aside(&self) -> bool {
+        let own = self.pointer.rsplit('/').next();
+        let is_null = |value: &[u8]| value.starts_with(b"null");
+        let is_member = |name: &String| {
+            let key = format!("\"{name}\":");
+            let mut rest = self.buffer.as_slice();
+            while let Some(at) = rest.windows(key.len()).position(|bytes| bytes == key.as_bytes()) {
+                rest = rest.get(at + key.len()..).unwrap_or_default();
+                if !is_null(rest) {
+                    return true;
+                }
+            }
+            false
+        };
+        let is_own = |name: &String| own == Some(name) && !is_null(&self.buffer);
+        self.options.aside.iter().any(|name| is_own(name) || is_member(name))
     }
 
     /// The pointer and compact JSON of a small value.

@@ -23,16 +23,20 @@ fn options() -> impl Strategy<Value = Options> {
         proptest::collection::vec(pointer(), 0..2),
         (sizes(), sizes(), sizes()),
         (0..3_usize, any::<bool>()),
+        proptest::collection::vec(proptest::sample::select(&["a", "id"][..]).prop_map(String::from), 0..2),
     )
-        .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile))| Options {
-            sections,
-            keep,
-            keep_bytes,
-            inline_bytes,
-            inline_total,
-            large_max,
-            profile,
-            unprofiled: Vec::new(),
+        .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), aside)| {
+            Options {
+                sections,
+                keep,
+                keep_bytes,
+                inline_bytes,
+                inline_total,
+                aside,
+                large_max,
+                profile,
+                unprofiled: Vec::new(),
+            }
         })
 }
 
@@ -114,6 +118,10 @@ proptest! {
         prop_assert!(inline <= options.inline_total);
         prop_assert!(output.files.iter().filter(|file| file.section.is_none()).count() <= options.large_max);
         prop_assert!(document.inline.iter().all(|(_, value)| value.len() <= options.inline_bytes));
+        for name in &options.aside {
+            let is_own = |pointer: &str| pointer.ends_with(&format!("/{name}"));
+            prop_assert!(document.inline.iter().all(|(pointer, value)| value == "null" || !is_own(pointer)));
+        }
         let mut pieces = Pieces::new(&document, &output);
         prop_assert_eq!(rebuild(&json, "", &options, &mut pieces), json.compact());
         prop_assert!(pieces.is_empty());
@@ -180,6 +188,31 @@ fn each_value_goes_where_it_belongs() {
         ]
     );
     assert_eq!(output.rest.map(|rest| rest.text), Some("{\"pointer\":\"/m\",\"value\":6}\n".into()));
+}
+
+/// Members of some names go to the rest, and what has one in it, but for null and what is to be kept.
+#[test]
+fn members_are_set_aside_by_name() {
+    let text = r#"{"next": "x", "a": {"next": null}, "b": {"c": [{"n": 1, "next": 2}]}, "text": "\"next\":", "k": {"next": 3}}"#;
+    let options = Options {
+        keep: vec!["/k".into()],
+        keep_bytes: 100,
+        inline_bytes: 100,
+        inline_total: 100,
+        aside: vec!["next".into()],
+        ..Options::default()
+    };
+    let (document, output) = split(&[text], &options).expect("valid");
+    let pair = |pointer: &str, json: &str| (pointer.into(), json.into());
+    assert_eq!(document.kept, [pair("/k", r#"{"next":3}"#)]);
+    assert_eq!(document.inline, [pair("/a", r#"{"next":null}"#), pair("/text", r#""\"next\":""#)]);
+    let rest = concat!(
+        r#"{"pointer":"/next","value":"x"}"#,
+        "\n",
+        r#"{"pointer":"/b","value":{"c":[{"n":1,"next":2}]}}"#,
+        "\n"
+    );
+    assert_eq!((output.rest.map(|rest| rest.text).as_deref(), document.has_aside), (Some(rest), true));
 }
 
 /// After so many files of large members, the others are lines of the rest, whatever their type and size.

@@ -123,6 +123,8 @@ pub(crate) struct Contents {
     /// Other small members.
     pub(crate) inline: Vec<(String, String)>,
     pub(crate) notes: Vec<String>,
+    /// The section with the cursor of the tool's next page.
+    pub(crate) cursor: Option<String>,
     pub(crate) compact_bytes: u64,
 }
 
@@ -449,6 +451,9 @@ impl<'a> Builder<'a> {
         }
         if !extracts && !abilities.intersects(Abilities::READ_TOOL | Abilities::SHELL) {
             text.push_str(" Nothing here can read them: tell the user the handle, or ask for less.");
+        }
+        if let Some(section) = &self.contents.cursor {
+            text.push_str(&format!(" The tool has more pages: their cursor is in `{section}`."));
         }
         text
     }

@@ -5,7 +5,7 @@ use crate::bindings::lro::filter::types::{
 };
 use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
-use crate::{Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict};
+use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict};
 use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, survey};
 
 /// Bytes of the beginning of a text that decide whether it is measured as JSON.
@@ -172,7 +172,17 @@ pub fn plan(call: &Call, source: &impl Source, wanted: &[bool]) -> Result<Plan, 
             PartKind::Block | PartKind::Meta => PlannedPart::Sections(Vec::new()),
         });
     }
+    if planned.iter().any(|part| !matches!(part, PlannedPart::Keep)) {
+        for (planned, _) in planned.iter_mut().zip(&parts).filter(|(_, part)| is_cursor(part)) {
+            *planned = PlannedPart::Sections(Vec::new());
+        }
+    }
     Ok(Plan { parts: planned })
+}
+
+/// Whether a part is where the next page of the tool begins.
+fn is_cursor(part: &Part) -> bool {
+    part.kind == PartKind::Meta && part.name.as_deref().is_some_and(|name| CURSORS.contains(&name))
 }
 
 fn text_or_sections(

@@ -45,6 +45,10 @@ pub use write::write;
 use bindings::lro::filter::types::SectionShape;
 use lro_jsonl::Shape;
 
+/// Names of members that lead to the next page of a tool. What is offloaded is not paged as well, so they are written beside
+/// the data and not shown.
+const CURSORS: [&str; 2] = ["nextCursor", "next_cursor"];
+
 /// Bytes asked for at a time.
 const SLICE_BYTES: u32 = 256 * 1024;
 

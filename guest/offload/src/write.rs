@@ -7,7 +7,7 @@ use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
 use crate::recipes::{self, Recipe};
 use crate::records::Records;
-use crate::{Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
+use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter, SyntaxError};
 
 /// Writes the planned parts into the preopened directory and describes them.
@@ -87,6 +87,8 @@ impl<S: Source> Writer<'_, S> {
         match split(self.source, index, options, &mut records)? {
             Ok(document) => {
                 let (files, size) = (records.entries, document.bytes);
+                let rest = files.iter().find(|entry| entry.pointer.is_none()).filter(|_| document.has_aside);
+                self.contents.cursor = rest.map(|entry| entry.section.clone()).or(self.contents.cursor.take());
                 self.contents.entries.extend(files);
                 self.contents.compact_bytes += size;
                 let session_pointer = pointers.get(keys);
@@ -134,6 +136,7 @@ impl<S: Source> Writer<'_, S> {
                 DescriptorLevel::Standard => 320,
                 DescriptorLevel::Full => 2048,
             },
+            aside: CURSORS.map(str::to_owned).into(),
             profile: settings.infer,
             unprofiled: (0..).zip(planned).filter(|(_, section)| has_schema(section)).map(|(index, _)| index).collect(),
         }

@@ -13,15 +13,15 @@ const BLOCK_EXTRA_BYTES_MAX = 1024;
 const ENCODER = new TextEncoder();
 
 /**
- * The parts of a result: `{ parts, blocks, structured, meta }`. `blocks` has for each content block the index of its
- * part, or none for a text that holds the same as the structured content; `structured` and `meta` are the indices of
- * theirs.
+ * The parts of a result: `{ parts, blocks, structured, meta, cursor }`. `blocks` has for each content block the index of
+ * its part, or none for a text that holds the same as the structured content; `structured`, `meta` and `cursor` are the
+ * indices of theirs.
  *
  * Undefined for what is not for a policy: the acknowledgement of a task, or a question back. Throws a `TypeError` when
  * it is no tool result.
  */
 export function takeApart(result) {
-    const { content, structuredContent: value, _meta, resultType } = result ?? {};
+    const { content, structuredContent: value, _meta, nextCursor, resultType } = result ?? {};
     const hasStructured = value !== undefined && value !== null;
     const isOther = resultType === "input_required" || resultType === "task" || result?.task !== undefined;
     if (isOther && !content?.length && !hasStructured) {
@@ -47,12 +47,15 @@ export function takeApart(result) {
         }
         return add(part ?? { kind: "block", text: JSON.stringify(block) });
     });
-    const taken = { parts, blocks, structured: undefined, meta: undefined };
+    const taken = { parts, blocks, structured: undefined, meta: undefined, cursor: undefined };
     if (hasStructured) {
         taken.structured = add(structured ?? { kind: "structured", text: json });
     }
     if (_meta !== undefined) {
         taken.meta = add({ kind: "meta", text: JSON.stringify(_meta) });
+    }
+    if (nextCursor !== undefined && nextCursor !== null) {
+        taken.cursor = add({ kind: "meta", name: "nextCursor", text: JSON.stringify({ nextCursor }) });
     }
     return taken;
 }
@@ -108,7 +111,8 @@ function textOf(value) {
 
 /**
  * The result with a descriptor in the place of every part that the plan does not keep: one text block where the first
- * block is missing, or at the end; the structured content, if there is some; no metadata. Everything else stays.
+ * block is missing, or at the end; the structured content, if there is some; no metadata and no cursor. Everything else
+ * stays.
  */
 export function offloaded(result, taken, plan, descriptor) {
     const isKept = (part) => plan.parts[part]?.tag === "keep";
@@ -129,6 +133,9 @@ export function offloaded(result, taken, plan, descriptor) {
     const { _meta, ...reply } = { ...result, content };
     if (taken.structured !== undefined && !isKept(taken.structured)) {
         reply.structuredContent = JSON.parse(descriptor);
+    }
+    if (taken.cursor !== undefined && !isKept(taken.cursor)) {
+        delete reply.nextCursor;
     }
     return _meta !== undefined && isKept(taken.meta) ? { ...reply, _meta } : reply;
 }

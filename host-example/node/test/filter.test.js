@@ -29,6 +29,15 @@ test("a text that repeats the structured content is written once, and both are r
     assert.equal(reply.content.length, 1);
 });
 
+// row 32
+test("an offloaded reply has no cursor: it is in a file", async (t) => {
+    const filter = filterFor(t);
+    const reply = await filter.apply(CALL, { ...recordsResult(2000), nextCursor: "the-next-page" });
+    assert.ok(!JSON.stringify(reply).includes("the-next-page"), JSON.stringify(reply));
+    const rest = linesOf(reply.structuredContent.files.rest).map((line) => JSON.parse(line));
+    assert.deepEqual(rest, [{ pointer: "/nextCursor", value: "the-next-page" }]);
+});
+
 // row 18
 test("copies of structured content are known by what they say, not by how they are spelled", async (t) => {
     const filter = filterFor(t, { mode: "always" });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::metrics::{Observation, tokens, verdict_name};
+use super::reuse;
 use super::session::{Asked, Call, Session, ToolCall};
 use super::shape;
 use super::tasks::{self, TaskAnswer};
@@ -24,9 +25,10 @@ impl Session {
         let (bytes, id) = (message.bytes().clone(), message.id());
         match ToolResult::of_message(message) {
             Ok(result) => {
-                let reply = self.reply(&result, call).await.0;
+                let (reply, offload) = self.reply(&result, call).await;
                 // What stands around the result is part of the message too.
                 if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
+                    self.keep_for_reuse(&result, call, offload, &reply);
                     return reply;
                 }
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
@@ -115,7 +117,7 @@ impl Session {
             return (result.pass(), None);
         }
         let mut settings = self.rules.config.for_tool_and_client(&tool.name, &call.client);
-        if self.is_over_budget(result, call.client.sees) && settings.mode == DecisionMode::BySize {
+        if self.is_over_budget(result, call) && settings.mode == DecisionMode::BySize {
             settings.mode = DecisionMode::Always;
         }
         if tool.inline || call.client.inline {
@@ -124,24 +126,32 @@ impl Session {
         if self.rules.audits() {
             return (self.audit(result, call, tool, settings).await, None);
         }
-        let (reply, offload) = self.decide(result, call, tool, settings.clone()).await;
-        if !self.is_too_large(&reply, &call.client) {
-            return (reply, offload);
-        }
+        let (mut reply, mut decision) = self.decide(result, call, tool, settings.clone()).await;
         // What passed, in spite of its size or because of its escapes, is offloaded after all, unless its tool is exempt.
-        if offload.is_none() && self.rules.config.for_tool(&tool.name).mode != DecisionMode::Never {
+        let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
+        let is_offload = matches!(decision.outcome, Outcome::Offload(_));
+        if self.is_too_large(&reply, &call.client) && !is_offload && !is_exempt() {
             settings.mode = DecisionMode::Always;
-            let (reply, offload) = self.decide(result, call, tool, settings).await;
-            if !self.is_too_large(&reply, &call.client) {
-                return (reply, offload);
-            }
+            let first = decision;
+            (reply, decision) = self.decide(result, call, tool, settings).await;
+            decision.add_costs_of(&first);
         }
-        let text = format!(
-            "the result of `{}` has {} bytes, more than this client takes: ask for less",
-            tool.name,
-            result.pass().len()
-        );
-        (result.rejected(&text).into(), None)
+        if self.is_too_large(&reply, &call.client) {
+            let bytes = result.pass().len();
+            let text =
+                format!("the result of `{}` has {bytes} bytes, more than this client takes: ask for less", tool.name);
+            reply = result.rejected(&text).into();
+            decision.outcome = Outcome::Reject(text);
+        }
+        self.observe(tool, result, &reply, &decision);
+        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
+            call.spent.add(shown_tokens(result, call.client.sees));
+        }
+        let id = match decision.outcome {
+            Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
+            _ => None,
+        };
+        (reply, id)
     }
 
     async fn decide(
@@ -150,7 +160,7 @@ impl Session {
         call: &Call,
         tool: &ToolCall,
         settings: PolicySettings,
-    ) -> (Bytes, Option<Ulid>) {
+    ) -> (Bytes, Decision) {
         let request = self.policy_request(result, call, tool, settings);
         let decision = self.rules.filter.applied(&request, result.payload()).await;
         let reply = match &decision.outcome {
@@ -158,15 +168,17 @@ impl Session {
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
             outcome => result.answer(outcome),
         };
-        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
-            self.spend(shown_tokens(result, call.client.sees));
+        (reply, decision)
+    }
+
+    /// Keeps the reply for identical calls, unless it is one that only a budget asked for.
+    fn keep_for_reuse(&self, result: &ToolResult, call: &Call, offload: Option<Ulid>, reply: &Bytes) {
+        if let (Asked::Tool(ToolCall { reuse: Some(reuse), .. }), Some(offload)) = (&call.asked, offload)
+            && !result.is_error()
+            && !self.is_over_budget(result, call)
+        {
+            reuse::keep(self, reuse, offload, reply);
         }
-        self.observe(tool, result, &reply, &decision);
-        let id = match decision.outcome {
-            Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
-            _ => None,
-        };
-        (reply, id)
     }
 
     /// The reply to a result that is cut, in the form that the tool's output schema asks for.
@@ -184,7 +196,13 @@ impl Session {
         if !self.rules.filter.slot.current()?.policy.is_default() {
             return None;
         }
-        shape::shortened(&result.structured()?, &*self.schema(&tool.name)?)
+        let schema = self.rules.memory.schema(&self.who.tenant, &tool.name)?;
+        let shortened = shape::shortened(&result.structured()?, &schema);
+        shortened
+            .inspect_err(
+                |error| tracing::warn!(tenant = self.who.tenant, tool = tool.name, %error, "shape is not kept"),
+            )
+            .ok()?
     }
 
     /// The reply to an offload, in the form that the tool's output schema asks for.
@@ -253,11 +271,11 @@ impl Session {
     }
 
     /// Whether the session's budget is used up by results before, so that this one may not go on as it is.
-    fn is_over_budget(&self, result: &ToolResult, sees: Sees) -> bool {
+    fn is_over_budget(&self, result: &ToolResult, call: &Call) -> bool {
         let gateway = &self.rules.config.gateway;
         let Some(budget) = gateway.session_budget else { return false };
-        let tokens = shown_tokens(result, sees);
-        tokens > gateway.session_floor.get() && self.spend(0).saturating_add(tokens) > budget.get()
+        let tokens = shown_tokens(result, call.client.sees);
+        tokens > gateway.session_floor.get() && call.spent.tokens().saturating_add(tokens) > budget.get()
     }
 
     pub(super) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {

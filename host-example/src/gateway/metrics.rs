@@ -37,6 +37,9 @@ pub(super) const POLICY_MEMORY_BYTES: &str = "lro_policy_memory_bytes";
 /// Histogram of the time of an own call.
 pub(super) const OWN_CALL_SECONDS: &str = "lro_own_call_seconds";
 
+/// Counter of replies that were given again.
+const REUSED: &str = "lro_reused_results_total";
+
 /// The tool of all pairs beyond [`LABELS_MAX`].
 const OTHER_TOOL: &str = "other";
 
@@ -298,6 +301,11 @@ impl Metrics {
         histogram!(OWN_CALL_SECONDS, "tool" => tool).record(time.as_secs_f64());
     }
 
+    /// An identical call got the reply of an earlier one.
+    pub(super) fn reused(&self) {
+        counter!(REUSED).increment(1);
+    }
+
     /// A session began; it ends when what is returned is dropped.
     pub(super) fn session(self: &Arc<Self>) -> Open {
         Open::new(self, |metrics| &metrics.sessions)
@@ -531,6 +539,7 @@ fn describe() {
     describe_histogram!(POLICY_SECONDS, seconds, "Time in the policy for one tool result");
     describe_histogram!(POLICY_MEMORY_BYTES, bytes, "Largest linear memory of the policy for one tool result");
     describe_counter!("lro_failures_total", count, "Failures by kind, of policies, of the store and of answers");
+    describe_counter!(REUSED, count, "Calls that got the offload of an identical call before, without the server");
     describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a tool or resource of the gateway's own");
     describe_counter!(LOADS, count, "Attempts to load a policy, by result");
     describe_gauge!(PARKED, count, "Policies that are parked after repeated failures");

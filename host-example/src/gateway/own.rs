@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::handles;
+use super::reuse::{self, Reusable};
 use super::session::{Call, Session};
 use crate::job;
 use crate::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
@@ -50,6 +51,8 @@ enum Asked {
     Resource(String),
     /// A call of a tool of the server, with references in its arguments.
     Arguments(Message),
+    /// A call of a tool of the server that was made before, and what it became then.
+    Again { call: Box<Call>, known: Arc<Reusable>, message: Bytes },
 }
 
 impl OwnCall {
@@ -74,6 +77,18 @@ impl OwnCall {
         Self::new(session, id, call, Asked::Arguments(Message::read(message.bytes().clone())))
     }
 
+    /// A call that was made before, and waits. It goes to the server when what it became is gone.
+    pub(super) fn reused(
+        session: &Arc<Session>,
+        id: &Id,
+        call: &Call,
+        known: Arc<Reusable>,
+        message: &Message,
+    ) -> Self {
+        let message = message.bytes().clone();
+        Self::new(session, id, call, Asked::Again { call: Box::new(call.clone()), known, message })
+    }
+
     fn new(session: &Arc<Session>, id: &Id, call: &Call, asked: Asked) -> Self {
         let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
         Self { session, id: id.clone(), client, modern: call.modern, asked }
@@ -85,6 +100,7 @@ impl OwnCall {
         let (tenant, tools) = (&self.session.who.tenant, self.session.rules.tools.as_ref());
         let (name, answered) = match (&self.asked, tools) {
             (Asked::Arguments(message), _) => return self.replaced(message),
+            (Asked::Again { call, known, message }, _) => return self.answered_again(call, known, message),
             (Asked::Tool(tool, arguments), Some(tools)) => (*tool, tools.call_async(tenant, tool, arguments).await),
             (Asked::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
             (Asked::Tool(..) | Asked::Resource(_), None) => {
@@ -113,8 +129,20 @@ impl OwnCall {
                 // Nobody waits for it any more.
                 refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))
             }
+            // The server knows the answer, too.
+            Asked::Again { message, .. } => return Produced::Forward(message.clone()),
         };
         Produced::Answer(error)
+    }
+
+    fn answered_again(&self, call: &Call, known: &Reusable, message: &Bytes) -> Produced {
+        match reuse::answer(&self.session, &self.id, call, known) {
+            Some(answer) => {
+                self.session.take(&self.id);
+                Produced::Answer(answer)
+            }
+            None => Produced::Forward(message.clone()),
+        }
     }
 
     fn replaced(&self, message: &Message) -> Produced {

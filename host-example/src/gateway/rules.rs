@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::memory::Memory;
 use super::metrics::Metrics;
 use super::session::Waiting;
 use super::tasks::Tasks;
@@ -30,6 +31,7 @@ pub struct Rules {
     /// Those that have a policy of their own; none when all share one.
     pub tenants: Option<Arc<Tenants>>,
     pub(super) tasks: Arc<Tasks>,
+    pub(super) memory: Arc<Memory>,
     /// Threads for results.
     pub(super) workers: Workers,
     /// Threads for what clients ask of the gateway itself, so that it does not hold up results.
@@ -59,6 +61,7 @@ impl Rules {
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.admission.questions as usize),
             waiting: Waiting::default(),
+            memory: Arc::default(),
             namesakes: AtomicBool::new(false),
             config,
             filter,
@@ -90,6 +93,7 @@ impl Rules {
             tenants: None,
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
             waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
+            memory: before.map(|before| Arc::clone(&before.memory)).unwrap_or_default(),
             definitions: self.definitions.clone(),
             namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
         }

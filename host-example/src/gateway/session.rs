@@ -1,21 +1,25 @@
 //! One client's view of one server: which answer belongs to which request, and what becomes of each message.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use jsonschema::Validator;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::handles;
+use super::memory::{Client, Spent};
 use super::own::{OwnCall, TEMPLATE, guidance};
+use super::reuse::{self, Reuse};
 use super::rules::Rules;
 use crate::job::Job;
 use crate::mcp::{
-    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Kind, METHOD_NOT_FOUND, Message, Params, READ_TOOL,
-    SchemaChange,
+    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, ListedTool, METHOD_NOT_FOUND,
+    Message, Params, READ_TOOL, SchemaChange, ToolChange,
 };
 use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
 
@@ -43,6 +47,11 @@ pub struct Who {
 pub struct Session {
     pub(super) rules: Arc<Rules>,
     pub(super) who: Who,
+    spent: Arc<Spent>,
+    /// Where the request came from that it is for; none for a session that lasts.
+    request_from: Option<IpAddr>,
+    /// Whether a reply may be that of an identical call of another client.
+    reuses: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -52,10 +61,6 @@ struct State {
     waiting: usize,
     handshake: Option<Bytes>,
     initialized: Option<Bytes>,
-    /// Estimated tokens of results that went on as they are.
-    spent: u64,
-    /// Output schemas of tools whose shape is to be kept.
-    schemas: HashMap<String, Arc<Validator>>,
 }
 
 /// The requests of one tenant that wait for an answer. A clone counts them together with its original.
@@ -93,6 +98,8 @@ impl Waiting {
 pub(super) struct Call {
     pub(super) asked: Asked,
     pub(super) client: Arc<ClientProfile>,
+    /// Estimated tokens of results that went on to the client as they were.
+    pub(super) spent: Arc<Spent>,
     /// Whether the client speaks 2026-07-28 or later.
     pub(super) modern: bool,
     progress: Option<Id>,
@@ -134,6 +141,8 @@ pub(super) struct ToolCall {
     pub(super) inline: bool,
     /// The task that it became.
     pub(super) task: Option<String>,
+    /// That identical calls may have one reply.
+    pub(super) reuse: Option<Reuse>,
 }
 
 /// What becomes of a message of the client.
@@ -217,10 +226,30 @@ impl Session {
             waiting: 0,
             handshake: None,
             initialized: None,
-            spent: 0,
-            schemas: HashMap::new(),
         };
-        Self { rules, who, state: Mutex::new(state) }
+        Self {
+            rules,
+            who,
+            spent: Arc::default(),
+            request_from: None,
+            reuses: AtomicBool::new(true),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// A session for one request of a client that has none, from this address. What lasts longer is kept by client.
+    pub(super) fn of_request(rules: &Arc<Rules>, who: Who, address: IpAddr) -> Self {
+        Self { request_from: Some(address), ..Self::new(rules, who) }
+    }
+
+    /// No reply is reused from now on.
+    pub(super) fn never_reuse(&self) {
+        self.reuses.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether replies may be reused.
+    pub(super) fn reuses(&self) -> bool {
+        self.reuses.load(Ordering::Relaxed)
     }
 
     /// The handshake of revisions up to 2025-11-25 so far: the request `initialize`, and the notification that ended it.
@@ -282,6 +311,7 @@ impl Session {
         let call = Call {
             asked: Asked::Own(answer),
             client: Arc::clone(&self.state().client),
+            spent: Arc::clone(&self.spent),
             modern: false,
             progress: None,
             last: Instant::now(),
@@ -402,7 +432,7 @@ impl Session {
     }
 
     /// The request of this id, or of one that some readers take for the same, which waits no more.
-    fn take(&self, id: &Id) -> Option<Call> {
+    pub(super) fn take(&self, id: &Id) -> Option<Call> {
         let mut state = self.state();
         let id = state.known(id)?;
         let calls = state.calls.get_mut(&id)?;
@@ -451,7 +481,11 @@ impl Session {
         let replaces = matches!(&call.asked, Asked::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
-        let own = (refers && self.rules.enabled()).then(|| OwnCall::arguments(self, &id, &call, &message));
+        let own = if refers && self.rules.enabled() {
+            Some(OwnCall::arguments(self, &id, &call, &message))
+        } else {
+            reuse::known(self, &call).map(|known| OwnCall::reused(self, &id, &call, known, &message))
+        };
         self.remember(id, call);
         if let Some(own) = own {
             return FromClient::Work(own);
@@ -464,6 +498,7 @@ impl Session {
         let meta = params.meta.as_ref();
         let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
         let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
+        let spent = self.spent_by(info);
         let client = match info {
             Some(info) => {
                 self.rules.metrics.introduced(&info.name, &info.version);
@@ -480,11 +515,13 @@ impl Session {
             Some("resources/list") => Asked::Resources,
             Some("tools/call") => {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
+                let name = params.name.as_deref().unwrap_or_default().to_owned();
                 Asked::Tool(ToolCall {
-                    name: params.name.as_deref().unwrap_or_default().to_owned(),
                     query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
                     inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
                     task: None,
+                    reuse: reuse::wanted(self, message, &name, &client, revision.is_some()),
+                    name,
                 })
             }
             Some("tasks/get" | "tasks/result") => Asked::Task(params.task_id.as_deref().unwrap_or_default().to_owned()),
@@ -493,7 +530,20 @@ impl Session {
         };
         let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
         let (modern, last) = (revision.is_some(), Instant::now());
-        Call { asked, client, modern, progress, last, places: Vec::new() }
+        Call { asked, client, spent, modern, progress, last, places: Vec::new() }
+    }
+
+    /// What was spent of the budget that a request counts against.
+    fn spent_by(&self, info: Option<&Implementation<'_>>) -> Arc<Spent> {
+        let gateway = &self.rules.config.gateway;
+        match self.request_from.filter(|_| gateway.session_budget.is_some()) {
+            Some(address) => {
+                let (name, version) = info.map_or(("", ""), |info| (&info.name, &info.version));
+                let idle = Duration::from_secs(gateway.session_idle_seconds.get());
+                self.rules.memory.spent(&self.who.tenant, Client::new(name, version, address), idle)
+            }
+            None => Arc::clone(&self.spent),
+        }
     }
 
     /// The call of an own tool or resource.
@@ -537,9 +587,8 @@ impl Session {
             Some("notifications/progress") => self.progressed(&message),
             Some("notifications/tasks") => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
-                let client = self.client();
                 return match message.is_task(&["params"]) {
-                    true => self.task_result(message, task, &["params", "result"], client),
+                    true => self.task_result(message, task, &["params", "result"], &self.unasked()),
                     false if self.rules.audits() => FromServer::Pass(message.bytes().clone()),
                     false => FromServer::Pass(message.without_data()),
                 };
@@ -635,23 +684,23 @@ impl Session {
         match &call.asked {
             Asked::Tool(_) => self.tool_answer(message, call),
             Asked::Task(task) => {
-                let (task, client) = (task.clone(), Arc::clone(&call.client));
+                let task = task.clone();
                 let is_task = message.result().is_none() || message.is_task(&["result"]);
-                self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, client)
+                self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
             }
             Asked::Other if mcp::looks_like_tool_result(&message) => {
                 let call = Call { asked: Asked::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
-            asked => FromServer::Pass(self.announced(asked, call.modern, &message)),
+            _ => FromServer::Pass(self.announced(&call, &message)),
         }
     }
 
     /// Stands for the call behind an answer to nothing that was asked.
     fn unasked(&self) -> Call {
         let client = Arc::clone(&self.state().client);
-        let asked = Asked::Tool(ToolCall::default());
-        Call { asked, client, modern: false, progress: None, last: Instant::now(), places: Vec::new() }
+        let (asked, spent) = (Asked::Tool(ToolCall::default()), Arc::clone(&self.spent));
+        Call { asked, client, spent, modern: false, progress: None, last: Instant::now(), places: Vec::new() }
     }
 
     fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
@@ -668,28 +717,30 @@ impl Session {
         message: Message,
         task: String,
         path: &'static [&'static str],
-        client: Arc<ClientProfile>,
+        call: &Call,
     ) -> FromServer {
         if message.value(path).is_none_or(|value| value == "null") {
-            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &client));
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client));
         }
         let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);
-        let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task) });
-        let call = Call { asked, client, modern: false, progress: None, last: Instant::now(), places: Vec::new() };
+        let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task), reuse: None });
+        let call = Call { asked, modern: false, progress: None, ..call.clone() };
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move { session.filter_task(&message, &call, path).await });
         FromServer::Filter(Filtering { message: bytes, job })
     }
 
     /// What a server says about itself, with what the gateway adds to it.
-    fn announced(&self, asked: &Asked, modern: bool, message: &Message) -> Bytes {
+    fn announced(&self, call: &Call, message: &Message) -> Bytes {
+        let Call { asked, modern, client, .. } = call;
+        let modern = *modern;
         if !self.rules.enabled() || self.rules.audits() {
             return message.bytes().clone();
         }
         if !self.rules.announces() {
             // Without a store there is nothing to read back, but results are still cut.
             return match asked {
-                Asked::Tools { .. } => self.tools(message, false),
+                Asked::Tools { .. } => self.tools(message, client, false),
                 _ => message.bytes().clone(),
             };
         }
@@ -708,10 +759,10 @@ impl Session {
             }
             Asked::Tools { first_page } => {
                 if missing {
-                    let tools = self.rules.definitions.join(",");
+                    let tools = self.definitions(client).join(",");
                     return own(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
                 }
-                self.tools(message, *first_page)
+                self.tools(message, client, *first_page)
             }
             Asked::Templates { first_page: true } => {
                 if missing {
@@ -727,45 +778,39 @@ impl Session {
         }
     }
 
-    fn tools(&self, message: &Message, first_page: bool) -> Bytes {
+    fn tools(&self, message: &Message, client: &ClientProfile, first_page: bool) -> Bytes {
         let listed = mcp::listed_tools(message);
         if listed.iter().any(|tool| tool.name == EXTRACT_TOOL || tool.name == READ_TOOL) {
             self.rules.found_namesakes();
         }
-        for tool in &listed {
-            if self.rules.config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape
-                && let Some(schema) = tool.output_schema.and_then(|schema| serde_json::from_slice(schema).ok())
-                && let Ok(validator) = jsonschema::validator_for(&schema)
-            {
-                self.state().schemas.insert(tool.name.clone().into_owned(), Arc::new(validator));
-            }
-        }
         let config = &self.rules.config;
+        let keeps_shape = |tool: &&ListedTool<'_>| config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape;
+        let schemas =
+            listed.iter().filter(keeps_shape).filter_map(|tool| Some((tool.name.as_ref(), tool.output_schema?)));
+        self.rules.memory.learn(&self.who.tenant, schemas);
         let change = |name: &str| {
             if config.for_tool(name).mode == DecisionMode::Never {
-                return SchemaChange::Keep;
+                return ToolChange { schema: SchemaChange::Keep, result_characters: None };
             }
-            match config.gateway_tool(name).schema {
+            let schema = match config.gateway_tool(name).schema {
                 SchemaStrategy::Rewrite => SchemaChange::Widen,
                 SchemaStrategy::Strip => SchemaChange::Remove,
                 SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
-            }
+            };
+            ToolChange { schema, result_characters: config.declared_size(name, client) }
         };
-        let more: &[String] = if first_page && !self.rules.has_namesakes() { &self.rules.definitions } else { &[] };
-        mcp::with_tools(message, change, more)
+        let is_place = first_page && !self.rules.has_namesakes();
+        let more = if is_place { self.definitions(client) } else { Cow::Borrowed(&[][..]) };
+        mcp::with_tools(message, change, &more)
     }
 
-    /// The output schema of a tool whose shape is to be kept, once the client has asked for it.
-    pub(super) fn schema(&self, tool: &str) -> Option<Arc<Validator>> {
-        self.state().schemas.get(tool).cloned()
-    }
-
-    /// Adds to what went on as it is; returns what was spent before.
-    pub(super) fn spend(&self, tokens: u64) -> u64 {
-        let mut state = self.state();
-        let before = state.spent;
-        state.spent = before.saturating_add(tokens);
-        before
+    /// Definitions of the own tools for a client. Their answers have the length that the model asks for.
+    fn definitions(&self, client: &ClientProfile) -> Cow<'_, [String]> {
+        let definitions = &self.rules.definitions;
+        match client.declared_size {
+            Some(size) => definitions.iter().map(|tool| mcp::with_result_characters(tool, size)).collect(),
+            None => Cow::Borrowed(definitions),
+        }
     }
 }
 

@@ -20,6 +20,18 @@ pub enum SchemaChange {
     Remove,
 }
 
+/// What becomes of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolChange {
+    /// Of its output schema.
+    pub schema: SchemaChange,
+    /// Characters of a result that it declares at least.
+    pub result_characters: Option<u64>,
+}
+
+/// Key of the metadata of a tool with the greatest number of characters of a result that a client hands to its model.
+const RESULT_CHARACTERS: &str = "anthropic/maxResultSizeChars";
+
 /// A tool of a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedTool<'a> {
@@ -81,25 +93,61 @@ pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
     tools(answer).iter().filter_map(tool).collect()
 }
 
-/// Answer to `tools/list` with changed output schemas, and with more tools at its end. Everything else stays byte for byte.
-pub fn with_tools(answer: &Message, change: impl Fn(&str) -> SchemaChange, more: &[String]) -> Bytes {
+/// Answer to `tools/list` with changed tools, and with more of them at its end. Everything else stays byte for byte.
+pub fn with_tools(answer: &Message, change: impl Fn(&str) -> ToolChange, more: &[String]) -> Bytes {
     let bytes = answer.bytes();
     let mut edits = Vec::new();
     for tool in tools(answer) {
         let name = span::child(bytes, &tool, "name").and_then(|name| span::string(bytes, &name));
-        let schema = span::child(bytes, &tool, "outputSchema");
-        let (Some(name), Some(schema)) = (name, schema) else { continue };
-        match change(&name) {
-            SchemaChange::Keep => {}
-            SchemaChange::Widen => {
-                let widened = bytes.get(schema.clone()).and_then(schema::or_replacement);
-                edits.extend(widened.map(|widened| (schema, widened)));
-            }
-            SchemaChange::Remove => edits.extend(removal(bytes, &tool, "outputSchema").map(|span| (span, Vec::new()))),
-        }
+        let Some(change) = name.map(|name| change(&name)) else { continue };
+        let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
+        of_tool.extend(change.result_characters.and_then(|characters| size_edit(bytes, &tool, characters)));
+        of_tool.sort_by_key(|(span, _)| span.start);
+        edits.extend(of_tool);
     }
     edits.extend(answer.find(&["result", "tools"]).and_then(|list| appended(bytes, &list, b"[]", more)));
     span::spliced(bytes, edits)
+}
+
+/// The definition of a tool, as JSON, that declares results of so many characters.
+pub fn with_result_characters(definition: &str, characters: u64) -> String {
+    let definition = Bytes::copy_from_slice(definition.as_bytes());
+    let edit = size_edit(&definition, &(0..definition.len()), characters);
+    String::from_utf8_lossy(&span::spliced(&definition, Vec::from_iter(edit))).into_owned()
+}
+
+/// A result object with one more entry of its metadata.
+pub fn with_metadata(result: &Bytes, key: &str, json: &str) -> Bytes {
+    let entry = format!("{}:{json}", quoted(key));
+    span::spliced(result, Vec::from_iter(metadata_edit(result, &(0..result.len()), &entry)))
+}
+
+fn schema_edit(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Option<(Span, Vec<u8>)> {
+    let schema = span::child(bytes, tool, "outputSchema")?;
+    match change {
+        SchemaChange::Keep => None,
+        SchemaChange::Widen => Some((schema.clone(), schema::or_replacement(bytes.get(schema)?)?)),
+        SchemaChange::Remove => Some((removal(bytes, tool, "outputSchema")?, Vec::new())),
+    }
+}
+
+/// None when the tool declares as much or more.
+fn size_edit(bytes: &Bytes, tool: &Span, characters: u64) -> Option<(Span, Vec<u8>)> {
+    let metadata = object(bytes, span::child(bytes, tool, "_meta"));
+    let Some(declared) = metadata.and_then(|metadata| span::child(bytes, &metadata, RESULT_CHARACTERS)) else {
+        return metadata_edit(bytes, tool, &format!("{}:{characters}", quoted(RESULT_CHARACTERS)));
+    };
+    let number: Option<f64> = bytes.get(declared.clone()).and_then(|number| serde_json::from_slice(number).ok());
+    let is_enough = number.is_some_and(|number| number >= characters as f64);
+    (!is_enough).then(|| (declared, characters.to_string().into_bytes()))
+}
+
+/// Adds an entry to the metadata of an object. None when its metadata is no object.
+fn metadata_edit(bytes: &Bytes, of: &Span, entry: &str) -> Option<(Span, Vec<u8>)> {
+    match span::child(bytes, of, "_meta") {
+        Some(metadata) => appended(bytes, &metadata, b"{}", &[entry.to_owned()]),
+        None => appended(bytes, of, b"{}", &[format!("\"_meta\":{{{entry}}}")]),
+    }
 }
 
 /// Answer to `resources/templates/list` with one more template.

@@ -10,6 +10,7 @@ mod blocks;
 mod budget;
 mod copy;
 mod message;
+mod output_schema;
 pub(crate) mod percent;
 mod records;
 mod reply;
@@ -22,12 +23,16 @@ mod span;
 mod tools;
 mod truncate;
 
-pub use announce::{ListedTool, SchemaChange, listed_tools, with_abilities, with_template, with_tools};
+pub use announce::{
+    ListedTool, SchemaChange, ToolChange, listed_tools, with_abilities, with_metadata, with_result_characters,
+    with_template, with_tools,
+};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use message::{
     BATCH_MESSAGES_MAX, Fault, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind,
     METHOD_NOT_FOUND, Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
 };
+pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
 pub use reply::{Replacement, exceeds, tool_error, wire_size};
 pub use resource::resource_links;
 pub use result::{BLOCKS_MAX, MEMBERS_MAX, OTHERS_BYTES_MAX, ParseError, ToolResult};

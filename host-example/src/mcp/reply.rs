@@ -54,8 +54,8 @@ impl ToolResult {
     /// The message with a descriptor, a JSON object, in the place of every part that was not kept.
     ///
     /// Kept blocks stay as they are and in order; one text block with the descriptor stands where the first block is
-    /// missing, or at the end. Structured content that was not kept is replaced; metadata and members that are not of the
-    /// protocol are gone when they were not kept; every other member stays.
+    /// missing, or at the end. Structured content that was not kept is replaced; metadata, a cursor and members that are not of
+    /// the protocol are gone when they were not kept; every other member stays.
     pub fn offloaded(&self, replacement: &Replacement<'_>) -> Vec<u8> {
         let Replacement { descriptor, kept, structured, always_structured, .. } = *replacement;
         let is_kept = |part: usize| kept.get(part).copied().unwrap_or_default();
@@ -75,6 +75,7 @@ impl ToolResult {
                 }
                 Role::Meta if !self.meta.is_some_and(is_kept) => continue,
                 Role::Other if !keeps_others => continue,
+                Role::Cursor if self.cursor.is_some_and(|cursor| !is_kept(cursor)) => continue,
                 _ => value,
             };
             members.push((self.at(&member.key), value));

@@ -72,16 +72,22 @@ pub(super) enum Role {
     Meta,
     IsError,
     ResultType,
+    /// Where the next page of the tool begins.
+    Cursor,
     Other,
 }
 
-const ROLES: [(&str, Role); 5] = [
+const ROLES: [(&str, Role); 6] = [
     ("content", Role::Content),
     ("structuredContent", Role::Structured),
     ("_meta", Role::Meta),
     ("isError", Role::IsError),
     ("resultType", Role::ResultType),
+    (CURSOR, Role::Cursor),
 ];
+
+/// The member that leads to the next page, as in lists of the protocol.
+pub(super) const CURSOR: &str = "nextCursor";
 
 /// One content block.
 #[derive(Clone, Debug)]
@@ -107,6 +113,8 @@ pub struct ToolResult {
     pub(super) others: Option<usize>,
     /// What stands before the result in a message without members that are not of the protocol, where there are some.
     pub(super) plain_envelope: Option<Vec<u8>>,
+    /// Index of the part of the cursor beside the content.
+    pub(super) cursor: Option<usize>,
     is_error: bool,
     not_for_policy: bool,
     payload: Arc<Payload>,
@@ -250,6 +258,7 @@ impl ToolResult {
             meta: None,
             others: None,
             plain_envelope: None,
+            cursor: None,
             is_error: false,
             not_for_policy: true,
             payload: Arc::default(),
@@ -301,18 +310,21 @@ impl ToolResult {
         let structured = structured.filter(|value| message.get(value.clone()) != Some(b"null"));
         let (blocks, parts, text) = without_copies(&message, blocks, structured.as_ref());
         let is_error = find(Role::IsError).is_some_and(|value| message.get(value) == Some(b"true"));
+        let cursor = find(Role::Cursor).filter(|value| message.get(value.clone()) != Some(b"null"));
         let mut found = Self { is_error, not_for_policy: false, members, blocks, ..Self::untouched(message, result) };
-        found.add_json(parts, structured, text, meta, others);
+        found.add_json(parts, structured, text, meta, cursor, others);
         Ok(found)
     }
 
     /// Adds the parts that are JSON values of the result object. A text that is all of the structured content stands for it.
+    /// A cursor beside the content is a part of its own, an object with that member.
     fn add_json(
         &mut self,
         mut parts: Vec<Part>,
         structured: Option<Span>,
         text: Option<Part>,
         meta: Option<Span>,
+        cursor: Option<Span>,
         others: Option<Bytes>,
     ) {
         let json = |kind, span: Span| Part::checked_text(kind, self.message.slice(span));
@@ -323,6 +335,12 @@ impl ToolResult {
         self.structured = add(text.or_else(|| Some(json(PartKind::Structured, structured?))));
         self.meta = add(meta.map(|meta| json(PartKind::Meta, meta)));
         self.others = add(others.map(|others| Part::checked_text(PartKind::Block, others)));
+        self.cursor = add(cursor.and_then(|cursor| {
+            let object = [br#"{"nextCursor":"#, self.message.get(cursor)?, b"}"].concat();
+            let mut part = Part::checked_text(PartKind::Meta, object.into());
+            part.name = Some(CURSOR.to_owned());
+            Some(part)
+        }));
         self.payload = Arc::new(Payload::new(parts));
     }
 }
@@ -358,7 +376,7 @@ fn is_of_role(message: &[u8], role: Role, value: &Span) -> bool {
         Role::ResultType => {
             matches!(span::string(message, value).as_deref(), Some("complete" | "input_required" | "task"))
         }
-        Role::Structured | Role::Meta | Role::Other => true,
+        Role::Structured | Role::Meta | Role::Cursor | Role::Other => true,
     }
 }
 

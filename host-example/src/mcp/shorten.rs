@@ -1,14 +1,21 @@
 //! A JSON value with short arrays and strings, otherwise of the same shape.
 
+use super::result::CURSOR;
 use super::span::{self, Member, Span};
 
 /// Longest string that stays whole, in bytes of JSON; of a longer one the beginning stays.
 const STRING_BYTES_MAX: usize = 256;
 
+/// Names of members that lead to the next page, which a value without most of its data does not have.
+const CURSORS: [&str; 2] = [CURSOR, "next_cursor"];
+
+/// What a string that was shortened ends with.
+pub(super) const ENDS_SHORT: char = '…';
+
 /// Most levels that are looked into; what is deeper stays whole.
 const LEVELS_MAX: usize = 128;
 
-/// The value with at most `elements` elements of each array, and the beginning of each long string. None when it is longer
+/// The value with at most `elements` elements of each array, the beginning of each long string, and no cursor. None when it is longer
 /// than `bytes_max` all the same.
 pub fn shortened(json: &[u8], elements: usize, bytes_max: usize) -> Option<Vec<u8>> {
     let mut short = Shortened { json, elements, bytes_max, output: Vec::new() };
@@ -30,7 +37,8 @@ impl Shortened<'_> {
         match json.get(value.start) {
             Some(b'{') if levels > 0 => {
                 // More members than bytes do not fit.
-                let (members, _) = span::members(json, value.start, self.bytes_max, |_, _| None);
+                let (mut members, _) = span::members(json, value.start, self.bytes_max, |_, _| None);
+                members.retain(|member| !is_cursor(json, member));
                 self.list(b"{}", members.len(), |short, index| {
                     let Some(Member { key, value }) = members.get(index).cloned() else { return false };
                     short.push(json.get(key).unwrap_or_default()) && short.push(b":") && short.value(value, levels - 1)
@@ -44,7 +52,7 @@ impl Shortened<'_> {
             }
             Some(b'"') if value.len() > STRING_BYTES_MAX => {
                 let text = json.get(value.start + 1..value.start + STRING_BYTES_MAX).unwrap_or_default();
-                self.push(b"\"") && self.push(whole_characters(text)) && self.push("…\"".as_bytes())
+                self.push(b"\"") && self.push(whole_characters(text)) && self.push(format!("{ENDS_SHORT}\"").as_bytes())
             }
             _ => self.push(json.get(value).unwrap_or_default()),
         }
@@ -64,6 +72,11 @@ impl Shortened<'_> {
         }
         fits
     }
+}
+
+fn is_cursor(json: &[u8], member: &Member) -> bool {
+    let is_named = span::string(json, &member.key).is_some_and(|name| CURSORS.contains(&name.as_ref()));
+    is_named && json.get(member.value.clone()) != Some(b"null")
 }
 
 /// The beginning of the inside of a string that cuts neither a character nor an escape.

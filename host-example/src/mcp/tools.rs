@@ -21,6 +21,10 @@ pub const EXTRACT_TOOL: &str = "lro_extract";
 /// Name of the tool that gives pages.
 pub const READ_TOOL: &str = "lro_read";
 
+/// Most bytes of a page that the tool gives; a larger number counts as this one. With quotation marks and the like escaped it is
+/// still shorter than the 500,000 characters from which on Claude Code hands no result to its model.
+const PAGE_BYTES_MAX: u32 = 200_000;
+
 /// JSON-RPC code of a call whose parameters cannot be used.
 pub const INVALID_PARAMS: i32 = -32602;
 
@@ -137,6 +141,9 @@ impl Tools {
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
         let ReadArguments { handle, section, from, cursor, limit, bytes } = parsed(arguments)?;
+        if limit == Some(0) {
+            return Err(Failure::Tool("`limit` must be at least 1".to_owned()));
+        }
         let id = id(&handle)?;
         let section = match section {
             Some(section) => section,
@@ -159,6 +166,7 @@ impl Tools {
             (from, None) => Start::Record(from.unwrap_or(0)),
             (None, Some(cursor)) => Start::Cursor(cursor),
         };
+        let bytes = bytes.map(|bytes| bytes.min(PAGE_BYTES_MAX));
         let request = PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: limit };
         let page = self.pages.page(&request).map_err(|error| match error {
             ReadError::Cursor(error) => Failure::Protocol(error.to_string()),
@@ -289,7 +297,7 @@ pub fn definitions() -> [Value; 2] {
             "from": {"type": "integer", "minimum": 0, "description": "number of the first record, from 0"},
             "cursor": {"type": "string", "description": "`next` of the page before"},
             "limit": {"type": "integer", "minimum": 1, "description": "most records, 50 by default, at most 1000"},
-            "bytes": {"type": "integer", "minimum": 256, "description": "most bytes, 20000 by default"},
+            "bytes": {"type": "integer", "minimum": 256, "description": "most bytes, 20000 by default, at most 200000"},
         }},
     });
     [extract, read]

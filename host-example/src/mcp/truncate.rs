@@ -150,7 +150,7 @@ impl<'a> Cutter<'a> {
         for (role, member) in &self.result.members {
             let (key, value) = (self.result.at(&member.key), self.result.at(&member.value));
             let is_false = *role == Role::IsError && !self.result.is_error();
-            if !matches!(role, Role::Meta | Role::Other) && !is_false {
+            if !matches!(role, Role::Meta | Role::Cursor | Role::Other) && !is_false {
                 continue;
             }
             let aside = self.budget.left().saturating_sub(share).max(reserve);

@@ -48,6 +48,11 @@ pub struct ClientOverride {
     /// Most bytes of a whole message to this client, at least 1. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_limit: Option<NonZeroU64>,
+    /// Most characters that tools declare for their results in `anthropic/maxResultSizeChars`, at least 1: as many as the
+    /// gateway lets through, so that the client writes none of them to a file of its own. Default: none, what the server
+    /// declares stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declared_size: Option<NonZeroU64>,
 }
 
 /// An override that changes nothing.
@@ -59,10 +64,14 @@ const UNCHANGED: ClientOverride = ClientOverride {
     threshold: None,
     unit: None,
     result_limit: None,
+    declared_size: None,
 };
 
 /// Claude Desktop refuses results of more than 1 MB; taken as 1,000,000 bytes, the smaller of the two readings.
 const CLAUDE_DESKTOP_BYTES_MAX: Option<NonZeroU64> = NonZeroU64::new(1_000_000);
+
+/// Claude Code writes longer results to a file of its own, however many characters a tool declares.
+const CLAUDE_CODE_CHARACTERS_MAX: Option<NonZeroU64> = NonZeroU64::new(500_000);
 
 /// The built-in profiles, by pattern of the name, in alphabetical order. Patterns end in `*` because a bridge such as
 /// mcp-remote appends to the name of its client. None says that a client shares the disk: one that comes over HTTP may run
@@ -73,14 +82,22 @@ const CLAUDE_DESKTOP_BYTES_MAX: Option<NonZeroU64> = NonZeroU64::new(1_000_000);
 /// | `*inspector*` | MCP Inspector | shows links to the person who tests |
 /// | `Visual Studio Code*` | VS Code | shows links to the user, the model cannot read them: microsoft/vscode#291004 |
 /// | `claude-ai*` | Claude Desktop, claude.ai | results of more than 1 MB are refused: anthropics/claude-code#66519; a link blanks widgets: anthropics/claude-ai-mcp#753 |
-/// | `claude-code*` | Claude Code | the model sees only the structured half of two: anthropics/claude-code#55677; a link becomes a line of text: agentclientprotocol/claude-agent-acp#1093 |
+/// | `claude-code*` | Claude Code | the model sees only the structured half of two: anthropics/claude-code#55677; a link becomes a line of text: agentclientprotocol/claude-agent-acp#1093; a result of more than 50,000 characters becomes a file, or of as many as the tool declares, up to 500,000: anthropics/claude-code#45766 |
 /// | `codex*` | Codex | a link makes the call fail: openai/codex#33404, openai/codex#41280 |
 /// | `cursor*` | Cursor | the model cannot read resources |
 pub const KNOWN_CLIENTS: &[(&str, ClientOverride)] = &[
     ("*inspector*", ClientOverride { resource_links: Some(true), ..UNCHANGED }),
     ("Visual Studio Code*", ClientOverride { resource_links: Some(false), ..UNCHANGED }),
     ("claude-ai*", ClientOverride { resource_links: Some(false), result_limit: CLAUDE_DESKTOP_BYTES_MAX, ..UNCHANGED }),
-    ("claude-code*", ClientOverride { sees: Some(Sees::Structured), resource_links: Some(false), ..UNCHANGED }),
+    (
+        "claude-code*",
+        ClientOverride {
+            sees: Some(Sees::Structured),
+            resource_links: Some(false),
+            declared_size: CLAUDE_CODE_CHARACTERS_MAX,
+            ..UNCHANGED
+        },
+    ),
     ("codex*", ClientOverride { resource_links: Some(false), ..UNCHANGED }),
     ("cursor*", ClientOverride { resource_links: Some(false), ..UNCHANGED }),
 ];
@@ -112,6 +129,7 @@ impl ClientOverride {
             threshold: self.threshold.or(other.threshold),
             unit: self.unit.or(other.unit),
             result_limit: self.result_limit.or(other.result_limit),
+            declared_size: self.declared_size.or(other.declared_size),
         }
     }
 }
@@ -131,4 +149,6 @@ pub struct ClientProfile {
     pub threshold: Option<Size>,
     /// Most bytes of a whole message to this client.
     pub result_limit: Option<u64>,
+    /// Most characters that tools declare for their results.
+    pub declared_size: Option<u64>,
 }

@@ -108,14 +108,16 @@ pub struct GatewaySettings {
     pub body_timeout_ms: NonZeroU64,
     /// Milliseconds in which a client has to read 1 KiB of an answer, or the rest of it. Default: 30,000.
     pub write_timeout_ms: NonZeroU64,
-    /// Seconds without a request after which a legacy HTTP session ends. Default: 1,800.
+    /// Seconds without a request after which a legacy HTTP session ends, and the budget of a client without a session begins
+    /// anew. Default: 1,800.
     pub session_idle_seconds: NonZeroU64,
     /// Milliseconds that calls in flight may take to end at shutdown. Default: 10,000.
     pub shutdown_ms: NonZeroU64,
     /// Whether decisions are only made and recorded, and every message passes unchanged. Default: false.
     pub audit: bool,
-    /// Estimated tokens of results that one session gets inline. Beyond it, only results of at most `session-floor` pass as
-    /// they are. Default: none, without end.
+    /// Estimated tokens of results that one session gets inline; over HTTP, where a client has no session, one client of a
+    /// tenant, known by name, version and address. Beyond it, only results of at most `session-floor` pass as they are.
+    /// Default: none, without end.
     pub session_budget: Option<NonZeroU64>,
     /// Estimated tokens of a result that passes as it is when the budget of the session is used up. Default: 1,000.
     pub session_floor: NonZeroU64,
@@ -182,6 +184,8 @@ pub struct GatewayTool {
     pub schema: SchemaStrategy,
     /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data on the way upstream.
     pub handles: bool,
+    /// Seconds for which an identical call gets the offload of the first one again.
+    pub reuse_seconds: Option<NonZeroU64>,
 }
 
 /// An `http://` or `https://` URL. The text that is shown leaves out the query, which may hold a key.

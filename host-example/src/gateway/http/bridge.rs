@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -77,23 +78,30 @@ impl Bridge {
     pub(super) async fn answer(
         &self,
         holder: &Holder,
+        address: IpAddr,
         parts: &Parts,
         message: Option<Message>,
     ) -> Result<Response, Refusal> {
         let (tenant, headers) = (holder.tenant.as_str(), &parts.headers);
         match (&parts.method, message) {
-            (_, Some(message)) => self.post(holder, headers, message).await,
+            (_, Some(message)) => self.post(holder, address, headers, message).await,
             (&Method::GET, None) => self.get(tenant, headers),
             (&Method::DELETE, None) => self.delete(tenant, headers).await,
             _ => Err(not_allowed()),
         }
     }
 
-    async fn post(&self, holder: &Holder, headers: &HeaderMap, message: Message) -> Result<Response, Refusal> {
+    async fn post(
+        &self,
+        holder: &Holder,
+        address: IpAddr,
+        headers: &HeaderMap,
+        message: Message,
+    ) -> Result<Response, Refusal> {
         if guard::is_modern(headers, &message) {
             guard::matches_body(headers, &message, true)?;
             let shared = self.shared(&holder.tenant);
-            return Shared::answer(&shared, message).await;
+            return Shared::answer(&shared, message, address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
             Some(id) => self.session(&holder.tenant, id)?,

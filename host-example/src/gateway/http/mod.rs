@@ -201,8 +201,8 @@ impl Face {
         };
         caller.hold(place);
         match &self.server {
-            Behind::Command(bridge) => bridge.answer(&holder, &parts, message).await,
-            Behind::Http(proxy) => proxy.answer(&holder, &parts, message).await,
+            Behind::Command(bridge) => bridge.answer(&holder, caller.address(), &parts, message).await,
+            Behind::Http(proxy) => proxy.answer(&holder, caller.address(), &parts, message).await,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -98,7 +99,8 @@ impl Shared {
         })
     }
 
-    pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
+    /// Answers a request from this address.
+    pub(super) async fn answer(this: &Arc<Self>, message: Message, address: IpAddr) -> Result<Response, Refusal> {
         let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
             return Self::tell(this, &message).await;
         };
@@ -109,7 +111,7 @@ impl Shared {
             renamed = Message::read(renamed.with_bytes(&PROGRESS_TOKEN, id.json().as_bytes()));
         }
         let who = Who { tenant: this.tenant.clone(), session: None, local: false };
-        let session = Arc::new(Session::new(&this.rules, who));
+        let session = Arc::new(Session::of_request(&this.rules, who, address));
         let listens = guard::asks_to_listen(&renamed);
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX + 1);
         let answer = Mutex::new(sender.clone().try_reserve_owned().ok());

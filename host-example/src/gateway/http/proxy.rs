@@ -2,11 +2,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_TYPE, HOST, ORIGIN, TRANSFER_ENCODING, USER_AGENT,
+};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
@@ -41,6 +45,23 @@ const OF_BODY: [HeaderName; 8] = [
     HeaderName::from_static("etag"),
     HeaderName::from_static("accept-ranges"),
     HeaderName::from_static("content-range"),
+];
+
+/// Headers by which a server cannot tell one user of a tenant from another, besides those of the protocol and of the `fetch` of
+/// JavaScript.
+const OF_NO_USER: [HeaderName; 12] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    TRANSFER_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    HOST,
+    ORIGIN,
+    ACCEPT,
+    ACCEPT_ENCODING,
+    USER_AGENT,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
 ];
 
 /// A server behind HTTP, and what is known of the sessions of older revisions with it.
@@ -126,12 +147,13 @@ impl Proxy {
     pub(super) async fn answer(
         &self,
         holder: &Holder,
+        address: IpAddr,
         parts: &Parts,
         message: Option<Message>,
     ) -> Result<Response, Refusal> {
         match message {
-            Some(message) => self.post(holder, parts, message).await,
-            None => self.other(holder, parts).await,
+            Some(message) => self.post(holder, address, parts, message).await,
+            None => self.other(holder, address, parts).await,
         }
     }
 
@@ -145,15 +167,25 @@ impl Proxy {
         Ok(respond(status, headers, Body::from_stream(response.bytes_stream())))
     }
 
-    async fn post(&self, holder: &Holder, parts: &Parts, message: Message) -> Result<Response, Refusal> {
+    async fn post(
+        &self,
+        holder: &Holder,
+        address: IpAddr,
+        parts: &Parts,
+        message: Message,
+    ) -> Result<Response, Refusal> {
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
             guard::matches_body(&parts.headers, &message, false)?;
         }
-        let session = self.session(&holder.tenant, &parts.headers, modern)?;
+        let is_first = message.method().as_deref() == Some("initialize");
+        let address = (!is_first).then_some(address);
+        let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
+        if !self.is_of_any_user(&parts.headers) {
+            session.never_reuse();
+        }
         // Streams that broke leave calls behind, which nobody waits for.
         drop(session.overdue());
-        let is_first = message.method().as_deref() == Some("initialize");
         let asked = Asked {
             id: message.id().filter(|_| message.kind() == Kind::Request),
             modern,
@@ -182,8 +214,8 @@ impl Proxy {
     }
 
     /// GET and DELETE of older revisions, and what the server makes of the rest.
-    async fn other(&self, holder: &Holder, parts: &Parts) -> Result<Response, Refusal> {
-        let session = self.session(&holder.tenant, &parts.headers, false)?;
+    async fn other(&self, holder: &Holder, address: IpAddr, parts: &Parts) -> Result<Response, Refusal> {
+        let session = self.session(&holder.tenant, &parts.headers, false, Some(address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
         let request = request.headers(self.headers(&parts.headers));
         if parts.method == Method::GET {
@@ -307,8 +339,14 @@ impl Proxy {
     }
 
     /// What is known of the client of a request: of a session, or nothing before it says so itself. With tenants, a
-    /// session has to be the tenant's own.
-    fn session(&self, tenant: &str, headers: &HeaderMap, modern: bool) -> Result<Arc<Session>, Refusal> {
+    /// session has to be the tenant's own. `address` is where a request comes from that begins no session.
+    fn session(
+        &self,
+        tenant: &str,
+        headers: &HeaderMap,
+        modern: bool,
+        address: Option<IpAddr>,
+    ) -> Result<Arc<Session>, Refusal> {
         let known = |id: &str| {
             let session = lock(&self.sessions).known.get(id).map(|known| Arc::clone(&known.session));
             session.filter(|session| session.tenant() == tenant)
@@ -321,8 +359,22 @@ impl Proxy {
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
             let who = Who { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
-            Arc::new(Session::new(&self.rules, who))
+            Arc::new(match address {
+                Some(address) => Session::of_request(&self.rules, who, address),
+                None => Session::new(&self.rules, who),
+            })
         }))
+    }
+
+    /// Whether no header tells the server which user of a tenant asks.
+    fn is_of_any_user(&self, headers: &HeaderMap) -> bool {
+        headers.iter().all(|(name, value)| {
+            OF_NO_USER.contains(name)
+                || ["mcp-", "sec-fetch-"].iter().any(|beginning| name.as_str().starts_with(beginning))
+                || (*name == ACCEPT_LANGUAGE && value == "*")
+                // It is for the gateway, and the tenant's.
+                || (*name == AUTHORIZATION && self.rules.has_tokens())
+        })
     }
 
     fn remember(&self, id: String, holder: &Holder, session: &Arc<Session>) {
