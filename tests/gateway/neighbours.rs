@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -22,6 +23,12 @@ const CALLS: u32 = 20;
 
 /// Questions of one tenant that never end.
 const QUESTIONS: u32 = 500;
+
+/// Messages to a server that does not read: more than tokio has threads for work that blocks.
+const UNREAD: u32 = 700;
+
+/// One test at a time has so many connections: a process may have no more than 1,024 files open.
+static MANY: Mutex<()> = Mutex::new(());
 
 /// Time in which a policy has surely begun.
 const BEGUN: Duration = Duration::from_millis(300);
@@ -154,6 +161,7 @@ fn a_policy_that_never_ends_holds_nobody_up_on_stdio() {
 // row 81, row 60: questions of one tenant that never end take no room of results, neither its own nor another's
 #[test]
 fn questions_that_never_end_keep_no_result_from_the_policy() {
+    let _many = MANY.lock().unwrap_or_else(PoisonError::into_inner);
     let home = TempDir::new().unwrap();
     let toml = "failure = \"open\"\n[query]\nwall-time-ms = 600000\n[tenants.acme]\n[tenants.beta]\n";
     for (gate, _upstream) in gateways(&configured(&home, toml)) {
@@ -175,10 +183,31 @@ fn questions_that_never_end_keep_no_result_from_the_policy() {
             endless.iter_mut().for_each(|(stream, text)| text.push_str(&arrived(stream)));
             endless.iter().filter(|(_, text)| text.contains("try again")).count() >= QUESTIONS as usize * 4 / 5
         });
+        let limit = "64 of this tenant wait already (limit admission.questions): try again";
+        assert!(endless.iter().any(|(_, text)| text.contains(limit)), "no word of the limit");
         let answered = endless.iter().filter(|(_, text)| text.contains("HTTP/1.1")).count();
         assert!(answered < QUESTIONS as usize, "none of them is answered");
         // Another tenant's questions have their turn.
         let count = json!({"handle": offloaded(&beta), "jq": "select(.number == 7) | .name"});
         assert!(first_text(&call(&beta, "lro_extract", count)).contains("record 7"));
+    }
+}
+
+// row 81, L4: a server that does not read holds up its own tenant alone, however much it is to be sent
+#[test]
+fn a_server_that_does_not_read_holds_up_its_tenant_alone() {
+    let _many = MANY.lock().unwrap_or_else(PoisonError::into_inner);
+    let (home, mark) = (TempDir::new().unwrap(), new_mark());
+    let variables = configured(&home, "[tenants.acme]\n[tenants.beta]\n");
+    let gate = Gate::listening_before(&[], &faulty(&[&mark]), &mark, &variables);
+    let (acme, beta) = (url(&gate, "acme"), url(&gate, "beta"));
+    let arguments = json!({"text": "a".repeat(100_000)});
+    call(&acme, "deaf", json!({}));
+    let _sent: Vec<TcpStream> = (0..UNREAD).map(|_| begin_modern(&acme, "echo", arguments.clone())).collect();
+    for _ in 0..CALLS {
+        // They come in meanwhile, which takes a while.
+        std::thread::sleep(BEGUN);
+        let result = call(&beta, "echo", arguments.clone());
+        assert!(descriptor(&result).is_some(), "{:.300}", result.to_string());
     }
 }

@@ -96,9 +96,9 @@ impl Session {
 
     /// What goes on for a message that could not be filtered: an error for each answer in it, or a notification with nothing
     /// but what it is about.
-    pub(super) fn unfiltered(message: Bytes, reason: &str) -> Bytes {
+    pub(super) fn unfiltered(message: &Bytes, reason: &str) -> Bytes {
         tracing::warn!(bytes = message.len(), reason, "a message was not filtered, and does not go on");
-        let message = Message::read(message);
+        let message = Message::read(message.clone());
         let text = format!("the result could not be filtered: {reason}");
         match message.kind() {
             Kind::Batch => errors(&message, &text),

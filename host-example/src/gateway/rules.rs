@@ -36,6 +36,8 @@ pub struct Rules {
     pub(super) workers: Workers,
     /// Threads for what clients ask of the gateway itself, so that it does not hold up results.
     pub(super) questions: Workers,
+    /// Threads for messages to servers that may not read.
+    pub(super) senders: Workers,
     pub(super) waiting: Waiting,
     /// Definitions of the own tools, as JSON.
     pub(super) definitions: Vec<String>,
@@ -60,6 +62,7 @@ impl Rules {
             tasks: Arc::default(),
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.admission.questions as usize),
+            senders: Workers::for_sending(config.gateway.requests.get() as usize),
             waiting: Waiting::default(),
             memory: Arc::default(),
             namesakes: AtomicBool::new(false),
@@ -82,9 +85,11 @@ impl Rules {
         let waiting = &config.admission;
         let workers = || Workers::for_results(waiting.waiting as usize);
         let questions = || Workers::for_questions(waiting.questions as usize);
+        let senders = || Workers::for_sending(config.gateway.requests.get() as usize);
         Self {
             workers: before.map_or_else(workers, |before| before.workers.clone()),
             questions: before.map_or_else(questions, |before| before.questions.clone()),
+            senders: before.map_or_else(senders, |before| before.senders.clone()),
             config,
             filter,
             tools: self.tools.clone(),

@@ -152,7 +152,7 @@ pub enum FromClient {
     /// The client gets this at once; the server nothing.
     Answer(Bytes),
     /// It takes a while to know.
-    Work(OwnCall),
+    Work(Box<OwnCall>),
 }
 
 /// What becomes of a message of the server.
@@ -470,7 +470,7 @@ impl Session {
             return FromClient::Answer(too_many(&id));
         };
         if let Some(own) = self.own(&id, &call, &message, &params) {
-            return FromClient::Work(own);
+            return FromClient::Work(Box::new(own));
         }
         if message.method().as_deref() == Some("initialize") {
             let mut state = self.state();
@@ -488,7 +488,7 @@ impl Session {
         };
         self.remember(id, call);
         if let Some(own) = own {
-            return FromClient::Work(own);
+            return FromClient::Work(Box::new(own));
         }
         FromClient::Forward(message.bytes().clone())
     }

@@ -162,7 +162,7 @@ impl Face {
             FromClient::Answer(answer) => self.write(&answer),
             FromClient::Work(work) => {
                 let face = Arc::clone(self);
-                self.session.carry_out(work, move |produced| match produced {
+                self.session.carry_out(*work, move |produced| match produced {
                     Produced::Answer(answer) => face.write(&answer),
                     Produced::Forward(message) => face.send(message, id, true),
                 });

@@ -9,7 +9,10 @@ use bytes::Bytes;
 
 use super::own::{OwnCall, Produced};
 use super::session::{Filtering, Session};
-use crate::job::{self, Job};
+use super::workers::Refused;
+use crate::faults::caught;
+use crate::job::{self, INLINE_BYTES, Job};
+use crate::mcp::Message;
 
 impl Session {
     /// Has a message filtered, for a face that reads on a thread of the server's own: `done` gets what goes to the client, here
@@ -30,10 +33,15 @@ impl Session {
             Err(job) => job,
         };
         workers.wait_for_room();
-        // Freeing a large message takes a while, so the task keeps it until the answer is out.
-        workers.run(move |turn| match turn {
-            Ok(()) => drop(job.finish_while(is_wanted).map(done)),
-            Err(refused) => done(Self::unfiltered(message, &refused.to_string())),
+        workers.run(move |turn| {
+            let answer = turn
+                .and_then(|()| lost(|| job.finish_while(is_wanted)))
+                .unwrap_or_else(|refused| Some(Self::unfiltered(&message, &refused.to_string())));
+            if let Some(answer) = answer {
+                done(answer);
+            }
+            // Freeing a large one takes a while, so it stays until the answer is out.
+            drop(message);
         });
     }
 
@@ -45,19 +53,27 @@ impl Session {
             Ok(answer) => answer,
             Err(job) => {
                 let done = workers.done(job).await;
-                done.unwrap_or_else(|refused| Self::unfiltered(message, &refused.to_string()))
+                done.unwrap_or_else(|refused| Self::unfiltered(&message, &refused.to_string()))
             }
         }
+    }
+
+    /// The envelope of a message of the server, for such a face. A large one is read on a thread of the tenant.
+    pub(super) async fn parsed(&self, bytes: &Bytes) -> Message {
+        if bytes.len() <= INLINE_BYTES {
+            return Message::read(bytes.clone());
+        }
+        let message = bytes.clone();
+        let read = self.rules.workers.done(Job::new(async move { Message::read(message) })).await;
+        read.unwrap_or_else(|_| Message::read(bytes.clone()))
     }
 
     /// Does what the client asks of the gateway itself; `done` gets what comes of it, on a thread of the tenant, or here when it
     /// is refused.
     pub(super) fn carry_out(&self, work: OwnCall, done: impl FnOnce(Produced) + Send + 'static) {
         self.rules.questions.run(move |turn| {
-            done(match turn {
-                Ok(()) => job::finish(work.done()),
-                Err(refused) => work.refused(&refused.to_string()),
-            });
+            let produced = turn.and_then(|()| lost(|| job::finish(work.done())));
+            done(produced.unwrap_or_else(|refused| work.refused(&refused.to_string())));
         });
     }
 
@@ -68,4 +84,9 @@ impl Session {
         let done = self.rules.questions.done(Job::new(async move { shared.done().await })).await;
         done.unwrap_or_else(|refused| work.refused(&refused.to_string()))
     }
+}
+
+/// Does something. A panic, which has told of itself, is a refusal.
+fn lost<T>(act: impl FnOnce() -> T) -> Result<T, Refused> {
+    caught(act).map_err(|_| Refused::Lost)
 }

@@ -1,14 +1,13 @@
 //! Threads for what takes longer than a message may be held up: large results, policies that take their time, questions.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::faults::fail_point;
+use crate::faults::{caught, fail_point};
 use crate::job::{INLINE_BYTES, Job};
 
 /// A job that takes longer than this on a thread that serves others was none for it.
@@ -17,12 +16,15 @@ const BRIEF: Duration = Duration::from_millis(1);
 /// After such a job the tenant has none begun there for so many times as long: it takes up a hundredth of a thread at most.
 const REST_FACTOR: u32 = 100;
 
+/// Most threads of one tenant that wait for servers to read.
+const SENDING_THREADS_MAX: usize = 64;
+
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     /// As many wait as may.
-    #[error("{0} questions of this tenant wait already (limit admission.questions): try again in a moment")]
-    Full(usize),
+    #[error("{waiting} of this tenant wait already (limit {limit}): try again in a moment")]
+    Full { waiting: usize, limit: &'static str },
     /// The system gives none, and the tenant has none.
     #[error("the system gives no thread for it: try again in a moment")]
     NoThread,
@@ -41,8 +43,8 @@ pub(super) struct Workers {
     shared: Arc<Shared>,
     threads_max: usize,
     waiting_max: usize,
-    /// Whether a task is refused when so many wait. Otherwise who brings them has to wait.
-    refuses: bool,
+    /// The setting by which a task is refused when so many wait. Without one, who brings it waits.
+    limit: Option<&'static str>,
 }
 
 #[derive(Debug, Default)]
@@ -71,22 +73,32 @@ impl Workers {
     /// For results: at most twice as many threads as processors, and four where there are fewer, as some wait for the disk.
     pub(super) fn for_results(waiting_max: usize) -> Self {
         let (threads_max, waiting_max) = ((2 * processors()).max(4), waiting_max.max(1));
-        Self { shared: Arc::default(), threads_max, waiting_max, refuses: false }
+        Self { shared: Arc::default(), threads_max, waiting_max, limit: None }
     }
 
     /// For questions: half as many.
     pub(super) fn for_questions(waiting_max: usize) -> Self {
-        Self { shared: Arc::default(), threads_max: processors().max(2), waiting_max, refuses: true }
+        Self {
+            shared: Arc::default(),
+            threads_max: processors().max(2),
+            waiting_max,
+            limit: Some("admission.questions"),
+        }
+    }
+
+    /// For messages to a server that may not read: as many threads as sessions may wait for theirs without holding up others.
+    pub(super) fn for_sending(waiting_max: usize) -> Self {
+        Self { shared: Arc::default(), threads_max: SENDING_THREADS_MAX, waiting_max, limit: Some("gateway.requests") }
     }
 
     /// Begins a job of so many bytes on this thread, which serves others, unless it is large or the last ones took long. What
-    /// it gives, or the job that is to go on elsewhere.
+    /// it gives, or the job that is to go on elsewhere. After a panic it is one that panics there again.
     pub(super) fn begin<T>(&self, mut job: Job<T>, bytes: usize) -> Result<T, Job<T>> {
         let begun = Instant::now();
         if bytes > INLINE_BYTES || self.shared.lock().rests_until.is_some_and(|until| begun < until) {
             return Err(job);
         }
-        let done = job.begin();
+        let done = caught(|| job.begin()).ok().flatten();
         let took = begun.elapsed();
         if took > BRIEF {
             self.shared.lock().rests_until = Some(begun + took * REST_FACTOR);
@@ -98,9 +110,10 @@ impl Workers {
     pub(super) fn run(&self, task: impl FnOnce(Result<(), Refused>) + Send + 'static) {
         let mut state = self.shared.lock();
         let has_thread = state.threads < self.threads_max;
-        if !has_thread && self.refuses && state.waiting.len() >= self.waiting_max {
+        let is_full = !has_thread && state.waiting.len() >= self.waiting_max;
+        if let Some(limit) = self.limit.filter(|_| is_full) {
             drop(state);
-            return task(Err(Refused::Full(self.waiting_max)));
+            return task(Err(Refused::Full { waiting: self.waiting_max, limit }));
         }
         state.waiting.push_back(Box::new(task));
         if !has_thread {
@@ -168,7 +181,7 @@ impl Shared {
             self.less.notify_all();
             let Some(task) = task else { return };
             // A panic has told of itself; the next task is not to blame.
-            let _ = catch_unwind(AssertUnwindSafe(|| task(Ok(()))));
+            let _ = caught(|| task(Ok(())));
         }
     }
 

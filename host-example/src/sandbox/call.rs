@@ -136,7 +136,9 @@ impl Prepared {
     pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
         job::finish(async {
             let place = self.places.call(limits.wait).await?;
-            self.inspection(limits, place).await.map(drop)
+            let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, place)?;
+            let made = self.pre.instantiate_async(&mut run.store).await.map(drop);
+            made.map_err(|error| run.explain(&error))
         })
     }
 

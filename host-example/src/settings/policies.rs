@@ -47,7 +47,7 @@ impl From<&Loading> for policy::CompileLimits {
 pub struct Admission {
     /// Calls that run at the same time. Default: 128.
     pub calls: NonZeroU32,
-    /// Calls that may wait for their turn. Default: 1,024.
+    /// Calls that may wait for their turn. Default: 1,024. While as many results wait for a thread, so does the server.
     pub waiting: u32,
     /// Milliseconds that one waits. Default: 1,000.
     pub wait_ms: u64,

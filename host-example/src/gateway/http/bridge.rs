@@ -13,9 +13,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::task::JoinHandle;
 
 use super::body;
 use super::guard::{self, Refusal, SESSION_ID, json};
@@ -24,6 +24,7 @@ use super::modern::Shared;
 use super::shares::Holder;
 use crate::gateway::link::LinkError;
 use crate::gateway::rules::Rules;
+use crate::gateway::workers::Refused;
 use crate::job::INLINE_BYTES;
 use crate::mcp::{Kind, Message};
 use crate::transport::{Launch, Place, Pool};
@@ -253,20 +254,26 @@ fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) -> JoinHandle<()> 
 pub(super) enum Forwarded {
     /// It is there.
     Done,
-    /// A thread for blocking work takes it there.
-    Spawned(JoinHandle<Result<(), Refusal>>),
+    /// A thread of the tenant takes it there.
+    Spawned(oneshot::Receiver<Result<(), Refusal>>),
 }
 
 impl Forwarded {
-    pub(super) fn spawn(forward: impl FnOnce() -> Result<(), Refusal> + Send + 'static) -> Self {
-        Self::Spawned(tokio::task::spawn_blocking(forward))
+    /// Has a thread of the tenant with these rules take it there, as the server may not read.
+    pub(super) fn spawn(rules: &Rules, forward: impl FnOnce() -> Result<(), Refusal> + Send + 'static) -> Self {
+        let (done, ended) = oneshot::channel();
+        rules.senders.run(move |turn| {
+            let refused = |error: Refused| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+            let _ = done.send(turn.map_err(refused).and_then(|()| forward()));
+        });
+        Self::Spawned(ended)
     }
 
     /// What became of it.
     pub(super) async fn end(self) -> Result<(), Refusal> {
-        let Self::Spawned(thread) = self else { return Ok(()) };
-        let failed = |error: JoinError| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()));
-        thread.await.unwrap_or_else(failed)
+        let Self::Spawned(ended) = self else { return Ok(()) };
+        let failed = |_| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, Refused::Lost.to_string()));
+        ended.await.unwrap_or_else(failed)
     }
 }
 

@@ -174,21 +174,23 @@ impl LegacySession {
     }
 
     /// Takes messages of the client on their way: a small one at once, if that is possible without waiting, all else on a
-    /// thread for blocking work.
+    /// thread of the tenant.
     fn forwarded(self: &Arc<Self>, parts: Vec<Message>) -> Forwarded {
         let this = Arc::clone(self);
         let small = match <[Message; 1]>::try_from(parts) {
             Ok([message]) if message.bytes().len() <= INLINE_BYTES => message,
-            Ok([message]) => return Forwarded::spawn(move || this.forward(message)),
+            Ok([message]) => return Forwarded::spawn(&self.session.rules, move || this.forward(message)),
             Err(parts) => {
                 let forward = move |message| this.forward(message);
-                return Forwarded::spawn(|| parts.into_iter().map(forward).fold(Ok(()), Result::and));
+                return Forwarded::spawn(&self.session.rules, || {
+                    parts.into_iter().map(forward).fold(Ok(()), Result::and)
+                });
             }
         };
         let (id, asks) = (small.id(), small.kind() == Kind::Request);
         match self.session.from_client(small) {
             FromClient::Forward(message) if self.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
-            next => Forwarded::spawn(move || this.go_on(next, id, asks)),
+            next => Forwarded::spawn(&self.session.rules, move || this.go_on(next, id, asks)),
         }
     }
 
@@ -207,7 +209,7 @@ impl LegacySession {
             }
             FromClient::Work(work) => {
                 let this = Arc::clone(self);
-                self.session.carry_out(work, move |produced| match produced {
+                self.session.carry_out(*work, move |produced| match produced {
                     Produced::Answer(answer) => this.deliver(answer, id.map_or(Route::Other, Route::Answer)),
                     // The client has its answer, if it did not get there.
                     Produced::Forward(message) => drop(this.send(&message, id, true)),

@@ -135,23 +135,23 @@ impl Shared {
         }
         let (shared, message) = (Arc::clone(this), body::on_one_line(message.bytes().clone()));
         let send = move || shared.link.send(&message).map_err(|error| refused(&error));
-        Forwarded::spawn(send).end().await?;
+        Forwarded::spawn(&this.rules.of(&this.tenant), send).end().await?;
         Ok(empty(StatusCode::ACCEPTED))
     }
 
-    /// Takes a request on its way: a small one at once, if that is possible without waiting, all else on a thread for
-    /// blocking work.
+    /// Takes a request on its way: a small one at once, if that is possible without waiting, all else on a thread of the
+    /// tenant.
     fn forwarded(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
-        let shared = Arc::clone(this);
+        let (shared, rules) = (Arc::clone(this), Arc::clone(&exchange.session.rules));
         if message.bytes().len() > INLINE_BYTES {
-            return Forwarded::spawn(move || {
+            return Forwarded::spawn(&rules, move || {
                 shared.go_on(&exchange, &id, exchange.session.from_client(message));
                 Ok(())
             });
         }
         match exchange.session.from_client(message) {
             FromClient::Forward(message) if this.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
-            next => Forwarded::spawn(move || {
+            next => Forwarded::spawn(&rules, move || {
                 shared.go_on(&exchange, &id, next);
                 Ok(())
             }),
@@ -165,7 +165,7 @@ impl Shared {
             FromClient::Answer(answer) => exchange.answer(&answer),
             FromClient::Work(work) => {
                 let (shared, asking, id) = (Arc::clone(self), Arc::clone(exchange), id.clone());
-                exchange.session.carry_out(work, move |produced| match produced {
+                exchange.session.carry_out(*work, move |produced| match produced {
                     Produced::Answer(answer) => asking.answer(&answer),
                     Produced::Forward(message) => shared.send(&asking, &id, message),
                 });

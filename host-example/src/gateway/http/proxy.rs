@@ -194,7 +194,7 @@ impl Proxy {
         let message = match session.from_client(message) {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-            FromClient::Work(work) => match session.carried_out(work).await {
+            FromClient::Work(work) => match session.carried_out(*work).await {
                 Produced::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
                 Produced::Forward(message) => message,
             },
@@ -515,7 +515,7 @@ impl Events {
         }
         // What has no object in it is no message to anybody.
         let data = event.data().filter(|data| !changes || memchr(b'{', data).is_some())?;
-        let answer = match self.session.from_server(Message::read(data.clone())) {
+        let answer = match self.session.from_server(self.session.parsed(&data).await) {
             FromServer::Pass(answer) => answer,
             FromServer::Filter(filtering) => self.session.settled(filtering).await,
             FromServer::Refuse(refused) => return Some(in_place_of(event, &refused)),
@@ -580,7 +580,7 @@ async fn read(
     status: StatusCode,
     mut headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let message = Message::read(bytes.clone());
+    let message = session.parsed(&bytes).await;
     let decided = match (content::form(&bytes), message.fault()) {
         _ if session.rules.audits() => session.from_server(message),
         (Form::Wide, _) => return failed(session, asked.id, &ContentError::Charset("utf-16".to_owned()).to_string()),
