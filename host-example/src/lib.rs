@@ -44,7 +44,7 @@
 //! | [`read`] | pages of what was offloaded, signed cursors | `store` |
 //! | [`extract`] | questions about what was offloaded | `policy`, `store` |
 //! | [`settings`] | configuration: file, environment, flags | defaults of the others |
-//! | [`policy`] | loads policies: checks, compiles, caches, swaps, parks | `sandbox` |
+//! | [`policy`] | loads policies: checks, compiles, caches, swaps, parks | `sandbox`, `store` |
 //! | [`store`] | output directories: staging, publishing, expiry, quotas | nothing |
 //! | [`transport`] | lines, child processes, event streams | nothing |
 //! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |

@@ -12,6 +12,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::value::RawValue;
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 /// Bytes of a page when none are asked for.
@@ -179,7 +180,8 @@ pub enum ReadError {
 #[derive(Clone, Debug)]
 pub struct Pages {
     store: Store,
-    key: CursorKey,
+    /// Read when it is first needed.
+    key: Arc<OnceLock<CursorKey>>,
 }
 
 impl Pages {
@@ -188,13 +190,27 @@ impl Pages {
     /// # Errors
     /// When the key can be neither read nor made: see [`Store::cursor_key`].
     pub fn new(store: Store) -> Result<Self, StoreError> {
-        let key = CursorKey::new(store.cursor_key()?);
-        Ok(Self { store, key })
+        let pages = Self::of(store);
+        pages.key()?;
+        Ok(pages)
+    }
+
+    /// As [`Pages::new`], but a key that can be neither read nor made is an error of each page, until it can.
+    pub fn of(store: Store) -> Self {
+        Self { store, key: Arc::default() }
     }
 
     /// Pages whose cursors are signed with a key of the caller's.
     pub fn with_key(store: Store, key: CursorKey) -> Self {
-        Self { store, key }
+        Self { store, key: Arc::new(key.into()) }
+    }
+
+    fn key(&self) -> Result<&CursorKey, StoreError> {
+        if let Some(key) = self.key.get() {
+            return Ok(key);
+        }
+        let key = CursorKey::new(self.store.cursor_key()?);
+        Ok(self.key.get_or_init(|| key))
     }
 
     /// One page. The section is verified first, which takes time in proportion to its size once; see
@@ -221,24 +237,27 @@ impl Pages {
         }
         reader.verify()?;
         let (content, next) = read(&reader, position, size)?;
-        let next = (next.record < total).then(|| {
-            let (expires, offload) = (offload.expires(), offload.id());
-            let cursor = Cursor { offload, file: number, position: next, size, expires, query: None };
-            self.key.sign(&request.tenant, &cursor)
-        });
+        let next = match next.record < total {
+            true => {
+                let (expires, offload) = (offload.expires(), offload.id());
+                let cursor = Cursor { offload, file: number, position: next, size, expires, query: None };
+                Some(self.key()?.sign(&request.tenant, &cursor))
+            }
+            false => None,
+        };
         Ok(Page { content, first: position.record, kind: reader.record().kind, total, next })
     }
 
-    fn cursor(&self, request: &PageRequest, text: &str) -> Result<Cursor, CursorError> {
-        let cursor = self.key.open(&request.tenant, text, SystemTime::now())?;
+    fn cursor(&self, request: &PageRequest, text: &str) -> Result<Cursor, ReadError> {
+        let cursor = self.key()?.open(&request.tenant, text, SystemTime::now())?;
         if cursor.offload != request.offload {
-            return Err(CursorError::Offload);
+            return Err(CursorError::Offload.into());
         }
         if cursor.query.is_some() {
-            return Err(CursorError::Query);
+            return Err(CursorError::Query.into());
         }
         if request.size(cursor.size) != cursor.size {
-            return Err(CursorError::PageSize);
+            return Err(CursorError::PageSize.into());
         }
         Ok(cursor)
     }

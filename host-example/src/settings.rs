@@ -10,6 +10,7 @@ mod layers;
 mod patterns;
 mod policies;
 mod policy;
+mod server;
 mod tenants;
 mod variables;
 
@@ -41,6 +42,7 @@ pub use self::{
         Action, DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings, Preset, Recipe, SectionRule, Size,
         SizeUnit, SummaryKind, SummaryRule,
     },
+    server::{SERVER_VARIABLES, ServerEnvironment},
     tenants::{SHARED_KEYS, TenantOverride},
     variables::{CONFIG_KEY, CONFIG_VARIABLE, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
 };

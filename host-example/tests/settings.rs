@@ -369,6 +369,35 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
     assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
+    assert_eq!((&gateway.env, gateway.env_all, gateway.isolate, &gateway.user), (&vec![], None, true, &None));
+    assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
+}
+
+// row 92
+#[test]
+fn a_server_gets_named_variables_where_not_all_pass() {
+    let names = ["PATH", "LC_ALL", "LC", "HTTPS_PROXY", "GH_TOKEN", "GH", "LRO_LOG", "MCP_LRO_DIR", "ACME"];
+    let given = |file: &str| {
+        let all = names.map(|name| (OsString::from(name), OsString::from("x")));
+        let given = load(file, &[], &[]).unwrap().server_environment(all);
+        let passed: Vec<String> = given.variables.into_iter().map(|(name, _)| name.into_string().unwrap()).collect();
+        (passed.join(" "), given.withheld.join(" "))
+    };
+    let tokens = "[gateway.tokens]\na = \"env:ACME\"";
+    let listen = "[gateway]\nlisten = \"127.0.0.1:0\"\n";
+    for (file, passed, withheld) in [
+        (tokens.to_owned(), "PATH LC_ALL LC HTTPS_PROXY GH_TOKEN GH", ""),
+        (format!("{listen}{tokens}"), "PATH LC_ALL", "GH GH_TOKEN HTTPS_PROXY LC"),
+        (
+            format!("{listen}env = [\"GH_*\", \"ACME\", \"*_LRO_*\"]\n{tokens}"),
+            "PATH LC_ALL GH_TOKEN",
+            "GH HTTPS_PROXY LC",
+        ),
+        (format!("{listen}env-all = true\n{tokens}"), "PATH LC_ALL LC HTTPS_PROXY GH_TOKEN GH", ""),
+        ("[gateway]\nenv-all = false".to_owned(), "PATH LC_ALL", "ACME GH GH_TOKEN HTTPS_PROXY LC"),
+    ] {
+        assert_eq!(given(&file), (passed.to_owned(), withheld.to_owned()), "{file}");
+    }
 }
 
 // row 5
@@ -422,6 +451,11 @@ fn bad_values_of_the_gateway_are_errors() {
         ("shutdown-ms = 0", "`gateway.shutdown-ms` = `0`"),
         ("session-budget = 0", "`gateway.session-budget` = `0`"),
         ("session-floor = 0", "`gateway.session-floor` = `0`"),
+        ("env = [\"A=B\"]", "expected names of variables, each perhaps with `*`, not `A=B`"),
+        ("user = \"\"", "expected the name of a user, or UID:GID"),
+        ("user = \"1000\"", "expected the name of a user, or UID:GID"),
+        ("user = \"1000:staff\"", "expected the name of a user, or UID:GID"),
+        ("server-log-bytes = 0", "`gateway.server-log-bytes` = `0`"),
         ("listn = \"127.0.0.1:80\"", "unknown field `listn`"),
         ("[gateway.upstream-headers]\n\"a b\" = \"c\"", "`a b` is not the name of a header"),
         ("[gateway.upstream-headers]\na = \"env:\"", "expected the name of a variable"),

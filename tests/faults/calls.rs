@@ -481,6 +481,23 @@ fn what_a_disk_forgot_is_not_given_out() {
     assert!(found >= 5, "{found} writes");
 }
 
+// row 21, C6: a signal that comes in between is nobody's failure
+#[test]
+fn an_interrupted_call_is_made_again() {
+    let counted = Offload.run(&Place::new(), &COUNT).calls();
+    for kind in ["flock", "fsync"] {
+        let count = counted.iter().filter(|call| call.name == kind).count();
+        assert!(count > 0, "no {kind}");
+        for number in 1..=count {
+            let (place, inject) = (Place::new(), format!("inject={kind}:error=EINTR:when={number}"));
+            let ended = Offload.run(&place, &["-e", &format!("trace={kind}"), "-e", &inject]);
+            let output = String::from_utf8_lossy(&ended.output);
+            assert!(output.contains(DESCRIPTOR) && ended.errors.is_empty(), "{kind} {number}: {}", ended.errors);
+            judge_store(&place, 1..=1).unwrap();
+        }
+    }
+}
+
 // row 21, C6: a write that ends early, and one that fails
 #[test]
 fn a_file_may_not_grow_beyond_any_length() {

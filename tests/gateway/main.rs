@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod clients;
+mod compiled;
 mod faults;
 mod http;
 mod lasting;
 mod neighbours;
+mod nosy;
 mod policies;
 mod profiles;
 mod real;
@@ -17,6 +19,7 @@ mod scripted;
 mod servers;
 mod sessions;
 mod settings;
+mod stores;
 mod support;
 mod tasks;
 mod tenants;

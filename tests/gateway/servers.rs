@@ -263,7 +263,8 @@ impl Gateway {
 
     /// The gateway over HTTP before a server on standard streams.
     pub(crate) fn listen(&self, server: &Server) -> Listening {
-        let mut command = self.words(&["--listen", "127.0.0.1:0", "--"]);
+        let own: Vec<&str> = server.variables.keys().map(String::as_str).collect();
+        let mut command = self.words(&["--listen", "127.0.0.1:0", "--env", &own.join(","), "--"]);
         command.extend(server.command.iter().cloned());
         Self::ready(Process::start(&command, &self.variables(&server.variables)))
     }

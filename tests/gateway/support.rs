@@ -122,6 +122,10 @@ impl Process {
         Self { name: command.join(" "), child, input, output, errors }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Writes a line.
     pub(crate) fn send(&mut self, line: &str) {
         let written = self.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes());

@@ -304,8 +304,10 @@ fn kept_schemas() {
 fn nothing_is_left_running() {
     for flags in [&[][..], &["--enabled", "false"]] {
         for server in [everything(), git(), sqlite()] {
-            let gateway = Gateway::new(flags);
+            let mut gateway = Gateway::new(flags);
             let mark = path_text(gateway.directory.path());
+            // A server is not given the settings of the gateway.
+            gateway.more = environment(&[("MARK_OF_A_TEST", &mark)]);
             let mut wire = gateway.wire(&server);
             shake_hands(&mut wire);
             if let Some(running) = processes_with(&mark) {

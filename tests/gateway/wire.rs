@@ -34,6 +34,11 @@ impl Wire {
         Self { process: Process::start(command, variables), others: Vec::new() }
     }
 
+    /// The process that was started.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// Sends a line that has no answer.
     pub(crate) fn send(&mut self, line: &str) {
         self.process.send(line);

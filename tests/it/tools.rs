@@ -22,7 +22,7 @@ impl Desk {
         request.abilities = Abilities::EXTRACT_TOOL | Abilities::READ_TOOL;
         let offloaded = offloaded(filter(root.path()).apply(&request, &structured(document)));
         let store = Store::open(StoreConfig::new(root.path())).unwrap();
-        let tools = Tools::new(store, extractor(), Budget::default()).unwrap();
+        let tools = Tools::new(store, extractor(), Budget::default());
         Self { tools, descriptor: serde_json::from_str(&offloaded.descriptor).unwrap(), _root: root }
     }
 

@@ -283,6 +283,9 @@ impl Face {
             Ok(store) => store,
             Err(error) => return Some(format!("results cannot be offloaded: {}", explained(error.as_ref()))),
         };
+        if let Err(error) = store.check() {
+            return Some(format!("results cannot be offloaded: {}", explained(&error)));
+        }
         let found = fs::metadata(store.root());
         found.err().map(|error| format!("results cannot be offloaded: {}: {error}", store.root().display()))
     }

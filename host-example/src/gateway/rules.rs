@@ -1,7 +1,7 @@
 //! What all sessions of a gateway share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::memory::Memory;
 use super::metrics::Metrics;
@@ -43,6 +43,8 @@ pub struct Rules {
     pub(super) definitions: Vec<String>,
     /// Whether the server has tools of the same names, as another gateway has.
     namesakes: AtomicBool,
+    /// Lines of servers that are not messages.
+    chatter: Arc<AtomicU64>,
 }
 
 impl Rules {
@@ -66,6 +68,7 @@ impl Rules {
             waiting: Waiting::default(),
             memory: Arc::default(),
             namesakes: AtomicBool::new(false),
+            chatter: Arc::default(),
             config,
             filter,
             tools,
@@ -101,6 +104,7 @@ impl Rules {
             memory: before.map(|before| Arc::clone(&before.memory)).unwrap_or_default(),
             definitions: self.definitions.clone(),
             namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
+            chatter: Arc::clone(&self.chatter),
         }
     }
 
@@ -137,6 +141,11 @@ impl Rules {
     /// What no message with a tool result may exceed, whatever it holds: a preset is meant for what goes on the wire.
     pub(super) fn ceiling(&self) -> Option<Size> {
         self.config.preset.map(|preset| preset.size().into())
+    }
+
+    /// Counts a line of a server that is not a message.
+    pub(super) fn count_chatter(&self) -> u64 {
+        self.chatter.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub(super) fn found_namesakes(&self) {

@@ -137,12 +137,13 @@ pub(super) struct Writer {
 impl Writer {
     /// Makes the directory, and removes what others left in it.
     pub(super) fn new(store: &Store) -> io::Result<Self> {
+        let owner = store.owner().map_err(io::Error::other)?;
         let directory = directory(store);
         match DirBuilder::new().mode(0o700).create(&directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => remove_dead(store)?,
         }
-        let file = directory.join(store.owner().to_string());
+        let file = directory.join(owner.to_string());
         Ok(Self {
             unfinished: file.with_extension(UNFINISHED),
             file: file.with_extension(EXTENSION),
@@ -189,7 +190,7 @@ fn files(store: &Store) -> io::Result<Vec<(Ulid, PathBuf)>> {
 }
 
 fn is_live(store: &Store, owner: Ulid) -> bool {
-    owner == store.owner() || store.is_gone(owner).is_ok_and(|gone| !gone)
+    store.owner().is_ok_and(|own| own == owner) || store.is_gone(owner).is_ok_and(|gone| !gone)
 }
 
 fn read(path: &Path) -> Option<Status> {
@@ -252,8 +253,8 @@ mod tests {
 
     fn shown_command(words: &[&str]) -> String {
         let [program, arguments @ ..] = words else { return String::new() };
-        let arguments = arguments.iter().map(OsString::from).collect();
-        server(&Upstream::Command(Launch { program: program.into(), arguments }))
+        let arguments = arguments.iter().map(OsString::from);
+        server(&Upstream::Command(Launch::new(program, arguments)))
     }
 
     #[test]

@@ -80,12 +80,9 @@ struct ReadArguments {
 }
 
 impl Tools {
-    /// The tools. Answers keep to the budget.
-    ///
-    /// # Errors
-    /// When there is no key for cursors: see [`Pages::new`].
-    pub fn new(store: Store, extractor: Extractor, budget: Budget) -> Result<Self, StoreError> {
-        Ok(Self { pages: Pages::new(store.clone())?, store, extractor, budget })
+    /// The tools. Answers keep to the budget. As long as the store cannot be used, each call is answered with an error.
+    pub fn new(store: Store, extractor: Extractor, budget: Budget) -> Self {
+        Self { pages: Pages::of(store.clone()), store, extractor, budget }
     }
 
     /// Calls a tool for a tenant; `arguments` is the JSON object of the call. Blocks. Returns the tool result as JSON, which

@@ -2,8 +2,8 @@
 //! compile and need much memory.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::num::NonZeroU32;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, getrlimit, nice, set_dumpable_behavior, setrlimit};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -41,8 +43,8 @@ const NICENESS: i32 = 10;
 pub struct CompileLimits {
     /// Longest time one component takes, and longest time it waits for its turn. 30 s.
     pub time: Duration,
-    /// Most bytes of address space of a child that compiles. A thread shares that of the process, and has no such bound.
-    /// 1 GiB.
+    /// Most bytes of address space of a child that compiles, and of the code that it writes. A thread shares the address space
+    /// of the process, and has no such bound. 1 GiB.
     pub memory_bytes: u64,
     /// Components compiled at the same time. Half the processors, at least one.
     pub at_once: NonZeroU32,
@@ -101,7 +103,7 @@ impl Compiler {
         let time = self.limits.time;
         let bounds = Bounds { inside: self.limits.at_once.get(), waiting: u32::MAX, wait: time };
         let pass = self.gate.enter(&bounds).ok_or(PolicyError::CompileQueue(time))?;
-        fail_point!("policy::compile", |error: std::io::Error| PolicyError::Compile(error.to_string()));
+        fail_point!("policy::compile", |error: io::Error| PolicyError::Compile(error.to_string()));
         match &self.place {
             CompilePlace::Thread => self.on_thread(engine, bytes, pass),
             CompilePlace::Child { program, arguments } => self.in_child(engine, bytes, program, arguments),
@@ -132,15 +134,19 @@ impl Compiler {
         program: &Path,
         arguments: &[OsString],
     ) -> Result<Component, PolicyError> {
-        let failed = |error: std::io::Error| {
+        let failed = |error: io::Error| {
             PolicyError::Compile(format!("the compiler `{}` could not be run: {error}", program.display()))
         };
         let deadline = Instant::now() + self.limits.time;
-        // Files instead of pipes: nothing of it can wait for a child that does not read or write.
-        let directory = tempfile::Builder::new().prefix("lro-compile-").tempdir().map_err(failed)?;
-        let path = |name| directory.path().join(name);
-        let (input, output, messages) = (path("component.wasm"), path("code"), path("messages"));
-        fs::write(&input, bytes).map_err(failed)?;
+        // Memory without a name instead of pipes and files: nothing waits for a child that does not read or write, nobody else can
+        // open it, and nothing of it is left when a process is killed.
+        let input = memory("lro-component").and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.rewind()?;
+            sealed(file)
+        });
+        let (input, output, messages) = (input.map_err(failed)?, memory("lro-code"), memory("lro-messages"));
+        let (output, messages) = (output.map_err(failed)?, messages.map_err(failed)?);
         let child = Command::new(program)
             .args(arguments)
             .arg(self.limits.memory_bytes.to_string())
@@ -148,25 +154,24 @@ impl Compiler {
             .env_clear()
             // The compiler's threads: one keeps it to one processor.
             .env("RAYON_NUM_THREADS", "1")
-            .stdin(File::open(&input).map_err(failed)?)
-            .stdout(File::create(&output).map_err(failed)?)
-            .stderr(File::create(&messages).map_err(failed)?)
+            .stdin(input)
+            .stdout(output.try_clone().map_err(failed)?)
+            .stderr(messages.try_clone().map_err(failed)?)
             .spawn();
         let status = wait(&mut child.map_err(failed)?, deadline).map_err(failed)?;
         fail_point!("policy::compiled-by-child", failed);
         let status = status.ok_or(PolicyError::CompileTime(self.limits.time))?;
         if status.success() {
-            return cache::load(engine, &output).map_err(|error| PolicyError::Compile(format!("{error:#}")));
+            let code = sealed(output).and_then(|code| from_start(code, self.limits.memory_bytes)).map_err(failed)?;
+            return cache::load(engine, &code).map_err(|error| PolicyError::Compile(format!("{error:#}")));
         }
-        let mut message = Vec::new();
-        let opened = File::open(&messages).and_then(|file| file.take(MESSAGE_BYTES_MAX).read_to_end(&mut message));
-        opened.map_err(failed)?;
+        let message = from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;
         Err(self.explain(status, String::from_utf8_lossy(&message).trim()))
     }
 
     /// Why a child failed.
     fn explain(&self, status: ExitStatus, message: &str) -> PolicyError {
-        let is_memory = ["memory allocation of", "Cannot allocate memory", "out of memory"];
+        let is_memory = ["memory allocation of", "Cannot allocate memory", "out of memory", "File too large"];
         if is_memory.iter().any(|sign| message.contains(sign)) {
             return PolicyError::CompileMemory(self.limits.memory_bytes);
         }
@@ -178,8 +183,33 @@ impl Compiler {
     }
 }
 
+/// A file in memory, without a path.
+fn memory(name: &str) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Linux before 6.3 does not know the flag, which later systems may insist on.
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        made => made,
+    };
+    Ok(made?.into())
+}
+
+/// The file, which nobody can change any more, whoever has it open.
+fn sealed(file: File) -> io::Result<File> {
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// A file from its beginning, at most so many bytes of it.
+fn from_start(mut file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Waits for a child and kills it at the deadline: then there is no status.
-fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
@@ -214,8 +244,12 @@ pub fn compile_as_child(
     mut input: impl Read,
     mut output: impl Write,
 ) -> Result<(), PolicyError> {
-    let failed = |error: std::io::Error| PolicyError::Compile(error.to_string());
-    for (resource, limit) in [(Resource::Core, 0), (Resource::As, memory_bytes), (Resource::Cpu, seconds)] {
+    let failed = |error: io::Error| PolicyError::Compile(error.to_string());
+    // What it writes is run: no other process of this user may trace it, or open what it has open.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed(error.into()))?;
+    let limits =
+        [(Resource::Core, 0), (Resource::As, memory_bytes), (Resource::Fsize, memory_bytes), (Resource::Cpu, seconds)];
+    for (resource, limit) in limits {
         let Rlimit { maximum, .. } = getrlimit(resource);
         let current = Some(maximum.map_or(limit, |maximum| maximum.min(limit)));
         setrlimit(resource, Rlimit { current, maximum }).map_err(|error| failed(error.into()))?;

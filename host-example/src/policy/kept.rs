@@ -12,10 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::cache::{make_private, replace};
-use super::source::signature_path;
+use super::source::{SIGNATURE_SUFFIX, signature_path};
 use super::{Digest, Source};
 use crate::faults::fail_point;
+use crate::store::StoreError;
+use crate::store::directory::Directory;
 
 /// Ending of a component's name.
 const COMPONENT: &str = "wasm";
@@ -33,24 +34,24 @@ pub(super) struct Record {
 /// A directory of policies that were good.
 #[derive(Debug)]
 pub(super) struct Kept {
-    directory: PathBuf,
+    directory: Directory,
     records: Mutex<BTreeMap<String, Record>>,
 }
 
 impl Kept {
     /// Uses a directory, makes it when it is missing, and removes what no record names.
-    pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        make_private(directory)?;
+    pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
+        let directory = Directory::private(directory, true)?;
         let mut records = BTreeMap::new();
         let mut others = Vec::new();
-        for entry in fs::read_dir(directory)? {
-            let path = entry?.path();
+        for name in directory.names()? {
+            let path = directory.path.join(name?);
             match path.extension().filter(|ending| *ending == RECORD).and_then(|_| read_record(&path)) {
                 Some(record) => drop(records.insert(record.tenant.clone(), record)),
                 None => others.push(path),
             }
         }
-        let kept = Self { directory: directory.to_owned(), records: Mutex::default() };
+        let kept = Self { directory, records: Mutex::default() };
         let named: BTreeSet<_> = records.values().flat_map(digests).map(|digest| kept.path(&digest)).collect();
         let is_kept = |path: &Path| named.contains(path) || named.contains(&path.with_extension(""));
         for path in others.iter().filter(|path| !is_kept(path)) {
@@ -62,7 +63,7 @@ impl Kept {
 
     /// Where the component of this digest lies, if it was kept.
     pub(super) fn path(&self, digest: &Digest) -> PathBuf {
-        self.directory.join(format!("{digest}.{COMPONENT}"))
+        self.directory.path.join(component_name(digest))
     }
 
     /// What served a tenant last.
@@ -70,24 +71,26 @@ impl Kept {
         self.records().get(tenant).cloned()
     }
 
-    /// Notes that a policy serves a tenant from now on.
-    pub(super) fn put(&self, tenant: &str, digest: Digest, source: &Source) -> io::Result<()> {
-        fail_point!("policy::keep", std::convert::identity::<io::Error>);
+    /// Notes that a policy serves a tenant from now on. The record comes last: what it names is on the disk by then.
+    pub(super) fn put(&self, tenant: &str, digest: Digest, source: &Source) -> Result<(), StoreError> {
+        fail_point!("policy::keep", |source| StoreError::Io { action: "write", path: self.path(&digest), source });
         let mut records = self.records();
         let old = records.get(tenant).cloned();
         if old.as_ref().is_some_and(|old| old.current == digest) {
             return Ok(());
         }
-        let path = self.path(&digest);
+        let component = component_name(&digest);
         if let Some(signature) = &source.signature {
-            replace(&signature_path(&path), signature.as_bytes(), true)?;
+            self.directory.put(&format!("{component}{SIGNATURE_SUFFIX}"), signature.as_bytes())?;
         }
-        if !path.exists() {
-            replace(&path, &source.bytes, true)?;
+        if !self.path(&digest).exists() {
+            self.directory.put(&component, &source.bytes)?;
         }
         let previous = old.as_ref().map(|old| old.current);
         let record = Record { tenant: tenant.to_owned(), current: digest, previous };
-        replace(&self.record_path(tenant), &serde_json::to_vec(&record)?, true)?;
+        let (name, path) = (record_name(tenant), self.record_path(tenant));
+        let text = serde_json::to_vec(&record).map_err(|source| StoreError::Manifest { path, source })?;
+        self.directory.put(&name, &text)?;
         records.insert(tenant.to_owned(), record);
         self.remove_unused(&records, old);
         Ok(())
@@ -112,12 +115,20 @@ impl Kept {
     }
 
     fn record_path(&self, tenant: &str) -> PathBuf {
-        self.directory.join(format!("{}.{RECORD}", Digest::of(tenant.as_bytes())))
+        self.directory.path.join(record_name(tenant))
     }
 
     fn records(&self) -> MutexGuard<'_, BTreeMap<String, Record>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn component_name(digest: &Digest) -> String {
+    format!("{digest}.{COMPONENT}")
+}
+
+fn record_name(tenant: &str) -> String {
+    format!("{}.{RECORD}", Digest::of(tenant.as_bytes()))
 }
 
 fn digests(record: &Record) -> impl Iterator<Item = Digest> + use<> {

@@ -150,7 +150,9 @@ impl Registry {
     /// When the directory for the last good policies cannot be used.
     pub fn new(sandbox: Sandbox, settings: RegistrySettings) -> Result<Self, RegistryError> {
         let RegistrySettings { options, slot, kept } = settings;
-        let open = |path: PathBuf| Kept::open(&path).map(Arc::new).map_err(directory_error(&path));
+        let open = |path: PathBuf| {
+            Kept::open(&path).map(Arc::new).map_err(|error| directory_error(&path)(io::Error::other(error)))
+        };
         Ok(Self {
             sandbox,
             options,
@@ -511,12 +513,13 @@ impl Shared {
 
 /// Remembers a policy that serves. When that fails, it is only lost for the next start.
 fn keep(kept: Option<&Kept>, tenant: &str, digest: Digest, source: &Source) {
-    if let Some(kept) = kept
-        && let Err(error) =
-            caught(|| kept.put(tenant, digest, source)).unwrap_or_else(|panic| Err(io::Error::other(panic)))
-    {
-        tracing::warn!(tenant, %digest, %error, "policy not kept for the next start");
-    }
+    let Some(kept) = kept else { return };
+    let error = match caught(|| kept.put(tenant, digest, source)) {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panic,
+    };
+    tracing::warn!(tenant, %digest, error, "policy not kept for the next start");
 }
 
 /// What a step of a load gives, a panic being one of its refusals.

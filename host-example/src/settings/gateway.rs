@@ -13,6 +13,7 @@ use std::{
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use zeroize::Zeroizing;
 
 use super::{
     Config, at_least_one,
@@ -20,6 +21,7 @@ use super::{
     variables::{GATEWAY_TABLE, VARIABLE_PREFIX},
 };
 use crate::digest::Digest;
+use crate::transport::LOG_BYTES_DEFAULT;
 
 /// Default of [`GatewaySettings::tenant`].
 pub const TENANT_DEFAULT: &str = "default";
@@ -46,6 +48,21 @@ pub struct GatewaySettings {
     /// Headers of each request upstream, by name; only in the file. Default: none.
     #[serde(deserialize_with = "headers")]
     pub upstream_headers: BTreeMap<String, UpstreamHeader>,
+    /// Variables of the gateway's own that the server it starts gets too, besides [`SERVER_VARIABLES`](super::SERVER_VARIABLES);
+    /// `*` stands for any characters. Never those that hold a secret of the gateway. Default: none.
+    #[serde(deserialize_with = "super::server::env")]
+    pub env: Vec<String>,
+    /// Whether the server gets all variables but those that are the gateway's own. Default: on stdio, as clients put the server's
+    /// variables there; not with `listen`.
+    pub env_all: Option<bool>,
+    /// Whether the server is kept from seeing the directories and files of the gateway, where the system allows that. Default:
+    /// true.
+    pub isolate: bool,
+    /// As whom the server runs, a name of `/etc/passwd` or `UID:GID`; only root can choose. Default: as the gateway.
+    #[serde(deserialize_with = "super::server::user")]
+    pub user: Option<String>,
+    /// Bytes a minute that what one server writes to its standard error takes in the log, at most. Default: 64 KiB.
+    pub server_log_bytes: NonZeroU64,
     /// Path the gateway is served at over HTTP. Default: `/mcp`.
     #[serde(deserialize_with = "url_path")]
     pub path: String,
@@ -130,6 +147,11 @@ impl Default for GatewaySettings {
             listen: None,
             upstream: None,
             upstream_headers: BTreeMap::new(),
+            env: Vec::new(),
+            env_all: None,
+            isolate: true,
+            user: None,
+            server_log_bytes: at_least_one(LOG_BYTES_DEFAULT),
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -332,11 +354,12 @@ impl TryFrom<String> for Token {
 impl Token {
     /// The SHA-256 of the token.
     fn digest(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Digest, String> {
-        let token = match self {
+        // The copy is wiped. The environment keeps the token: the process must not be dumpable.
+        let token = Zeroizing::new(match self {
             Self::Sha256(digest) => return Ok(*digest),
             Self::Variable(name) => environment(name).ok_or("the variable is not set")?.into_vec(),
             Self::File(path) => fs::read(path).map_err(|error| format!("cannot read the file: {error}"))?,
-        };
+        });
         match (token.trim_ascii(), self) {
             ([], Self::File(_)) => Err("the file is empty".to_owned()),
             ([], _) => Err("the variable is empty".to_owned()),

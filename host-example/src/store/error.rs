@@ -44,10 +44,10 @@ pub enum StoreError {
         /// Bytes of the file, or of the whole offload with its manifest.
         needed: u64,
     },
-    /// The root is no place for private files.
-    #[error("{} is unsafe as the store's root: {reason}", path.display())]
+    /// A directory that should be private is not.
+    #[error("{} is unsafe for private files: {reason}", path.display())]
     UnsafeRoot {
-        /// The root.
+        /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         reason: &'static str,
@@ -71,7 +71,7 @@ pub enum StoreError {
         /// Size and SHA-256 of the present one, or what is there in its place.
         found: String,
     },
-    /// The manifest of an offload cannot be read or written as JSON.
+    /// The manifest of an offload, or another record, cannot be read or written as JSON.
     #[error("the manifest {} is not valid", path.display())]
     Manifest {
         /// The manifest.

@@ -7,9 +7,9 @@
 //! A guest may plant symbolic links in its directory. Whatever the host opens there is opened beneath it and without
 //! following links, and nothing is published that the record does not list.
 
-mod directory;
+pub(crate) mod directory;
 mod error;
-mod key;
+pub(crate) mod key;
 mod manifest;
 mod names;
 mod offload;
@@ -24,9 +24,7 @@ mod verified;
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
     io::{ErrorKind, Read},
-    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{self, Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, SystemTime},
@@ -37,6 +35,7 @@ use serde::de::Error;
 use self::{
     directory::Directory,
     error::failed,
+    key::Key,
     manifest::{MANIFEST_VERSION, Manifest},
     owner::Owner,
     usage::Ledger,
@@ -70,6 +69,8 @@ pub const FILE_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 pub const TENANT_BYTES_MAX_DEFAULT: u64 = 4 << 30;
 /// Default of [`StoreConfig::total_bytes_max`]: 16 GiB.
 pub const TOTAL_BYTES_MAX_DEFAULT: u64 = 16 << 30;
+/// Name of the key of cursors in the root.
+const CURSOR_KEY: &str = ".cursor-key";
 /// Most bytes of the directory name of a tenant.
 pub const TENANT_NAME_BYTES_MAX: usize = 64;
 
@@ -117,9 +118,10 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     config: StoreConfig,
-    /// The root, as an absolute path without links.
+    /// The root, as an absolute path; without links if it could be opened at once.
     path: PathBuf,
-    place: RwLock<Arc<Place>>,
+    /// None until the root could be opened.
+    place: RwLock<Option<Arc<Place>>>,
     ledger: Mutex<Ledger>,
     verified: Arc<Verified>,
 }
@@ -133,7 +135,8 @@ struct Place {
 
 impl Place {
     fn open(root: &Path, fsync: bool) -> Result<Self, StoreError> {
-        let root = open_root(root, fsync)?;
+        let root = Directory::private(root, fsync)?;
+        root.remove_unnamed()?;
         let owner = Owner::create(&root)?;
         Ok(Self { root, owner })
     }
@@ -175,15 +178,39 @@ impl Store {
     /// # Errors
     /// As of [`Store::open`].
     pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
-        config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
         let place = Place::open(&config.root, config.fsync)?;
-        let path = place.root.path.clone();
-        let place = RwLock::new(Arc::new(place));
-        let inner = Arc::new(Inner { config, path, place, ledger: Mutex::default(), verified: Arc::default() });
-        Ok(Self { inner, opening: Sweep::default() })
+        config.root.clone_from(&place.root.path);
+        Ok(Self::new(config, Some(place)))
     }
 
-    /// The directory that holds everything, as an absolute path without links.
+    /// As [`Store::open`], for a process that goes on without a store: when it cannot be opened now, each use of it tries again,
+    /// and fails with the error of [`Store::open`] until one succeeds. The second is why it could not.
+    pub fn open_sooner_or_later(config: StoreConfig) -> (Self, Option<StoreError>) {
+        match Self::open(config.clone()) {
+            Ok(store) => (store, None),
+            Err(error) => {
+                let root = path::absolute(&config.root).unwrap_or_else(|_| config.root.clone());
+                (Self::new(StoreConfig { root, ..config }, None), Some(error))
+            }
+        }
+    }
+
+    fn new(mut config: StoreConfig, place: Option<Place>) -> Self {
+        config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
+        let (path, place) = (config.root.clone(), RwLock::new(place.map(Arc::new)));
+        let inner = Arc::new(Inner { config, path, place, ledger: Mutex::default(), verified: Arc::default() });
+        Self { inner, opening: Sweep::default() }
+    }
+
+    /// Whether it is open, which is tried.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn check(&self) -> Result<(), StoreError> {
+        self.place().map(drop)
+    }
+
+    /// The directory that holds everything, as an absolute path.
     pub fn root(&self) -> &Path {
         &self.inner.path
     }
@@ -194,8 +221,8 @@ impl Store {
     }
 
     /// What tells this open store from all others, of this process and others.
-    pub(crate) fn owner(&self) -> Ulid {
-        self.place().owner.id
+    pub(crate) fn owner(&self) -> Result<Ulid, StoreError> {
+        Ok(self.place()?.owner.id)
     }
 
     /// Whether an open store is gone, however its process ended.
@@ -203,7 +230,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub(crate) fn is_gone(&self, owner: Ulid) -> Result<bool, StoreError> {
-        self.place().owner.is_dead(owner)
+        self.place()?.owner.is_dead(owner)
     }
 
     /// Makes a private, empty directory for one offload. Nobody else finds it before it is published. A root that was
@@ -243,7 +270,7 @@ impl Store {
         if self.expires(id) <= SystemTime::now() {
             return Err(StoreError::Expired { id });
         }
-        let directory = self.place().root.directory(tenant_name(tenant))?.directory(id.to_string())?;
+        let directory = self.place()?.root.directory(tenant_name(tenant))?.directory(id.to_string())?;
         let (file, _) = directory.file(MANIFEST_NAME)?;
         let path = directory.path.join(MANIFEST_NAME);
         let mut text = Vec::new();
@@ -275,7 +302,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unexpected`] when others have access to the file or it is no key; [`StoreError::Io`].
     pub fn cursor_key(&self) -> Result<[u8; 32], StoreError> {
-        key::read_or_make(&self.place().root)
+        Ok(Key::of(&self.place()?.root, CURSOR_KEY)?.0)
     }
 
     /// All published offloads that this process knows of, oldest first: exact after a sweep, and then as long as no other
@@ -290,23 +317,36 @@ impl Store {
         self.ledger().usage()
     }
 
-    fn place(&self) -> Arc<Place> {
-        Arc::clone(&self.inner.place.read().unwrap_or_else(PoisonError::into_inner))
+    /// The root as it was when it was opened, which is tried if it was not.
+    fn place(&self) -> Result<Arc<Place>, StoreError> {
+        let place = self.inner.place.read().unwrap_or_else(PoisonError::into_inner).clone();
+        place.map_or_else(|| self.open_place(), Ok)
     }
 
     /// The root where its path leads to, made again if that is nowhere or to another directory than it did.
     fn present_place(&self) -> Result<Arc<Place>, StoreError> {
-        let place = self.place();
-        if place.root.is_at_its_path() {
-            return Ok(place);
-        }
+        let place = self.place()?;
+        if place.root.is_at_its_path() { Ok(place) } else { self.open_place() }
+    }
+
+    fn open_place(&self) -> Result<Arc<Place>, StoreError> {
         let mut current = self.inner.place.write().unwrap_or_else(PoisonError::into_inner);
-        if !current.root.is_at_its_path() {
-            *current = Arc::new(Place::open(&self.inner.path, self.inner.config.fsync)?);
-            let root = self.inner.path.display();
-            tracing::warn!(%root, "the directory of the store was removed or moved away; it was made again");
+        if let Some(place) = current.as_ref().filter(|place| place.root.is_at_its_path()) {
+            return Ok(Arc::clone(place));
         }
-        Ok(Arc::clone(&current))
+        let place = Arc::new(Place::open(&self.inner.path, self.inner.config.fsync)?);
+        let before = current.replace(Arc::clone(&place));
+        drop(current);
+        let root = self.inner.path.display();
+        match before {
+            Some(_) => tracing::warn!(%root, "the directory of the store was removed or moved away; it was made again"),
+            None => {
+                tracing::warn!(%root, "the store could be opened; results are offloaded from now on");
+                // What is held counts towards the quotas.
+                self.sweep(SystemTime::now())?;
+            }
+        }
+        Ok(place)
     }
 
     /// Opens the directory of a tenant, and makes it when it is missing.
@@ -340,26 +380,6 @@ impl Store {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.inner.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Opens the root, and makes it when it is missing; with `fsync` the disk has it then.
-fn open_root(root: &Path, fsync: bool) -> Result<Directory, StoreError> {
-    let absolute = path::absolute(root).map_err(failed("find", root))?;
-    let missing: Vec<&Path> = absolute.ancestors().take_while(|directory| !directory.exists()).collect();
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed("create", root))?;
-    for parent in missing.into_iter().filter_map(Path::parent).filter(|_| fsync) {
-        File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("synchronize", parent))?;
-    }
-    let root = Directory::open(fs::canonicalize(root).map_err(failed("find", root))?)?;
-    let metadata = fs::metadata(&root.path).map_err(failed("examine", &root.path))?;
-    let reason = if metadata.uid() != rustix::process::geteuid().as_raw() {
-        "it belongs to another user"
-    } else if metadata.mode() & 0o022 != 0 {
-        "others can write to it"
-    } else {
-        return Ok(root);
-    };
-    Err(StoreError::UnsafeRoot { path: root.path, reason })
 }
 
 /// Directory name of a tenant.

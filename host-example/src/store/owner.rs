@@ -7,7 +7,7 @@ use std::fs::File;
 
 use rustix::{
     fs::{FlockOperation, flock},
-    io::Errno,
+    io::{Errno, retry_on_intr},
 };
 
 use super::{StoreError, Ulid, directory::Directory, error::failed};
@@ -43,7 +43,8 @@ impl Owner {
             let id = Ulid::generate().map_err(failed("read", "/dev/urandom"))?;
             let name = id.to_string();
             let file = directory.create_file(&name)?;
-            flock(&file, FlockOperation::LockExclusive).map_err(failed("lock", directory.path.join(&name)))?;
+            let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+            locked.map_err(failed("lock", directory.path.join(&name)))?;
             // Between creation and lock, a sweep may have taken the file for a dead owner's and removed it.
             if directory.names_file(&name, &file)? {
                 return Ok(Self { directory, id, _file: file });
@@ -62,7 +63,7 @@ impl Owner {
             Err(StoreError::NotFound { .. }) => return Ok(Look::Absent),
             opened => opened?.0,
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
             Err(Errno::WOULDBLOCK) => Ok(Look::Alive),
             locked => locked.map(|()| Look::Dead(file)).map_err(failed("lock", self.directory.path.join(&name))),
         }

@@ -69,7 +69,7 @@ impl Store {
     fn delete_detached(&self, detached: &[Detached]) {
         let tenants: BTreeSet<&str> = detached.iter().map(|detached| detached.tenant.as_str()).collect();
         for tenant in tenants {
-            let parent = self.place().root.directory(tenant);
+            let parent = self.place().and_then(|place| place.root.directory(tenant));
             if let Err(error) = parent.and_then(|parent| self.sync_detached(&parent)) {
                 warn!(tenant, error = &error as &dyn std::error::Error, "offloads not removed");
                 continue;
@@ -96,7 +96,8 @@ impl Store {
         while ledger.bytes(of) > bytes_max {
             let Some((tenant, id)) = ledger.oldest(of) else { return Ok(false) };
             let bytes = ledger.remove(&tenant, id);
-            match self.place().root.directory(&tenant).and_then(|parent| self.detach(&parent, id)) {
+            let parent = self.place().and_then(|place| place.root.directory(&tenant));
+            match parent.and_then(|parent| self.detach(&parent, id)) {
                 Ok(path) => detached.push(Detached { path, tenant, id, bytes }),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {

@@ -78,10 +78,10 @@ impl Store {
             }
         }
         let mut ledger = self.ledger();
-        self.forget_absent(&mut ledger);
+        self.forget_absent(&mut ledger)?;
         ledger.set_fresh();
         drop(ledger);
-        self.place().owner.remove_dead()?;
+        self.place()?.owner.remove_dead()?;
         Ok(sweep)
     }
 
@@ -92,7 +92,7 @@ impl Store {
     pub fn removals(&self, now: SystemTime) -> Result<Vec<Removal>, StoreError> {
         let mut removals = Vec::new();
         for tenant in self.tenants()? {
-            let Some(parent) = open_if_directory(&self.place().root, OsStr::new(&tenant))? else { continue };
+            let Some(parent) = open_if_directory(&self.place()?.root, OsStr::new(&tenant))? else { continue };
             for name in parent.names()? {
                 match self.removal(&parent, &name?, now) {
                     Ok(found) => removals.extend(found.map(|(_, removal)| removal)),
@@ -106,7 +106,7 @@ impl Store {
     }
 
     fn sweep_tenant(&self, tenant: &str, now: SystemTime, sweep: &mut Sweep) -> Result<(), StoreError> {
-        let Some(parent) = open_if_directory(&self.place().root, OsStr::new(tenant))? else { return Ok(()) };
+        let Some(parent) = open_if_directory(&self.place()?.root, OsStr::new(tenant))? else { return Ok(()) };
         let mut removals = Vec::new();
         for name in parent.names()? {
             match self.take_away(&parent, &name?, tenant, now) {
@@ -156,7 +156,7 @@ impl Store {
         let (is_expired, id) = match Name::parse(name) {
             Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
             Some(Name::Removing(id)) => (false, id),
-            Some(Name::Staging { owner, id }) if self.place().owner.is_dead(owner)? => (false, id),
+            Some(Name::Staging { owner, id }) if self.place()?.owner.is_dead(owner)? => (false, id),
             _ => return Ok(None),
         };
         // A file or a link of this name is not the store's.
@@ -166,20 +166,22 @@ impl Store {
     }
 
     /// Forgets the tenants whose directory is gone.
-    fn forget_absent(&self, ledger: &mut Ledger) {
-        ledger.retain(|tenant| matches!(open_if_directory(&self.place().root, OsStr::new(tenant)), Ok(Some(_))));
+    fn forget_absent(&self, ledger: &mut Ledger) -> Result<(), StoreError> {
+        let place = self.place()?;
+        ledger.retain(|tenant| matches!(open_if_directory(&place.root, OsStr::new(tenant)), Ok(Some(_))));
+        Ok(())
     }
 
     /// Counts what one tenant holds, or all. Sizes that are known are not looked up again: an offload never changes.
     pub(super) fn count(&self, ledger: &mut Ledger, tenant: Option<&str>) -> Result<(), StoreError> {
         let Some(tenant) = tenant else {
-            self.forget_absent(ledger);
+            self.forget_absent(ledger)?;
             self.tenants()?.iter().try_for_each(|tenant| self.count(ledger, Some(tenant)))?;
             ledger.set_fresh();
             return Ok(());
         };
         let mut found = BTreeMap::new();
-        if let Some(parent) = open_if_directory(&self.place().root, OsStr::new(tenant))? {
+        if let Some(parent) = open_if_directory(&self.place()?.root, OsStr::new(tenant))? {
             for name in parent.names()? {
                 let name = name?;
                 let Some(Name::Published(id)) = Name::parse(&name) else { continue };
@@ -226,7 +228,7 @@ impl Store {
 
     /// Names of the directories that may be those of tenants.
     fn tenants(&self) -> Result<HashSet<String>, StoreError> {
-        let place = self.place();
+        let place = self.place()?;
         let names = place.root.names()?.map(|name| Ok(name?.into_string().ok()));
         let mut tenants = names.filter_map(Result::transpose).collect::<Result<HashSet<String>, StoreError>>()?;
         tenants.retain(|name| !name.starts_with('.'));

@@ -1,11 +1,15 @@
 //! A server as a child process: messages on its standard input and output, one a line.
 
 use std::collections::VecDeque;
+use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::fmt;
+use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::{Line, Lines, MessageLimits, widen_pipe};
+use super::diagnostics::Diagnostics;
+use super::{Isolation, Line, Lines, MessageLimits, widen_pipe};
 
 /// How often a process that should end is looked at.
 const POLL: Duration = Duration::from_millis(5);
@@ -39,13 +44,77 @@ const WRITE_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Longest message that is written in one step with its line feed.
 const ONE_WRITE_BYTES: usize = 64 << 10;
 
-/// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Default of [`Launch::log_bytes`]: 64 KiB.
+pub const LOG_BYTES_DEFAULT: u64 = 64 << 10;
+
+/// Variables that a message about a server names at most.
+const WITHHELD_MAX: usize = 30;
+
+/// A command, and what it is given. The values of its variables may be secrets: they are not shown.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// All its variables.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Names of variables that were kept from it: when it ends before it writes anything, the message says so.
+    pub withheld: Vec<String>,
+    /// What it is kept away from; none for nothing.
+    pub isolation: Option<Isolation>,
+    /// Bytes a minute that what it writes to its standard error takes in the log, at most. The rest is left out and counted.
+    pub log_bytes: u64,
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, arguments, environment, isolation, .. } = self;
+        let variables: Vec<&OsString> = environment.iter().map(|(name, _)| name).collect();
+        let mut shown = formatter.debug_struct("Launch");
+        shown.field("program", program).field("arguments", arguments).field("variables", &variables);
+        shown.field("isolation", isolation).finish_non_exhaustive()
+    }
+}
+
+impl Launch {
+    /// A command that gets all variables of this process, and is kept away from nothing.
+    pub fn new(program: impl Into<OsString>, arguments: impl IntoIterator<Item = OsString>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().collect(),
+            environment: env::vars_os().collect(),
+            withheld: Vec::new(),
+            isolation: None,
+            log_bytes: LOG_BYTES_DEFAULT,
+        }
+    }
+
+    /// Starts it with pipes for output and errors, and `input` to read from.
+    fn spawn(&self, input: PipeReader) -> io::Result<Child> {
+        let prepare = |command: &mut Command| {
+            command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        };
+        if let Some(isolation) = &self.isolation {
+            return isolation.spawn(self, &input, prepare);
+        }
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        prepare(&mut command);
+        command.stdin(input).spawn()
+    }
+
+    /// What may be why a server ended before it wrote anything; none when it got all variables.
+    fn hint(&self) -> Option<String> {
+        let names: Vec<&str> = self.withheld.iter().take(WITHHELD_MAX).map(String::as_str).collect();
+        let more = match self.withheld.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let hint = || format!("(it did not get the variables {}{more}: see `gateway.env`)", names.join(", "));
+        (!names.is_empty()).then(hint)
+    }
 }
 
 /// A running server. It leads a process group of its own, and all of that ends with it.
@@ -55,6 +124,10 @@ pub struct ServerProcess {
     /// Told whenever there is more or less to write.
     changed: Condvar,
     pid: Pid,
+    /// What is said when it ends before it wrote anything.
+    hint: Option<String>,
+    is_isolated: bool,
+    has_written: AtomicBool,
     /// How it ended.
     ended: Mutex<Option<String>>,
 }
@@ -63,7 +136,7 @@ pub struct ServerProcess {
 #[derive(Debug, Default)]
 struct Input {
     /// Does not block.
-    pipe: Option<ChildStdin>,
+    pipe: Option<PipeWriter>,
     /// Messages with their line feeds, in pieces; of the first, what is left.
     backlog: VecDeque<Bytes>,
     /// Whether the pipe is to be closed when nothing is left.
@@ -72,28 +145,34 @@ struct Input {
 
 impl ServerProcess {
     /// Starts it. Its lines go to `on_line`, on a thread of their own, and then `on_end` is told how it ended. What it
-    /// writes to standard error goes to that of this process.
+    /// writes to standard error is logged, within the bound of the launch.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// When the program cannot be started, or not be isolated.
     pub fn start(
         launch: &Launch,
         limits: &Arc<MessageLimits>,
         mut on_line: impl FnMut(Line) + Send + 'static,
         on_end: impl FnOnce(&str) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
-        let mut command = Command::new(&launch.program);
-        command.args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut child = command.spawn()?;
-        let (pipe, output) = (child.stdin.take(), child.stdout.take());
-        let (Some(pipe), Some(output)) = (pipe, output) else { return Err(io::Error::other("no pipes")) };
+        let (input, pipe) = io::pipe()?;
+        let mut child = launch.spawn(input)?;
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let (Some(output), Some(errors)) = (output, errors) else { return Err(io::Error::other("no pipes")) };
         widen_pipe(&pipe);
         widen_pipe(&output);
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
         let writable = pipe.as_fd().try_clone_to_owned()?;
         let input = Mutex::new(Input { pipe: Some(pipe), ..Input::default() });
         let (changed, pid) = (Condvar::new(), Pid::from_child(&child));
-        let server = Arc::new(Self { input, changed, pid, ended: Mutex::new(None) });
+        let (hint, is_isolated) = (launch.hint(), launch.isolation.is_some());
+        let (has_written, ended) = (AtomicBool::new(false), Mutex::new(None));
+        let server = Arc::new(Self { input, changed, pid, hint, is_isolated, has_written, ended });
+        let (mut diagnostics, (logged, logging)) = (Diagnostics::new(pid, launch.log_bytes), mpsc::channel::<()>());
+        thread::spawn(move || {
+            diagnostics.log(errors);
+            drop(logged);
+        });
         let writer = Arc::clone(&server);
         thread::spawn(move || writer.write_backlog(&writable));
         let watcher = Arc::clone(&server);
@@ -102,7 +181,10 @@ impl ServerProcess {
         thread::spawn(move || {
             loop {
                 match lines.next() {
-                    Ok(Some(line)) => on_line(line),
+                    Ok(Some(line)) => {
+                        process.has_written.store(true, Ordering::Relaxed);
+                        on_line(line);
+                    }
                     Ok(None) => break,
                     Err(error) => {
                         tracing::warn!(%error, "the output of the server cannot be read");
@@ -110,7 +192,7 @@ impl ServerProcess {
                     }
                 }
             }
-            let ended = process.reap(child);
+            let ended = process.reap(child, &logging);
             // Whoever waits for an answer is told before anybody may start the server again.
             on_end(&ended);
             *lock(&process.ended) = Some(ended);
@@ -228,8 +310,8 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the process after its output ended, and ends what is left of its group.
-    fn reap(&self, mut child: Child) -> String {
+    /// Waits for the process after its output ended, and ends what is left of its group. What it said last is logged then.
+    fn reap(&self, mut child: Child, logging: &Receiver<()>) -> String {
         let start = Instant::now();
         let (mut asked, mut killed) = (false, false);
         // The process stays a zombie here, so that its group is surely the one that is killed.
@@ -251,6 +333,13 @@ impl ServerProcess {
         };
         *lock(&self.input) = Input::default();
         self.changed.notify_all();
+        // Nothing is sent: the end of the channel is waited for.
+        let _ = logging.recv_timeout(ORPHANS_GRACE);
+        if self.has_written.load(Ordering::Relaxed) {
+            return text;
+        }
+        let text = self.hint.as_ref().map_or_else(|| text.clone(), |hint| format!("{text} {hint}"));
+        tracing::warn!(server = self.pid.as_raw_nonzero(), isolated = self.is_isolated, "the server {text}");
         text
     }
 }

@@ -7,12 +7,15 @@
 //! Nothing here knows what a message says.
 
 mod child;
+mod diagnostics;
+mod isolation;
 mod lines;
 mod pool;
 mod spool;
 mod sse;
 
-pub use child::{Launch, ServerProcess, write_line};
+pub use child::{LOG_BYTES_DEFAULT, Launch, ServerProcess, write_line};
+pub use isolation::{Isolation, ServerUser, enter};
 pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX, widen_pipe};
 pub use pool::{Place, Pool};
 pub use spool::{MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Share, Spool, SpoolError};

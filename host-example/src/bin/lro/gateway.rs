@@ -14,12 +14,13 @@ use clap::Args;
 use lro_host::extract::Budget;
 use lro_host::gateway::status::About;
 use lro_host::gateway::{
-    Endpoint, Launch, Operations, OperatorTokens, Rules, Snapshot, Tenants, Upkeep, Upstream, http, stdio,
+    Endpoint, Operations, OperatorTokens, Rules, Snapshot, Tenants, Upkeep, Upstream, http, stdio,
 };
 use lro_host::mcp::Tools;
 use lro_host::policy::{Registry, Watch};
 use lro_host::settings::Config;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use lro_host::store::Store;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,6 +29,7 @@ use crate::exit::Exit;
 use crate::flags::GatewayFlags;
 use crate::host;
 use crate::output::Terminal;
+use crate::server;
 use crate::tenants::{self, Load, Reload};
 
 const EXAMPLES: &str = "Examples:
@@ -66,6 +68,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
+    close_to_others(config)?;
     let tokens = config.gateway_tokens(|name| env::var_os(name))?;
     let upstream = upstream(arguments, config)?;
     let operators = OperatorTokens {
@@ -77,10 +80,13 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
     let mut rules = rules(config, &registry)?;
     rules.tenants = Some(Arc::clone(&tenants));
     let rules = Arc::new(rules);
+    let upstream = match upstream {
+        Upstream::Command(launch) => Upstream::Command(server::isolated(launch, config)?),
+        other => other,
+    };
     if arguments.check_config {
-        if let Err(error) = &rules.filter.store {
-            anyhow::bail!("results cannot be offloaded: {error}");
-        }
+        let checked = rules.filter.store.as_ref().map_or(Ok(()), Store::check);
+        checked.context("results cannot be offloaded")?;
         terminal.message("the configuration can be used");
         return Ok(Exit::Success);
     }
@@ -143,6 +149,17 @@ fn allow_files(config: &Config) {
         // With fewer files there are fewer connections, which is said where they are counted.
         let _ = raised.inspect_err(|error| tracing::debug!(%error, "the limit of open files stays"));
     }
+}
+
+/// Keeps other processes of this user, as a server is one, from reading the memory of this process, with the tokens of its
+/// environment, and from tracing it. The engines come first: afterwards the pages that calls have written cannot be told any more,
+/// as only root may open what tells.
+fn close_to_others(config: &Config) -> anyhow::Result<()> {
+    host::sandbox(false)?;
+    if tenants::counts_fuel(config) {
+        host::sandbox(true)?;
+    }
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("the process cannot be closed to others")
 }
 
 fn serve_http(
@@ -215,9 +232,7 @@ async fn stopped() {
 
 fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> {
     match (arguments.command.split_first(), config.gateway.upstream.as_deref()) {
-        (Some((program, rest)), None) => {
-            Ok(Upstream::Command(Launch { program: program.clone(), arguments: rest.to_vec() }))
-        }
+        (Some((program, rest)), None) => Ok(Upstream::Command(server::launch(program, rest, config))),
         (None, Some(url)) => {
             let headers = config.gateway_headers(|name| env::var_os(name))?;
             Ok(Upstream::Http(Endpoint::new(url, headers)?))
@@ -227,14 +242,13 @@ fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> 
     }
 }
 
+/// A store that cannot be opened is no reason to end: it is tried again whenever it is needed, and the failure mode answers until
+/// then.
 fn rules(config: &Config, registry: &Registry) -> anyhow::Result<Rules> {
-    let filter = tenants::filter(config, registry)?;
-    let tools = match &filter.store {
-        Ok(store) => Some(Tools::new(store.clone(), host::extractor(config)?, Budget::from(&config.query))?),
-        Err(error) => {
-            tracing::error!(%error, "results cannot be offloaded");
-            None
-        }
-    };
-    Ok(Rules::new(config.clone(), filter, tools))
+    let (store, error) = Store::open_sooner_or_later(host::store_config(config));
+    if let Some(error) = error {
+        tracing::error!(error = %format!("{:#}", anyhow::Error::new(error)), "results cannot be offloaded yet");
+    }
+    let tools = Tools::new(store.clone(), host::extractor(config)?, Budget::from(&config.query));
+    Ok(Rules::new(config.clone(), tenants::filter(config, registry, store)?, Some(tools)))
 }

@@ -87,12 +87,16 @@ pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
     Ok(Extractor::from_bytes(&sandbox(false)?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
 }
 
-/// Compiled code lies beside the default store, not in it: the directories there are tenants. Without a cache every start
-/// compiles, which is no reason to fail.
-pub(crate) fn compile_cache() -> Option<CompileCache> {
+/// Compiled code lies beside the default store, not in it: the directories there are tenants.
+pub(crate) fn cache_directory() -> Option<PathBuf> {
     let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
-    let opened = CompileCache::open(cache.join("lro-filter-compiled"));
+    Some(cache.join("lro-filter-compiled"))
+}
+
+/// Without a cache every start compiles, which is no reason to fail.
+pub(crate) fn compile_cache() -> Option<CompileCache> {
+    let opened = CompileCache::open(cache_directory()?);
     opened.inspect_err(|error| tracing::warn!(%error, "compiled policies are not kept")).ok()
 }
 

@@ -4,6 +4,7 @@ mod admin;
 mod clean;
 mod compile;
 mod config;
+mod enter;
 mod exit;
 mod extract;
 mod flags;
@@ -17,6 +18,7 @@ mod output;
 mod policy;
 mod read;
 mod report;
+mod server;
 mod status;
 mod table;
 mod tenants;
@@ -84,6 +86,8 @@ enum Command {
     Config(config::Arguments),
     #[command(hide = true)]
     Compile(compile::Arguments),
+    #[command(hide = true)]
+    Enter(enter::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +101,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
+    // It becomes another program, which inherits what is done with signals.
+    if let Command::Enter(arguments) = &arguments.command {
+        return Ok(enter::run(arguments));
+    }
     // By default this signal kills the process at the first write beyond the system's limit on a file's size. Caught,
     // the write fails instead, and the failure mode answers.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
@@ -123,6 +131,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),
+        Command::Enter(arguments) => Ok(enter::run(arguments)),
     }
 }
 

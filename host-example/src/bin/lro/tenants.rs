@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,8 @@ use anyhow::{Context, bail};
 use lro_host::filter::Filter;
 use lro_host::gateway::Tenants;
 use lro_host::policy::{Attempt, LoadOptions, Registry, RegistrySettings, SlotSettings, TenantPolicy};
-use lro_host::settings::{Config, GatewaySettings, SHARED_KEYS};
+use lro_host::settings::{Config, GatewaySettings, SHARED_KEYS, Token};
+use lro_host::store::Store;
 
 use crate::host;
 
@@ -41,10 +43,9 @@ pub(crate) fn registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
 }
 
 /// The filter for clients that name no tenant.
-pub(crate) fn filter(config: &Config, registry: &Registry) -> anyhow::Result<Filter> {
+pub(crate) fn filter(config: &Config, registry: &Registry, store: Store) -> anyhow::Result<Filter> {
     let slot = registry.slot(&config.gateway.tenant).context("there is no policy")?;
-    let store = host::store(config).map_err(Arc::new);
-    Ok(Filter { slot, store, limits: (&config.limits).into(), failure: config.failure })
+    Ok(Filter { slot, store: Ok(store), limits: (&config.limits).into(), failure: config.failure })
 }
 
 /// Takes up changes of the configuration and of policies.
@@ -77,6 +78,9 @@ impl Reload {
         if config.gateway.tokens.is_empty() && !in_force.gateway.tokens.is_empty() {
             bail!("there are no [gateway.tokens] any more: to serve without tokens needs a restart");
         }
+        if let Some(name) = exposed_token(&config, &in_force) {
+            bail!("the server was given the variable `{name}`: with a token in it, the gateway needs a restart");
+        }
         if counts_fuel(&config) && !self.fuel {
             bail!("limits.fuel needs a restart: no policy counts instructions yet");
         }
@@ -98,6 +102,19 @@ impl Reload {
     }
 }
 
+/// The variable of a token that servers which run could have been given.
+fn exposed_token<'a>(config: &'a Config, in_force: &Config) -> Option<&'a String> {
+    let is_given = |name: &&String| {
+        let given = in_force.server_environment([(OsString::from(*name), OsString::new())]);
+        in_force.gateway.upstream.is_none() && !given.variables.is_empty()
+    };
+    let mut variables = config.gateway.tokens.values().filter_map(|token| match token {
+        Token::Variable(name) => Some(name),
+        Token::File(_) | Token::Sha256(_) => None,
+    });
+    variables.find(is_given)
+}
+
 /// The tenants that the configuration names.
 fn names(config: &Config) -> BTreeSet<String> {
     let named = config.gateway.tokens.keys().chain(config.tenants.keys());
@@ -105,7 +122,7 @@ fn names(config: &Config) -> BTreeSet<String> {
 }
 
 /// Whether the instructions of some calls are bounded.
-fn counts_fuel(config: &Config) -> bool {
+pub(crate) fn counts_fuel(config: &Config) -> bool {
     let all = names(config).into_iter().map(|name| config.for_tenant(&name));
     all.chain([config.clone()]).any(|config| config.limits.fuel.is_some())
 }

@@ -20,7 +20,7 @@ const OFFLOADING: [&str; 14] = [
     "policy::verify",
     "policy::compile",
     "policy::compiled-by-child",
-    "policy::replace",
+    "store::put",
     "sandbox::instantiate",
     "sandbox::inspect",
     "store::stage",
@@ -86,7 +86,7 @@ fn victim() {
 // I1, H8, row 80: whichever step of a load a process ends at, the next one serves the last version that was kept
 #[test]
 fn a_process_may_end_while_it_loads() {
-    for point in ["policy::verify", "policy::compile", "policy::replace", "policy::swap", "policy::keep"] {
+    for point in ["policy::verify", "policy::compile", "store::put", "policy::swap", "policy::keep"] {
         let root = TempDir::new().unwrap();
         fs::write(root.path().join("policy.wasm"), version(1)).unwrap();
         let ended = within(point, || {

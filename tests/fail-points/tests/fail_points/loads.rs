@@ -28,7 +28,7 @@ const ON_THREAD: [(&str, End); 7] = [
     ("policy::verify", End::Refused),
     ("policy::compile", End::Refused),
     ("policy::compile-thread", End::RefusedByPanic),
-    ("policy::replace", End::RefusedByPanic),
+    ("store::put", End::RefusedByPanic),
     ("policy::swap", End::RefusedByPanic),
     ("policy::keep", End::Loaded),
 ];

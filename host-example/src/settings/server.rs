@@ -1,0 +1,123 @@
+//! What a server that the gateway starts is given: variables of the environment.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use serde::{Deserialize, Deserializer, de::Error};
+
+use super::{Config, Token, UpstreamHeader, patterns::matches, variables::VARIABLE_PREFIX};
+
+/// Variables that a server gets where not all pass, as patterns: where programs, home and files are, language and time, what
+/// Node and Python are set up with, and certificates. None of them is a usual place of a secret, as those for proxies and package
+/// indexes are.
+pub const SERVER_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "TZ",
+    "TERM",
+    "NO_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_ENV",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NPM_CONFIG_CACHE",
+    "NPM_CONFIG_PREFIX",
+    "npm_config_cache",
+    "npm_config_prefix",
+    "CONDA_PREFIX",
+    "PYENV_ROOT",
+    "PYENV_VERSION",
+    "PYTHONHOME",
+    "PYTHONIOENCODING",
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "PYTHONUTF8",
+    "UV_CACHE_DIR",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+];
+
+/// What the variables of the gateway begin with: they are never a server's.
+const OWN_PREFIXES: [&str; 2] = [VARIABLE_PREFIX, "LRO_"];
+
+/// The variables of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerEnvironment {
+    /// Those that it gets.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Names of those that it does not get and [`GatewaySettings::env`](super::GatewaySettings::env) could pass, in order.
+    pub withheld: Vec<String>,
+}
+
+impl Config {
+    /// What a server gets of an environment, which is usually [`std::env::vars_os`]. It never gets the settings of the gateway
+    /// and what they name as `env:NAME`.
+    pub fn server_environment(&self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> ServerEnvironment {
+        let secrets = self.secret_variables();
+        let passes_all = self.gateway.env_all.unwrap_or(self.gateway.listen.is_none());
+        let patterns: Vec<&str> =
+            SERVER_VARIABLES.iter().copied().chain(self.gateway.env.iter().map(String::as_str)).collect();
+        let (mut variables, mut withheld) = (Vec::new(), BTreeSet::new());
+        for (name, value) in environment {
+            let shown = name.to_string_lossy().into_owned();
+            if secrets.contains(name.as_os_str()) || OWN_PREFIXES.iter().any(|prefix| shown.starts_with(prefix)) {
+                continue;
+            }
+            if passes_all || patterns.iter().any(|pattern| matches(pattern, &shown)) {
+                variables.push((name, value));
+            } else {
+                withheld.insert(shown);
+            }
+        }
+        ServerEnvironment { variables, withheld: withheld.into_iter().collect() }
+    }
+
+    /// The variables that hold secrets of the gateway.
+    fn secret_variables(&self) -> BTreeSet<&OsStr> {
+        let gateway = &self.gateway;
+        let headers = gateway.upstream_headers.values().filter_map(|header| match header {
+            UpstreamHeader::Variable(name) => Some(OsStr::new(name)),
+            UpstreamHeader::Text(_) => None,
+        });
+        let tokens = gateway.tokens.values().chain(&gateway.admin_token).filter_map(|token| match token {
+            Token::Variable(name) => Some(OsStr::new(name)),
+            Token::File(_) | Token::Sha256(_) => None,
+        });
+        tokens.chain(headers).collect()
+    }
+}
+
+pub(super) fn env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let patterns = Vec::<String>::deserialize(deserializer)?;
+    match patterns.iter().find(|pattern| pattern.is_empty() || pattern.contains(['=', '\0'])) {
+        Some(pattern) => {
+            Err(D::Error::custom(format!("expected names of variables, each perhaps with `*`, not `{pattern}`")))
+        }
+        None => Ok(patterns),
+    }
+}
+
+pub(super) fn user<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let user = String::deserialize(deserializer)?;
+    let is_number = |id: &str| id.parse::<u32>().is_ok_and(|id| id < u32::MAX);
+    let is_user = match user.split_once(':') {
+        Some((uid, gid)) => is_number(uid) && is_number(gid),
+        None => !user.is_empty() && !is_number(&user),
+    };
+    if is_user { Ok(Some(user)) } else { Err(D::Error::custom("expected the name of a user, or UID:GID")) }
+}

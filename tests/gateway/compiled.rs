@@ -1,0 +1,167 @@
+//! Compiled code: it never has a path that others could open, and none is run that this user's gateway did not write.
+
+use crate::faults::wait_until;
+use crate::support::{lro, path_text};
+use lro_tests::component;
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A user that owns nothing, as whom nobody runs the tests.
+const NOBODY: u32 = 65534;
+
+/// A place with a cache and a directory for temporary files.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(TempDir::new().unwrap());
+        fs::create_dir(place.path("tmp")).unwrap();
+        fs::write(place.path("input.json"), r#"{"items":[1,2,3]}"#).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.path("cache/lro-filter-compiled")
+    }
+
+    /// A result through a policy, compiled or not, by a command of this umask.
+    fn command(&self, umask: &str, policy: Option<&Path>) -> Command {
+        let mut command = Command::new("sh");
+        let script = "umask \"$0\" && exec \"$@\"";
+        command.args(["-c", script, umask, &lro(), "--log", "warn", "--mode", "never", "offload"]);
+        command.args(policy.iter().flat_map(|path| ["--policy".to_owned(), path_text(path)]));
+        command.arg(self.path("input.json"));
+        command.env("XDG_CACHE_HOME", self.path("cache")).env("TMPDIR", self.path("tmp"));
+        command.env("MCP_LRO_DIR", self.path("out"));
+        command
+    }
+
+    fn run(&self, umask: &str, policy: Option<&Path>) -> String {
+        let Output { status, stderr, stdout } = self.command(umask, policy).output().unwrap();
+        let errors = String::from_utf8(stderr).unwrap();
+        assert!(status.success() && !stdout.is_empty(), "{errors}");
+        errors
+    }
+
+    /// Compiled code in the cache, and the file of each.
+    fn code(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let entries = fs::read_dir(self.cache()).unwrap().map(|entry| entry.unwrap().path());
+        let code = entries.filter(|path| path.extension().is_some_and(|end| end == "cwasm"));
+        code.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    }
+
+    fn only_code(&self) -> (PathBuf, Vec<u8>) {
+        let code = self.code();
+        assert_eq!(code.len(), 1, "{:?}", code.keys());
+        code.into_iter().next().unwrap()
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o777
+}
+
+// row 94: whatever the umask
+#[test]
+fn compiled_code_is_nobody_elses() {
+    for umask in ["000", "002", "077"] {
+        let place = Place::new();
+        assert_eq!(place.run(umask, None), "", "umask {umask}");
+        let (path, _) = place.only_code();
+        assert_eq!((mode(&place.cache()), mode(&path)), (0o700, 0o600), "umask {umask}");
+        assert_eq!(mode(&place.cache().join(".code-key")), 0o600, "umask {umask}");
+        assert_eq!(fs::read_dir(place.path("tmp")).unwrap().count(), 0, "umask {umask}: temporary files");
+    }
+}
+
+// row 94: a directory that is somebody else's, or that others may write to, is not used
+#[test]
+fn a_cache_of_others_is_refused() {
+    let place = Place::new();
+    fs::create_dir_all(place.cache()).unwrap();
+    for mode in [0o777, 0o770, 0o702] {
+        fs::set_permissions(place.cache(), Permissions::from_mode(mode)).unwrap();
+        let errors = place.run("022", None);
+        assert!(errors.contains("others can write to it"), "mode {mode:o}: {errors}");
+        assert_eq!(fs::read_dir(place.cache()).unwrap().count(), 0, "mode {mode:o}");
+    }
+    fs::set_permissions(place.cache(), Permissions::from_mode(0o755)).unwrap();
+    match std::os::unix::fs::chown(place.cache(), Some(NOBODY), None) {
+        Err(error) => println!("not tested: a foreign owner: {error}"),
+        Ok(()) => assert!(place.run("022", None).contains("it belongs to another user")),
+    }
+}
+
+// row 94: code that was changed, that was put under another name, or that has no seal, does not run
+#[test]
+fn code_that_was_not_written_here_does_not_run() {
+    let place = Place::new();
+    let other = place.path("other.wasm");
+    fs::write(&other, component("lro_redact.wasm")).unwrap();
+    place.run("022", Some(&other));
+    let (_, foreign) = place.only_code();
+    place.run("022", None);
+    let (path, good) = place.code().into_iter().find(|(_, code)| *code != foreign).unwrap();
+    let last = good.len() - 1;
+    let changed = |at: usize| {
+        let mut code = good.clone();
+        code[at] ^= 1;
+        code
+    };
+    let without_seal = good[32..].to_vec();
+    for bad in [changed(0), changed(32), changed(last), good[..last].to_vec(), foreign, without_seal, Vec::new()] {
+        fs::write(&path, bad).unwrap();
+        let errors = place.run("022", None);
+        assert!(errors.contains("it was not written by this user's gateway, or has changed"), "{errors}");
+        // It was compiled again.
+        assert_eq!(place.run("022", None), "");
+    }
+    // A key of somebody else's, or one that others know, is no key.
+    fs::set_permissions(place.cache().join(".code-key"), Permissions::from_mode(0o644)).unwrap();
+    assert!(place.run("022", None).contains("others have access to it"));
+}
+
+// row 94: a process that is killed while it compiles leaves nothing behind, and nothing waits for it
+#[test]
+fn a_killed_compiler_leaves_nothing() {
+    let place = Place::new();
+    for _ in 0..3 {
+        let mut command = place.command("022", None);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let compiles = || {
+            let children = format!("/proc/{0}/task/{0}/children", child.id());
+            !fs::read_to_string(children).unwrap_or_default().trim().is_empty()
+        };
+        wait_until("a process that compiles", compiles);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(fs::read_dir(place.path("tmp")).unwrap().count(), 0);
+    }
+    let entries = fs::read_dir(place.cache()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = entries.filter(|name| name != ".code-key").collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(place.run("022", None), "");
+}
+
+// row 94: two that write at the same time, as in two containers on one volume, do not meet in one file
+#[test]
+fn many_can_keep_compiled_code_at_the_same_time() {
+    let place = Place::new();
+    let start = |_| place.command("022", None).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let children: Vec<_> = (0..6).map(start).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    place.only_code();
+    let entries = fs::read_dir(place.cache()).unwrap().count();
+    assert_eq!(entries, 2, "the code and the key");
+}
