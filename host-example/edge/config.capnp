@@ -14,6 +14,8 @@ const filter :Workerd.Worker = (
     (name = "BODY_BYTES", text = "33554432"),
     # Seconds after which files are gone.
     (name = "TTL_SECONDS", text = "3600"),
+    # What every request must show; without it none is answered.
+    (name = "TOKEN", fromEnvironment = "LRO_EDGE_TOKEN"),
   ],
   modules = [
     (name = "edge/worker.js", esModule = embed "worker.js"),

@@ -94,13 +94,10 @@ export class MemoryStore {
     }
 
     /**
-     * Keeps the files `{ name, mediaType }` of a directory under a handle. Throws `ENOSPC` when there is no room for
-     * them.
+     * Keeps the files `{ name }` of a directory under a handle. Throws `ENOSPC` when there is no room for them.
      */
     publish(id, files, directory) {
-        const kept = new Map(
-            files.map(({ name, mediaType }) => [name, { mediaType, bytes: directory.files.get(name).bytes().slice() }]),
-        );
+        const kept = new Map(files.map(({ name }) => [name, { bytes: directory.files.get(name).bytes().slice() }]));
         const bytes = [...kept.values()].reduce((sum, file) => sum + file.bytes.length, 0);
         if (bytes > this.#totalBytes) {
             throw { code: "ENOSPC" };
@@ -116,7 +113,7 @@ export class MemoryStore {
         this.#bytes += bytes;
     }
 
-    /** A published file, `{ mediaType, bytes }`, if it is still there. */
+    /** A published file, `{ bytes }`, if it is still there. */
     get(id, name) {
         this.#expire();
         return this.#offloads.get(id)?.files.get(name);

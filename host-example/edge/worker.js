@@ -4,7 +4,8 @@
  *     POST /filter?tool=NAME       a CallToolResult → the CallToolResult that goes on
  *     GET /offloads/HANDLE/FILE    a file of an offload
  *
- * Further parameters are `session` and `query`; settings are JSON in the header `lro-settings`.
+ * Further parameters are `session` and `query`; settings are JSON in the header `lro-settings`. Every request needs the
+ * token of the binding `TOKEN`, in the header `authorization: Bearer TOKEN`.
  */
 
 import { callRecord, checkCall } from "../node/src/call.js";
@@ -24,6 +25,10 @@ let store;
 
 export default {
     async fetch(request, env) {
+        const refusal = await refused(request, env.TOKEN);
+        if (refusal !== undefined) {
+            return refusal;
+        }
         store ??= new MemoryStore(Number(env.TOTAL_BYTES), Number(env.TTL_SECONDS) * 1000);
         const url = new URL(request.url);
         if (request.method === "POST" && url.pathname === "/filter") {
@@ -37,12 +42,39 @@ export default {
     },
 };
 
+/** The answer to a request without the token. */
+async function refused(request, token) {
+    if (!token) {
+        return problem(503, "no token is set: set the variable LRO_EDGE_TOKEN, from which the binding TOKEN is taken");
+    }
+    const [, given] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
+    if (given !== undefined && (await isSame(given, token))) {
+        return undefined;
+    }
+    const headers = { "www-authenticate": "Bearer" };
+    return problem(401, "expected the token of this worker: authorization: Bearer TOKEN", headers);
+}
+
+/** Whether two texts are the same. Every byte of their digests is compared, so the time tells nothing. */
+async function isSame(one, other) {
+    const digest = async (text) =>
+        new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+    const [first, second] = [await digest(one), await digest(other)];
+    return first.reduce((difference, byte, index) => difference | (byte ^ second[index]), 0) === 0;
+}
+
+/** A file as a download: whoever made the data must not have a browser run it on this origin. */
 function serve(id, name) {
     const file = store.get(id, name);
     if (file === undefined) {
         return problem(404, "there is no such file, or it has expired: call the tool again");
     }
-    const headers = { "content-type": file.mediaType, "x-content-type-options": "nosniff", "cache-control": "private" };
+    const headers = {
+        "content-type": "application/octet-stream",
+        "content-disposition": `attachment; filename="${name}"`,
+        "x-content-type-options": "nosniff",
+        "cache-control": "private",
+    };
     return new Response(file.bytes, { headers });
 }
 
@@ -85,7 +117,7 @@ async function body(request, bytesMax) {
     return new Blob(chunks).text();
 }
 
-/** The result that goes on. After a descriptor come links to the files: whoever knows an address may read the file. */
+/** The result that goes on. After a descriptor come links to the files: whoever has the token may read them. */
 function decided(call, settings, failure, origin, result, taken, env) {
     const id = ulid();
     const address = `${origin}/offloads/${id}`;
@@ -118,6 +150,6 @@ function link(address, { name, mediaType, bytes }) {
     return { type: "resource_link", uri: `${address}/${name}`, name, mimeType: mediaType, size: Number(bytes) };
 }
 
-function problem(status, message) {
-    return Response.json({ error: message }, { status });
+function problem(status, message, headers = {}) {
+    return Response.json({ error: message }, { status, headers });
 }

@@ -175,6 +175,16 @@ impl FilterError {
         matches!(self, Self::Call(CallError::Busy(_)) | Self::Slot(SlotError::Busy(_)))
     }
 
+    /// The error as clients are told it: nothing of where files lie on this machine, and nothing of the inside of the host.
+    /// Its whole text is in the log.
+    pub fn for_client(&self) -> String {
+        match self {
+            Self::Store(error) => error.for_client(),
+            Self::Panic(_) => "the host panicked".to_owned(),
+            error => error.to_string(),
+        }
+    }
+
     /// Whether the policy is to blame, whatever the result, its settings and the disk. Repeated, such a failure parks it.
     pub fn is_fault_of_policy(&self) -> bool {
         let is_call_at_fault = |error: &CallError| {
@@ -440,10 +450,11 @@ impl Filter {
 
     fn fail(&self, request: &Request, wrote: bool, error: &FilterError) -> Outcome {
         match self.failure {
-            FailureMode::Closed => Outcome::Fail(format!("the result could not be filtered: {error}")),
+            FailureMode::Closed => Outcome::Fail(format!("the result could not be filtered: {}", error.for_client())),
             FailureMode::Open if !wrote && !error.is_busy() => Outcome::Pass,
             FailureMode::Open | FailureMode::Truncate => {
                 let missing = if error.is_busy() { "looked at" } else { "written to files" };
+                let error = error.for_client();
                 Outcome::Truncate {
                     truncation: types::Truncation {
                         limit: request.settings.truncate_limit.into(),

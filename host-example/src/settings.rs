@@ -90,9 +90,9 @@ pub struct Config {
     pub failure: FailureMode,
     /// Most bytes of one file of an offload. Default: 1 GiB.
     pub quota_file: NonZeroU64,
-    /// Most bytes of all offloads of one tenant. Default: 4 GiB.
+    /// Most bytes that all offloads of one tenant take up on the disk, inodes included. Default: 4 GiB.
     pub quota_tenant: NonZeroU64,
-    /// Most bytes of all offloads. Default: 16 GiB.
+    /// Most bytes that all offloads take up on the disk, inodes included. Default: 16 GiB.
     pub quota_total: NonZeroU64,
     /// Path of a policy component. Default: none, the built-in policy.
     #[serde(deserialize_with = "some_path")]

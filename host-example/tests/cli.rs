@@ -309,6 +309,71 @@ fn truncated_input_keeps_to_the_limit() {
     assert!(serde_json::from_slice::<Value>(&reply).unwrap()["content"][0]["text"].as_str().unwrap().len() > 100);
 }
 
+/// What a command prints to a terminal, with the line ends of a file.
+fn on_terminal(home: &Home, arguments: &[&str]) -> String {
+    let quoted = |text: &&str| format!("'{text}'");
+    let words: Vec<String> = std::iter::once(&env!("CARGO_BIN_EXE_lro")).chain(arguments).map(quoted).collect();
+    let mut script = home.command("script");
+    script.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]);
+    let output = run(&mut script, "");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
+}
+
+/// A character of each kind that a terminal acts upon, as JSON may have it raw; the last one is escaped in JSON.
+const RUDE: &str = "a\u{7f}b\u{9b}31mc\u{202e}d\u{2066}e\u{200f}f\\u001b[2Jg é";
+const SHOWN: &str = "a\\u007fb\\u009b31mc\\u202ed\\u2066e\\u200ff\\u001b[2Jg é";
+
+// row 57: data reaches a pipe as it is, and a terminal without what that would act upon
+#[test]
+fn a_terminal_gets_no_control_characters() {
+    let home = Home::new();
+    let rows = format!("[{{\"id\":1,\"text\":\"{RUDE}\"}},{{\"id\":2,\"text\":\"plain\"}}]");
+    let handle = home.offload(&[], &rows);
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let file = home.file("rows.json", &rows);
+    let (first, file) = (rows[1..].split_once(",{").unwrap().0, file.to_str().unwrap());
+    for arguments in [
+        &["read", &handle][..],
+        &["read", &handle, "--format", "json"],
+        &["extract", &handle, "--limit", "1"],
+        &["extract", &handle, "--format", "json"],
+        &["extract", &handle, "--offload-answer"],
+        &["offload", file],
+        &["offload", "--json", file],
+        &["offload", "--mode", "always", "--level", "full", file],
+        &["policy", "run", "--json", file],
+    ] {
+        let (piped, shown) = (home.run(arguments, "").stdout, on_terminal(&home, arguments));
+        let piped = String::from_utf8(piped).unwrap();
+        assert!(
+            !shown.contains(|c: char| c.is_control() && c != '\n' || "\u{202e}\u{2066}\u{200f}".contains(c)),
+            "{shown:?}"
+        );
+        if arguments[0] == "read" && arguments.len() == 2 {
+            assert!(
+                piped.starts_with(&format!("{first}\n")) && shown.starts_with(&first.replace(RUDE, SHOWN)),
+                "{shown}"
+            );
+            assert_eq!(value(shown.lines().next().unwrap()), value(first));
+        } else if arguments == ["offload", file] {
+            assert_eq!((piped.as_str(), value(&shown)), (rows.as_str(), value(&rows)));
+        } else {
+            value(shown.lines().next().unwrap());
+        }
+    }
+    let table = ["extract", &handle, "--format", "table"];
+    for shown in [home.prints(&table), on_terminal(&home, &table)] {
+        assert!(shown.contains(&SHOWN[..30]) && !shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    }
+    // Text that is no JSON, with bytes that are no text.
+    let raw = b"one\x1b[31m\rtwo\r\n\x9bthree\tfour\n";
+    let file = home.file("raw.txt", raw);
+    let arguments = ["offload", file.to_str().unwrap()];
+    assert_eq!(home.run(&arguments, "").stdout, raw);
+    assert_eq!(on_terminal(&home, &arguments), "one\\u001b[31m\ntwo\n\u{fffd}three\tfour\n");
+}
+
 // row 58
 #[test]
 fn a_rejection_advises_and_has_an_exit_code() {
@@ -316,7 +381,7 @@ fn a_rejection_advises_and_has_an_exit_code() {
     let arguments = ["offload", "--action", "reject", "--threshold", "10", "--advice", "ask \u{1b}[31mfor less"];
     let output = home.run(&arguments, "x".repeat(11));
     assert_eq!((output.status.code(), output.stdout.len()), (Some(3), 0));
-    assert_eq!(stderr(&output), "ask \u{fffd}[31mfor less\n");
+    assert_eq!(stderr(&output), "ask \\u001b[31mfor less\n");
     let output = home.run(&arguments, tool_result("more than ten", false));
     let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &reply["isError"]), (Some(3), &true.into()));
@@ -476,18 +541,19 @@ fn cleaning_removes_what_is_old_or_everything() {
     let orphan = Path::new(&young).with_file_name(".staging-00000000010000000000000000-00000000010000000000000000");
     fs::create_dir(&orphan).unwrap();
     let before = files_below(&home.path("out"));
-    let orphan_listed = serde_json::json!({ "path": orphan, "expired": false, "bytes": 0 });
-    let old_listed = serde_json::json!({ "path": old, "expired": true, "bytes": 5 });
+    let orphan_listed = serde_json::json!({ "path": orphan, "expired": false, "bytes": 4096 });
+    // A block for the file, its inode, and the directory.
+    let old_listed = serde_json::json!({ "path": old, "expired": true, "bytes": 3 * 4096 });
     assert_eq!(clean(&["--dry-run"]), serde_json::json!([orphan_listed, old_listed]));
     assert_eq!(clean(&["--dry-run", "--all"]).as_array().unwrap().len(), 3);
     let listed = String::from_utf8(home.run(&["clean", "--dry-run"], "").stdout).unwrap();
     let (old_line, orphan_line) =
-        (format!("offload {}: 5 bytes", old.display()), format!("orphan {}:", orphan.display()));
+        (format!("offload {}: 12288 bytes", old.display()), format!("orphan {}:", orphan.display()));
     assert!(listed.contains(&old_line) && listed.contains(&orphan_line), "{listed}");
-    assert!(listed.ends_with("to be removed: directories 2, bytes 5\n"), "{listed}");
+    assert!(listed.ends_with("to be removed: directories 2, bytes 16384\n"), "{listed}");
     assert_eq!(files_below(&home.path("out")), before);
     assert!(orphan.exists());
-    assert_eq!(clean(&[]), serde_json::json!({ "offloads": 1, "orphans": 1, "bytes": 5, "left": 1 }));
+    assert_eq!(clean(&[]), serde_json::json!({ "offloads": 1, "orphans": 1, "bytes": 16384, "left": 1 }));
     assert!(Path::new(&young).exists() && !old.exists() && !orphan.exists());
     let cleaned = clean(&["--all"]);
     assert_eq!((&cleaned["offloads"], &cleaned["left"]), (&1.into(), &0.into()));
@@ -520,7 +586,7 @@ fn exit_codes_are_documented_and_kept() {
     assert_eq!(home.run(&["offload", "--level", "loud"], "").status.code(), Some(2));
     let missing = home.run(&["offload", "a\u{1b}b"], "");
     assert_eq!((missing.status.code(), missing.stdout.len()), (Some(1), 0));
-    assert!(stderr(&missing).contains("`a\u{fffd}b`: No such file"), "{missing:?}");
+    assert!(stderr(&missing).contains("`a\\u001bb`: No such file"), "{missing:?}");
     let huge = home.path("huge");
     fs::File::create(&huge).unwrap().set_len((4 << 30) + 1).unwrap();
     let huge = home.run(&["offload", huge.to_str().unwrap()], "");

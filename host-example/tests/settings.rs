@@ -365,6 +365,7 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert!(gateway.allowed_hosts.is_empty() && gateway.allowed_origins.is_empty());
     assert!(gateway.tokens.is_empty() && gateway.upstream_headers.is_empty());
     assert_eq!((gateway.message_bytes.get(), gateway.message_memory.get()), (1 << 30, 4 << 20));
+    assert_eq!(gateway.message_disk.get(), 4 << 30);
     assert_eq!((gateway.call_timeout_ms.get(), gateway.start_timeout_ms.get()), (600_000, 30_000));
     assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
     assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));

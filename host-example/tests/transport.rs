@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lro_host::transport::{
-    Cut, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Share, Spool, SpoolError, TAIL_BYTES_MAX,
+    Cut, DiskBudget, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Spool, SpoolError, TAIL_BYTES_MAX,
     write_line,
 };
 use proptest::prelude::*;
@@ -33,7 +33,8 @@ fn roomy() -> Arc<MessageLimits> {
 
 /// Limits with a directory of their own.
 fn limits(directory: &Path, memory_bytes: usize, message_bytes: u64) -> Arc<MessageLimits> {
-    Arc::new(MessageLimits { memory_bytes, message_bytes, directory: directory.to_owned(), share: Share::default() })
+    let directory = directory.to_owned();
+    Arc::new(MessageLimits { memory_bytes, message_bytes, directory, ..MessageLimits::default() })
 }
 
 /// A stream that gives its bytes in pieces of these sizes, over and over, and is interrupted before each of them.
@@ -446,9 +447,38 @@ fn a_line_that_cannot_be_kept_is_cut() {
         assert_eq!((cut.bytes, cut.head.len(), cut.tail.len()), (LONG_BYTES as u64, HEAD_BYTES_MAX, TAIL_BYTES_MAX));
         let text = cut.reason.to_string();
         assert!(matches!(cut.reason, SpoolError::Io { directory: told, .. } if told == directory));
-        assert!(text.contains(directory.to_str().unwrap()), "{text}");
+        assert!(text.contains("`dir`") && !text.contains(directory.to_str().unwrap()), "{text}");
         assert_eq!(whole(lines.next().unwrap()), "next");
     }
+}
+
+/// Row 72: messages share the room in files, and give it back when nobody has them any more.
+#[test]
+fn messages_in_files_are_bounded_together() {
+    let message = vec![b'x'; 400_000];
+    let limits = MessageLimits { memory_bytes: 1000, disk: DiskBudget::new(1_000_000), ..MessageLimits::default() };
+    let other = Arc::new(MessageLimits { disk: limits.disk.another(), ..limits.clone() });
+    let limits = Arc::new(limits);
+    let keep = |limits: &Arc<MessageLimits>| {
+        let mut spool = Spool::new(Arc::clone(limits));
+        message.chunks(70_001).try_for_each(|piece| spool.push(piece))?;
+        spool.finish()
+    };
+    let kept = [keep(&limits).unwrap(), keep(&limits).unwrap()];
+    let error = keep(&limits).unwrap_err();
+    assert!(matches!(error, SpoolError::Full { limit: 1_000_000 }), "{error}");
+    assert!(error.to_string().contains("gateway.message-disk"), "{error}");
+    let [first, second] = kept;
+    let part = first.slice(..10);
+    drop(first);
+    keep(&limits).unwrap_err();
+    drop(part);
+    assert_eq!(keep(&limits).unwrap(), message, "what a refused message had is given back too");
+    assert_eq!(keep(&other).unwrap(), second, "others have room of their own");
+    let mut small = Spool::new(Arc::clone(&limits));
+    small.push(b"small").unwrap();
+    let _more = keep(&limits).unwrap();
+    assert_eq!(small.finish().unwrap(), "small", "what stays in memory needs none");
 }
 
 #[test]

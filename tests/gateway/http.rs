@@ -378,6 +378,41 @@ fn tokens_are_tenants() {
     }
 }
 
+/// Row 81: what is wrong with a file goes to the client, where it lies to the log.
+#[test]
+fn errors_tell_clients_no_paths() {
+    let files = tempfile::TempDir::new().unwrap();
+    let config = files.path().join("lro.toml");
+    std::fs::write(&config, "[tools.echo]\nhandles = true\n").unwrap();
+    for (gate, _upstream) in both(&["--config", &path_text(&config)]) {
+        let session = Session::begin(&gate.url);
+        let descriptor = text(&session.call(1, "records", json!({"count": 5000})));
+        let descriptor: Value = serde_json::from_str(&descriptor).unwrap();
+        let handle = descriptor["handle"].as_str().unwrap();
+        let root = path_text(&gate.directory());
+        let tenant = gate.directory().join("default");
+        let file = tenant.join(handle).join(descriptor["files"]["records"].as_str().unwrap());
+        std::fs::write(&file, "something else").unwrap();
+        let uri = format!("lro://{handle}/records");
+        for answer in [
+            session.call(2, "lro_read", json!({"handle": handle})),
+            session.call(3, "lro_extract", json!({"handle": handle, "limit": 1})),
+            session.call(4, "echo", json!({"text": uri})),
+            session.open(&request(5, "resources/read", json!({"uri": uri}))).finish().answer(),
+        ] {
+            let answer = answer.to_string();
+            assert!(answer.contains("has changed") && !answer.contains(&root), "{answer}");
+        }
+        wait_until("the paths are in the log", || gate.errors().matches(&root).count() >= 4);
+
+        std::fs::remove_dir_all(&tenant).unwrap();
+        std::fs::write(&tenant, "").unwrap();
+        let answer = text(&session.call(6, "records", json!({"count": 5000})));
+        assert!(answer.contains("could not be written") && !answer.contains(&root), "{answer}");
+        wait_until("the failure is in the log", || gate.errors().contains("write failed"));
+    }
+}
+
 // Limits.
 
 #[test]

@@ -13,4 +13,5 @@ mod limits;
 mod modules;
 mod neighbours;
 mod places;
+mod streams;
 mod support;

@@ -188,6 +188,38 @@ fn a_configured_section_shows_what_it_was_asked_for() {
     assert!(String::from_utf8(output.stdout).unwrap().starts_with(r#"{"id":300,"#));
 }
 
+// row 11, 17, 26
+#[test]
+fn a_configured_schema_takes_nothing_away() {
+    let described = |schema: Option<&str>| {
+        let rule = SectionRule { schema: schema.map(str::to_owned), ..rule("orders") };
+        with(PolicySettings { sections: vec![rule], ..always() }, &orders())
+    };
+    let schema_of =
+        |published: &Published| published.offloaded.offload.record().files[0].schema.as_ref().unwrap().get().to_owned();
+    let plain = described(None);
+    assert!(plain.descriptor["jq_recipes"]["orders_where"].is_string(), "{}", plain.golden());
+    let golden = |published: &Published| serde_json::from_str::<serde_json::Value>(&published.golden()).unwrap();
+
+    let given = described(Some(r#"{"title":"Order"}"#));
+    assert_eq!(
+        (schema_of(&given).as_str(), &given.descriptor["schemas"]["orders"]["title"]),
+        (r#"{"title":"Order"}"#, &"Order".into())
+    );
+    for member in ["summary", "jq_recipes"] {
+        assert_eq!(golden(&given)[member], golden(&plain)[member], "{member}");
+    }
+    // One that says nothing hides nothing.
+    for nothing in ["{}", " { } "] {
+        let described = described(Some(nothing));
+        assert_eq!((described.golden(), schema_of(&described)), (plain.golden(), schema_of(&plain)));
+    }
+    // One that is too long for a descriptor is in the manifest; the model sees the fields.
+    let text = format!(r#"{{"title":"{}"}}"#, "long ".repeat(400));
+    let long = described(Some(&text));
+    assert_eq!((schema_of(&long), &golden(&long)["schemas"]), (text, &golden(&plain)["schemas"]));
+}
+
 // row 16
 #[test]
 fn hostile_sessions_give_safe_names() {

@@ -61,11 +61,14 @@ cp host-example/node/examples/*.js "$fresh/server"
 
 step "The worker for workerd"
 (cd host-example/edge && npm test)
+LRO_EDGE_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+export LRO_EDGE_TOKEN
 (cd host-example/edge && exec ./node_modules/.bin/workerd serve config.capnp) &
 edge=$!
 printf '{"content":[{"type":"text","text":"%s"}]}' "$(seq -s '\n' 1 20000)" > "$fresh/result.json"
 curl --silent --show-error --retry 20 --retry-connrefused --retry-delay 1 \
-    'http://127.0.0.1:8809/filter?tool=search' --data-binary "@$fresh/result.json"
+    'http://127.0.0.1:8809/filter?tool=search' --data-binary "@$fresh/result.json" \
+    --header "Authorization: Bearer $LRO_EDGE_TOKEN"
 echo
 
 step "One component in every runtime"

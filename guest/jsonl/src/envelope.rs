@@ -24,15 +24,20 @@ pub fn members(document: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
     let mut members = Vec::new();
     let (mut key_start, mut key_end) = (0, 0);
     walk(document, b'{', SyntaxErrorKind::NotAnObject, |token, index| match token {
-        b'"' => key_start = index,
-        b':' => key_end = index,
-        _ if key_start < key_end => {
-            members.push(Member {
-                key: trimmed(document, key_start, key_end),
-                value: trimmed(document, key_end + 1, index),
-            });
+        b'"' => {
+            key_start = index;
+            Ok(())
         }
-        _ => {}
+        b':' => {
+            key_end = index;
+            Ok(())
+        }
+        _ if key_start < key_end => {
+            let (key, value) = (trimmed(document, key_start, key_end)?, trimmed(document, key_end + 1, index)?);
+            members.push(Member { key, value });
+            Ok(())
+        }
+        _ => Ok(()),
     })?;
     Ok(members)
 }
@@ -46,18 +51,21 @@ pub fn elements(document: &str) -> Result<Vec<&str>, SyntaxError> {
     let mut elements = Vec::new();
     let mut start = document.find('[').unwrap_or_default() + 1;
     walk(document, b'[', SyntaxErrorKind::NotAnArray, |_, index| {
-        let element = trimmed(document, start, index);
+        let element = trimmed(document, start, index)?;
         // Only between the brackets of an empty array.
         if !element.is_empty() {
             elements.push(element);
         }
         start = index + 1;
+        Ok(())
     })?;
     Ok(elements)
 }
 
-fn trimmed(document: &str, start: usize, end: usize) -> &str {
-    document.get(start..end).unwrap_or_default().trim_matches([' ', '\t', '\n', '\r'])
+/// A part of the document. One that is not there would be a defect here: hosts read with this, so it is an error and no panic.
+fn trimmed(document: &str, start: usize, end: usize) -> Result<&str, SyntaxError> {
+    let part = document.get(start..end).map(|part| part.trim_matches([' ', '\t', '\n', '\r']));
+    part.ok_or(SyntaxError { kind: SyntaxErrorKind::UnexpectedToken, offset: start as u64 })
 }
 
 /// Validates a document and reports the keys, colons and commas of the container at its root, and its closing bracket.
@@ -65,7 +73,7 @@ fn walk(
     document: &str,
     root: u8,
     otherwise: SyntaxErrorKind,
-    mut token: impl FnMut(u8, usize),
+    mut token: impl FnMut(u8, usize) -> Result<(), SyntaxError>,
 ) -> Result<(), SyntaxError> {
     let text = document.as_bytes();
     if let Some(first) = text.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
@@ -87,7 +95,7 @@ fn walk(
                 let mut tokens = (block.comma | block.colon | block.key) & below & !done | closes;
                 while tokens != 0 {
                     let index = start + tokens.trailing_zeros() as usize;
-                    token(text.get(index).copied().unwrap_or_default(), index);
+                    token(text[index], index)?;
                     tokens &= tokens - 1;
                 }
             }

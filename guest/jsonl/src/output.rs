@@ -58,8 +58,6 @@ pub struct Options {
     pub large_max: usize,
     /// Infer schema and summary of the records of every section and large member; [`Profile`] tells what that costs.
     pub profile: bool,
-    /// Indexes into `sections` of those that are not profiled all the same, for their schema is known.
-    pub unprofiled: Vec<usize>,
 }
 
 impl Default for Options {
@@ -73,7 +71,6 @@ impl Default for Options {
             aside: Vec::new(),
             large_max: LARGE_MAX,
             profile: false,
-            unprofiled: Vec::new(),
         }
     }
 }

@@ -12,9 +12,9 @@ pub(crate) fn push_key(pointer: &mut String, raw: &str) {
         let (character, length) = unescape(escape.as_bytes());
         match character {
             Some(character) => push_escaped(pointer, character.encode_utf8(&mut [0; 4])),
-            None => pointer.push_str(escape.get(..length).unwrap_or_default()),
+            None => pointer.push_str(&escape[..length]),
         }
-        rest = escape.get(length..).unwrap_or_default();
+        rest = &escape[length..];
     }
     push_escaped(pointer, rest);
 }

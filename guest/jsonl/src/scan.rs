@@ -124,7 +124,7 @@ impl Scanner {
     /// Reads the block that begins at `start`, a multiple of 64 below the length of the slice.
     #[inline(always)]
     pub(crate) fn block(&mut self, text: &[u8], start: usize) -> Result<Block, SyntaxError> {
-        let rest = text.get(start..).unwrap_or_default();
+        let rest = &text[start..];
         let (masks, length) = match rest.first_chunk::<BLOCK>() {
             Some(block) => (simd::classify(block), BLOCK),
             None => (simd::classify_chunk(rest), rest.len()),
@@ -206,7 +206,7 @@ impl Scanner {
             let below = bracket - 1;
             let index = start + bracket.trailing_zeros() as usize;
             // Set in `{` and `}`, unset in `[` and `]`.
-            let object = text.get(index).is_some_and(|byte| byte & 0x20 != 0);
+            let object = text[index] & 0x20 != 0;
             if open & bracket != 0 {
                 let Some(slot) = self.objects.get_mut(self.depth) else {
                     first_error.add(index, SyntaxErrorKind::DepthLimit);
@@ -254,10 +254,10 @@ impl Scanner {
     fn escapes(&mut self, text: &[u8], start: usize, mut escaped: u64, first_error: &mut FirstError) {
         while escaped != 0 {
             let index = start + escaped.trailing_zeros() as usize;
-            match text.get(index) {
-                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {}
-                Some(b'u') => {
-                    let digits = text.get(index + 1..).unwrap_or_default();
+            match text[index] {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                b'u' => {
+                    let digits = &text[index + 1..];
                     if let Some(wrong) = digits.iter().take(4).position(|byte| !byte.is_ascii_hexdigit()) {
                         return first_error.add(index + 1 + wrong, SyntaxErrorKind::InvalidEscape);
                     }

@@ -161,7 +161,7 @@ pub(crate) fn skip_digits(text: &[u8], mut at: usize) -> usize {
 
 #[cold]
 fn skip_digits_at_end(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
+    let rest = &text[at..];
     at + rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len())
 }
 

@@ -49,6 +49,11 @@ pub struct Splitter<O: Output> {
     profile_from: u32,
 }
 
+/// The text of bytes that were copied from one token to another.
+pub(crate) fn copied_text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_else(|error| unreachable!("a character was cut: {error}"))
+}
+
 /// Where in the document the splitter is.
 #[derive(Debug)]
 pub(crate) enum State {
@@ -212,18 +217,19 @@ impl<O: Output> Splitter<O> {
     /// A token between the records of a value, or between key and value of a record.
     #[inline(always)]
     fn record_token(&mut self, text: &[u8], index: usize) -> Result<(), Error<O::Error>> {
-        match text.get(index) {
-            Some(b',') => {
+        match text[index] {
+            b',' => {
                 self.copy_until(text, index)?;
                 self.end_line()?;
                 self.span = index + 1;
             }
-            Some(b':') => {
+            b':' => {
                 self.copy_until(text, index)?;
                 self.punctuate(b":", BEFORE_VALUE)?;
                 self.span = index + 1;
             }
             _ => {
+                debug_assert!(text[self.span..index].trim_ascii().is_empty(), "more than white space before a key");
                 self.span = index;
                 self.punctuate(b"", BEFORE_KEY)?;
             }
@@ -234,20 +240,19 @@ impl<O: Output> Splitter<O> {
     /// A token of the skeleton, or the comma after a value that is written on one line.
     fn skeleton_token(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
         let index = block.start + bit as usize;
-        match text.get(index) {
-            Some(b',') => {
+        match text[index] {
+            b',' => {
                 self.end_value_at(text, block, bit)?;
                 self.leave_member();
                 if let Some(frame) = self.frames.last_mut() {
                     frame.index += 1;
                 }
             }
-            Some(b':') => {
+            b':' => {
                 self.copy_until(text, index)?;
                 self.state = State::Skeleton;
-                let key = String::from_utf8_lossy(&self.buffer);
-                let inside = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
-                pointer::push_key(&mut self.pointer, inside);
+                let key = copied_text(&self.buffer);
+                pointer::push_key(&mut self.pointer, &key[1..key.len() - 1]);
                 self.buffer.clear();
             }
             _ if block.key >> bit & 1 == 1 => {
@@ -258,7 +263,7 @@ impl<O: Output> Splitter<O> {
             first => {
                 self.enter_member();
                 let role = self.role();
-                self.begin(role, first.copied().unwrap_or_default(), block.start + bit as usize, bit)?;
+                self.begin(role, first, index, bit)?;
             }
         }
         Ok(())
@@ -271,7 +276,7 @@ impl<O: Output> Splitter<O> {
             return Ok(());
         }
         let index = block.start + bit as usize;
-        let first = text.get(index).copied().unwrap_or_default();
+        let first = text[index];
         self.enter_member();
         match self.role_of_container(first) {
             Some(role) => self.begin(role, first, index, bit),
@@ -317,8 +322,7 @@ impl<O: Output> Splitter<O> {
 
     /// Begins a value at its first byte.
     fn begin(&mut self, role: Role, first: u8, index: usize, bit: u32) -> Result<(), Error<O::Error>> {
-        let known = matches!(role, Role::Section(section) if self.options.unprofiled.contains(&section));
-        self.profiling = self.options.profile && !known;
+        self.profiling = self.options.profile;
         let form = self.begin_value(role, first)?;
         let inside = form != Form::Value;
         self.span = index + usize::from(inside);
@@ -356,11 +360,12 @@ impl<O: Output> Splitter<O> {
                 value.records += 1;
                 self.punctuate(b"\n", b"\n")
             }
-            _ => Ok(()),
+            state => unreachable!("a line ended outside a value: {state:?}"),
         }
     }
 
-    /// Copies what is not copied yet up to `until`, without white space.
+    /// Copies what is not copied yet up to `until`, without white space. No byte may be missing and none may come twice, so
+    /// a span that is wrong ends the program.
     #[inline(always)]
     pub(crate) fn copy_until(&mut self, text: &[u8], until: usize) -> Result<(), Error<O::Error>> {
         while self.white != 0 {
@@ -370,8 +375,11 @@ impl<O: Output> Splitter<O> {
                 break;
             }
             let length = (self.white >> bit).trailing_ones();
-            self.copy_span(text, run)?;
-            self.span = self.span.max(run + length as usize);
+            // White space before the span lies outside the value; behind the end of the slice every bit is set.
+            if run >= self.span {
+                self.copy_span(text, run)?;
+                self.span = until.min(run + length as usize);
+            }
             self.white &= u64::MAX.unbounded_shl(bit + length);
         }
         self.copy_span(text, until)
@@ -379,13 +387,9 @@ impl<O: Output> Splitter<O> {
 
     #[inline(always)]
     fn copy_span(&mut self, text: &[u8], until: usize) -> Result<(), Error<O::Error>> {
-        if let Some(bytes) = text.get(self.span..until)
-            && !bytes.is_empty()
-        {
-            self.span = until;
-            self.append(bytes)?;
-        }
-        Ok(())
+        let bytes = &text[self.span..until];
+        self.span = until;
+        if bytes.is_empty() { Ok(()) } else { self.append(bytes) }
     }
 
     pub(crate) fn key_limit(&self) -> Error<O::Error> {

@@ -96,14 +96,14 @@ impl Survey {
         Self { scanner: Scanner::new(), open: Vec::new(), root: None, offset: 0, carried: None, skipped: 0 }
     }
 
-    /// Looks at the next slice, cut at any character.
+    /// Looks at the next slice, cut at any character. After an error it must not be used any more.
     ///
     /// # Errors
     ///
     /// What is wrong with the document so far.
     pub fn push(&mut self, slice: &str) -> Result<(), SyntaxError> {
         if let Some(carried) = &mut self.carried {
-            carried.push_str(slice.get(..slice.floor_char_boundary(KEY_BYTES_MAX)).unwrap_or_default());
+            carried.push_str(&slice[..slice.floor_char_boundary(KEY_BYTES_MAX)]);
         }
         let text = slice.as_bytes();
         self.scanner.begin(text)?;
@@ -182,7 +182,7 @@ impl Survey {
 
     #[inline(always)]
     fn token(&mut self, slice: &str, index: usize, key: bool) {
-        let byte = slice.as_bytes().get(index).copied().unwrap_or_default();
+        let byte = slice.as_bytes()[index];
         let innermost = self.open.last_mut();
         match (byte, innermost) {
             (b'"', Some(container)) if key => {
@@ -243,8 +243,8 @@ impl Survey {
             container.key = None;
         }
         if let Some(key) = last_key {
-            let rest = slice.get(key..).unwrap_or_default();
-            self.carried = Some(rest.get(..rest.floor_char_boundary(KEY_BYTES_MAX)).unwrap_or_default().to_owned());
+            let rest = &slice[key..];
+            self.carried = Some(rest[..rest.floor_char_boundary(KEY_BYTES_MAX)].to_owned());
         }
         self.offset += slice.len();
     }
@@ -254,7 +254,7 @@ impl Place {
     /// Takes the key out of the slice.
     fn keep(&mut self, slice: &str) {
         if let Self::KeyAt(start) = *self {
-            *self = Self::Key(key_of(slice.get(start..).unwrap_or_default()));
+            *self = Self::Key(key_of(&slice[start..]));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form, join, member_lines};
 use crate::pointer;
-use crate::split::{KEY_BYTES_MAX, Splitter, State};
+use crate::split::{KEY_BYTES_MAX, Splitter, State, copied_text};
 use crate::{BLOCK_BYTES, Error, FileReport, Output, Stream, Target};
 
 /// What a value outside or at the root of a section is.
@@ -64,7 +64,7 @@ impl<O: Output> Splitter<O> {
     /// Begins the value at the current pointer.
     pub(crate) fn begin_value(&mut self, role: Role, first: u8) -> Result<Form, Error<O::Error>> {
         let section = match role {
-            Role::Section(index) => self.options.sections.get(index).map(|section| (index, section)),
+            Role::Section(index) => Some((index, &self.options.sections[index])),
             _ => None,
         };
         let form = match section {
@@ -138,9 +138,7 @@ impl<O: Output> Splitter<O> {
 
     /// Gives the current value a file, or a line of the rest, because it is too long to stay inline.
     fn begin_large(&mut self) -> Result<Place, Error<O::Error>> {
-        let State::Value(value) = &mut self.state else {
-            return Ok(Place::Memory);
-        };
+        let State::Value(value) = &mut self.state else { unreachable!("no value grew too long") };
         value.limit = BLOCK_BYTES;
         if self.large_files >= self.options.large_max {
             value.place = Place::Rest;
@@ -180,9 +178,8 @@ impl<O: Output> Splitter<O> {
         for block in self.buffer.chunks(BLOCK_BYTES) {
             self.output.write(Stream::Current, block).map_err(Error::Output)?;
         }
-        if let State::Value(value) = &mut self.state {
-            value.written += self.buffer.len() as u64;
-        }
+        let State::Value(value) = &mut self.state else { unreachable!("no value has these bytes") };
+        value.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
@@ -200,9 +197,7 @@ impl<O: Output> Splitter<O> {
         if value.records > 0 || value.written > 0 || !self.buffer.is_empty() {
             self.end_line()?;
         }
-        let State::Value(Value { form, role, place, .. }) = self.state else {
-            return Ok(());
-        };
+        let State::Value(Value { form, role, place, .. }) = self.state else { unreachable!("a line ended the value") };
         if place == Place::File {
             return self.end_file();
         }
@@ -260,7 +255,7 @@ impl<O: Output> Splitter<O> {
     /// The pointer and compact JSON of a small value.
     fn take_small(&mut self, form: Form) -> (String, String) {
         join(form, &mut self.buffer);
-        let json = String::from_utf8_lossy(&self.buffer).into_owned();
+        let json = copied_text(&self.buffer).to_owned();
         self.buffer.clear();
         self.state = State::Skeleton;
         (self.pointer.clone(), json)
@@ -270,11 +265,10 @@ impl<O: Output> Splitter<O> {
         if !self.buffer.is_empty() {
             self.flush()?;
         }
-        if let State::Value(value) = &self.state {
-            let profile = self.profiling.then(|| std::mem::take(&mut self.profile));
-            let report = FileReport { records: value.records, bytes: value.written, profile };
-            self.output.end(Stream::Current, report).map_err(Error::Output)?;
-        }
+        let State::Value(value) = &self.state else { unreachable!("no value has this file") };
+        let profile = self.profiling.then(|| std::mem::take(&mut self.profile));
+        let report = FileReport { records: value.records, bytes: value.written, profile };
+        self.output.end(Stream::Current, report).map_err(Error::Output)?;
         self.state = State::Skeleton;
         Ok(())
     }
@@ -313,18 +307,15 @@ impl<O: Output> Splitter<O> {
 
     fn end_rest_line(&mut self) -> Result<(), Error<O::Error>> {
         self.write_rest(AFTER_VALUE)?;
-        if let Some((_, report)) = &mut self.rest {
-            report.records += 1;
-        }
+        let Some((_, report)) = &mut self.rest else { unreachable!("no file of the rest has this line") };
+        report.records += 1;
         self.buffer.clear();
         self.state = State::Skeleton;
         Ok(())
     }
 
     fn write_rest(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
-        let Some((lines, report)) = &mut self.rest else {
-            return Ok(());
-        };
+        let Some((lines, report)) = &mut self.rest else { unreachable!("no file of the rest has these bytes") };
         report.bytes += bytes.len() as u64;
         for piece in bytes.chunks(BLOCK_BYTES) {
             if lines.len() + piece.len() > BLOCK_BYTES {

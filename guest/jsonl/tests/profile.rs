@@ -269,16 +269,3 @@ fn long_numbers_keep_their_type() {
         assert_eq!(profile.schema_json(), expected);
     }
 }
-
-#[test]
-fn a_section_with_a_known_schema_is_not_profiled() {
-    // row 26
-    let text = r#"{"a":[{"x":1}],"b":[{"y":2},{"y":null}],"c":[{"z":3}]}"#;
-    let section = |pointer: &str| Section { pointer: pointer.to_owned(), shape: Shape::Elements };
-    let sections = vec![section("/a"), section("/b"), section("/c")];
-    let options = Options { sections, profile: true, unprofiled: vec![0, 2], ..Options::default() };
-    let (_, output) = split(&slices(text, &[5]), &options).expect("valid");
-    let profiles: Vec<Option<u64>> =
-        output.files.iter().map(|file| file.report.profile.as_ref().map(Profile::records)).collect();
-    assert_eq!(profiles, [None, Some(2), None]);
-}

@@ -26,17 +26,7 @@ fn options() -> impl Strategy<Value = Options> {
         proptest::collection::vec(proptest::sample::select(&["a", "id"][..]).prop_map(String::from), 0..2),
     )
         .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), aside)| {
-            Options {
-                sections,
-                keep,
-                keep_bytes,
-                inline_bytes,
-                inline_total,
-                aside,
-                large_max,
-                profile,
-                unprofiled: Vec::new(),
-            }
+            Options { sections, keep, keep_bytes, inline_bytes, inline_total, aside, large_max, profile }
         })
 }
 

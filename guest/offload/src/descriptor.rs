@@ -90,8 +90,11 @@ impl Entry {
         self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
     }
 
+    /// The configured schema. One that says nothing, `{}`, is none.
     fn given_schema<'a>(&self, settings: &'a Settings) -> Option<&'a str> {
-        settings.sections.get(self.rule?)?.schema.as_deref()
+        let schema = settings.sections.get(self.rule?)?.schema.as_deref()?;
+        let says_nothing = lro_jsonl::members(schema).is_ok_and(|members| members.is_empty());
+        (!says_nothing).then_some(schema)
     }
 }
 
@@ -108,7 +111,7 @@ impl Preview {
         self.head.extend(slice.chars().take(missing));
         let characters = PREVIEW_CHARACTERS / 2;
         let end = slice.char_indices().rev().nth(characters - 1).map_or(0, |(at, _)| at);
-        self.tail.push_str(slice.get(end..).unwrap_or_default());
+        self.tail.push_str(&slice[end..]);
         let surplus = self.tail.chars().count().saturating_sub(characters);
         self.tail = self.tail.chars().skip(surplus).collect();
     }
@@ -293,14 +296,20 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// At the full level the JSON Schema, else the fields and their types as far as there is room.
+    /// At the full level the JSON Schema, else a configured one that is short, else the fields and their types as far as
+    /// there is room.
     fn schema(&mut self, entry: &Entry) -> Option<String> {
-        if self.level == DescriptorLevel::Full || entry.given_schema(&self.call.settings).is_some() {
-            let schema = entry.schema(&self.call.settings)?;
-            return (self.level == DescriptorLevel::Full || self.fits(&schema)).then_some(schema);
+        if self.level == DescriptorLevel::Full {
+            return entry.schema(&self.call.settings);
         }
-        // Half of the room is for recipes and summaries.
-        let reserve = self.room / 2;
+        // Half of the room is for recipes and summaries, where there are any.
+        let reserve = if entry.profile.is_some() { self.room / 2 } else { 0 };
+        if let Some(given) = entry.given_schema(&self.call.settings)
+            && tokens(given) + 1 + reserve <= self.room
+        {
+            self.take(given);
+            return Some(given.to_owned());
+        }
         let mut fields = Object::default();
         for field in entry.profile.as_ref()?.fields() {
             let name = recipes::display_path(&field);

@@ -55,10 +55,10 @@ impl File {
     pub(crate) fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<(), PolicyError> {
         while !bytes.is_empty() {
             let written = self.descriptor.write(bytes, offset).map_err(|code| failed(code, &self.name))?;
-            if written == 0 {
-                return Err(PolicyError::Io(format!("{}: nothing was written", self.name)));
-            }
-            bytes = bytes.get(usize::try_from(written).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let rest =
+                usize::try_from(written).ok().filter(|written| *written > 0).and_then(|written| bytes.get(written..));
+            let wrong = || PolicyError::Io(format!("{}: {written} bytes of {} were written", self.name, bytes.len()));
+            bytes = rest.ok_or_else(wrong)?;
             offset += written;
         }
         Ok(())

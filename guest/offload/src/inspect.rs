@@ -130,7 +130,7 @@ fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enou
 /// Whether a text begins as a JSON container does.
 fn looks_like_json(text: &str) -> bool {
     let end = text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES);
-    let beginning = text.get(..end).unwrap_or_default();
+    let beginning = &text[..end];
     beginning.trim_start().starts_with(['{', '[']) && survey(beginning, end == text.len()).is_ok()
 }
 
@@ -205,10 +205,13 @@ fn text_or_sections(
         whole = search && seen < SURVEY_BYTES_MAX;
         Ok(is_json && whole)
     })?;
+    if !is_json {
+        return Ok(PlannedPart::Text);
+    }
     match survey.finish(whole) {
-        Ok(found) if is_json && search => Ok(PlannedPart::Sections(named(found, names))),
-        Ok(_) if is_json => Ok(PlannedPart::Sections(configured(call, names))),
-        _ => Ok(PlannedPart::Text),
+        Ok(found) if search => Ok(PlannedPart::Sections(named(found, names))),
+        Ok(_) => Ok(PlannedPart::Sections(configured(call, names))),
+        Err(_) => Ok(PlannedPart::Text),
     }
 }
 

@@ -103,7 +103,7 @@ impl Records<'_> {
 impl Open {
     fn write(&mut self, bytes: &[u8]) -> Result<(), PolicyError> {
         let sampled = TOKEN_SAMPLE_BYTES.saturating_sub(usize::try_from(self.sample.bytes()).unwrap_or(usize::MAX));
-        let sample = bytes.get(..sampled.min(bytes.len())).unwrap_or_default();
+        let sample = &bytes[..sampled.min(bytes.len())];
         // Cut anywhere: the characters at the two ends do not matter to an estimate.
         self.sample.push(&String::from_utf8_lossy(sample));
         if self.file.bytes() == 0 {
@@ -120,9 +120,7 @@ impl Open {
         let tokens = scaled(self.sample.tokens(), report.bytes, self.sample.bytes());
         let header = self.header.as_ref().map(|header| header.line(report.records, tokens)).unwrap_or_default();
         if self.file.bytes() == 0 {
-            if let Some(room) = self.pending.get_mut(..header.len()) {
-                room.copy_from_slice(&header);
-            }
+            self.pending[..header.len()].copy_from_slice(&header);
             self.file.append(&std::mem::take(&mut self.pending))?;
         } else {
             self.file.write_at(&header, 0)?;
@@ -170,9 +168,9 @@ impl Output for Records<'_> {
     }
 
     fn end(&mut self, stream: Stream, report: FileReport) -> Result<(), PolicyError> {
-        if let Some(open) = self.stream(stream).take() {
-            self.entries.push(open.finish(report)?);
-        }
+        let open = self.stream(stream).take();
+        let open = open.ok_or_else(|| PolicyError::Other("a file ended before it was begun".to_owned()))?;
+        self.entries.push(open.finish(report)?);
         Ok(())
     }
 }

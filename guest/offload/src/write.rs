@@ -118,12 +118,6 @@ impl<S: Source> Writer<'_, S> {
         let settings = &self.call.settings;
         let keys = settings.inline_keys.iter().chain(settings.session_key.as_ref());
         let keep: Vec<String> = keys.map(|key| pointer_of_key(key)).collect();
-        let has_schema = |section: &PlannedSection| {
-            settings
-                .sections
-                .iter()
-                .any(|rule| section.is_of(rule) && rule.schema.is_some() && rule.summaries.is_empty())
-        };
         Options {
             sections: planned.iter().map(section).collect(),
             // All kept values together stay below half of the descriptor.
@@ -138,7 +132,6 @@ impl<S: Source> Writer<'_, S> {
             },
             aside: CURSORS.map(str::to_owned).into(),
             profile: settings.infer,
-            unprofiled: (0..).zip(planned).filter(|(_, section)| has_schema(section)).map(|(index, _)| index).collect(),
         }
     }
 

@@ -65,7 +65,7 @@ impl<'a> Eraser<'a> {
                 State::String { escaped } => {
                     let (length, state) = in_string(rest, escaped);
                     self.state = state;
-                    let text = slice.get(at..at + length).unwrap_or_default();
+                    let text = &slice[at..at + length];
                     at += length;
                     // What is followed by one of these is no key.
                     if !matches!(bytes.get(at), Some(b',' | b'}' | b']')) {
@@ -76,7 +76,7 @@ impl<'a> Eraser<'a> {
                     let white = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
                     at += white;
                     if let Some(&first) = bytes.get(at) {
-                        out.push_str(slice.get(from..at).unwrap_or_default());
+                        out.push_str(&slice[from..at]);
                         self.begin_secret(first, out);
                         from = at;
                         if matches!(self.state, State::Secret { .. }) {
@@ -93,7 +93,7 @@ impl<'a> Eraser<'a> {
                 }
             }
         }
-        out.push_str(slice.get(from..).unwrap_or_default());
+        out.push_str(&slice[from..]);
     }
 
     /// Goes on to the next string or secret value, and tells how far that is.

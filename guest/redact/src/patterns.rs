@@ -45,11 +45,11 @@ impl<'a> Scrubber<'a> {
         // Where the next piece begins, and how far the text is in `out`.
         let (mut at, mut copied) = (0, 0);
         loop {
-            let (length, end) = self.piece(text.get(at..).unwrap_or_default(), is_last);
+            let (length, end) = self.piece(&text[at..], is_last);
             let piece = Piece { text: &text, range: at..at + length, complete: end || is_last };
             let decided = self.scrub(&piece, &mut copied, out);
             if !end {
-                out.push_str(text.get(copied..decided).unwrap_or_default());
+                out.push_str(&text[copied..decided]);
                 text.drain(..decided);
                 self.pending = text;
                 return;
@@ -93,13 +93,13 @@ impl<'a> Scrubber<'a> {
             return piece.range.end;
         }
         let is_string = self.is_json && self.in_string;
-        let written = piece.text.get(piece.range.clone()).unwrap_or_default();
+        let written = &piece.text[piece.range.clone()];
         let view = if is_string { decoded(written) } else { Decoded::plain(written) };
         let place = |at: usize| piece.range.start + view.place(at);
         let text = view.text.as_ref();
         let mut at = self.skip_open(text);
         if at > 0 {
-            out.push_str(piece.text.get(*copied..piece.range.start).unwrap_or_default());
+            out.push_str(&piece.text[*copied..piece.range.start]);
             *copied = place(at);
         }
         let mut decided = text.len();
@@ -120,7 +120,7 @@ impl<'a> Scrubber<'a> {
                 }
             }
             self.found = true;
-            out.push_str(piece.text.get(*copied..place(range.start)).unwrap_or_default());
+            out.push_str(&piece.text[*copied..place(range.start)]);
             self.replace(is_string, is_number, out);
             at = range.end;
             *copied = place(at);

@@ -32,7 +32,7 @@ pub(crate) fn decoded(string: &str) -> Decoded<'_> {
     let (mut text, mut ends, mut at) = (String::with_capacity(string.len()), Vec::new(), 0);
     let mut next = Some(first);
     while let Some(length) = next {
-        let (plain, escape) = string.get(at..).unwrap_or_default().split_at(length);
+        let (plain, escape) = string[at..].split_at(length);
         text.push_str(plain);
         let (character, length) = unescape(escape.as_bytes());
         text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
@@ -41,12 +41,12 @@ pub(crate) fn decoded(string: &str) -> Decoded<'_> {
         ends.push((text.len(), at));
         next = string.get(at..).and_then(|rest| rest.find('\\'));
     }
-    text.push_str(string.get(at..).unwrap_or_default());
+    text.push_str(&string[at..]);
     Decoded { text: Cow::Owned(text), ends }
 }
 
 /// A text as it stands in a JSON string.
 pub(crate) fn escaped(text: &str) -> String {
     let quoted = lro_offload::json::string(text);
-    quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
+    quoted[1..quoted.len() - 1].to_owned()
 }

@@ -62,10 +62,10 @@ impl Directory for Preopened {
         while !bytes.is_empty() {
             // A host may write less than it is given.
             let written = file.write(bytes, offset).map_err(failed)?;
-            if written == 0 {
-                return Err(PolicyError::Io("nothing was written".to_owned()));
-            }
-            bytes = bytes.get(usize::try_from(written).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let rest =
+                usize::try_from(written).ok().filter(|written| *written > 0).and_then(|written| bytes.get(written..));
+            let wrong = || PolicyError::Io(format!("{written} bytes of {} were written", bytes.len()));
+            bytes = rest.ok_or_else(wrong)?;
             offset += written;
         }
         Ok(())

@@ -10,12 +10,14 @@ import workerd from "workerd";
 
 const EDGE = fileURLToPath(new URL("..", import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? join(EDGE, "../../target");
+const TOKEN = "the-token";
+const AUTHORIZATION = { authorization: `Bearer ${TOKEN}` };
 const scratch = mkdtempSync(join(tmpdir(), "lro-edge-"));
 
 after(() => rmSync(scratch, { recursive: true, force: true }));
 
 /** Starts workerd with the worker's own configuration, on a free port; `change` edits its text. */
-async function started(context, { policy, change = (text) => text } = {}) {
+async function started(context, { policy, change = (text) => text, token = TOKEN } = {}) {
     let folder = EDGE;
     if (policy !== undefined) {
         folder = join(scratch, policy, "edge");
@@ -33,6 +35,7 @@ async function started(context, { policy, change = (text) => text } = {}) {
     writeFileSync(file, change(text));
     const server = spawn(workerd.default, ["serve", file, "--control-fd=3"], {
         stdio: ["ignore", "ignore", "pipe", "pipe"],
+        env: { ...process.env, LRO_EDGE_TOKEN: token },
     });
     context.after(() => server.kill());
     let errors = "";
@@ -46,7 +49,7 @@ async function started(context, { policy, change = (text) => text } = {}) {
 }
 
 async function filtered(address, result, settings, parameters = "tool=search") {
-    const headers = settings === undefined ? {} : { "lro-settings": JSON.stringify(settings) };
+    const headers = { ...AUTHORIZATION, ...(settings && { "lro-settings": JSON.stringify(settings) }) };
     const response = await fetch(`${address}/filter?${parameters}`, {
         method: "POST",
         headers,
@@ -61,6 +64,8 @@ function recordsResult(count) {
     return { content: [{ type: "text", text: JSON.stringify(structuredContent) }], structuredContent };
 }
 
+const get = (address) => fetch(address, { headers: AUTHORIZATION });
+
 const linksOf = (body) => body.content.filter((block) => block.type === "resource_link");
 
 // row 85
@@ -74,8 +79,11 @@ test("a large result becomes a descriptor with a handle, and its files are serve
     assert.deepEqual(files, { records: "records-s.jsonl" });
     const [link] = linksOf(body);
     assert.equal(link.uri, `${address}/offloads/${handle}/records-s.jsonl`);
-    const response = await fetch(link.uri);
-    assert.equal(response.headers.get("content-type"), "application/jsonl");
+    const response = await get(link.uri);
+    assert.equal(link.mimeType, "application/jsonl");
+    assert.equal(response.headers.get("content-type"), "application/octet-stream");
+    assert.equal(response.headers.get("content-disposition"), 'attachment; filename="records-s.jsonl"');
+    assert.equal(response.headers.get("x-content-type-options"), "nosniff");
     const text = await response.text();
     assert.equal(Buffer.byteLength(text), link.size);
     const [header, ...lines] = text.trimEnd().split("\n");
@@ -118,8 +126,24 @@ test("bad requests are told what is wrong", async (t) => {
         assert.match(body.error, message);
     }
     for (const path of ["/", "/offloads/01K00000000000000000000000/records.jsonl", "/offloads/x/../worker.js"]) {
-        assert.equal((await fetch(address + path)).status, 404);
+        assert.equal((await get(address + path)).status, 404);
     }
+});
+
+test("nobody is answered without the token", async (t) => {
+    const { address } = await started(t);
+    const [link] = linksOf((await filtered(address, recordsResult(2000))).body);
+    for (const authorization of ["", TOKEN, `Basic ${TOKEN}`, "Bearer", "Bearer other", `Bearer ${TOKEN}s`]) {
+        for (const ask of [[`${address}/filter?tool=search`, { method: "POST", body: "{}" }], [link.uri, {}]]) {
+            const response = await fetch(ask[0], { ...ask[1], headers: authorization ? { authorization } : {} });
+            assert.equal(response.status, 401, authorization);
+            assert.equal(response.headers.get("www-authenticate"), "Bearer");
+        }
+    }
+    const { address: open } = await started(t, { token: "" });
+    const { status, body } = await filtered(open, recordsResult(2));
+    assert.equal(status, 503);
+    assert.match(body.error, /LRO_EDGE_TOKEN/);
 });
 
 // row 85
@@ -129,21 +153,21 @@ test("files in memory are bounded: the oldest go first, and what is too large is
     for (let index = 0; index < 4; index += 1) {
         links.push(linksOf((await filtered(address, recordsResult(2000))).body)[0]);
     }
-    const statuses = await Promise.all(links.map(async (link) => (await fetch(link.uri)).status));
+    const statuses = await Promise.all(links.map(async (link) => (await get(link.uri)).status));
     assert.deepEqual(statuses, [404, 404, 200, 200]);
     const { body } = await filtered(address, recordsResult(20_000));
     assert.equal(body.structuredContent.offloaded, false);
     assert.match(body.content.at(-1).text, /wrote more than 400000 bytes \(limit written-bytes\)/);
-    assert.equal((await fetch(links[3].uri)).status, 200);
+    assert.equal((await get(links[3].uri)).status, 200);
 });
 
 // row 85
 test("files expire", async (t) => {
     const { address } = await started(t, { change: (text) => text.replace('"3600"', '"1"') });
     const [link] = linksOf((await filtered(address, recordsResult(2000))).body);
-    assert.equal((await fetch(link.uri)).status, 200);
+    assert.equal((await get(link.uri)).status, 200);
     await new Promise((resolve) => setTimeout(resolve, 1100));
-    assert.equal((await fetch(link.uri)).status, 404);
+    assert.equal((await get(link.uri)).status, 404);
 });
 
 // row 85
@@ -176,7 +200,7 @@ test("several calls at once get their own files", async (t) => {
     );
     assert.equal(new Set(replies.map(({ body }) => body.structuredContent.handle)).size, 10);
     for (const [index, { body }] of replies.entries()) {
-        const text = await (await fetch(linksOf(body)[0].uri)).text();
+        const text = await (await get(linksOf(body)[0].uri)).text();
         assert.equal(text.trimEnd().split("\n").length, 1001 + index);
     }
 });

@@ -20,7 +20,7 @@ const SLICE_BYTES: usize = 3 << 16;
 pub(super) enum HandleError {
     #[error("`{0}` is no reference to a section: expected lro://HANDLE/SECTION")]
     Malformed(String),
-    #[error("`{reference}` cannot be read: {source}")]
+    #[error("`{reference}` cannot be read: {}", source.for_client())]
     Store { reference: String, source: StoreError },
     #[error("`{0}` names no section of its offload")]
     NoSection(String),

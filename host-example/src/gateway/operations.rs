@@ -1,7 +1,6 @@
 //! `/metrics` and `/healthz`, at an address of their own.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -176,7 +175,7 @@ fn recorder() -> Result<PrometheusHandle, OperationsError> {
     metrics::set_global_recorder(recorder).map_err(|_| OperationsError::Recorder)?;
     describe_gauge!("lro_store_offloads", Unit::Count, "Offloads held, as far as this process knows");
     describe_gauge!("lro_store_files", Unit::Count, "Files of these offloads");
-    describe_gauge!("lro_store_bytes", Unit::Bytes, "Bytes of these files");
+    describe_gauge!("lro_store_bytes", Unit::Bytes, "Bytes that these offloads take up on the disk");
     describe_gauge!("process_start_time_seconds", Unit::Seconds, "When the process started, in seconds of Unix time");
     describe_gauge!("lro_build_info", "The version; always 1");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -281,13 +280,13 @@ impl Face {
         }
         let store = match &self.rules.filter.store {
             Ok(store) => store,
-            Err(error) => return Some(format!("results cannot be offloaded: {}", explained(error.as_ref()))),
+            Err(error) => return Some(format!("results cannot be offloaded: {}", error.for_client())),
         };
         if let Err(error) = store.check() {
-            return Some(format!("results cannot be offloaded: {}", explained(&error)));
+            return Some(format!("results cannot be offloaded: {}", error.for_client()));
         }
         let found = fs::metadata(store.root());
-        found.err().map(|error| format!("results cannot be offloaded: {}: {error}", store.root().display()))
+        found.err().map(|error| format!("results cannot be offloaded: the directory of the store: {error}"))
     }
 }
 
@@ -313,10 +312,4 @@ fn text(status: StatusCode, body: impl Into<Body>) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
-}
-
-/// An error with its causes.
-fn explained(error: &dyn Error) -> String {
-    let cause = error.source().map(|cause| format!(": {}", explained(cause)));
-    format!("{error}{}", cause.unwrap_or_default())
 }

@@ -148,10 +148,12 @@ impl OwnCall {
     fn replaced(&self, message: &Message) -> Produced {
         match handles::replaced(&self.session, message) {
             Ok(message) => Produced::Forward(message),
-            Err(error) => match self.session.refuse(&self.id, &error.to_string()) {
-                Some(answer) => Produced::Answer(answer),
-                None => Produced::Forward(message.bytes().clone()),
-            },
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(tenant = self.session.who.tenant, error, "an argument cannot be filled in");
+                let answer = self.session.refuse(&self.id, &error.to_string());
+                answer.map_or_else(|| Produced::Forward(message.bytes().clone()), Produced::Answer)
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::mcp::{self, Tools};
 use crate::sandbox::types::Size;
 use crate::settings::Config;
-use crate::transport::{MessageLimits, Pool, Share};
+use crate::transport::{DiskBudget, MessageLimits, Pool, Share};
 
 /// Configuration, policy and tools of a gateway.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Rules {
     pub tools: Option<Tools>,
     /// What operators watch.
     pub metrics: Arc<Metrics>,
-    /// Bounds of a message.
+    /// Bounds of a message. A tenant with rules of its own has files of its own too.
     pub limits: Arc<MessageLimits>,
     /// Those that have a policy of their own; none when all share one.
     pub tenants: Option<Arc<Tenants>>,
@@ -53,6 +53,7 @@ impl Rules {
         let limits = MessageLimits {
             memory_bytes: usize::try_from(config.gateway.message_memory.get()).unwrap_or(usize::MAX),
             message_bytes: config.gateway.message_bytes.get(),
+            disk: DiskBudget::new(config.gateway.message_disk.get()),
             directory: config.dir.clone(),
             share: Share { pool: Pool::new(config.gateway.memory_bytes.get()), holder: config.gateway.tenant.clone() },
         };
@@ -84,7 +85,7 @@ impl Rules {
     /// The same for a tenant with other settings and another policy. What was learned with the rules that it had before goes
     /// on.
     pub(super) fn with(&self, tenant: &str, config: Config, filter: Filter, before: Option<&Self>) -> Self {
-        let share = Share { holder: tenant.to_owned(), ..self.limits.share.clone() };
+        let limits = before.map_or_else(|| self.limits_of(tenant), |before| Arc::clone(&before.limits));
         let waiting = &config.admission;
         let workers = || Workers::for_results(waiting.waiting as usize);
         let questions = || Workers::for_questions(waiting.questions as usize);
@@ -97,7 +98,7 @@ impl Rules {
             filter,
             tools: self.tools.clone(),
             metrics: Arc::clone(&self.metrics),
-            limits: Arc::new(MessageLimits { share, ..MessageLimits::clone(&self.limits) }),
+            limits,
             tenants: None,
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
             waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
@@ -106,6 +107,12 @@ impl Rules {
             namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
             chatter: Arc::clone(&self.chatter),
         }
+    }
+
+    /// Bounds of a message of a tenant: its share of the memory of all, and as much of the disk as each has.
+    fn limits_of(&self, tenant: &str) -> Arc<MessageLimits> {
+        let share = Share { holder: tenant.to_owned(), ..self.limits.share.clone() };
+        Arc::new(MessageLimits { share, disk: self.limits.disk.another(), ..MessageLimits::clone(&self.limits) })
     }
 
     /// Whether requests over HTTP need a bearer token.

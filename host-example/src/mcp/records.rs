@@ -148,7 +148,7 @@ impl Records {
             let inside = Bytes::copy_from_slice(inside.get(..inside.len() - less)?);
             Part::json_string(PartKind::Text, inside).ok()
         });
-        let text = decoded.map(Part::into_text).unwrap_or_default();
+        let text = decoded.and_then(|part| part.into_text().ok()).unwrap_or_default();
         let copies = self.copies;
         let wire = |head: &str| on_wire(&quoted(head), copies);
         let head = quoted(self.budget.set_aside(self.aside, |budget| budget.take_head(&text, wire)));

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use serde_json::json;
 
 use super::percent::decoded;
-use super::tools::{INVALID_PARAMS, ProtocolError, Tools};
+use super::tools::{INVALID_PARAMS, ProtocolError, Tools, told};
 use crate::read::{PAGE_BYTES_MIN, PageContent, PagePart, PageRequest, ReadError, Start};
 use crate::store::{FileRecord, Offload, Ulid};
 
@@ -49,9 +49,12 @@ impl Tools {
         let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
         let failed = |message: String| ProtocolError { code, message };
         let wanted = wanted(uri).ok_or_else(|| failed(format!("`{uri}` is no URI of a section")))?;
-        let offload = self.store().find(tenant, wanted.offload).map_err(|error| failed(error.to_string()))?;
+        let offload = self.store().find(tenant, wanted.offload).map_err(|error| failed(told(tenant, &error)))?;
         let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
-        let found = self.gathered(tenant, &wanted).map_err(|error| failed(error.to_string()))?;
+        let found = self.gathered(tenant, &wanted).map_err(|error| match error {
+            ReadError::Store(error) => failed(told(tenant, &error)),
+            error => failed(error.to_string()),
+        })?;
         let content = match found.data {
             Data::Text(text) => json!({ "uri": uri, "mimeType": media_type, "text": text }),
             Data::Base64(blob) => json!({ "uri": uri, "mimeType": media_type, "blob": blob }),

@@ -122,18 +122,19 @@ impl Tools {
     async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
         let (arguments, query) = extract_arguments(arguments)?;
         let ExtractArguments { handle, section, jq, slurp, args, recipe, params } = arguments;
-        let offload = self.store.find(tenant, id(&handle)?).map_err(|error| found(&handle, &error))?;
+        let offload = self.store.find(tenant, id(&handle)?).map_err(|error| found(tenant, &handle, &error))?;
         let (section, question) = match (jq, recipe) {
             (Some(_), Some(_)) => return Err(Failure::Tool("give `jq` or `recipe`, not both".to_owned())),
             (Some(filter), None) => (section, Question::Jq(Jq { filter, slurp, arguments: args })),
             (None, Some(name)) => {
-                let (file, query) = stored_query(&offload, &name, &params).map_err(extract_failure)?;
+                let (file, query) =
+                    stored_query(&offload, &name, &params).map_err(|error| extract_failure(tenant, &error))?;
                 (Some(file.to_owned()), Question::Query(query))
             }
             (None, None) => (section, Question::Query(query)),
         };
         let answer = self.extractor.answer(&offload, section.as_deref(), &question, self.budget).await;
-        answered(&answer.map_err(extract_failure)?)
+        answered(&answer.map_err(|error| extract_failure(tenant, &error))?)
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
@@ -145,7 +146,7 @@ impl Tools {
         let section = match section {
             Some(section) => section,
             None => {
-                let offload = self.store.find(tenant, id).map_err(|error| found(&handle, &error))?;
+                let offload = self.store.find(tenant, id).map_err(|error| found(tenant, &handle, &error))?;
                 match offload.record().files.as_slice() {
                     [only] => only.name.clone(),
                     files => {
@@ -167,6 +168,7 @@ impl Tools {
         let request = PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: limit };
         let page = self.pages.page(&request).map_err(|error| match error {
             ReadError::Cursor(error) => Failure::Protocol(error.to_string()),
+            ReadError::Store(error) => Failure::Tool(told(tenant, &error)),
             error => Failure::Tool(error.to_string()),
         })?;
         serialized(&page)
@@ -206,16 +208,27 @@ fn id(handle: &str) -> Result<Ulid, Failure> {
         .map_err(|_| Failure::Tool(format!("`{handle}` is no handle: it is the member `handle` of a descriptor")))
 }
 
-fn found(handle: &str, error: &StoreError) -> Failure {
+/// What a client is told of an error of the store. The log has all of it.
+pub(super) fn told(tenant: &str, error: &StoreError) -> String {
+    if !matches!(error, StoreError::Expired { .. } | StoreError::NotFound { .. }) {
+        tracing::warn!(tenant, error = error as &dyn std::error::Error, "an offload cannot be read");
+    }
+    error.for_client()
+}
+
+fn found(tenant: &str, handle: &str, error: &StoreError) -> Failure {
     Failure::Tool(match error {
         StoreError::Expired { .. } => format!("the offload {handle} has expired: call the tool again that made it"),
         StoreError::NotFound { .. } => format!("there is no offload {handle}"),
-        error => error.to_string(),
+        error => told(tenant, error),
     })
 }
 
-fn extract_failure(error: ExtractError) -> Failure {
-    Failure::Tool(error.to_string())
+fn extract_failure(tenant: &str, error: &ExtractError) -> Failure {
+    Failure::Tool(match error {
+        ExtractError::Store(error) => told(tenant, error),
+        error => error.to_string(),
+    })
 }
 
 /// The answer, with a word on how to get what is not in it.

@@ -148,6 +148,18 @@ pub enum PolicyError {
     Panic(String),
 }
 
+impl PolicyError {
+    /// The error as clients are told it: nothing of where files lie on this machine. Its whole text belongs in the log.
+    pub(crate) fn for_client(&self) -> String {
+        match self {
+            Self::Read { source, .. } => format!("the policy cannot be read: {source}"),
+            Self::NotAFile(_) => "the policy is not a regular file".to_owned(),
+            Self::Compile(_) => "the policy cannot be compiled".to_owned(),
+            error => error.to_string(),
+        }
+    }
+}
+
 /// A text with names of the component's making.
 fn told(text: &str) -> String {
     one_line(text, TOLD_BYTES_MAX)

@@ -448,7 +448,7 @@ impl Registry {
             let serving = entry.slot.current().map(|version| version.number);
             let digest_shown = digest.map(tracing::field::display);
             tracing::error!(tenant, digest = digest_shown, serving, %error, "policy refused");
-            entry.slot.refuse(error.to_string());
+            entry.slot.refuse(&error);
             Refused { tenant: tenant.clone(), digest, serving, error: Box::new(error) }
         })
     }

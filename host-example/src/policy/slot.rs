@@ -9,7 +9,7 @@ use arc_swap::{ArcSwapOption, Guard};
 use super::breaker::Breaker;
 use super::gate::{Bounds, Gate, Pass};
 use super::trial::Running;
-use super::{BreakerSettings, Policy, Trial, TrialReport};
+use super::{BreakerSettings, Policy, PolicyError, Trial, TrialReport};
 use crate::faults::fail_point;
 
 /// Why a call was not let through to a policy.
@@ -93,7 +93,8 @@ pub struct Slot {
 /// What was told last.
 #[derive(Debug, Default)]
 struct Last {
-    refusal: Option<String>,
+    /// Why a version was refused: for operators, and for clients.
+    refusal: Option<(String, String)>,
     report: Option<TrialReport>,
 }
 
@@ -167,9 +168,9 @@ impl Slot {
     }
 
     /// Notes that a policy was refused, and why.
-    pub(super) fn refuse(&self, reason: String) {
+    pub(super) fn refuse(&self, error: &PolicyError) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        lock(&self.last).refusal = Some(reason);
+        lock(&self.last).refusal = Some((error.to_string(), error.for_client()));
     }
 
     /// What there is to tell.
@@ -182,7 +183,7 @@ impl Slot {
             version,
             loaded: self.loaded.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
-            refusal: last.refusal.clone(),
+            refusal: last.refusal.as_ref().map(|(whole, _)| whole.clone()),
             trial: running.or_else(|| last.report.clone()),
         }
     }
@@ -250,7 +251,7 @@ impl Slot {
 
     fn absent(&self) -> SlotError {
         let refusal = lock(&self.last).refusal.clone();
-        SlotError::Absent(refusal.unwrap_or_else(|| "none was put in".to_owned()))
+        SlotError::Absent(refusal.map_or_else(|| "none was put in".to_owned(), |(_, told)| told))
     }
 }
 

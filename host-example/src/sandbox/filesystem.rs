@@ -5,10 +5,9 @@
 //! them, `unsupported` for the rest. A path is the name of a file and nothing else: digests are kept by it, and `./a` would
 //! be a second name of `a`.
 
-use super::output::WriteError;
+use super::output::{Held, OpenFile, WriteError};
 use super::state::State;
 use super::streams::FileStream;
-use std::fs::File;
 use std::pin::pin;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Resource};
@@ -57,23 +56,22 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Hands out what takes up a descriptor, if one is left.
-    fn held<T>(&mut self, open: impl FnOnce(&mut Self) -> FsResult<T>) -> FsResult<T> {
-        self.0.output.hold().map_err(write_error)?;
-        open(self).inspect_err(|_| self.0.output.release())
+    /// A place for what is about to be opened, if one is left.
+    fn hold(&mut self) -> FsResult<Held> {
+        self.0.output.hold().map_err(|_| wasi::ErrorCode::Quota.into())
     }
 
     /// The file of a descriptor that was opened for this.
-    fn file(&self, fd: &Fd, mode: OpenMode) -> FsResult<Arc<File>> {
+    fn file(&self, fd: &Fd, mode: OpenMode) -> FsResult<Arc<OpenFile>> {
         let Descriptor::File(file) = self.0.table.get(fd)? else { return refuse(wasi::ErrorCode::IsDirectory) };
         if mode == OpenMode::WRITE && file.perms.write_not_permitted() || !file.open_mode.contains(mode) {
             return refuse(wasi::ErrorCode::NotPermitted);
         }
-        Ok(Arc::clone(&file.file))
+        self.0.files.get(&fd.rep()).cloned().ok_or_else(|| wasi::ErrorCode::BadDescriptor.into())
     }
 
     fn output_stream(&mut self, fd: &Fd, offset: Option<u64>) -> FsResult<Resource<OutputStream>> {
-        let stream = FileStream { descriptor: fd.rep(), file: self.file(fd, OpenMode::WRITE)?, offset };
+        let stream = FileStream { open: self.file(fd, OpenMode::WRITE)?, offset };
         let nowhere: OutputStream = Box::new(SinkOutputStream);
         let handle = self.0.table.push(nowhere)?;
         self.0.streams.insert(handle.rep(), stream);
@@ -120,11 +118,11 @@ impl preopens::Host for View<'_> {
             FsPerms::ReadOnly => OpenMode::READ,
             FsPerms::ReadWrite => OpenMode::READ | OpenMode::WRITE,
         };
-        if let Err(WriteError::Quota(quota)) = self.0.output.hold() {
-            return Err(quota.into());
-        }
+        let held = self.0.output.hold()?;
         let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
-        Ok(vec![(self.0.table.push(Descriptor::Dir(directory))?, PREOPEN.to_owned())])
+        let fd = self.0.table.push(Descriptor::Dir(directory))?;
+        self.0.held.insert(fd.rep(), held);
+        Ok(vec![(fd, PREOPEN.to_owned())])
     }
 }
 
@@ -153,23 +151,28 @@ impl sync::HostDescriptor for View<'_> {
             self.check_new_name(&path)?;
             self.0.output.create().map_err(write_error)?;
         }
-        let name = path.clone();
-        let opened = self.held(|view| {
-            let (path_flags, open_flags, flags) = (path_flags.into(), open_flags.into(), flags.into());
-            ready(wasi::HostDescriptor::open_at(&mut view.wasi(), fd, path_flags, name, open_flags, flags))
-        })?;
-        self.0.output.opened(opened.rep(), &path, open_flags.contains(OpenFlags::TRUNCATE));
-        Ok(opened)
+        let held = self.hold()?;
+        let (name, truncates) = (path.clone(), open_flags.contains(OpenFlags::TRUNCATE));
+        let (path_flags, open_flags, flags) = (path_flags.into(), open_flags.into(), flags.into());
+        let fd = ready(wasi::HostDescriptor::open_at(&mut self.wasi(), fd, path_flags, name, open_flags, flags))?;
+        match self.0.table.get(&fd)? {
+            Descriptor::File(opened) => {
+                let opened = self.0.output.opened(held, Arc::clone(&opened.file), &path, truncates);
+                self.0.files.insert(fd.rep(), Arc::new(opened));
+            }
+            Descriptor::Dir(_) => drop(self.0.held.insert(fd.rep(), held)),
+        }
+        Ok(fd)
     }
 
     fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: u64) -> FsResult<u64> {
         let file = self.file(&fd, OpenMode::WRITE)?;
-        self.0.output.write(fd.rep(), &file, offset, bytes).map_err(write_error)
+        self.0.output.write(&file, offset, bytes).map_err(write_error)
     }
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
-        self.0.output.closed(fd.rep());
-        self.0.output.release();
+        self.0.files.remove(&fd.rep());
+        self.0.held.remove(&fd.rep());
         wasi::HostDescriptor::drop(&mut self.wasi(), fd)
     }
 
@@ -219,7 +222,10 @@ impl sync::HostDescriptor for View<'_> {
 
     fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
         self.settled()?;
-        self.held(|view| ready(wasi::HostDescriptor::read_directory(&mut view.wasi(), fd)))
+        let held = self.hold()?;
+        let listing = ready(wasi::HostDescriptor::read_directory(&mut self.wasi(), fd))?;
+        self.0.held.insert(listing.rep(), held);
+        Ok(listing)
     }
 
     fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
@@ -271,10 +277,10 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn read_via_stream(&mut self, fd: Fd, offset: u64) -> FsResult<Resource<InputStream>> {
-        let file = self.file(&fd, OpenMode::READ)?;
+        let open = self.file(&fd, OpenMode::READ)?;
         let nothing: InputStream = Box::new(ClosedInputStream);
         let handle = self.0.table.push(nothing)?;
-        self.0.streams.insert(handle.rep(), FileStream { descriptor: fd.rep(), file, offset: Some(offset) });
+        self.0.streams.insert(handle.rep(), FileStream { open, offset: Some(offset) });
         Ok(handle)
     }
 
@@ -287,7 +293,7 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
-        Ok(Self::hash(self.0.output.number_of_open(fd.rep())))
+        Ok(Self::hash(self.0.files.get(&fd.rep()).map_or(0, |open| open.number())))
     }
 
     fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
@@ -307,7 +313,7 @@ impl sync::HostDirectoryEntryStream for View<'_> {
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.0.output.release();
+        self.0.held.remove(&stream.rep());
         wasi::HostDirectoryEntryStream::drop(&mut self.wasi(), stream)
     }
 }

@@ -50,8 +50,29 @@ pub(super) enum WriteError {
     Io(io::Error),
 }
 
-/// Number of a file of the call, in the order of opening. Names change hands; numbers do not.
+/// Number of a file of the call, in the order of opening. Names and handles change hands; numbers do not.
 type FileNumber = u32;
+
+/// One of [`Limits::open_files`]. Dropping it gives the place back.
+pub(super) struct Held {
+    _counted: Arc<()>,
+}
+
+/// A file that is open, for the descriptor it was opened with and for every stream made of that: what is written through
+/// any of them is accounted here, and the file is open, and counted, until the last of them is gone.
+pub(super) struct OpenFile {
+    number: FileNumber,
+    is_jsonl: bool,
+    pub(super) file: Arc<File>,
+    _held: Held,
+}
+
+impl OpenFile {
+    /// Tells it from the other files of the call.
+    pub(super) const fn number(&self) -> FileNumber {
+        self.number
+    }
+}
 
 /// A block on its way to the disk.
 struct Block {
@@ -115,12 +136,10 @@ pub(super) struct Output {
     /// Bytes counted against the limit: written, or left out before what was written.
     counted: u64,
     created: u32,
-    /// Files, directories and listings that are open.
-    held: u32,
+    /// Shared with everything that is open: files, directories and listings.
+    held: Arc<()>,
     /// How far each file reached.
     ends: BTreeMap<FileNumber, u64>,
-    /// Number and kind of each open file, by the policy's descriptor handle.
-    open: BTreeMap<u32, (FileNumber, bool)>,
     /// The files by their present names.
     names: BTreeMap<String, FileNumber>,
     /// The files that lost bytes after they were first opened.
@@ -141,9 +160,8 @@ impl Output {
             limits: limits.clone(),
             counted: 0,
             created: 0,
-            held: 0,
+            held: Arc::default(),
             ends: BTreeMap::new(),
-            open: BTreeMap::new(),
             names: BTreeMap::new(),
             truncated: BTreeSet::new(),
             opened: 0,
@@ -161,27 +179,24 @@ impl Output {
     /// Accounts for a file about to be created.
     pub(super) fn create(&mut self) -> Result<(), WriteError> {
         if self.created >= self.limits.files {
-            return Err(self.refuse(Quota::Files(self.limits.files)));
+            return Err(WriteError::Quota(self.refuse(Quota::Files(self.limits.files))));
         }
         self.created += 1;
         Ok(())
     }
 
-    /// Accounts for a descriptor about to be handed out.
-    pub(super) fn hold(&mut self) -> Result<(), WriteError> {
-        if self.held >= self.limits.open_files {
+    /// Accounts for something about to be opened. What is on its way to the disk keeps its file open too and is not
+    /// counted: of blocks there are none left when something is opened, and one file at most is being sent to the disk.
+    pub(super) fn hold(&mut self) -> Result<Held, Quota> {
+        // Its own share of the count is one more.
+        if Arc::strong_count(&self.held) > self.limits.open_files as usize {
             return Err(self.refuse(Quota::OpenFiles(self.limits.open_files)));
         }
-        self.held += 1;
-        Ok(())
+        Ok(Held { _counted: Arc::clone(&self.held) })
     }
 
-    /// Accounts for a descriptor that is gone, or was not handed out after all.
-    pub(super) fn release(&mut self) {
-        self.held = self.held.saturating_sub(1);
-    }
-
-    pub(super) fn opened(&mut self, handle: u32, name: &str, truncated: bool) {
+    /// Accounts for a file that was opened by this name.
+    pub(super) fn opened(&mut self, held: Held, file: Arc<File>, name: &str, truncated: bool) -> OpenFile {
         let number = match self.names.get(name) {
             Some(number) => {
                 if truncated {
@@ -195,7 +210,7 @@ impl Output {
                 self.opened
             }
         };
-        self.open.insert(handle, (number, name.ends_with(".jsonl")));
+        OpenFile { number, is_jsonl: name.ends_with(".jsonl"), file, _held: held }
     }
 
     pub(super) fn renamed(&mut self, old: &str, new: &str) {
@@ -209,34 +224,16 @@ impl Output {
         self.names.remove(name);
     }
 
-    /// The number of an open file; 0 for what is none.
-    pub(super) fn number_of_open(&self, handle: u32) -> FileNumber {
-        self.open.get(&handle).map_or(0, |(number, _)| *number)
-    }
-
     /// The number of the file of this name; 0 for what was not opened in this call.
     pub(super) fn number_of_name(&self, name: &str) -> FileNumber {
         self.names.get(name).copied().unwrap_or_default()
     }
 
-    pub(super) fn closed(&mut self, handle: u32) {
-        self.open.remove(&handle);
-    }
-
-    /// Takes a block of a file that was opened through [`Output::opened`].
-    pub(super) fn write(
-        &mut self,
-        handle: u32,
-        file: &Arc<File>,
-        offset: u64,
-        bytes: Vec<u8>,
-    ) -> Result<u64, WriteError> {
-        let Some(&(number, is_jsonl)) = self.open.get(&handle) else {
-            return Err(WriteError::Io(io::ErrorKind::InvalidInput.into()));
-        };
+    /// Takes a block of a file.
+    pub(super) fn write(&mut self, to: &OpenFile, offset: u64, bytes: Vec<u8>) -> Result<u64, WriteError> {
         let length = bytes.len() as u64;
-        self.count(number, offset, length)?;
-        let block = Block { number, is_jsonl, file: Arc::clone(file), offset, bytes };
+        self.count(to.number, offset, length)?;
+        let block = Block { number: to.number, is_jsonl: to.is_jsonl, file: Arc::clone(&to.file), offset, bytes };
         if matches!(self.place, Place::Here(_)) && block.bytes.len() >= THREAD_FROM_BYTES {
             self.start_thread().map_err(WriteError::Io)?;
         }
@@ -253,7 +250,7 @@ impl Output {
         let end = offset.saturating_add(length);
         let counted = self.counted.saturating_add(length.max(end.saturating_sub(*reached)));
         if counted > self.limits.written_bytes || end == u64::MAX {
-            return Err(self.refuse(Quota::WrittenBytes(self.limits.written_bytes)));
+            return Err(WriteError::Quota(self.refuse(Quota::WrittenBytes(self.limits.written_bytes))));
         }
         *reached = end.max(*reached);
         self.counted = counted;
@@ -261,8 +258,8 @@ impl Output {
         Ok(())
     }
 
-    fn refuse(&mut self, quota: Quota) -> WriteError {
-        WriteError::Quota(*self.over_quota.get_or_insert(quota))
+    fn refuse(&mut self, quota: Quota) -> Quota {
+        *self.over_quota.get_or_insert(quota)
     }
 
     fn start_thread(&mut self) -> io::Result<()> {

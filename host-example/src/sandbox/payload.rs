@@ -105,7 +105,7 @@ pub enum PartError {
     NotBase64(base64::DecodeError),
 }
 
-/// Why a slice could not be read; the cases of `read-error` in `wit/types.wit` that can occur in memory.
+/// Why a slice could not be read: the cases of `read-error` in `wit/types.wit` that can occur in memory, and a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// There is no part of this index.
@@ -117,6 +117,10 @@ pub enum ReadError {
     /// The offset lies inside the character that starts at this byte.
     #[error("the offset lies inside the character at byte {0}")]
     InsideCharacter(u64),
+    /// The part could not be decoded, although it was checked when it was made: a defect of this host. The call ends with
+    /// it, for a policy must not take what comes then for all there is.
+    #[error("the part cannot be decoded at byte {0}, which is a defect of the host")]
+    Undecodable(u64),
 }
 
 impl Part {
@@ -192,14 +196,17 @@ impl Part {
         }
     }
 
-    /// The text as a whole, for parts that are known to be small; empty for a binary part.
-    pub(crate) fn into_text(self) -> String {
+    /// The text as a whole, for parts that are known to be small.
+    ///
+    /// # Errors
+    /// [`ReadError::WrongKind`] for a binary part, and [`ReadError::Undecodable`].
+    pub(crate) fn into_text(self) -> Result<String, ReadError> {
         match self.source {
-            Source::Text(text) => to_text(&text),
+            Source::Text(text) => to_text(&text, 0),
             Source::JsonString { escaped, .. } => {
-                decode_slice(&escaped, Position::default(), escaped.len(), &mut Vec::new()).0
+                decode_slice(&escaped, Position::default(), escaped.len(), &mut Vec::new()).map(|(text, _)| text)
             }
-            Source::Binary(_) | Source::Base64 { .. } => String::new(),
+            Source::Binary(_) | Source::Base64 { .. } => Err(ReadError::WrongKind),
         }
     }
 
@@ -291,7 +298,7 @@ pub struct PayloadReader {
 #[derive(Debug)]
 struct Ahead {
     length: usize,
-    slices: Receiver<(String, Position)>,
+    slices: Receiver<Result<(String, Position), ReadError>>,
 }
 
 impl Ahead {
@@ -301,9 +308,10 @@ impl Ahead {
         let decode = move || {
             let mut room = Vec::new();
             while position.decoded < size {
-                let (text, end) = decode_slice(&escaped, position, length, &mut room);
-                position = end;
-                if decoded.send((text, end)).is_err() {
+                let slice = decode_slice(&escaped, position, length, &mut room);
+                let Ok((_, end)) = &slice else { return drop(decoded.send(slice)) };
+                position = *end;
+                if decoded.send(slice).is_err() {
                     return;
                 }
             }
@@ -340,11 +348,11 @@ impl PayloadReader {
                 let goes_on = offset > 0 && part == self.part && offset == self.position.decoded;
                 self.ahead = self.ahead.take().filter(|ahead| goes_on && ahead.length == length);
                 let (text, end) = match self.ahead.as_ref().and_then(|ahead| ahead.slices.recv().ok()) {
-                    Some(slice) => slice,
+                    Some(slice) => slice?,
                     None => {
                         let near = self.nearest(part, offset, checkpoints);
                         let start = seek(escaped, near, offset)?;
-                        let (text, end) = decode_slice(escaped, start, length, &mut self.room);
+                        let (text, end) = decode_slice(escaped, start, length, &mut self.room)?;
                         let left = size.saturating_sub(end.decoded);
                         if goes_on && left >= AHEAD_BYTES_MIN && length >= AHEAD_SLICE_BYTES_MIN {
                             self.ahead = Ahead::start(escaped.clone(), *size, end, length);
@@ -368,14 +376,18 @@ impl PayloadReader {
         };
         let Ok(start) = usize::try_from(offset) else { return Ok(Vec::new()) };
         let length = length.min(SLICE_BYTES_MAX) as usize;
+        if length == 0 {
+            return Ok(Vec::new());
+        }
         let end = start.saturating_add(length);
         Ok(match source {
             Source::Base64 { text, size } if offset < *size => {
-                let groups = start / 3 * 4..text.len().min(end.div_ceil(3) * 4);
-                let mut bytes = BASE64.decode(text.get(groups).unwrap_or_default()).unwrap_or_default();
-                bytes.drain(..(start % 3).min(bytes.len()));
-                bytes.truncate(length);
-                bytes
+                let groups = text.get(start / 3 * 4..text.len().min(end.div_ceil(3) * 4));
+                let decoded = groups.and_then(|groups| BASE64.decode(groups).ok());
+                // Less than what is before the offset in its group, or nothing of what there is.
+                let bytes = decoded.as_ref().and_then(|bytes| bytes.get(start % 3..)).filter(|bytes| !bytes.is_empty());
+                let bytes = bytes.ok_or(ReadError::Undecodable(offset))?;
+                bytes.get(..length).unwrap_or(bytes).to_vec()
             }
             Source::Binary(bytes) => bytes.get(start..bytes.len().min(end)).unwrap_or_default().to_vec(),
             _ => Vec::new(),
@@ -407,7 +419,7 @@ fn read_plain(text: &Bytes, offset: u64, length: usize) -> Result<String, ReadEr
     if end == start {
         end = (start + 1..text.len()).find(|index| !is_continuation(text, *index)).unwrap_or(text.len());
     }
-    Ok(to_text(text.get(start..end).unwrap_or_default()))
+    to_text(text.get(start..end).ok_or(ReadError::Undecodable(offset))?, offset)
 }
 
 fn is_continuation(text: &[u8], index: usize) -> bool {
@@ -419,8 +431,9 @@ fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position,
     let mut scratch = [0; 16 << 10];
     while position.decoded < offset {
         let room = usize::try_from(offset - position.decoded).unwrap_or(usize::MAX).min(scratch.len());
-        let rest = escaped.get(position.escaped..).unwrap_or_default();
-        let (taken, put) = json_string::decode(rest, scratch.get_mut(..room).unwrap_or_default());
+        let undecodable = ReadError::Undecodable(position.decoded);
+        let rest = escaped.get(position.escaped..).ok_or(undecodable)?;
+        let (taken, put) = json_string::decode(rest, scratch.get_mut(..room).ok_or(undecodable)?);
         if put == 0 {
             return Err(ReadError::InsideCharacter(position.decoded));
         }
@@ -429,9 +442,16 @@ fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position,
     Ok(position)
 }
 
-/// Decodes up to `length` bytes, or one character when it is longer. `output` is only room to work in.
-fn decode_slice(escaped: &[u8], start: Position, length: usize, output: &mut Vec<u8>) -> (String, Position) {
-    let rest = escaped.get(start.escaped..).unwrap_or_default();
+/// Decodes up to `length` bytes, or one character when it is longer, of which there is one at least. `output` is only room to
+/// work in.
+fn decode_slice(
+    escaped: &[u8],
+    start: Position,
+    length: usize,
+    output: &mut Vec<u8>,
+) -> Result<(String, Position), ReadError> {
+    let undecodable = ReadError::Undecodable(start.decoded);
+    let rest = escaped.get(start.escaped..).ok_or(undecodable)?;
     output.resize(length.min(rest.len()), 0);
     let (mut taken, mut put) = json_string::decode(rest, output);
     let mut room = length;
@@ -441,14 +461,12 @@ fn decode_slice(escaped: &[u8], start: Position, length: usize, output: &mut Vec
         output.resize(room, 0);
         (taken, put) = json_string::decode(rest, output);
     }
-    let text = to_text(output.get(..put).unwrap_or_default());
-    (text, Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken })
+    let decoded = output.get(..put).filter(|decoded| !decoded.is_empty()).ok_or(undecodable)?;
+    let text = to_text(decoded, start.decoded)?;
+    Ok((text, Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken }))
 }
 
-/// The bytes were checked when the part was made; a replacement character would only appear after a defect here.
-fn to_text(bytes: &[u8]) -> String {
-    match simdutf8::basic::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
-    }
+/// The bytes from `offset` on, which were checked when the part was made.
+fn to_text(bytes: &[u8], offset: u64) -> Result<String, ReadError> {
+    simdutf8::basic::from_utf8(bytes).map(str::to_owned).map_err(|_| ReadError::Undecodable(offset))
 }

@@ -2,7 +2,7 @@
 
 use super::bindings::lro::filter::types;
 use super::limits::{Limits, Meter};
-use super::output::Output;
+use super::output::{Held, OpenFile, Output};
 use super::payload::{self, PayloadReader};
 use super::streams::FileStream;
 use crate::job;
@@ -26,6 +26,10 @@ pub(super) struct State {
     pub(super) output: Output,
     /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
     pub(super) directory: Option<(File, FsPerms)>,
+    /// The open files, by the handles of their descriptors.
+    pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
+    /// The places of directories and listings, by their handles.
+    pub(super) held: BTreeMap<u32, Held>,
     /// The streams of files, by their handles.
     pub(super) streams: BTreeMap<u32, FileStream>,
     /// Where the fixed sequence of random numbers is.
@@ -50,6 +54,8 @@ impl State {
             clock,
             output: Output::new(limits, deadline, writes_back),
             directory,
+            files: BTreeMap::new(),
+            held: BTreeMap::new(),
             streams: BTreeMap::new(),
             random: 0,
         }
@@ -97,7 +103,7 @@ impl types::HostToolResult for State {
         offset: u64,
         length: u32,
     ) -> wasmtime::Result<Result<String, types::ReadError>> {
-        Ok(self.table.get_mut(&payload)?.read_text(part, offset, length).map_err(Into::into))
+        told(self.table.get_mut(&payload)?.read_text(part, offset, length))
     }
 
     fn read_bytes(
@@ -107,7 +113,7 @@ impl types::HostToolResult for State {
         offset: u64,
         length: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, types::ReadError>> {
-        Ok(self.table.get_mut(&payload)?.read_bytes(part, offset, length).map_err(Into::into))
+        told(self.table.get_mut(&payload)?.read_bytes(part, offset, length))
     }
 
     fn drop(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<()> {
@@ -133,12 +139,14 @@ impl From<&payload::Part> for types::Part {
     }
 }
 
-impl From<payload::ReadError> for types::ReadError {
-    fn from(error: payload::ReadError) -> Self {
-        match error {
-            payload::ReadError::NoSuchPart => Self::NoSuchPart,
-            payload::ReadError::WrongKind => Self::WrongKind,
-            payload::ReadError::InsideCharacter(start) => Self::InsideCharacter(start),
-        }
-    }
+/// What a policy is told of a read. A defect is not for the policy: it ends the call.
+fn told<T>(read: Result<T, payload::ReadError>) -> wasmtime::Result<Result<T, types::ReadError>> {
+    let error = match read {
+        Ok(slice) => return Ok(Ok(slice)),
+        Err(payload::ReadError::NoSuchPart) => types::ReadError::NoSuchPart,
+        Err(payload::ReadError::WrongKind) => types::ReadError::WrongKind,
+        Err(payload::ReadError::InsideCharacter(start)) => types::ReadError::InsideCharacter(start),
+        Err(defect @ payload::ReadError::Undecodable(_)) => return Err(defect.into()),
+    };
+    Ok(Err(error))
 }

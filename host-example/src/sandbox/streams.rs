@@ -2,8 +2,7 @@
 //! those that go nowhere. What a stream writes counts as what a descriptor writes; nothing ever has to be waited for.
 
 use super::inert::View;
-use super::output::WriteError;
-use std::fs::File;
+use super::output::{OpenFile, WriteError};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use wasmtime::component::Resource;
@@ -17,9 +16,8 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// Where a stream of a file is.
 pub(super) struct FileStream {
-    /// The descriptor it was made from.
-    pub(super) descriptor: u32,
-    pub(super) file: Arc<File>,
+    /// The file of the descriptor it was made from, which it outlives.
+    pub(super) open: Arc<OpenFile>,
     /// None when it always writes at the end.
     pub(super) offset: Option<u64>,
 }
@@ -32,10 +30,10 @@ impl View<'_> {
             Some(offset) => offset,
             None => {
                 state.output.drain().map_err(failed)?;
-                stream.file.metadata().map_err(|error| failed(WriteError::Io(error)))?.len()
+                stream.open.file.metadata().map_err(|error| failed(WriteError::Io(error)))?.len()
             }
         };
-        let written = state.output.write(stream.descriptor, &stream.file, offset, bytes).map_err(failed)?;
+        let written = state.output.write(&stream.open, offset, bytes).map_err(failed)?;
         stream.offset = stream.offset.map(|offset| offset + written);
         Ok(())
     }
@@ -46,7 +44,7 @@ impl View<'_> {
         state.output.drain().map_err(failed)?;
         let mut bytes = vec![0; usize::try_from(length.min(BYTES_MAX)).unwrap_or_default()];
         let offset = stream.offset.unwrap_or_default();
-        let read = stream.file.read_at(&mut bytes, offset).map_err(|error| failed(WriteError::Io(error)))?;
+        let read = stream.open.file.read_at(&mut bytes, offset).map_err(|error| failed(WriteError::Io(error)))?;
         if read == 0 && length > 0 {
             return Err(StreamError::Closed);
         }

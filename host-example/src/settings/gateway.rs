@@ -94,6 +94,9 @@ pub struct GatewaySettings {
     pub message_bytes: NonZeroU64,
     /// Bytes of one message beyond which it is kept in a file. Default: 4 MiB.
     pub message_memory: NonZeroU64,
+    /// Most bytes that the messages of one tenant take up in files at the same time, `lro://` arguments filled in. Default:
+    /// 4 GiB.
+    pub message_disk: NonZeroU64,
     /// Milliseconds without an answer or progress after which a call is answered with an error. Default: 600,000.
     pub call_timeout_ms: NonZeroU64,
     /// Milliseconds that the server may take to answer the handshake when the gateway restarts it. Default: 30,000.
@@ -162,6 +165,7 @@ impl Default for GatewaySettings {
             metrics_token: None,
             message_bytes: at_least_one(1 << 30),
             message_memory: at_least_one(4 << 20),
+            message_disk: at_least_one(4 << 30),
             call_timeout_ms: at_least_one(600_000),
             start_timeout_ms: at_least_one(30_000),
             header_bytes: count(64 << 10),

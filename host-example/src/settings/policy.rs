@@ -151,7 +151,8 @@ pub struct SectionRule {
     pub key: String,
     /// Beginning of the file name. Default: the last step of the key.
     pub filename_prefix: Option<String>,
-    /// JSON Schema of a line, as JSON text. Default: inferred.
+    /// JSON Schema of a line, as JSON text. Default, and in the place of one that says nothing, `{}`: inferred. Summaries and
+    /// recipes do not depend on it.
     #[serde(default, deserialize_with = "json_text")]
     pub schema: Option<String>,
     /// Summaries to show besides the count. Default: the policy chooses.
@@ -177,7 +178,7 @@ pub struct PolicySettings {
     pub inline_keys: Vec<String>,
     /// Most bytes of one other value that stays inline in the descriptor.
     pub inline_limit: u32,
-    /// Whether schemas and summaries are inferred.
+    /// Whether schemas and summaries are inferred, and recipes with them. Off, sections are written twice as fast.
     pub infer: bool,
     /// `type` in the header line of each JSONL file.
     pub header_type: String,

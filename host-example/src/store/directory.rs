@@ -36,6 +36,22 @@ const UNNAMED: (&str, &str) = (".new-", ".tmp");
 /// Age of such a file at which no live process is writing it any more.
 const UNNAMED_AGE_MAX: Duration = Duration::from_secs(3600);
 
+/// What a file or a directory takes up besides its data: its inode and its name.
+const ENTRY_BYTES: u64 = 4096;
+
+/// Data is kept in blocks of at least so many bytes, whatever the system has told of a file that it has not written yet.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Unit of [`Stat::st_blocks`], whatever the file system.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Bytes that a file of this length takes up, as quotas count them: whole blocks, more of them where the system says so,
+/// and [`ENTRY_BYTES`].
+pub(super) fn bytes_on_disk(length: u64, stat_blocks: u64) -> u64 {
+    let data = length.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
+    data.max(stat_blocks.saturating_mul(STAT_BLOCK_BYTES)).saturating_add(ENTRY_BYTES)
+}
+
 /// An open directory, and the path that errors name it by.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -200,13 +216,18 @@ impl Directory {
         Ok(names.filter(|name| !name.as_ref().is_ok_and(|name| matches!(name.as_bytes(), b"." | b".."))))
     }
 
-    /// Bytes of the files in this directory, links not followed.
-    pub(super) fn bytes(&self) -> Result<u64, StoreError> {
-        let mut bytes = 0;
+    /// Bytes that this directory and the files in it take up, as quotas count them; links not followed.
+    pub(super) fn bytes_on_disk(&self) -> Result<u64, StoreError> {
+        let mut bytes = ENTRY_BYTES;
         for name in self.names()? {
             match fs::statat(&self.descriptor, name?.as_os_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => {}
-                stat => bytes += u64::try_from(stat.map_err(failed("examine", &self.path))?.st_size).unwrap_or(0),
+                stat => {
+                    let stat = stat.map_err(failed("examine", &self.path))?;
+                    let [length, blocks] =
+                        [stat.st_size, stat.st_blocks].map(|count| u64::try_from(count).unwrap_or(0));
+                    bytes = bytes.saturating_add(bytes_on_disk(length, blocks));
+                }
             }
         }
         Ok(bytes)

@@ -1,6 +1,9 @@
 //! Why the store could not do what it was asked.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use rustix::io::Errno;
 
@@ -41,7 +44,7 @@ pub enum StoreError {
         which: QuotaKind,
         /// Its size in bytes.
         limit: u64,
-        /// Bytes of the file, or of the whole offload with its manifest.
+        /// Bytes of the file, or what the whole offload takes up on the disk.
         needed: u64,
     },
     /// A directory that should be private is not.
@@ -91,6 +94,30 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+}
+
+impl StoreError {
+    /// The error as clients are told it: what is wrong, and nothing of where files lie on this machine. Its whole text
+    /// belongs in the log.
+    pub fn for_client(&self) -> String {
+        match self {
+            Self::NotFound { .. } => "there is no such offload, or no such file in it".to_owned(),
+            Self::Expired { .. } | Self::Quota { .. } => self.to_string(),
+            Self::NoSpace { action, .. } => format!("no space left to {action} a file of the store"),
+            Self::UnsafeRoot { reason, .. } => format!("the directory of the store is unsafe: {reason}"),
+            Self::Unexpected { path, reason } => format!("unexpected file {}: {reason}", name(path)),
+            Self::Changed { path, expected, found } => {
+                format!("{} has changed: expected {expected}, found {found}", name(path))
+            }
+            Self::Manifest { .. } => "the manifest of the offload is not valid".to_owned(),
+            Self::Io { action, source, .. } => format!("the store cannot {action} a file: {source}"),
+        }
+    }
+}
+
+/// The last step of a path. A guest may have chosen it: `Debug` escapes what a terminal would act upon.
+fn name(path: &Path) -> String {
+    format!("{:?}", path.file_name().unwrap_or_default())
 }
 
 /// Makes the error of a failed system call; to be used with `map_err`.

@@ -86,9 +86,9 @@ pub struct StoreConfig {
     pub fsync: bool,
     /// Most bytes of one file.
     pub file_bytes_max: u64,
-    /// Most bytes of all offloads of one tenant.
+    /// Most bytes that all offloads of one tenant take up on the disk: see [`Usage`].
     pub tenant_bytes_max: u64,
-    /// Most bytes of all offloads.
+    /// Most bytes that all offloads take up on the disk.
     pub total_bytes_max: u64,
 }
 
@@ -143,11 +143,15 @@ impl Place {
 }
 
 /// What a store holds.
+///
+/// Bytes are those on the disk, for a tenant that keeps many small files uses up blocks and inodes first: each file counts
+/// in whole blocks of 4 KiB, or with what the system has allocated for it when that is more, and each file and each
+/// directory with 4 KiB besides for its inode and its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Published offloads.
     pub offloads: u64,
-    /// Bytes of their files and manifests, and of what is being published.
+    /// Bytes that they take up, manifests and indexes too, with what is being published.
     pub bytes: u64,
 }
 
@@ -158,7 +162,7 @@ pub struct Listed {
     pub tenant: String,
     /// Its id.
     pub id: Ulid,
-    /// Bytes of its files and its manifest.
+    /// Bytes that it takes up: see [`Usage`].
     pub bytes: u64,
 }
 

@@ -11,9 +11,9 @@ use super::{Store, StoreError, Ulid, usage::Ledger};
 pub enum QuotaKind {
     /// Bytes of one file.
     File,
-    /// Bytes of all offloads of one tenant.
+    /// Bytes that all offloads of one tenant take up on the disk.
     Tenant,
-    /// Bytes of all offloads.
+    /// Bytes that all offloads take up on the disk.
     Total,
 }
 

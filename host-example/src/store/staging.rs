@@ -17,7 +17,7 @@ use tracing::warn;
 use super::{
     Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
     Offload, OffloadRecord, Place, QuotaKind, Store, StoreError, Ulid,
-    directory::Directory,
+    directory::{Directory, bytes_on_disk},
     error::failed,
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
     staging_name, tenant_name,
@@ -83,14 +83,14 @@ impl Staging {
     /// records, not a regular file, linked twice, with a name that is not allowed, or not listed. [`StoreError::Quota`],
     /// [`StoreError::NoSpace`] and [`StoreError::Io`] as they say; a failed fsync fails the publishing.
     pub fn publish(mut self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
-        let bytes: u64 = record.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
-        match self.try_publish(&mut record, bytes) {
+        match self.try_publish(&mut record) {
             Ok(()) => {
                 self.is_published = true;
                 Ok(self.store.offload(&self.tenant, self.id, record))
             }
             Err(error) => {
                 let (tenant, id) = (&self.tenant, self.id);
+                let bytes = record.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
                 warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "offload not published");
                 Err(error)
             }
@@ -116,12 +116,13 @@ impl Staging {
         Ok(additions)
     }
 
-    fn try_publish(&mut self, record: &mut OffloadRecord, bytes: u64) -> Result<(), StoreError> {
+    fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<(), StoreError> {
         let mut additions = self.complete(record)?;
         additions.push(self.manifest(record)?);
         let tenant = tenant_name(&self.tenant);
-        let added: u64 = additions.iter().map(|addition| addition.bytes.len() as u64).sum();
-        self.store.reserve(&tenant, self.id, bytes.saturating_add(added))?;
+        let added = additions.iter().map(|addition| bytes_on_disk(addition.bytes.len() as u64, 0));
+        let needed = added.fold(self.directory.bytes_on_disk()?, u64::saturating_add);
+        self.store.reserve(&tenant, self.id, needed)?;
         self.write_and_rename(&record.files, &additions)?;
         self.store.ledger().settle(&tenant, self.id, true);
         Ok(())

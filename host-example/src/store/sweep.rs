@@ -20,7 +20,7 @@ pub struct Sweep {
     pub expired: u64,
     /// Directories that a dead process had not published, or not removed to the end.
     pub orphans: u64,
-    /// Bytes of the files in all of them.
+    /// Bytes that all of them took up on the disk: see [`Usage`](super::Usage).
     pub bytes: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Removal {
     pub path: PathBuf,
     /// Whether it is a published offload older than the time to live; otherwise a dead process left it.
     pub is_expired: bool,
-    /// Bytes of the files in it.
+    /// Bytes that it takes up on the disk: see [`Usage`](super::Usage).
     pub bytes: u64,
 }
 
@@ -161,7 +161,7 @@ impl Store {
         };
         // A file or a link of this name is not the store's.
         let Some(directory) = open_if_directory(parent, name)? else { return Ok(None) };
-        let bytes = directory.bytes()?;
+        let bytes = directory.bytes_on_disk()?;
         Ok(Some((id, Removal { path: directory.path, is_expired, bytes })))
     }
 
@@ -188,7 +188,7 @@ impl Store {
                 let bytes = match ledger.bytes_of(tenant, id) {
                     Some(bytes) => bytes,
                     // Another process may remove it meanwhile.
-                    None => match parent.directory(&name).and_then(|directory| directory.bytes()) {
+                    None => match parent.directory(&name).and_then(|directory| directory.bytes_on_disk()) {
                         Ok(bytes) => bytes,
                         Err(_) => continue,
                     },

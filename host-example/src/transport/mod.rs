@@ -18,5 +18,8 @@ pub use child::{LOG_BYTES_DEFAULT, Launch, ServerProcess, write_line};
 pub use isolation::{Isolation, ServerUser, enter};
 pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX, widen_pipe};
 pub use pool::{Place, Pool};
-pub use spool::{MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Share, Spool, SpoolError};
+pub use spool::{
+    DISK_BYTES_DEFAULT, DiskBudget, MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Share, Spool,
+    SpoolError,
+};
 pub use sse::{Event, EventReader};

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use memmap2::Mmap;
@@ -16,6 +17,9 @@ pub const MEMORY_BYTES_DEFAULT: usize = 4 << 20;
 
 /// Default of [`MessageLimits::message_bytes`]: 1 GiB.
 pub const MESSAGE_BYTES_DEFAULT: u64 = 1 << 30;
+
+/// Default of [`MessageLimits::disk`]: 4 GiB.
+pub const DISK_BYTES_DEFAULT: u64 = 4 << 30;
 
 /// Once there is a file, shorter pieces than this are put together before they are written.
 const WRITE_BYTES: usize = 64 << 10;
@@ -53,6 +57,8 @@ pub struct MessageLimits {
     pub memory_bytes: usize,
     /// Bytes of one message. A longer one is refused.
     pub message_bytes: u64,
+    /// Bytes of all messages in files at the same time. One that needs more is refused.
+    pub disk: DiskBudget,
     /// Where the files are made, by default the system's directory for temporary files. They have no names there and
     /// vanish with the message, also when the process is killed. The directory is made when it is missing, with mode 0700.
     pub directory: PathBuf,
@@ -66,9 +72,55 @@ impl Default for MessageLimits {
         Self {
             memory_bytes: MEMORY_BYTES_DEFAULT,
             message_bytes: MESSAGE_BYTES_DEFAULT,
+            disk: DiskBudget::new(DISK_BYTES_DEFAULT),
             directory: std::env::temp_dir(),
             share: Share::default(),
         }
+    }
+}
+
+/// Bytes of files that messages share. A clone shares them with its original.
+#[derive(Clone, Debug)]
+pub struct DiskBudget {
+    bytes_max: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl DiskBudget {
+    /// So many bytes, of which nothing is used.
+    pub fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, used: Arc::default() }
+    }
+
+    /// As many bytes as these, and not the same ones.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::new(self.bytes_max)
+    }
+}
+
+/// What the file of one message has of a budget. Dropped, it gives everything back.
+#[derive(Debug)]
+struct OnDisk {
+    budget: DiskBudget,
+    bytes: u64,
+}
+
+impl OnDisk {
+    /// Takes more, if there is as much.
+    fn grow(&mut self, bytes: u64) -> Result<(), SpoolError> {
+        let limit = self.budget.bytes_max;
+        let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit);
+        let grown = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        grown.map_err(|_| SpoolError::Full { limit })?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -81,10 +133,20 @@ pub enum SpoolError {
         /// The limit.
         limit: u64,
     },
-    /// The file could not be made, written or mapped.
+    /// With this message, [`MessageLimits::disk`] would be exceeded.
     #[error(
-        "the message could not be kept in a file in {}: {error}; it would need a directory with room that can be written",
-        directory.display()
+        "messages in files would have more than {limit} bytes together; call again when others have ended, or raise the limit \
+         `gateway.message-disk`"
+    )]
+    Full {
+        /// The limit.
+        limit: u64,
+    },
+    /// The file could not be made, written or mapped.
+    // Clients read this: where the directory lies does not concern them.
+    #[error(
+        "the message could not be kept in a file: {error}; it would need room in the directory `dir` of the gateway, which \
+         must be one that it can write to"
     )]
     Io {
         /// [`MessageLimits::directory`].
@@ -138,19 +200,34 @@ pub struct Spool {
     /// Memory taken for them.
     taken: Taken,
     file: Option<File>,
+    on_disk: OnDisk,
     bytes: u64,
+}
+
+/// A message in a file, which has its share of the budget as long as it exists.
+struct Mapped {
+    map: Mmap,
+    _on_disk: OnDisk,
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
 }
 
 impl Spool {
     /// An empty message. Allocates nothing.
     pub fn new(limits: Arc<MessageLimits>) -> Self {
-        Self { limits, memory: BytesMut::new(), taken: Taken::default(), file: None, bytes: 0 }
+        let on_disk = OnDisk { budget: limits.disk.clone(), bytes: 0 };
+        Self { limits, memory: BytesMut::new(), taken: Taken::default(), file: None, on_disk, bytes: 0 }
     }
 
     /// Appends bytes.
     ///
     /// # Errors
-    /// When the message grows past its limit or its file cannot be written. It is of no more use then.
+    /// When the message grows past its limit, or that of all in files, or its file cannot be written. It is of no more use
+    /// then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > self.limits.message_bytes {
@@ -159,7 +236,7 @@ impl Spool {
         let room = if self.file.is_some() { WRITE_BYTES } else { self.limits.memory_bytes };
         let is_full = bytes.len() > room.saturating_sub(self.memory.len());
         if is_full || !self.taken.grow(self.memory.len() + bytes.len(), &self.limits) {
-            return self.write(bytes).map_err(|error| self.failed(error));
+            return self.write(bytes);
         }
         self.memory.extend_from_slice(bytes);
         Ok(())
@@ -185,11 +262,23 @@ impl Spool {
             let is_free = self.taken.places.is_empty();
             return Ok(if is_free { message } else { Bytes::from_owner(Kept { message, _taken: self.taken }) });
         }
-        self.write(&[]).and_then(|()| map(self.file.take())).map_err(|error| self.failed(error))
+        self.write(&[])?;
+        let Some(file) = self.file.take() else { return Ok(Bytes::new()) };
+        let map = map(file).map_err(|error| self.failed(error))?;
+        Ok(Bytes::from_owner(Mapped { map, _on_disk: self.on_disk }))
     }
 
-    /// Writes what is in memory, and `bytes` after it.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes what is in memory, and `bytes` after it unless they are few.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
+        let (now, later) = if bytes.len() < WRITE_BYTES { (&[][..], bytes) } else { (bytes, &[][..]) };
+        self.on_disk.grow((self.memory.len() + now.len()) as u64)?;
+        self.write_out(now).map_err(|error| self.failed(error))?;
+        self.memory.extend_from_slice(later);
+        Ok(())
+    }
+
+    /// Writes what is in memory, which is empty then, and `bytes` after it.
+    fn write_out(&mut self, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(nameless_file(&self.limits.directory)?),
@@ -200,10 +289,6 @@ impl Spool {
             self.memory = BytesMut::new();
         } else {
             self.memory.clear();
-        }
-        if bytes.len() < WRITE_BYTES {
-            self.memory.extend_from_slice(bytes);
-            return Ok(());
         }
         file.write_all(bytes)
     }
@@ -223,11 +308,9 @@ fn nameless_file(directory: &Path) -> io::Result<File> {
     }
 }
 
-fn map(file: Option<File>) -> io::Result<Bytes> {
-    let Some(file) = file else { return Ok(Bytes::new()) };
+#[expect(unsafe_code, reason = "a large message must not take up memory that only swapping frees")]
+fn map(file: File) -> io::Result<Mmap> {
     // SAFETY: the file has no name and was opened by this process alone, and its only handle is dropped here, after the
     // last write. So nothing can change or shorten it under the map.
-    #[expect(unsafe_code, reason = "a large message must not take up memory that only swapping frees")]
-    let map = unsafe { Mmap::map(&file)? };
-    Ok(Bytes::from_owner(map))
+    unsafe { Mmap::map(&file) }
 }

@@ -76,8 +76,7 @@ fuzz_target!(|data: &[u8]| {
     let limits = MessageLimits {
         memory_bytes: MEMORY_BYTES[usize::from(choice) % 4],
         message_bytes: limit,
-        directory: std::env::temp_dir(),
-        share: transport::Share::default(),
+        ..MessageLimits::default()
     };
     // Steps of a byte through long runs would take seconds.
     let sizes = [usize::from(small) + 1 + stream.len() / 500, (usize::from(large) + 1) * RUN_BYTES];

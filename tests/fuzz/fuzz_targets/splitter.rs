@@ -60,7 +60,6 @@ fn run(text: &str, slice_bytes: usize, sections: Vec<Section>) -> Result<(), Syn
         aside: Vec::new(),
         large_max: 2,
         profile: true,
-        unprofiled: Vec::new(),
     };
     let mut splitter = Splitter::new(options, Lines::default());
     let mut rest = text;

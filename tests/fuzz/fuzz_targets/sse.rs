@@ -94,7 +94,7 @@ fn of_event(event: &Event) -> Option<Received> {
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, stream)) = data.split_first() else { return };
     let memory_bytes = MEMORY_BYTES[usize::from(choice) % 2];
-    let limits = MessageLimits { memory_bytes, message_bytes: u64::MAX, directory: std::env::temp_dir(), share: transport::Share::default() };
+    let limits = MessageLimits { memory_bytes, message_bytes: u64::MAX, ..MessageLimits::default() };
     let (limits, size) = (Arc::new(limits), usize::from(choice >> 1) + 1);
     let (events, rest) = read(stream, size, &limits);
 

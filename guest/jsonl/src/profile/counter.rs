@@ -1,6 +1,7 @@
 //! Distinct values of one field and how often they came.
 
 use super::{DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct};
+use crate::split::copied_text;
 
 /// Slots of the hash table: twice the values it can hold.
 const SLOTS: usize = DISTINCT_MAX * 2;
@@ -50,7 +51,7 @@ impl Counter {
         {
             return;
         }
-        self.insert(text.get(start..end).unwrap_or_default());
+        self.insert(&text[start..end]);
     }
 
     /// Adds a value that is not yet known.
@@ -119,8 +120,8 @@ impl Table {
     }
 
     fn distinct(&self, value: &Value) -> Distinct<'_> {
-        let bytes = self.texts.get(value.start..value.start + value.length).unwrap_or_default();
-        Distinct { json: std::str::from_utf8(bytes).unwrap_or_default(), count: value.count }
+        let bytes = &self.texts[value.start..value.start + value.length];
+        Distinct { json: copied_text(bytes), count: value.count }
     }
 }
 
@@ -132,7 +133,7 @@ fn ends(text: &[u8], start: usize, end: usize) -> (u64, u64) {
     match (word(start), end - start) {
         (Some(first), length @ 1..=8) => (first & u64::MAX >> (64 - 8 * length), 0),
         (Some(first), 9..) => (first, word(end - 8).unwrap_or_default()),
-        _ => (short_word(text.get(start..end).unwrap_or_default()), 0),
+        _ => (short_word(&text[start..end]), 0),
     }
 }
 

@@ -82,7 +82,7 @@ impl Profile {
         if self.reader.cut.bytes.is_empty() {
             self.token(token, text, start, end);
         } else {
-            self.reader.cut.add(text.get(start..end).unwrap_or_default());
+            self.reader.cut.add(&text[start..end]);
             self.cut_token(token);
         }
         true
@@ -91,7 +91,7 @@ impl Profile {
     /// Ends a slice: keeps the beginning of an open token.
     pub(crate) fn end_slice(&mut self, text: &[u8]) {
         if let Some((_, start)) = &mut self.reader.cut.open {
-            let piece = text.get(*start..).unwrap_or_default();
+            let piece = &text[*start..];
             *start = 0;
             self.reader.cut.add(piece);
         }

@@ -12,7 +12,7 @@ impl Profile {
             return self.member_key(text, start, end);
         }
         let start = start + 1;
-        let raw = text.get(start..end).unwrap_or_default();
+        let raw = &text[start..end];
         if raw.contains(&b'\\') {
             let key = canonical(raw);
             self.plain_key(&key, 0, key.len());
@@ -74,7 +74,7 @@ impl Profile {
         }
         let (order, in_array) = (node.properties.len() as u32, node.in_array);
         node.properties.push(property as u32);
-        self.nodes.push(Node::new(text.get(start..end).unwrap_or_default(), order, in_array));
+        self.nodes.push(Node::new(&text[start..end], order, in_array));
         Some(property as u32)
     }
 }
@@ -90,9 +90,9 @@ fn canonical(raw: &[u8]) -> Vec<u8> {
         key.push_str(plain);
         match character {
             Some(character) => pointer::write_character(&mut key, character),
-            None => key.push_str(&escape.get(..length).unwrap_or(escape).to_ascii_lowercase()),
+            None => key.push_str(&escape[..length].to_ascii_lowercase()),
         }
-        rest = escape.get(length..).unwrap_or_default();
+        rest = &escape[length..];
     }
     key.push_str(rest);
     key.into_bytes()

@@ -3,6 +3,7 @@
 use super::counter::Counter;
 use super::number::{Extremes, Short};
 use super::{Field, Key, PROPERTIES_MAX, Types};
+use crate::split::copied_text;
 
 /// An index of no node.
 pub(super) const NONE: u32 = u32::MAX;
@@ -127,7 +128,7 @@ impl Node {
 
     /// Adds any number.
     pub(super) fn add_number(&mut self, text: &[u8], start: usize, end: usize) {
-        if !self.extremes.add(text.get(start..end).unwrap_or_default()) {
+        if !self.extremes.add(&text[start..end]) {
             self.types.decimals += 1;
             return;
         }
@@ -144,7 +145,7 @@ impl Node {
     /// The key between its quotes.
     pub(super) fn key(&self) -> &str {
         let key = self.key.split_last().map_or(&[][..], |(_, key)| key);
-        std::str::from_utf8(key).unwrap_or_default()
+        copied_text(key)
     }
 
     /// What the profile tells about it.

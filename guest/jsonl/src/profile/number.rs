@@ -48,7 +48,7 @@ struct ShortText {
 
 impl ShortText {
     fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
+        &self.bytes[..self.length]
     }
 }
 
@@ -114,7 +114,7 @@ impl Number {
     }
 
     fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
+        &self.bytes[..self.length]
     }
 
     /// How another number compares to this one: by rank where that decides, else by the digits.
@@ -178,7 +178,7 @@ impl Extremes {
     #[inline(never)]
     pub(super) fn add(&mut self, number: &[u8]) -> bool {
         let negative = number.first() == Some(&b'-');
-        let magnitude = number.get(usize::from(negative)..).unwrap_or_default();
+        let magnitude = &number[usize::from(negative)..];
         let point = simd::skip_digits(magnitude, 0);
         let integer = point == magnitude.len();
         let plain = integer

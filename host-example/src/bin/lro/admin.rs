@@ -198,7 +198,7 @@ impl Gateway {
             return serde_json::from_slice(&answer).with_context(|| format!("{url} is no gateway"));
         }
         let error = serde_json::from_slice::<serde_json::Value>(&answer).ok();
-        let error = error.and_then(|error| Some(output::printable(error.get("error")?.as_str()?)));
+        let error = error.and_then(|error| Some(output::printable(error.get("error")?.as_str()?).into_owned()));
         bail!("{}", error.unwrap_or_else(|| format!("{url} answers {status}: is gateway.admin-token set there?")))
     }
 

@@ -312,7 +312,7 @@ fn offload_again(
     let mut decision = filter.apply(&request, &Arc::new(answer.into_payload()?));
     match (decision.failure.take(), decision.outcome) {
         (None, Outcome::Offload(offloaded)) => {
-            output::text(&format!("{}\n", offloaded.descriptor))?;
+            output::data(format!("{}\n", offloaded.descriptor).as_bytes())?;
             Ok(Exit::Success)
         }
         (Some(failure), _) => Err(failure.into()),

@@ -1,5 +1,8 @@
-//! What is printed: data to stdout as it is, messages to stderr without anything a terminal would act upon.
+//! What is printed: data to stdout as it is, unless that is a terminal; messages and tables without anything a terminal would
+//! act upon.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::time::SystemTime;
 
@@ -78,29 +81,55 @@ impl Terminal {
 fn log(level: &str, message: &str) {
     let timestamp = rfc3339(SystemTime::now());
     if let Ok(line) = serde_json::to_string(&Logged { timestamp, level, message }) {
-        let _ = writeln!(io::stderr(), "{line}");
+        let _ = writeln!(io::stderr(), "{}", printable(&line));
     }
 }
 
-/// A text with each control character but line feeds replaced, and with each mark that reverses the direction of writing.
-pub(crate) fn printable(text: &str) -> String {
-    let is_unsafe = |character: char| {
-        (character.is_control() && character != '\n')
-            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|character| if is_unsafe(character) { char::REPLACEMENT_CHARACTER } else { character }).collect()
+/// Whether a terminal acts upon a character, or lets it change the direction of writing. Line feeds and tabs are harmless.
+fn is_unsafe(character: char) -> bool {
+    (character.is_control() && !matches!(character, '\n' | '\t'))
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Writes bytes to stdout.
+/// A text for a terminal: what that would act upon is escaped, `\u001b`. JSON stays JSON with the same values, as it has such
+/// characters in strings only, but for carriage returns: they end a line, so a line feed takes their place.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return text.into();
+    }
+    let mut printable = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_unsafe) {
+        let (safe, from) = rest.split_at(at);
+        printable.push_str(safe);
+        let mut characters = from.chars();
+        match characters.next() {
+            Some('\r') if characters.as_str().starts_with('\n') => {}
+            Some('\r') => printable.push('\n'),
+            Some(character) => drop(write!(printable, "\\u{:04x}", u32::from(character))),
+            None => {}
+        }
+        rest = characters.as_str();
+    }
+    printable.push_str(rest);
+    printable.into()
+}
+
+/// Writes bytes to stdout as they are; to a terminal as [`printable`] text.
 pub(crate) fn data(bytes: &[u8]) -> io::Result<()> {
+    if io::stdout().is_terminal() { text(&String::from_utf8_lossy(bytes)) } else { raw(bytes) }
+}
+
+/// Writes a table or a line for people to stdout. It may reach a terminal through a pipe too.
+pub(crate) fn text(text: &str) -> io::Result<()> {
+    raw(printable(text).as_bytes())
+}
+
+/// Writes bytes to stdout, whatever a terminal makes of them.
+pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
-}
-
-/// Writes a table or a line for people to stdout.
-pub(crate) fn text(text: &str) -> io::Result<()> {
-    data(printable(text).as_bytes())
 }
 
 /// Writes one line of JSON to stdout.

@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         let report = Report::of(&store)?;
         if draws {
             let drawn = report.for_people(&store)?;
-            output::data(CLEAR)?;
+            output::raw(CLEAR)?;
             output::text(&drawn)?;
         } else {
             output::json(&report)?;

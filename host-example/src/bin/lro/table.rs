@@ -1,5 +1,7 @@
 //! JSON Lines in columns.
 
+use crate::output::printable;
+
 /// Most characters of a cell; a longer value is cut.
 const CELL_CHARACTERS_MAX: usize = 40;
 
@@ -26,7 +28,7 @@ pub(crate) fn of_lines(lines: &str) -> String {
 
 fn row(line: &str) -> Vec<Cell> {
     match lro_jsonl::members(line) {
-        Ok(members) => members.iter().map(|member| (text(member.key), cut(&text(member.value)))).collect(),
+        Ok(members) => members.iter().map(|member| (cell(&text(member.key)), cut(&text(member.value)))).collect(),
         Err(_) => vec![("value".to_owned(), cut(line))],
     }
 }
@@ -36,8 +38,13 @@ fn text(json: &str) -> String {
     serde_json::from_str(json).unwrap_or_else(|_| json.to_owned())
 }
 
+/// On one line, and without what a terminal would act upon, so that it is as wide as it has characters.
+fn cell(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
+}
+
 fn cut(text: &str) -> String {
-    let plain = text.replace(['\n', '\t'], " ");
+    let plain = cell(text);
     if plain.chars().count() <= CELL_CHARACTERS_MAX {
         return plain;
     }

@@ -397,8 +397,16 @@ pub(super) fn empty(status: StatusCode) -> Response {
     response
 }
 
+/// A request that the server cannot take. Where its program lies concerns no client; the log has it.
 pub(super) fn refused(error: &LinkError) -> Refusal {
-    Refusal::Status(StatusCode::BAD_GATEWAY, error.to_string())
+    let text = match error {
+        LinkError::Start { source, .. } => {
+            tracing::warn!(%error, "request refused");
+            format!("the server cannot be started: {source}")
+        }
+        error => error.to_string(),
+    };
+    Refusal::Status(StatusCode::BAD_GATEWAY, text)
 }
 
 fn not_allowed() -> Refusal {
