@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    BLOCK_EXTRA_BYTES_MAX, BLOCKS_MAX, ParseError, Replacement, ToolResult, Truncation, exceeds, wire_size,
+    BATCH_MESSAGES_MAX, BLOCK_EXTRA_BYTES_MAX, BLOCKS_MAX, Fault, Id, Kind, MEMBERS_MAX, Message, OTHERS_BYTES_MAX,
+    ParseError, Replacement, ToolResult, Truncation, exceeds, wire_size,
 };
 use lro_host::sandbox::types::{Size, SizeUnit};
 use lro_host::sandbox::{Part, PartError, PartKind, Payload, PayloadReader, ReadError};
@@ -317,7 +318,8 @@ fn an_envelope_and_unknown_members_stay_byte_for_byte() {
     let result = ToolResult::parse(Bytes::from(message)).unwrap();
     assert!(result.is_error());
     assert_eq!(result.pass(), message);
-    let reply = String::from_utf8(result.offloaded(&replacement(r#"{"d":1}"#, &[false, true, true], false))).unwrap();
+    let reply =
+        String::from_utf8(result.offloaded(&replacement(r#"{"d":1}"#, &[false, true, true, true], false))).unwrap();
     assert_eq!(
         reply,
         concat!(
@@ -563,7 +565,7 @@ fn metadata_is_kept_when_small_and_cannot_break_the_limit() {
     assert_eq!(value(&truncated(&small, 1000, SizeUnit::Bytes))["_meta"], json!({"a": 1}));
     let huge =
         parse(&json!({"content": [text("short")], "_meta": {"a": "m".repeat(100_000)}, "other": "o".repeat(100_000)}));
-    assert_eq!(kinds(&huge), [PartKind::Text, PartKind::Meta]);
+    assert_eq!(kinds(&huge), [PartKind::Text, PartKind::Meta, PartKind::Block]);
     assert!(huge.payload().size() > 100_000);
     let reply = truncated(&huge, 1000, SizeUnit::Bytes);
     assert!(reply.len() <= 1000);
@@ -689,4 +691,125 @@ proptest! {
         expected.insert(place, text("{\"d\":1}"));
         prop_assert_eq!(value(&parsed.offloaded(&replacement("{\"d\":1}", &kept, false))), json!({"content": expected}));
     }
+}
+
+#[test]
+fn ids_are_the_same_when_their_values_are() {
+    // row 91
+    let same = |one: &str, other: &str| Id::of_json(one) == Id::of_json(other);
+    let integer = "1234567890123456789012345678901234567890";
+    for (one, other) in [
+        ("1", "1.0"),
+        ("1", "1e0"),
+        ("1", "10E-1"),
+        ("1", "0.1e+1"),
+        ("0", "-0"),
+        ("0", "-0.0e7"),
+        ("1200", "1.2e3"),
+        ("-15", "-1.5e1"),
+        ("0.5", "5e-1"),
+        ("\"a\"", "\"\\u0061\""),
+        ("\"/\"", "\"\\/\""),
+        (integer, format!("{integer}.000").as_str()),
+    ] {
+        assert!(same(one, other) && same(other, one), "{one} {other}");
+        assert_eq!(Id::of_json(one).json(), one, "it stays as it was spelled");
+    }
+    for (one, other) in [
+        ("1", "\"1\""),
+        ("1", "-1"),
+        ("1", "10"),
+        ("9007199254740993", "9007199254740992"),
+        ("1e400", "1e401"),
+        ("0.5", "0.50001"),
+        ("\"a\"", "\"A\""),
+        ("1e99999999999999999999", "1e99999999999999999998"),
+    ] {
+        assert!(!same(one, other), "{one} {other}");
+    }
+    let other_type = |json: &str| Id::of_json(json).of_other_type();
+    for (one, other) in [("1.0", "\"1\""), ("\" 1 \"", "1"), ("\"+1\"", "1"), ("\"\\u0031\"", "1"), ("\"1e0\"", "1")] {
+        assert_eq!(other_type(one), Some(Id::of_json(other)), "{one}");
+    }
+    assert_eq!(other_type("\"a\""), None);
+}
+
+#[test]
+fn what_readers_disagree_about_is_no_message() {
+    // row 91
+    let fault = |message: &str| Message::read(Bytes::from(message.to_owned())).fault();
+    let many = format!("{{{}\"result\":1}}", "\"x\":1,".repeat(MEMBERS_MAX));
+    let batch = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
+    for (message, expected) in [
+        (r#"{"id":1,"result":{},"result":{}}"#, Fault::Duplicate("result")),
+        (r#"{"id":1,"result":{},"\u0072esult":{}}"#, Fault::Duplicate("result")),
+        (r#"{"id":1,"id":1,"result":{}}"#, Fault::Duplicate("id")),
+        (r#"{"id":1,"Result":{}}"#, Fault::Namesake("result")),
+        (r#"{"id":1,"reſult":{},"method":"x"}"#, Fault::Namesake("result")),
+        (r#"{"id":1,"result":{},"error":{}}"#, Fault::Both("result", "error")),
+        (r#"{"id":1,"result":{},"method":"x"}"#, Fault::Both("method", "result")),
+        (r#"{"id":1,"error":{},"method":"x"}"#, Fault::Both("method", "error")),
+        (r#"{"id":1}"#, Fault::Nothing),
+        (r#"{"id":[1],"result":{}}"#, Fault::Id),
+        (r#"{"id":1,"result":{}} {}"#, Fault::NotOne),
+        ("42", Fault::NotOne),
+        (many.as_str(), Fault::TooMany),
+        (batch(0).as_str(), Fault::Batch),
+        (batch(BATCH_MESSAGES_MAX + 1).as_str(), Fault::Batch),
+        ("[[{}]]", Fault::Batch),
+        ("[{}", Fault::Batch),
+    ] {
+        assert_eq!(fault(message), Some(expected), "{message:.200}");
+    }
+    for message in [
+        r#"{"id":1,"result":{},"error":null}"#,
+        r#"{"id":1,"result":null,"error":{}}"#,
+        r#"{"id":1,"result":null}"#,
+        r#"{"id":1,"method":null,"result":7}"#,
+        "\u{feff} {\"id\":1,\"result\":{}}",
+    ] {
+        let message = Message::read(Bytes::from(message.to_owned()));
+        assert_eq!((message.kind(), message.fault()), (Kind::Response, None), "{message:?}");
+    }
+    assert_eq!(fault(&batch(BATCH_MESSAGES_MAX)), None);
+}
+
+/// The parts of the result of a response, as text.
+fn parts_of(result: &str) -> Vec<(PartKind, String)> {
+    let message = Message::read(Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#)));
+    let result = ToolResult::of_message(message).unwrap();
+    let kinds = kinds(&result).into_iter().enumerate();
+    kinds.map(|(part, kind)| (kind, read_all(result.payload(), part as u32, 1 << 20))).collect()
+}
+
+#[test]
+fn whatever_a_result_is_it_has_parts() {
+    // row 60, row 91
+    let structured = |text: &str| vec![(PartKind::Structured, text.to_owned())];
+    for whole in [r#""a""#, "7", "null", "[1]", r#"{"toolResult":[1]}"#, r#"{"content":"a"}"#, r#"{"a":1,"a":2}"#] {
+        assert_eq!(parts_of(whole), structured(whole));
+    }
+    let others = parts_of(r#"{"content":[{"type":"text","text":"a"}], "x" : 1 ,"isError":"b","Content":[]}"#);
+    let expected = r#"{"x":1,"isError":"b","Content":[]}"#;
+    assert_eq!(others, [(PartKind::Text, "a".to_owned()), (PartKind::Block, expected.to_owned())]);
+    let block = r#"{"type":"text","text":"a","more":"b"}"#;
+    assert_eq!(parts_of(&format!(r#"{{"content":[{block}]}}"#)), [(PartKind::Block, block.to_owned())]);
+    assert!(parts_of("{}").is_empty());
+    let long = format!(r#"{{"content":[],"x":"{}"}}"#, "x".repeat(OTHERS_BYTES_MAX));
+    let error = ToolResult::parse(Bytes::from(long)).unwrap_err();
+    assert!(matches!(error, ParseError::TooMany { limit: OTHERS_BYTES_MAX, .. }), "{error}");
+}
+
+#[test]
+fn what_is_not_of_the_protocol_goes_when_it_is_not_kept() {
+    // row 91
+    let message = r#"{"jsonrpc":"2.0","more":"b","id":1.0,"result":{"content":[{"type":"text","text":"a"}],"x":"c"}}"#;
+    let result = ToolResult::of_message(Message::read(Bytes::from(message))).unwrap();
+    assert_eq!(read_all(result.payload(), 1, 1 << 20), r#"{"more":"b","x":"c"}"#);
+    let reply = |kept: &[bool]| String::from_utf8(result.offloaded(&replacement("{}", kept, false))).unwrap();
+    let expected =
+        r#"{"jsonrpc":"2.0","id":1.0,"result":{"content":[{"type":"text","text":"a"},{"type":"text","text":"{}"}]}}"#;
+    assert_eq!(reply(&[true, false]), expected);
+    assert!(reply(&[false, true]).starts_with(r#"{"jsonrpc":"2.0","more":"b","id":1.0,"#), "{}", reply(&[false, true]));
+    assert!(!String::from_utf8(result.rejected("no")).unwrap().contains("more"));
 }

@@ -322,13 +322,14 @@ fn health_says_what_is_wrong_with_the_store() {
     fs::create_dir(&out).unwrap();
     fs::set_permissions(&out, Permissions::from_mode(0o777)).unwrap();
     let mut gateway = home.gateway(&["--metrics-listen", "127.0.0.1:0", "--log", "off"]);
-    let (status, reason) = get(&gateway.metrics_address(), "/healthz");
+    let address = gateway.metrics_address();
+    let (status, reason) = get(&address, "/healthz");
     assert_eq!(status, 503);
     assert!(reason.contains("results cannot be offloaded") && reason.contains("others can write to it"), "{reason}");
     gateway.shake_hands();
     assert!(gateway.call("small").contains("small"), "what is small passes all the same");
     fs::set_permissions(&out, Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(get(&gateway.metrics_address(), "/healthz").0, 200, "it is tried again");
+    assert_eq!(get(&address, "/healthz").0, 200, "it is tried again");
     gateway.end();
 
     let gateway = home.gateway(&["--metrics-listen", "127.0.0.1:0", "--log", "off"]);

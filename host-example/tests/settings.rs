@@ -230,6 +230,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (ValueForm::Boolean, _) => "no",
         (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
         (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
+        (ValueForm::List, "gateway.forward-headers") => "x-a,X-B",
         (ValueForm::List, "policy-keys") => KEY,
         (ValueForm::List, _) => "a,/b/c",
         (_, "failure") => "closed",
@@ -264,6 +265,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
     let file_only = [
         "clients",
         "gateway.admin-token",
+        "gateway.metrics-token",
         "gateway.tokens",
         "gateway.upstream-headers",
         "sections",
@@ -363,7 +365,11 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.listen, gateway.metrics_listen, &gateway.upstream), (None, None, &None));
     assert_eq!((gateway.path.as_str(), gateway.audit), ("/mcp", false));
     assert!(gateway.allowed_hosts.is_empty() && gateway.allowed_origins.is_empty());
-    assert!(gateway.tokens.is_empty() && gateway.upstream_headers.is_empty());
+    assert!(gateway.tokens.is_empty() && gateway.upstream_headers.is_empty() && gateway.forward_headers.is_empty());
+    assert_eq!((&gateway.admin_token, &gateway.metrics_token), (&None, &None));
+    assert_eq!((gateway.connections.get(), gateway.metrics_connections.get(), gateway.streams.get()), (4096, 64, 1024));
+    assert_eq!((gateway.header_timeout_ms.get(), gateway.body_timeout_ms.get()), (10_000, 10_000));
+    assert_eq!((gateway.write_timeout_ms.get(), gateway.memory_bytes.get()), (30_000, 128 << 20));
     assert_eq!((gateway.message_bytes.get(), gateway.message_memory.get()), (1 << 30, 4 << 20));
     assert_eq!(gateway.message_disk.get(), 4 << 30);
     assert_eq!((gateway.call_timeout_ms.get(), gateway.start_timeout_ms.get()), (600_000, 30_000));
@@ -448,6 +454,16 @@ fn bad_values_of_the_gateway_are_errors() {
         ("requests = 0", "`gateway.requests` = `0`"),
         ("requests = 4294967296", "expected a nonzero u32"),
         ("sessions = 0", "`gateway.sessions` = `0`"),
+        ("connections = 0", "`gateway.connections` = `0`"),
+        ("metrics-connections = 0", "`gateway.metrics-connections` = `0`"),
+        ("streams = 0", "`gateway.streams` = `0`"),
+        ("memory-bytes = 0", "`gateway.memory-bytes` = `0`"),
+        ("header-timeout-ms = 0", "`gateway.header-timeout-ms` = `0`"),
+        ("body-timeout-ms = 0", "`gateway.body-timeout-ms` = `0`"),
+        ("write-timeout-ms = 0", "`gateway.write-timeout-ms` = `0`"),
+        ("forward-headers = [\"a b\"]", "`a b` is not the name of a header"),
+        ("forward-headers = [\"Authorization\"]", "`authorization` is for the gateway"),
+        ("forward-headers = [\"Transfer-Encoding\"]", "it cannot go on"),
         ("session-idle-seconds = 0", "`gateway.session-idle-seconds` = `0`"),
         ("shutdown-ms = 0", "`gateway.shutdown-ms` = `0`"),
         ("session-budget = 0", "`gateway.session-budget` = `0`"),
@@ -528,6 +544,8 @@ fn secrets_are_never_shown() {
         "admin-token = \"s3cr3t\"",
         "admin-token = { a = \"s3cr3t\" }",
         "admin-token = [\"s3cr3t\"]",
+        "metrics-token = \"s3cr3t\"",
+        "metrics-token = { a = \"s3cr3t\" }",
     ] {
         let found = problems(&format!("[gateway]\n{line}"), &[], &[]);
         assert!(found.len() == 1 && !found.join("").contains(SECRET), "{line}: {found:?}");

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lro_host::transport::{
-    Cut, DiskBudget, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Spool, SpoolError, TAIL_BYTES_MAX,
-    write_line,
+    Cut, DiskBudget, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Place, Pool, Share, Spool,
+    SpoolError, TAIL_BYTES_MAX, write_line,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -538,4 +538,53 @@ fn other_data_takes_the_place_of_all_data() {
     assert_eq!(other("data: a\n\n", ""), "data: \n\n");
     // A carriage return that comes to stand before a line feed would be one line break with it.
     assert_eq!(event(&other("data: a\nid: 1\rdata: b\n\n", "c")).data(), Some(Bytes::from("c")));
+}
+
+// row 93: who holds much leaves the last eighth to the others
+#[test]
+fn a_pool_is_shared() {
+    let pool = Pool::new(80);
+    let mut of_one: Vec<Place<&str>> = std::iter::from_fn(|| pool.take(&"one", 1)).collect();
+    assert_eq!(of_one.len(), 70);
+    assert!(pool.take(&"two", 11).is_none(), "more than there is");
+    let of_two: Vec<Place<&str>> = std::iter::from_fn(|| pool.take(&"two", 1)).collect();
+    assert_eq!(of_two.len(), 10);
+    assert!(pool.take(&"three", 1).is_none() && pool.take(&"three", u64::MAX).is_none());
+    of_one.pop();
+    assert!(pool.take(&"one", 1).is_none(), "what is free is for others first");
+    assert_eq!(pool.take(&"three", 1).unwrap().holder(), &"three");
+    drop((of_one, of_two));
+    assert!(pool.take(&"one", 80).is_none());
+    assert!(pool.take(&"one", 70).is_some(), "all that was dropped is free");
+    let few = Pool::new(3);
+    assert!(few.take(&"one", 3).is_some(), "of few, one may have all");
+}
+
+// row 84, row 93: what finds no memory goes to a file, and memory is free again when its message is dropped
+#[test]
+fn memory_of_messages_is_shared() {
+    let directory = tempfile::tempdir().unwrap();
+    let share = Share { pool: Pool::new(1 << 20), holder: "one".to_owned() };
+    let limits =
+        MessageLimits { directory: directory.path().join("spool"), share: share.clone(), ..MessageLimits::default() };
+    let limits = Arc::new(limits);
+    let message = |bytes: usize| {
+        let mut spool = Spool::new(Arc::clone(&limits));
+        let whole: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
+        for piece in whole.chunks(10_000) {
+            spool.push(piece).unwrap();
+        }
+        let message = spool.finish().unwrap();
+        assert!(message == whole, "{bytes} bytes");
+        message
+    };
+    let small: Vec<Bytes> = (0..100).map(|_| message(60_000)).collect();
+    let first = message(500_000);
+    assert!(!directory.path().join("spool").exists(), "so far there is memory for all");
+    let part = first.slice(1..2);
+    drop((first, small));
+    let second = message(900_000);
+    assert!(directory.path().join("spool").exists());
+    drop((part, second));
+    assert!(share.take(900_000).is_some(), "all of it is free again");
 }

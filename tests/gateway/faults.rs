@@ -42,6 +42,8 @@ pub(crate) fn new_mark() -> String {
 
 /// The processes with this text in their arguments.
 pub(crate) fn processes(mark: &str) -> Vec<u32> {
+    // Every process has an empty argument, after the last one.
+    assert!(!mark.is_empty(), "a mark that every process has");
     let is_marked = |pid: &u32| {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         arguments.split(|byte| *byte == 0).any(|argument| argument == mark.as_bytes())
@@ -204,7 +206,7 @@ impl Gate {
     }
 
     /// Waits for a line on its standard error, and returns what follows this text.
-    fn told(&self, beginning: &str) -> String {
+    pub(crate) fn told(&self, beginning: &str) -> String {
         let mut found = String::new();
         wait_until(beginning, || {
             let errors = self.errors();

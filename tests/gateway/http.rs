@@ -439,6 +439,27 @@ fn limits_are_named() {
     }
 }
 
+// row 72: what a call asks the gateway to fill in takes room on its disk, which is bounded and given back
+#[test]
+fn arguments_that_are_filled_in_are_bounded() {
+    let files = tempfile::TempDir::new().unwrap();
+    let config = files.path().join("lro.toml");
+    std::fs::write(&config, "[tools.echo]\nhandles = true\n").unwrap();
+    let config = path_text(&config);
+    for (gate, _upstream) in both(&["--config", &config, "--message-memory", "1000", "--message-disk", "700000"]) {
+        let session = Session::begin(&gate.url);
+        for id in 1..4 {
+            // 463 KB each time.
+            let descriptor = text(&session.call(id, "records", json!({"count": 5000})));
+            let descriptor: Value = serde_json::from_str(&descriptor).unwrap();
+            let uri = format!("lro://{}/records", descriptor["handle"].as_str().unwrap());
+            let answer = session.call(id + 10, "echo", json!({"text": uri, "again": uri})).to_string();
+            assert!(answer.contains("gateway.message-disk"), "{answer:.300}");
+        }
+        session.works();
+    }
+}
+
 #[test]
 fn too_many_requests() {
     for (gate, _upstream) in both(&["--requests", "3"]) {

@@ -4,7 +4,9 @@
 
 mod clients;
 mod compiled;
+mod crowd;
 mod faults;
+mod headers;
 mod http;
 mod lasting;
 mod neighbours;
@@ -24,4 +26,5 @@ mod support;
 mod tasks;
 mod tenants;
 mod transparent;
+mod unseen;
 mod wire;

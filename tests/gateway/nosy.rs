@@ -1,6 +1,6 @@
 //! What a server that a gateway starts gets and sees: its own variables and no file of the gateway's.
 
-use crate::faults::{Gate, error, text, wait_until};
+use crate::faults::{Gate, error, new_mark, text, wait_until};
 use crate::http::{Session, post};
 use crate::support::{Environment, Process, environment, lro, mcp_package, node, path_text, words};
 use crate::wire::{Wire, call, initialize, request, shake_hands};
@@ -280,8 +280,11 @@ fn a_server_gets_no_secret() {
     }
 }
 
+/// A gateway over HTTP. The mark finds its server, and no other process.
 fn listening(files: &Files, flags: &[&str], server: &[String]) -> Gate {
-    Gate::listening_before(flags, server, "", &files.variables(&[]))
+    let mark = new_mark();
+    let server = [server, &[mark.clone()]].concat();
+    Gate::listening_before(flags, &server, &mark, &files.variables(&[]))
 }
 
 // row 92: what a server that does not start was not given is said, without values
@@ -343,9 +346,11 @@ fn a_server_that_cannot_be_started_is_named() {
     let files = Files::of(own_user());
     let script = files.path("no-program");
     fs::write(&script, "neither a program nor a script").unwrap();
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o644)).unwrap();
     for isolate in ["true", "false"] {
-        for (program, reason) in [("no-such-program-anywhere", "No such file"), (&path_text(&script), "Exec format")] {
+        for (program, reason) in
+            [("no-such-program-anywhere", "No such file"), (&path_text(&script), "Permission denied")]
+        {
             let command = command(Vec::new(), &["--isolate", isolate], &words(&[program]));
             let output = Command::new(&command[0]).args(&command[1..]).envs(files.variables(&[])).output().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);

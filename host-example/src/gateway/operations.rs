@@ -205,11 +205,13 @@ impl Face {
     }
 
     async fn answer(&self, caller: &Caller, request: Request) -> Response {
-        let answered = match self.guard.check(&request, None) {
-            Ok(_) => self.respond(request).await,
-            Err(refusal) => return refusal.response(),
-        };
-        if answered.status() == StatusCode::UNAUTHORIZED
+        if let Err(refusal) = self.guard.check(&request, None) {
+            return refusal.response();
+        }
+        let has_token = request.headers().contains_key(AUTHORIZATION);
+        let answered = self.respond(request).await;
+        if has_token
+            && answered.status() == StatusCode::UNAUTHORIZED
             && self.attempts.failed(caller.address()).await == Slowed::TooMany
         {
             return Refusal::TooManyTokens.response();

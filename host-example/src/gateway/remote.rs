@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use super::content::{self, Content, ContentError, Form};
 use super::link::Receive;
 use super::session::Session;
-use crate::mcp::{self, Id, Kind, Message};
+use crate::mcp::{self, Fault, Id, Kind, Message};
 use crate::transport::{EventReader, Spool};
 
 /// How long a connection may take.
@@ -344,20 +344,7 @@ impl<R: Receive + 'static> Inner<R> {
         }
         let message = Message::read(body.clone());
         match (message.fault(), message.kind()) {
-            (Some(fault), _) => {
-                // The text of a page helps, unless it may be the result of a tool.
-                let shows = id.is_none_or(|id| !self.session.awaits_tool(id));
-                let page = if shows { beginning(&String::from_utf8_lossy(&body)) } else { fault.to_string() };
-                // It may be read as the answer to several requests.
-                let mut errors = Vec::new();
-                message.each_id(&mut |id| {
-                    errors.extend(self.session.fail(&id, &format!("the server cannot answer: {fault}")));
-                });
-                for error in errors {
-                    self.receive(error, None);
-                }
-                Err(format!("the server cannot answer: HTTP status {status}: {page}"))
-            }
+            (Some(fault), _) => self.refuse(&message, fault, status, id),
             // An error about a message that could not be read has no id, but here it is clear which one it was.
             (None, Kind::Response) if message.id().is_none() && message.result().is_none() => {
                 let text = message.value(&["error", "message"]);
@@ -365,6 +352,36 @@ impl<R: Receive + 'static> Inner<R> {
                 Err(format!("the server cannot answer: HTTP status {status}: {}", beginning(&text)))
             }
             _ => Ok(self.receive(body, id)),
+        }
+    }
+
+    /// Answers whom something that is not a message may be read to answer. Tells whether the request is among them.
+    fn refuse(
+        self: &Arc<Self>,
+        message: &Message,
+        fault: Fault,
+        status: StatusCode,
+        id: Option<&Id>,
+    ) -> Result<bool, String> {
+        let refusal = format!("the server cannot answer: HTTP status {status}");
+        let is_tool = id.is_some_and(|id| self.session.awaits_tool(id));
+        let mut errors = Vec::new();
+        message.each_id(&mut |id| errors.extend(self.session.fail(&id, &format!("{refusal}: {fault}"))));
+        for error in errors {
+            self.receive(error, None);
+        }
+        // The text of a page helps, unless it may be the result of a tool.
+        let page = beginning(&String::from_utf8_lossy(message.bytes()));
+        match id.filter(|_| is_tool) {
+            None => Err(format!("{refusal}: {page}")),
+            Some(_) if status.is_success() => Err(format!("{refusal}: {fault}")),
+            Some(id) => {
+                let Some((shown, filtering)) = self.session.page(id, page.as_bytes()) else { return Ok(true) };
+                let passes = tokio::task::block_in_place(|| filtering.run()) == shown;
+                let text = if passes { format!("{refusal}: {page}") } else { refusal };
+                self.receive(mcp::error_response(Some(id), mcp::INTERNAL_ERROR, &text), None);
+                Ok(true)
+            }
         }
     }
 

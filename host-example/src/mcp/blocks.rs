@@ -163,7 +163,9 @@ fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
 fn is_plain(message: &[u8], member: &Member, names: &[&str]) -> bool {
     let value = || message.get(member.value.clone()).unwrap_or_default();
     match span::string(message, &member.key).as_deref() {
-        Some("mimeType") if names.contains(&"mimeType") => value() == b"null" || is_media_type(value()),
+        Some("mimeType") if names.contains(&"mimeType") => {
+            value() == b"null" || span::string(message, &member.value).is_some_and(|text| is_media_type(&text))
+        }
         Some("annotations") => is_plain_annotations(message, &member.value),
         Some("_meta") => matches!(value(), b"null" | b"{}"),
         Some(name) => names.contains(&name),
@@ -208,11 +210,9 @@ fn is_time(json: &[u8]) -> bool {
     json.len() <= TIME_BYTES_MAX && json.get(11).is_some_and(|byte| *byte == b'T') && json.iter().all(is_known)
 }
 
-/// Whether a JSON string is written as media types are.
-fn is_media_type(json: &[u8]) -> bool {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"/+.-_;= ".contains(byte);
-    let inside = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-    inside.is_some_and(|text| text.iter().all(is_token))
+/// Whether a text is written as media types are.
+fn is_media_type(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+.-_;= ".contains(&byte))
 }
 
 fn text_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {

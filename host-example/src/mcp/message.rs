@@ -35,10 +35,9 @@ const BATCH_LEVELS_MAX: usize = 4;
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
 /// Names that the members of a task have, in any revision.
-const TASK: [&str; 16] = [
+const TASK: [&str; 15] = [
     "_meta",
     "resultType",
-    "task",
     "taskId",
     "status",
     "statusMessage",
@@ -401,12 +400,7 @@ impl Message {
 
     /// Whether the object at a path of keys is a task and nothing else: its members are those of a task, each there once.
     pub fn is_task(&self, path: &[&str]) -> bool {
-        let Some(object) = self.find(path).filter(|object| self.bytes.get(object.start) == Some(&b'{')) else {
-            return false;
-        };
-        span::is_object_of(&self.bytes, &object, &TASK)
-            && span::child(&self.bytes, &object, "task")
-                .is_none_or(|task| span::is_object_of(&self.bytes, &task, &TASK))
+        self.find(path).is_some_and(|object| span::is_object_of(&self.bytes, &object, &TASK))
     }
 
     /// The code of its error.
@@ -424,7 +418,7 @@ impl Message {
             return None;
         }
         let (elements, end) = span::elements(&self.bytes, self.start, BATCH_MESSAGES_MAX, |_| None);
-        let whole = span::skip_white(&self.bytes, end) == self.bytes.len();
+        let whole = span::skip_white(&self.bytes, end) == self.bytes.len() && self.bytes.get(end - 1) == Some(&b']');
         // One in another, thousands of times, would take all of the stack.
         let is_flat = elements.iter().all(|element| self.bytes.get(element.start) != Some(&b'['));
         (whole && is_flat && !elements.is_empty() && elements.len() <= BATCH_MESSAGES_MAX)
@@ -473,11 +467,6 @@ impl Message {
             Some(span) => span::spliced(&self.bytes, vec![(span, json.to_vec())]),
             None => self.bytes.clone(),
         }
-    }
-
-    /// Whether there is an object at a path of keys.
-    pub fn find_object(&self, path: &[&str]) -> bool {
-        self.find(path).is_some_and(|span| self.bytes.get(span.start) == Some(&b'{'))
     }
 
     /// The strings at and below a path of keys that a condition holds for, decoded, and where they lie.

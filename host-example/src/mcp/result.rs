@@ -394,7 +394,10 @@ fn is_acknowledgement(message: &[u8], result: &Span, members: &[(Role, Member)])
     (task.is_some() || matches!(kind.as_deref(), Some("input_required" | "task")))
         && content.is_none_or(|content| content == b"[]")
         && span::is_object_of(message, result, &ACKNOWLEDGEMENT)
-        && task.is_none_or(|task| span::is_object_of(message, task, &ACKNOWLEDGEMENT))
+        && task.is_none_or(|task| {
+            let holds = |name| span::child(message, task, name).is_some();
+            span::is_object_of(message, task, &ACKNOWLEDGEMENT) && !holds("content") && !holds("task")
+        })
 }
 
 /// Whether a member of a message is one that every response has, and holds nothing else.

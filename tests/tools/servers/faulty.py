@@ -322,7 +322,7 @@ def serve_http(mark):
         def do_GET(self):
             self.note(None)
             if self.path.startswith("/.well-known/"):
-                return self.reply(compact({"path": self.path}), headers=[("X-Upstream", "yes")])
+                return self.reply(compact({"path": self.path}), headers=[("X-Upstream", "yes"), ("Set-Cookie", "upstream=secret")])
             if not self.session():
                 return None
             last = self.headers.get("Last-Event-ID")

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -70,6 +70,8 @@ struct Table {
     count: AtomicU64,
     /// Told when one is closed.
     closed: Notify,
+    /// Whether the last one was refused.
+    refuses: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -141,7 +143,7 @@ impl Connections {
             };
             match self.open.admit(network(address.ip()), self.most).await {
                 Some(admitted) => self.start(stream, admitted, answer.clone()),
-                None => refuse(stream),
+                None => self.refuse(stream),
             }
         }
     }
@@ -149,6 +151,14 @@ impl Connections {
     /// Waits until the requests in flight are answered, and closes all connections.
     pub(in crate::gateway) async fn finish(self) {
         self.graceful.shutdown().await;
+    }
+
+    /// Says why there is no room, if that is possible without waiting.
+    fn refuse(&self, stream: TcpStream) {
+        if !self.open.refuses.swap(true, Ordering::Relaxed) {
+            tracing::warn!(most = self.most, "connections are refused, as all have requests");
+        }
+        let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_ROOM));
     }
 
     fn start<A, F>(&self, stream: TcpStream, admitted: Admitted, answer: A)
@@ -215,6 +225,7 @@ impl Table {
                     let number = self.count.fetch_add(1, Ordering::Relaxed);
                     let connection = Arc::new(Connection::new(peer));
                     connections.insert(number, Arc::clone(&connection));
+                    self.refuses.store(false, Ordering::Relaxed);
                     return Some(Admitted { table: Arc::clone(self), number, connection });
                 }
                 dispensable(&connections)?
@@ -410,10 +421,4 @@ fn network(address: IpAddr) -> IpAddr {
         }
         address => address,
     }
-}
-
-/// Says why there is no room, if that is possible without waiting.
-fn refuse(stream: TcpStream) {
-    tracing::warn!("a connection is refused, as all of `gateway.connections` are in use");
-    let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_ROOM));
 }

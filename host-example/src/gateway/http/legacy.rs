@@ -54,12 +54,12 @@ struct Streams {
     /// Exchanges so far, as a client may use an id twice.
     count: u64,
     listener: Option<Sender<Out>>,
-    backlog: VecDeque<Waiting>,
+    backlog: VecDeque<Kept>,
     backlog_bytes: usize,
 }
 
 /// A message for a client that does not listen, with the memory that it takes.
-struct Waiting(Bytes, Place<String>);
+struct Kept(Bytes, Place<String>);
 
 /// A request, or a batch of them, that is being answered.
 struct Exchange {
@@ -243,7 +243,7 @@ impl LegacySession {
             return Err(Refusal::Status(StatusCode::CONFLICT, "this session has a stream already".to_owned()));
         }
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + BACKLOG_MESSAGES_MAX);
-        for Waiting(message, memory) in streams.backlog.drain(..) {
+        for Kept(message, memory) in streams.backlog.drain(..) {
             // There is room for all of the backlog.
             let _ = sender.try_send(Out { pieces: vec![message], last: false, room: None, memory: Some(memory) });
         }
@@ -359,9 +359,9 @@ impl LegacySession {
         };
         let mut streams = lock(&self.streams);
         streams.backlog_bytes += message.len();
-        streams.backlog.push_back(Waiting(unshared(message), memory));
+        streams.backlog.push_back(Kept(unshared(message), memory));
         while streams.backlog.len() > BACKLOG_MESSAGES_MAX || streams.backlog_bytes > BACKLOG_BYTES_MAX {
-            let dropped = streams.backlog.pop_front().map_or(0, |waiting| waiting.0.len());
+            let dropped = streams.backlog.pop_front().map_or(0, |kept| kept.0.len());
             streams.backlog_bytes -= dropped;
             tracing::warn!("a message for a client that does not listen is left out");
         }

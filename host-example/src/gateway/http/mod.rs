@@ -3,6 +3,11 @@
 //! In front of an HTTP server it is a reverse proxy: a request of the client is a request to the server, headers and status
 //! included. In front of a command it is the server's HTTP end: a client of the handshake revisions gets a child process of its
 //! own, all clients of one tenant that speak 2026-07-28 or later share one.
+//!
+//! Whoever takes all that it can get leaves enough for the others. A connection without a request gives way to a new one. A
+//! request counts from its head on until the last byte of its answer is written, for its tenant; where tenants need no token,
+//! for the address that asks as one. Bodies and answers have to make progress. What waits for clients takes up memory to a
+//! bound, and files beyond it.
 
 pub(super) mod attempts;
 pub(super) mod body;
@@ -25,6 +30,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Method;
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
@@ -150,10 +156,13 @@ impl Face {
     async fn answer(&self, caller: Caller, request: Request) -> Response {
         let asked = match self.asked(&caller, &request) {
             Ok(asked) => asked,
-            Err(Refusal::Token) => match self.attempts.failed(caller.address()).await {
-                Slowed::Refused => return Refusal::Token.response(),
-                Slowed::TooMany => return Refusal::TooManyTokens.response(),
-            },
+            // Who has no token asks where to get one, and tries none.
+            Err(Refusal::Token) if request.headers().contains_key(AUTHORIZATION) => {
+                match self.attempts.failed(caller.address()).await {
+                    Slowed::Refused => return Refusal::Token.response(),
+                    Slowed::TooMany => return Refusal::TooManyTokens.response(),
+                }
+            }
             Err(refusal) => return refusal.response(),
         };
         let present = self.present.watch(&asked.holder.tenant);
@@ -243,10 +252,10 @@ impl HttpBody for WhilePresent {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        match Pin::new(&mut self.body).poll_frame(context) {
-            Poll::Pending => self.gone.as_mut().poll(context).map(|()| None),
-            ready => ready,
+        if self.gone.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
         }
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -35,6 +35,9 @@ use crate::job::INLINE_BYTES;
 use crate::mcp::{Fault, Id, Kind, Message};
 use crate::transport::{Event, EventReader, Place, Pool};
 
+/// Methods that go upstream besides POST.
+const METHODS: [Method; 4] = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS];
+
 /// Headers about the bytes of a body, which are true no more when it is replaced.
 const OF_BODY: [HeaderName; 8] = [
     CONTENT_ENCODING,
@@ -47,6 +50,8 @@ const OF_BODY: [HeaderName; 8] = [
     HeaderName::from_static("content-range"),
 ];
 
+/// Bytes of a stream that show what it is.
+const HEAD_BYTES: usize = 8;
 /// Headers by which a server cannot tell one user of a tenant from another, besides those of the protocol and of the `fetch` of
 /// JavaScript.
 const OF_NO_USER: [HeaderName; 12] = [
@@ -128,6 +133,32 @@ impl From<Unsent> for Refusal {
     }
 }
 
+/// Requests on their way. When the server does not get them, or the client leaves before there is an answer, nobody waits for
+/// them any more.
+struct Pending {
+    session: Arc<Session>,
+    ids: Vec<Id>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        for id in &self.ids {
+            drop(self.session.fail(id, "nobody waits for the answer"));
+        }
+    }
+}
+
+/// The ids of all requests of a message.
+fn ids_of(message: &Message) -> Vec<Id> {
+    match message.kind() {
+        Kind::Batch => {
+            message.batch().unwrap_or_default().into_iter().flat_map(|one| ids_of(&Message::read(one))).collect()
+        }
+        Kind::Request => message.id().into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
 impl fmt::Debug for Proxy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Proxy").field("endpoint", &self.endpoint).finish_non_exhaustive()
@@ -153,7 +184,9 @@ impl Proxy {
     ) -> Result<Response, Refusal> {
         match message {
             Some(message) => self.post(holder, address, parts, message).await,
-            None => self.other(holder, address, parts).await,
+            None if METHODS.contains(&parts.method) => self.other(holder, address, parts).await,
+            // Of the others, TRACE would show the client what the gateway sends along.
+            None => Err(Refusal::Status(StatusCode::METHOD_NOT_ALLOWED, "this method does not go upstream".to_owned())),
         }
     }
 
@@ -191,6 +224,7 @@ impl Proxy {
             modern,
             listens: modern && guard::asks_to_listen(&message),
         };
+        let ids = ids_of(&message);
         let message = match session.from_client(message) {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
@@ -199,21 +233,27 @@ impl Proxy {
                 Produced::Forward(message) => message,
             },
         };
+        let mut pending = Pending { session: Arc::clone(&session), ids };
         let request = self.endpoint.client().post(self.endpoint.url()).headers(self.headers(&parts.headers));
         let response = match self.send(request.body(self.body(message))).await {
             Ok(response) => response,
             Err(unsent) => {
                 let answer = asked.id.and_then(|id| session.fail(&id, &unsent.reason));
+                if answer.is_some() {
+                    pending.ids.clear();
+                }
                 return answer.map_or_else(|| Err(unsent.into()), |answer| Ok(json(StatusCode::OK, answer)));
             }
         };
         if is_first && let Some(id) = guard::text(response.headers(), &SESSION_ID) {
             self.remember(id.to_owned(), holder, &session);
         }
-        self.respond(session, asked, response).await
+        let answered = self.respond(session, asked, response).await;
+        pending.ids.clear();
+        answered
     }
 
-    /// GET and DELETE of older revisions, and what the server makes of the rest.
+    /// GET and DELETE of older revisions, and what the server makes of the others of [`METHODS`].
     async fn other(&self, holder: &Holder, address: IpAddr, parts: &Parts) -> Result<Response, Refusal> {
         let session = self.session(&holder.tenant, &parts.headers, false, Some(address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
@@ -273,17 +313,17 @@ impl Proxy {
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
         let (status, mut headers) = (response.status(), self.returned(response.headers()));
-        let content = match Content::of(response.headers()) {
-            Ok(content) if !content.is_packed || self.rules.changes() => content,
-            // Nothing is changed, so nothing can be made readable.
-            _ if !self.rules.changes() => return Ok(untouched(&session, &asked, response, headers)),
+        let (content, rules) = (Content::of(response.headers()), &session.rules);
+        // Where nothing is changed, nothing is made readable.
+        let is_read = matches!(&content, Ok(content) if !content.is_packed && (content.is_stream || rules.enabled()));
+        if !rules.changes() && !is_read {
+            return Ok(untouched(&session, &asked, response, headers));
+        }
+        let content = match content {
             Ok(content) => content,
             Err(_) if response.content_length() == Some(0) => Content { is_stream: false, is_packed: false },
             Err(error) => return failed(&session, asked.id, &error.to_string()),
         };
-        if !content.is_stream && !self.rules.enabled() {
-            return Ok(untouched(&session, &asked, response, headers));
-        }
         let chunks = content.chunks(response);
         if content.is_packed {
             OF_BODY.iter().for_each(|name| drop(headers.remove(name)));
@@ -308,11 +348,11 @@ impl Proxy {
             chunks,
             reader: Some(EventReader::new(Arc::clone(&session.rules.limits))),
             ready: VecDeque::new(),
+            head: session.rules.changes().then(Vec::new),
             session,
             patience: has_end.then(|| self.patience()),
             ending: (!has_end).then(|| self.ending.subscribe()),
             asked,
-            has_begun: false,
             has_event_id: false,
         };
         Body::from_stream(stream::unfold(state, |mut state| async move {
@@ -409,8 +449,8 @@ struct Events {
     patience: Option<Duration>,
     /// Tells a stream that has none when to end.
     ending: Option<watch::Receiver<bool>>,
-    /// Whether anything but white space has come.
-    has_begun: bool,
+    /// Its first bytes, until it is clear that it is a stream.
+    head: Option<Vec<u8>>,
     /// Whether the client can take the stream up again.
     has_event_id: bool,
 }
@@ -491,11 +531,14 @@ impl Events {
 
     /// Whether a stream begins with what some readers take for a message as a whole.
     fn is_no_stream(&mut self, chunk: &[u8]) -> bool {
-        if self.has_begun || !self.session.rules.changes() {
-            return false;
+        let Some(head) = &mut self.head else { return false };
+        let chunk = if head.is_empty() { chunk.trim_ascii_start() } else { chunk };
+        head.extend(chunk.iter().take(HEAD_BYTES - head.len()));
+        let form = content::form(head);
+        if head.len() >= HEAD_BYTES {
+            self.head = None;
         }
-        self.has_begun = !chunk.trim_ascii_start().is_empty();
-        matches!(content::form(chunk), Form::Message | Form::Wide)
+        matches!(form, Form::Message | Form::Wide)
     }
 
     async fn event(&mut self, event: &Event) {

@@ -1,7 +1,9 @@
 //! The envelope of any bytes is read without end or panic. Where they are JSON, `serde_json` reads the same, and a message
-//! that was changed is JSON again and the same in all but the place that was meant.
+//! that was changed is JSON again and the same in all but the place that was meant. What readers find in a result was shown
+//! to the policy.
 #![no_main]
 
+mod seen;
 mod tree;
 
 use bytes::Bytes;
@@ -10,7 +12,7 @@ use mcp::announce::{SchemaChange, listed_tools, with_abilities, with_template, w
 use mcp::message::{
     BATCH_MESSAGES_MAX, Id, Kind, Message, error_response, looks_like_tool_result, response, with_result_type,
 };
-use mcp::result::{ParseError, ToolResult};
+use mcp::result::{MEMBERS_MAX, ParseError, ToolResult};
 use mcp::{reply::Replacement, shorten::shortened};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -80,7 +82,8 @@ fn use_all(message: &Message, cut: usize) {
     assert!(raw.into_iter().flatten().all(|value| is_json(value.get().as_bytes())));
     let _ = (message.result(), message.error_code(), looks_like_tool_result(message), message.batch());
     for path in PATHS {
-        let _ = message.find_object(path);
+        let _ = (message.is_task(path), message.fault());
+        message.each_id(&mut |id| assert!(!id.json().is_empty()));
         for (span, text) in message.strings(path, |_| true) {
             // A control character is no JSON, which is for others to say.
             let decoded = serde_json::from_slice::<String>(&bytes[span]);
@@ -94,17 +97,32 @@ fn use_all(message: &Message, cut: usize) {
     }
 }
 
+/// Names of the members of an envelope.
+const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
 /// What a message of this text is.
 fn kind(text: &str, members: Option<&Members<'_>>) -> Kind {
     let Some(members) = members else {
         return if text.trim_start().starts_with('[') { Kind::Batch } else { Kind::Other };
     };
-    let [method, result, error] = ["method", "result", "error"].map(|name| members.get(name).is_some());
-    let id = members.get("id").is_some_and(|id| id != "null");
-    match [method, result, error] {
-        [true, false, false] | [true, true, true] if id => Kind::Request,
-        [true, false, false] | [true, true, true] => Kind::Notification,
+    let folded = |name: &str| name.to_uppercase().to_lowercase();
+    let is_clear = ENVELOPE.iter().all(|known| {
+        let mut named = members.0.iter().filter(|(name, _)| folded(name) == **known);
+        named.next().is_none_or(|(name, _)| name == known) && named.next().is_none()
+    });
+    let there = |name| members.get(name).is_some_and(|value| value != "null");
+    let has_id = there("id");
+    let is_id = members
+        .get("id")
+        .is_none_or(|id| id == "null" || id.starts_with(['"', '-']) || id.as_bytes()[0].is_ascii_digit());
+    if !is_clear || !is_id || members.0.len() > MEMBERS_MAX {
+        return Kind::Other;
+    }
+    match [there("method"), there("result"), there("error")] {
+        [true, false, false] if has_id => Kind::Request,
+        [true, false, false] => Kind::Notification,
         [false, true, false] | [false, false, true] => Kind::Response,
+        [false, false, false] if members.get("result").is_some() => Kind::Response,
         _ => Kind::Other,
     }
 }
@@ -119,19 +137,24 @@ fn same_id(found: &Id, json: &str) -> bool {
 fn check_envelope(message: &Message, text: &str, members: Option<&Members<'_>>) {
     let get = |name| members.and_then(|members| members.get(name));
     assert_eq!(message.kind(), kind(text, members), "{text}");
-    let id = get("id").filter(|id| *id != "null");
+    let id = get("id").filter(|id| *id != "null" && !id.starts_with(['{', '[', 't', 'f']));
     match (message.id(), id) {
-        (Some(found), Some(id)) => assert!(same_id(&found, id), "{text}"),
+        (Some(found), Some(id)) => {
+            assert!(same_id(&found, id), "{text}");
+            assert_eq!(found, Id::of_json(id), "{text}");
+        }
         (found, expected) => assert_eq!(found.is_some(), expected.is_some(), "{text}"),
     }
     let method = get("method").and_then(|method| serde_json::from_str::<String>(method).ok());
     assert_eq!(message.method().map(String::from), method, "{text}");
-    assert_eq!(message.result().as_deref(), get("result").map(str::as_bytes));
+    let result = get("result").filter(|_| get("error").is_none_or(|error| error == "null"));
+    assert_eq!(message.result().as_deref(), result.map(str::as_bytes));
 
     let elements = serde_json::from_str::<Vec<&RawValue>>(text).unwrap_or_default();
     let elements: Vec<_> =
         elements.into_iter().map(|element| Bytes::copy_from_slice(element.get().as_bytes())).collect();
-    let expected = (1..=BATCH_MESSAGES_MAX).contains(&elements.len()).then_some(elements);
+    let is_flat = elements.iter().all(|element| !element.starts_with(b"["));
+    let expected = (is_flat && (1..=BATCH_MESSAGES_MAX).contains(&elements.len())).then_some(elements);
     assert_eq!(message.batch(), expected, "{text}");
 }
 
@@ -299,6 +322,7 @@ fuzz_target!(|data: &[u8]| {
     let bytes = Bytes::copy_from_slice(data);
     let message = Message::read(bytes.clone());
     use_all(&message, cut);
+    seen::check(&bytes);
     let is_json = is_json(data);
     check_result(&bytes, is_json);
     let Some(text) = std::str::from_utf8(data).ok().filter(|_| is_json) else {

@@ -1,0 +1,184 @@
+//! What a lenient reader finds in the result of an answer was shown to the policy: it takes the first of two members or the
+//! last, looks past byte order marks, and makes no difference between names in other case.
+
+use std::collections::HashSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::host::sandbox::{PartKind, PayloadReader};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::result::ToolResult;
+use crate::tree::Members;
+
+/// Names and values of the protocol, in which there is nothing to hide.
+const KNOWN: [&str; 26] = [
+    "content",
+    "structuredContent",
+    "_meta",
+    "isError",
+    "resultType",
+    "type",
+    "text",
+    "data",
+    "mimeType",
+    "resource",
+    "uri",
+    "blob",
+    "annotations",
+    "audience",
+    "priority",
+    "lastModified",
+    "image",
+    "audio",
+    "user",
+    "assistant",
+    "complete",
+    "input_required",
+    "task",
+    "result",
+    "id",
+    "jsonrpc",
+];
+
+/// Members of what is no result of a tool.
+const ACKNOWLEDGEMENT: [&str; 15] = [
+    "_meta",
+    "resultType",
+    "content",
+    "task",
+    "taskId",
+    "status",
+    "statusMessage",
+    "createdAt",
+    "lastUpdatedAt",
+    "ttl",
+    "ttlMs",
+    "pollInterval",
+    "pollIntervalMs",
+    "inputRequests",
+    "requestState",
+];
+
+/// Bytes of a part that are read at a time.
+const SLICE_BYTES: u32 = 1 << 20;
+
+/// Panics when a reader finds what the policy does not.
+pub(crate) fn check(bytes: &Bytes) {
+    let message = Message::read(bytes.clone()).without_marks();
+    let Ok(text) = std::str::from_utf8(message.bytes()) else { return };
+    for takes_first in [true, false] {
+        let Some(Value::Object(envelope)) = read(text, takes_first) else { continue };
+        let there = |name: &str| envelope.iter().find(|(key, value)| folded(key) == name && !value.is_null());
+        let Some((_, result)) = there("result").filter(|_| there("error").is_none()) else { continue };
+        if message.fault().is_some() {
+            continue;
+        }
+        assert_eq!(message.kind(), Kind::Response, "{text}");
+        check_result(&message, result, text);
+    }
+}
+
+fn check_result(message: &Message, found: &Value, text: &str) {
+    let Ok(result) = ToolResult::of_message(message.clone()) else { return };
+    if result.not_for_policy() {
+        let members = found.as_object().expect("an object");
+        assert!(members.keys().all(|key| ACKNOWLEDGEMENT.contains(&key.as_str())), "{text}");
+        assert!(members.get("content").is_none_or(|content| content.as_array().is_some_and(Vec::is_empty)), "{text}");
+        return;
+    }
+    let seen = seen(&result);
+    let mut leaves = HashSet::new();
+    strings(found, &mut leaves);
+    for leaf in leaves {
+        let is_seen = |text: &str| KNOWN.contains(&text) || seen.contains(text) || is_time(text);
+        assert!(is_seen(&leaf) || is_copy(&leaf, &is_seen) || is_binary(&leaf, &seen), "{leaf:?} of {text}");
+    }
+}
+
+/// All strings in the parts of a result, and the text of each part itself.
+fn seen(result: &ToolResult) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    let mut reader = PayloadReader::new(result.payload().clone());
+    for (index, part) in (0..).zip(result.payload().parts()) {
+        seen.extend(part.name.clone().into_iter().chain(part.media_type.clone()));
+        if part.kind == PartKind::Binary {
+            seen.insert(STANDARD.encode(reader.read_bytes(index, 0, SLICE_BYTES).expect("bytes")));
+            continue;
+        }
+        let text = reader.read_text(index, 0, SLICE_BYTES).expect("a text");
+        for takes_first in [true, false] {
+            read(&text, takes_first).iter().for_each(|value| strings(value, &mut seen));
+        }
+        seen.insert(text);
+    }
+    seen
+}
+
+/// A text that only repeats the structured content is no part.
+fn is_copy(leaf: &str, is_seen: &impl Fn(&str) -> bool) -> bool {
+    let mut strings_of_leaf = HashSet::new();
+    let Some(value) = read(leaf, true) else { return false };
+    strings(&value, &mut strings_of_leaf);
+    strings_of_leaf.iter().all(|text| is_seen(text))
+}
+
+fn is_binary(leaf: &str, seen: &HashSet<String>) -> bool {
+    let text = leaf.trim_end_matches('=');
+    seen.iter().any(|seen| seen.trim_end_matches('=') == text)
+}
+
+/// What `lastModified` holds.
+fn is_time(text: &str) -> bool {
+    text.len() < 40 && text.bytes().all(|byte| byte.is_ascii_digit() || b"-+:.TZ".contains(&byte))
+}
+
+/// A value as a reader sees it who takes the first of two members of one name, or the last.
+fn read(text: &str, takes_first: bool) -> Option<Value> {
+    match text.trim_start().as_bytes().first()? {
+        b'{' => {
+            let Members(members) = Members::of(text)?;
+            let mut object = Map::new();
+            for (name, value) in members {
+                let value = read(value.get(), takes_first)?;
+                if !takes_first || !object.contains_key(&name) {
+                    object.insert(name, value);
+                }
+            }
+            Some(Value::Object(object))
+        }
+        b'[' => {
+            let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+            elements
+                .into_iter()
+                .map(|element| read(element.get(), takes_first))
+                .collect::<Option<_>>()
+                .map(Value::Array)
+        }
+        _ => serde_json::from_str(text).ok(),
+    }
+}
+
+/// All strings of a value, names too.
+fn strings(value: &Value, found: &mut HashSet<String>) {
+    match value {
+        Value::String(text) => {
+            found.insert(text.clone());
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| strings(element, found)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                found.insert(name.clone());
+                strings(value, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn folded(name: &str) -> String {
+    name.to_uppercase().to_lowercase()
+}
