@@ -75,25 +75,40 @@
 //! | leaves its directory: `..`, absolute paths, links, slashes, races | one preopen; a path is one name; no links; each file opened beneath the directory | `advisories`, `tests/it/sandbox.rs` |
 //! | gets at environment, clock, network or random numbers | what is not linked cannot be imported; what runtimes of languages import gives nothing | `inert`, `tests/swap` |
 //! | changes what it may only read | a read-only preopen, and never a second one | `advisories::what_may_be_read_cannot_be_changed` |
-//! | fills the disk | bytes and files counted while they are written, gaps too; quotas of the store | `limits::a_gap_counts_as_written`, `host-example/tests/store.rs` |
-//! | uses up descriptors of the process | all it holds are counted | `limits::open_files_are_counted` |
+//! | fills the disk | bytes and files counted while they are written, by file and not by handle, gaps too; quotas of the store in blocks and inodes | `limits::a_gap_counts_as_written`, `streams`, `store::quotas_hold_on_the_disk` |
+//! | uses up descriptors of the process | files it holds are counted, whatever holds them | `limits::open_files_are_counted`, `streams` |
 //! | names that a shell or terminal acts upon | refused at creation and at publishing | `limits::only_safe_names_are_created` |
 //! | floods or forges a log | its text is cut and put on one line without control characters | `limits::text_for_the_log_is_short_and_plain` |
 //! | floods the model | limits of a step and of a descriptor, for advice too | `limits::advice_is_no_longer_than_a_descriptor` |
 //! | lies about its files | names, sizes, records and JSON are compared with the disk before anything is published | `contained`, attacks that end in `answer` |
 //! | answers with what breaks the reader: cycles, depth, numbers, pointers | checked when it crosses; depth is bounded | `limits::a_condition_of_many_steps_is_refused`, `modules` |
 //! | sees another tenant, session or call | store, instance and directory of their own for each call | `isolation`, `limits::an_instance_in_stock_keeps_nothing` |
-//! | slows others down | it competes for processor time and nothing else | `neighbours::an_attack_does_not_stop_the_neighbours` |
+//! | slows others down | it gives its thread back at every tick, and goes on on threads of its tenant: it competes for processor time and nothing else | `neighbours`, `tests/gateway/neighbours.rs` |
+//! | uses up the places of the pool | questions have half of them, stock is counted apart; what finds none waits, and never passes | `places` |
 //! | adds up over time | everything of a call dies with its store | `leaks` |
 //! | a known way out of wasmtime's file system | versions, and the mechanisms above | `advisories`, by id |
+//!
+//! Around the sandbox:
+//!
+//! | threat | mechanism | shown by |
+//! |---|---|---|
+//! | an answer that a lenient client reads and the policy did not see | whatever could answer a call of a tool is filtered or refused ([`gateway`]) | `tests/gateway/unseen.rs`, fuzz target `envelope` |
+//! | a server reads tokens, offloads, keys, policies | its environment is named; namespaces hide the directories; the gateway is not dumpable | `tests/gateway/nosy.rs` |
+//! | somebody puts code in the place of compiled code | it comes back by a sealed memfd; the cache is keyed, and what was checked is what is loaded | `tests/gateway/compiled.rs` |
+//! | one tenant, or one address without tokens, takes all connections, requests, streams, sessions or memory | shared pools of which a part is left for others, timeouts of progress | `tests/gateway/crowd.rs` |
+//! | leaves `/.well-known/`, smuggles headers or hosts | plain paths only, named headers, one host | `tests/gateway/headers.rs` |
+//! | a server with a hostile output schema | checking is bounded in bytes, steps and levels; what it cannot answer is `block` | `tests/gateway/lasting.rs` |
+//! | data that a terminal acts upon | escaped when standard output is one | `cli::a_terminal_gets_no_control_characters` |
+//! | paths of the host in answers | errors have a text of their own for clients | `http::errors_tell_clients_no_paths` |
 //!
 //! A panic of the host itself ends one call, like any failure (`tests/fail-points`), and no power loss leaves an offload that is
 //! published and not whole (`tests/faults`).
 //!
-//! Whatever fails, the failure mode answers. Not defended against: a tenant that makes so many calls that none of
-//! [`CONCURRENT_CALLS_MAX`](sandbox::CONCURRENT_CALLS_MAX) is left for others; what can be guessed from the time that
-//! calls of others take; a fault of the compiler or of the kernel, for which a process should be run as a user who owns
-//! nothing else.
+//! Whatever fails, the failure mode answers. Not defended against: embedders whose tenants together admit more calls than
+//! [`CONCURRENT_CALLS_MAX`](sandbox::CONCURRENT_CALLS_MAX); eight or more tenants that act together; tokens that can be guessed;
+//! what can be guessed from the time that calls of others take; a server of the same user where the system allows no namespaces,
+//! or one that plants programs for that user; a fault of the compiler or of the kernel, for which a process should be run as a
+//! user who owns nothing else.
 
 mod digest;
 pub mod extract;

@@ -502,9 +502,9 @@ fn a_result_that_cannot_be_written_is_truncated_with_a_warning() {
         assert_eq!((small.status.code(), small.stdout, small.stderr), (Some(0), b"small".to_vec(), Vec::new()));
         let arguments = ["offload", "--threshold", "2000"];
         let elsewhere = home.run(&[&arguments[..], &unwritable[..]].concat(), &input);
-        // A full disk, as one process sees it: no file may have more than 4,096 bytes.
+        // A full disk, as one process sees it: no file may have more bytes, of which the code of the policy needs some.
         let mut full = home.command("prlimit");
-        full.arg("--fsize=4096").arg(env!("CARGO_BIN_EXE_lro")).args(arguments);
+        full.arg("--fsize=65536").arg(env!("CARGO_BIN_EXE_lro")).args(arguments);
         for output in [elsewhere, run(&mut full, &input)] {
             assert_eq!(output.status.code(), Some(0), "{output:?}");
             assert!(stderr(&output).starts_with("warning: ") && stderr(&output).contains("\nhint: "), "{output:?}");

@@ -401,6 +401,7 @@ fn a_server_gets_named_variables_where_not_all_pass() {
             "GH HTTPS_PROXY LC",
         ),
         (format!("{listen}env-all = true\n{tokens}"), "PATH LC_ALL LC HTTPS_PROXY GH_TOKEN GH", ""),
+        ("[gateway]\nmetrics-token = \"env:GH_TOKEN\"".to_owned(), "PATH LC_ALL LC HTTPS_PROXY GH ACME", ""),
         ("[gateway]\nenv-all = false".to_owned(), "PATH LC_ALL", "ACME GH GH_TOKEN HTTPS_PROXY LC"),
     ] {
         assert_eq!(given(&file), (passed.to_owned(), withheld.to_owned()), "{file}");

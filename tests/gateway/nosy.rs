@@ -283,7 +283,7 @@ fn a_server_gets_no_secret() {
 /// A gateway over HTTP. The mark finds its server, and no other process.
 fn listening(files: &Files, flags: &[&str], server: &[String]) -> Gate {
     let mark = new_mark();
-    let server = [server, &[mark.clone()]].concat();
+    let server = [server, std::slice::from_ref(&mark)].concat();
     Gate::listening_before(flags, &server, &mark, &files.variables(&[]))
 }
 

@@ -102,16 +102,16 @@ fn the_limit_of_a_client_holds() {
 // row 89: a result that is decided upon twice, as the client takes less than the threshold, is one result
 #[test]
 fn a_result_is_counted_once() {
-    let toml =
-        "threshold = 1000000\n[gateway]\nmetrics-listen = \"127.0.0.1:0\"\n[clients.tight]\nresult-limit = 20000\n";
+    let toml = "threshold = 1000000\n[gateway]\nmetrics-listen = \"127.0.0.1:0\"\n[clients.tight]\nresult-limit = 20000\n\
+        [tools.never]\nmode = \"never\"\n";
     let script = Script::new()
         .call("over", text(&"x".repeat(30_000)))
-        .call("member", json!({"content": [], "a": "x".repeat(30_000)}))
+        .call("never", text(&"x".repeat(30_000)))
         .call("under", text("x"));
     let mut gateway = script.silent(&Setup { toml, log: "info", ..Setup::default() });
     let url = gateway.told("metrics on ");
     gateway.shake_hands("tight");
-    for tool in ["over", "member", "under"] {
+    for tool in ["over", "never", "under"] {
         gateway.answer(tool);
     }
     let metrics = Exchange::open(&url, "GET", &[], b"").finish().text();
@@ -119,7 +119,7 @@ fn a_result_is_counted_once() {
         let of_tool = |line: &&str| line.starts_with("lro_tool_results_total") && line.contains(&format!("\"{tool}\""));
         metrics.lines().filter(of_tool).collect()
     };
-    for (tool, verdict) in [("over", "offload"), ("member", "reject"), ("under", "pass")] {
+    for (tool, verdict) in [("over", "offload"), ("never", "reject"), ("under", "pass")] {
         let [only] = counts(tool)[..] else { panic!("{tool}: {metrics}") };
         assert!(only.contains(&format!("verdict=\"{verdict}\"")) && only.ends_with(" 1"), "{only}");
     }

@@ -4,7 +4,6 @@ use crate::support::{act, filter, policy, signature, signed, strict, version};
 use lro_host::policy::{Slot, Version};
 use lro_tests::{hostile_policy, rounds};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -96,16 +95,16 @@ fn memory_is_flat_over_swaps() {
     };
     let seen: BTreeSet<_> = (0..100).map(load).collect();
     assert_eq!(seen.len(), 2);
-    let before = mapped(root.path());
-    (0..rounds("LRO_LOADS", 500)).for_each(|number| drop(load(number)));
-    let after = mapped(root.path());
-    println!("code mapped: {before} before, {after} after");
-    assert!((1..=4).contains(&before) && after <= 4, "{before} mappings, then {after}");
+    let (before, loads) = (pieces_of_code(), rounds("LRO_LOADS", 500));
+    (0..loads).for_each(|number| drop(load(number)));
+    let after = pieces_of_code();
+    println!("pieces of code: {before} before, {after} after");
+    // Other tests of this process load some meanwhile.
+    assert!(before > 0 && after < before + loads / 4, "{before}, then {after}");
 }
 
-/// Mappings into this process of files below a directory.
-fn mapped(directory: &Path) -> usize {
-    let directory = directory.to_str().unwrap();
+/// Executable memory of this process that comes from no file.
+fn pieces_of_code() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    maps.lines().filter(|line| line.contains(directory)).count()
+    maps.lines().filter(|line| line.contains(" r-xp ") && line.split_whitespace().count() == 5).count()
 }

@@ -178,7 +178,7 @@ fn a_failing_output_stops() {
 
 /// Processor time of this thread in hundredths of a second, which is the same on a busy machine.
 fn processor_ticks() -> u64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-    let (_, fields) = stat.rsplit_once(')').unwrap();
-    fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
+    let (_, fields) = stat.rsplit_once(')').expect("the name of the thread is in parentheses");
+    fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number of ticks")).sum()
 }

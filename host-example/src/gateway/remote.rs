@@ -17,7 +17,7 @@ use super::content::{self, Content, ContentError, Form};
 use super::link::Receive;
 use super::session::Session;
 use crate::mcp::{self, Fault, Id, Kind, Message};
-use crate::transport::{EventReader, Spool};
+use crate::transport::{Event, EventReader, Spool};
 
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -344,7 +344,7 @@ impl<R: Receive + 'static> Inner<R> {
         }
         let message = Message::read(body.clone());
         match (message.fault(), message.kind()) {
-            (Some(fault), _) => self.refuse(&message, fault, status, id),
+            (Some(fault), _) => self.refuse(&message, fault, status, id).await,
             // An error about a message that could not be read has no id, but here it is clear which one it was.
             (None, Kind::Response) if message.id().is_none() && message.result().is_none() => {
                 let text = message.value(&["error", "message"]);
@@ -356,7 +356,7 @@ impl<R: Receive + 'static> Inner<R> {
     }
 
     /// Answers whom something that is not a message may be read to answer. Tells whether the request is among them.
-    fn refuse(
+    async fn refuse(
         self: &Arc<Self>,
         message: &Message,
         fault: Fault,
@@ -377,7 +377,7 @@ impl<R: Receive + 'static> Inner<R> {
             Some(_) if status.is_success() => Err(format!("{refusal}: {fault}")),
             Some(id) => {
                 let Some((shown, filtering)) = self.session.page(id, page.as_bytes()) else { return Ok(true) };
-                let passes = tokio::task::block_in_place(|| filtering.run()) == shown;
+                let passes = self.session.settled(filtering).await == shown;
                 let text = if passes { format!("{refusal}: {page}") } else { refusal };
                 self.receive(mcp::error_response(Some(id), mcp::INTERNAL_ERROR, &text), None);
                 Ok(true)
@@ -409,6 +409,13 @@ impl<R: Receive + 'static> Inner<R> {
                 }
             }
             read.map_err(|error| error.to_string())?;
+        }
+        // The last event may lack the line that ends it.
+        let rest = reader.finish().ok().flatten();
+        let event = rest.and_then(|rest| Event::of_rest(&rest, &self.session.rules.limits).ok());
+        let data = event.and_then(|event| event.data());
+        if let Some(data) = data.filter(|data| Message::read(data.clone()).fault().is_none()) {
+            answered |= self.receive(data, id);
         }
         Ok((last, answered))
     }

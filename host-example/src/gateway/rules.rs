@@ -10,7 +10,7 @@ use super::tasks::Tasks;
 use super::tenants::Tenants;
 use super::workers::Workers;
 use crate::filter::Filter;
-use crate::mcp::{self, Tools};
+use crate::mcp::{self, Message, Tools};
 use crate::sandbox::types::Size;
 use crate::settings::Config;
 use crate::transport::{DiskBudget, MessageLimits, Pool, Share};
@@ -150,9 +150,15 @@ impl Rules {
         self.config.preset.map(|preset| preset.size().into())
     }
 
-    /// Counts a line of a server that is not a message.
-    pub(super) fn count_chatter(&self) -> u64 {
-        self.chatter.fetch_add(1, Ordering::Relaxed) + 1
+    /// Counts what a server wrote and is left out, as it is no message. Of much, less and less is logged: the 1st, the 2nd, the
+    /// 4th, the 8th.
+    pub(super) fn leave_out(&self, message: &Message, reason: impl std::fmt::Display) {
+        self.metrics.unreadable();
+        let (lines, bytes) = (self.chatter.fetch_add(1, Ordering::Relaxed) + 1, message.bytes().len());
+        if lines.is_power_of_two() {
+            let text = "the server wrote something that is not a message; it is left out";
+            tracing::warn!(lines, bytes, %reason, "{text}");
+        }
     }
 
     pub(super) fn found_namesakes(&self) {

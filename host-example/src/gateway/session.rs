@@ -644,12 +644,10 @@ impl Session {
     /// What is no message, or one that readers disagree about: a server's own chatter, or a broken answer. An audit changes
     /// nothing.
     fn unreadable(&self, message: &Message, fault: Fault) -> FromServer {
-        let bytes = message.bytes();
-        self.rules.metrics.unreadable();
-        tracing::warn!(bytes = bytes.len(), %fault, "the server wrote something that is not a message; it is left out");
         if self.rules.audits() {
-            return FromServer::Pass(bytes.clone());
+            return FromServer::Pass(message.bytes().clone());
         }
+        self.rules.leave_out(message, fault);
         FromServer::Refuse(self.refused(message, fault))
     }
 

@@ -17,7 +17,7 @@ use super::shorten::ENDS_SHORT;
 pub const SCHEMA_BYTES_MAX: usize = 256 << 10;
 
 /// Most steps of one check. A step is a keyword at a place of the value, a name or a choice that is compared, or
-/// [`BYTES_A_STEP`] bytes of a string.
+/// 64 bytes of a string.
 pub const STEPS_MAX: usize = 100_000;
 
 /// Most schemas inside of one another on the way to a place of the value, references included.

@@ -94,10 +94,13 @@ impl Config {
             UpstreamHeader::Variable(name) => Some(OsStr::new(name)),
             UpstreamHeader::Text(_) => None,
         });
-        let tokens = gateway.tokens.values().chain(&gateway.admin_token).filter_map(|token| match token {
-            Token::Variable(name) => Some(OsStr::new(name)),
-            Token::File(_) | Token::Sha256(_) => None,
-        });
+        let tokens =
+            gateway.tokens.values().chain(&gateway.admin_token).chain(&gateway.metrics_token).filter_map(|token| {
+                match token {
+                    Token::Variable(name) => Some(OsStr::new(name)),
+                    Token::File(_) | Token::Sha256(_) => None,
+                }
+            });
         tokens.chain(headers).collect()
     }
 }

@@ -290,18 +290,12 @@ pub(super) async fn meanwhile(
     Ok(response.await)
 }
 
+/// What a line is that [`is_chatter`].
+pub(super) const CHATTER: &str = "it answers nothing";
+
 /// Whether a line is no message but something that a server wrote for people.
 pub(super) fn is_chatter(message: &Message) -> bool {
     message.kind() == Kind::Response && message.id().is_none() && message.value(&["jsonrpc"]).is_none()
-}
-
-/// Counts a line that is left out. Of many, fewer and fewer are logged: the 1st, the 2nd, the 4th, the 8th.
-pub(super) fn leave_out(rules: &Rules, message: &Message) {
-    rules.metrics.unreadable();
-    let (lines, bytes) = (rules.count_chatter(), message.bytes().len());
-    if lines.is_power_of_two() {
-        tracing::warn!(lines, bytes, "the server wrote something that is not a message; it is left out");
-    }
 }
 
 /// The answer to a request whose messages come through a channel: one JSON document when the first message is the answer,

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
 use super::body;
 use super::bridge::{
-    Forwarded, Out, STREAM_MESSAGES, empty, events, is_chatter, leave_out, lock, meanwhile, of_messages, refused,
+    CHATTER, Forwarded, Out, STREAM_MESSAGES, empty, events, is_chatter, lock, meanwhile, of_messages, refused,
 };
 use super::guard::Refusal;
 use crate::gateway::link::{Link, Receive, id_of_cut};
@@ -377,7 +377,7 @@ impl Receive for LegacySession {
     fn message(self: &Arc<Self>, message: Bytes) {
         let message = Message::read(message);
         if is_chatter(&message) {
-            return leave_out(&self.session.rules, &message);
+            return self.session.rules.leave_out(&message, CHATTER);
         }
         if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
             return elements.into_iter().for_each(|element| self.message(element));

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 use super::body;
-use super::bridge::{Forwarded, Out, empty, is_chatter, leave_out, lock, meanwhile, of_messages, refused};
+use super::bridge::{CHATTER, Forwarded, Out, empty, is_chatter, lock, meanwhile, of_messages, refused};
 use super::guard::{self, Refusal};
 use crate::gateway::link::{Link, Receive, id_of_cut};
 use crate::gateway::rules::Rules;
@@ -215,7 +215,7 @@ impl Shared {
         let mut found = HashMap::new();
         message.each_id(&mut |id| found.extend(self.exchange(&id).map(|exchange| (id, exchange))));
         if found.is_empty() {
-            return leave_out(&self.rules, message);
+            return self.rules.leave_out(message, CHATTER);
         }
         for exchange in found.into_values() {
             match exchange.session.from_server(message.clone()) {
@@ -288,7 +288,7 @@ impl Receive for Shared {
     fn message(self: &Arc<Self>, message: Bytes) {
         let message = Message::read(message);
         if is_chatter(&message) {
-            return leave_out(&self.rules, &message);
+            return self.rules.leave_out(&message, CHATTER);
         }
         if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
             return elements.into_iter().for_each(|element| self.message(element));
