@@ -153,7 +153,7 @@ fn half_of_the_connections_are_for_those_without_a_request() {
 // row 93: what one tenant began to send does not keep others out, and ends
 #[test]
 fn half_sent_bodies_of_one_tenant() {
-    for shared in Shared::both(&["--requests", "32", "--body-timeout-ms", "15000"]) {
+    for shared in Shared::both(&["--requests", "32", "--body-timeout-ms", "8000"]) {
         let url = shared.url();
         let whole = call_of(url, ANN, "echo", json!({"text": "x".repeat(3000)}));
         let crowd: Vec<TcpStream> = (0..60).map(|_| send(url, &whole[..whole.len() - 1000])).collect();
