@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let Err(error) = enter(&arguments.hide, arguments.user, &arguments.command) else { return Exit::Success };
-    // The gateway puts it into a message of its own.
+    // The gateway quotes it in its error.
     eprintln!("{error}");
     Exit::Error
 }

@@ -242,8 +242,7 @@ fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> 
     }
 }
 
-/// A store that cannot be opened is no reason to end: it is tried again whenever it is needed, and the failure mode answers until
-/// then.
+/// Goes on when the store cannot be opened: each use tries again, and the failure mode answers until then.
 fn rules(config: &Config, registry: &Registry) -> anyhow::Result<Rules> {
     let (store, error) = Store::open_sooner_or_later(host::store_config(config));
     if let Some(error) = error {

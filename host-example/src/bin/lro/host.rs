@@ -94,7 +94,7 @@ pub(crate) fn cache_directory() -> Option<PathBuf> {
     Some(cache.join("lro-filter-compiled"))
 }
 
-/// Without a cache every start compiles, which is no reason to fail.
+/// Goes on without a cache, and then every start compiles.
 pub(crate) fn compile_cache() -> Option<CompileCache> {
     let opened = CompileCache::open(cache_directory()?);
     opened.inspect_err(|error| tracing::warn!(%error, "compiled policies are not kept")).ok()
