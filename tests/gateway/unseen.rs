@@ -654,7 +654,10 @@ fn command(cases: &[Case], files: &TempDir, mark: &str) -> Vec<String> {
         .map(|(number, case)| {
             let bytes = json!({ "bytes": STANDARD.encode(&case.message) });
             // What has to arrive shows that the case is over; a fence may overtake it.
-            let steps = if case.wanted == Wanted::Visible { json!([bytes]) } else { json!([bytes, FENCE]) };
+            let steps = match case.wanted {
+                Wanted::Visible | Wanted::Error(_) => json!([bytes]),
+                Wanted::Anything | Wanted::OneLine => json!([bytes, FENCE]),
+            };
             (format!("tools/call case-{number}"), steps)
         })
         .collect();
@@ -821,7 +824,8 @@ fn nothing_goes_past_from_a_command_to_standard_output() {
     gate.shake_hands();
     let is_over = |line: &str, id: usize| match cases[id - FIRST_ID].wanted {
         Wanted::Visible => is_id(line, id),
-        _ => line.contains("the fence"),
+        Wanted::Error(words) => line.contains("\"error\"") && line.contains(words),
+        Wanted::Anything | Wanted::OneLine => line.contains("the fence"),
     };
     through_lines(&mut gate, &cases, is_over, |case| case.wanted);
     assert!(gate.end().success());
