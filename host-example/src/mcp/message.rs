@@ -34,8 +34,8 @@ const BATCH_LEVELS_MAX: usize = 4;
 /// Names of the members of an envelope.
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Names that the members of a task have, in any revision.
-const TASK: [&str; 15] = [
+/// Names that the members of a task or of a question have while there is no result, in any revision.
+pub(super) const ACKNOWLEDGEMENT: [&str; 13] = [
     "_meta",
     "resultType",
     "taskId",
@@ -49,9 +49,10 @@ const TASK: [&str; 15] = [
     "pollIntervalMs",
     "inputRequests",
     "requestState",
-    "result",
-    "error",
 ];
+
+/// And those that hold what came of it.
+const OUTCOME: [&str; 2] = ["result", "error"];
 
 /// JSON-RPC code of a method that does not exist.
 pub const METHOD_NOT_FOUND: i32 = -32601;
@@ -400,7 +401,7 @@ impl Message {
 
     /// Whether the object at a path of keys is a task and nothing else: its members are those of a task, each there once.
     pub fn is_task(&self, path: &[&str]) -> bool {
-        self.find(path).is_some_and(|object| span::is_object_of(&self.bytes, &object, &TASK))
+        self.find(path).is_some_and(|object| span::is_object_of(&self.bytes, &object, &[&ACKNOWLEDGEMENT, &OUTCOME]))
     }
 
     /// The code of its error.

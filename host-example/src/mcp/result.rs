@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::blocks::{FoundBlock, Object, literals, validate};
 use super::copy::{Same, same};
+use super::message::ACKNOWLEDGEMENT;
 use super::message::Message;
 use super::span::{self, Member, Span};
 use crate::sandbox::{Part, PartKind, Payload, at_once};
@@ -18,25 +19,6 @@ pub const MEMBERS_MAX: usize = 1_024;
 
 /// Most bytes of members that are not of the protocol beside such that are, 16 MiB: they are copied to be shown to a policy.
 pub const OTHERS_BYTES_MAX: usize = 16 << 20;
-
-/// Members of a question or a task that answers a call. Nothing in them is content.
-const ACKNOWLEDGEMENT: [&str; 15] = [
-    "_meta",
-    "resultType",
-    "content",
-    "task",
-    "taskId",
-    "status",
-    "statusMessage",
-    "createdAt",
-    "lastUpdatedAt",
-    "ttl",
-    "ttlMs",
-    "pollInterval",
-    "pollIntervalMs",
-    "inputRequests",
-    "requestState",
-];
 
 /// Why a message is not a tool result. It may still be any JSON or any text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -393,11 +375,8 @@ fn is_acknowledgement(message: &[u8], result: &Span, members: &[(Role, Member)])
     let content = find_name(message, members, "content").and_then(|content| message.get(content.clone()));
     (task.is_some() || matches!(kind.as_deref(), Some("input_required" | "task")))
         && content.is_none_or(|content| content == b"[]")
-        && span::is_object_of(message, result, &ACKNOWLEDGEMENT)
-        && task.is_none_or(|task| {
-            let holds = |name| span::child(message, task, name).is_some();
-            span::is_object_of(message, task, &ACKNOWLEDGEMENT) && !holds("content") && !holds("task")
-        })
+        && span::is_object_of(message, result, &[&ACKNOWLEDGEMENT, &["content", "task"]])
+        && task.is_none_or(|task| span::is_object_of(message, task, &[&ACKNOWLEDGEMENT]))
 }
 
 /// Whether a member of a message is one that every response has, and holds nothing else.

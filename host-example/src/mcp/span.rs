@@ -97,11 +97,12 @@ pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
     member(text, &members, key).cloned()
 }
 
-/// Whether a value is an object whose members all have one of these names, and no two the same.
-pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&str]) -> bool {
+/// Whether a value is an object whose members all have a name of these lists, and no two the same.
+pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&[&str]]) -> bool {
     if byte(text, value.start) != b'{' {
         return false;
     }
+    let names = names.concat();
     let (members, _) = members(text, value.start, names.len(), |_, _| None);
     let mut seen = Vec::with_capacity(members.len());
     members.iter().all(|member| {

@@ -52,23 +52,6 @@ const OF_BODY: [HeaderName; 8] = [
 
 /// Bytes of a stream that show what it is.
 const HEAD_BYTES: usize = 8;
-/// Headers by which a server cannot tell one user of a tenant from another, besides those of the protocol and of the `fetch` of
-/// JavaScript.
-const OF_NO_USER: [HeaderName; 12] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    TRANSFER_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_TYPE,
-    HOST,
-    ORIGIN,
-    ACCEPT,
-    ACCEPT_ENCODING,
-    USER_AGENT,
-    HeaderName::from_static("traceparent"),
-    HeaderName::from_static("tracestate"),
-];
-
 /// A server behind HTTP, and what is known of the sessions of older revisions with it.
 pub(super) struct Proxy {
     rules: Arc<Rules>,
@@ -214,7 +197,8 @@ impl Proxy {
         let is_first = message.method().as_deref() == Some("initialize");
         let address = (!is_first).then_some(address);
         let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
-        if !self.is_of_any_user(&parts.headers) {
+        let headers = self.headers(&parts.headers);
+        if upstream::may_name_a_user(&headers) {
             session.never_reuse();
         }
         // Streams that broke leave calls behind, which nobody waits for.
@@ -234,7 +218,7 @@ impl Proxy {
             },
         };
         let mut pending = Pending { session: Arc::clone(&session), ids };
-        let request = self.endpoint.client().post(self.endpoint.url()).headers(self.headers(&parts.headers));
+        let request = self.endpoint.client().post(self.endpoint.url()).headers(self.sent(headers));
         let response = match self.send(request.body(self.body(message))).await {
             Ok(response) => response,
             Err(unsent) => {
@@ -257,7 +241,7 @@ impl Proxy {
     async fn other(&self, holder: &Holder, address: IpAddr, parts: &Parts) -> Result<Response, Refusal> {
         let session = self.session(&holder.tenant, &parts.headers, false, Some(address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
-        let request = request.headers(self.headers(&parts.headers));
+        let request = request.headers(self.sent(self.headers(&parts.headers)));
         if parts.method == Method::GET {
             let response = self.listened(request).await?;
             return self.respond(session, Asked::default(), response).await;
@@ -368,8 +352,13 @@ impl Proxy {
         reqwest::Body::wrap_stream(stream::iter(body::pieces(message).map(Ok::<_, std::convert::Infallible>)))
     }
 
+    /// Headers of a client that go to the server.
     fn headers(&self, of_client: &HeaderMap) -> HeaderMap {
-        let mut headers = upstream::request_headers(of_client, &self.named, self.rules.has_tokens());
+        upstream::request_headers(of_client, &self.named, self.rules.has_tokens())
+    }
+
+    /// With those of the configuration, which replace a client's.
+    fn sent(&self, mut headers: HeaderMap) -> HeaderMap {
         headers.extend(self.endpoint.headers().clone());
         headers
     }
@@ -404,17 +393,6 @@ impl Proxy {
                 None => Session::new(&self.rules, who),
             })
         }))
-    }
-
-    /// Whether no header tells the server which user of a tenant asks.
-    fn is_of_any_user(&self, headers: &HeaderMap) -> bool {
-        headers.iter().all(|(name, value)| {
-            OF_NO_USER.contains(name)
-                || ["mcp-", "sec-fetch-"].iter().any(|beginning| name.as_str().starts_with(beginning))
-                || (*name == ACCEPT_LANGUAGE && value == "*")
-                // It is for the gateway, and the tenant's.
-                || (*name == AUTHORIZATION && self.rules.has_tokens())
-        })
     }
 
     fn remember(&self, id: String, holder: &Holder, session: &Arc<Session>) {

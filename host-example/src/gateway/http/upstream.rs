@@ -28,6 +28,10 @@ const REQUEST_HEADERS: [HeaderName; 8] = [
 /// What the headers of the protocol begin with.
 const PROTOCOL_PREFIX: &str = "mcp-";
 
+/// Headers of these by which a server cannot tell one user of a tenant from another, besides those of the protocol.
+const OF_NO_USER: [HeaderName; 5] =
+    [ACCEPT, CONTENT_TYPE, USER_AGENT, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
+
 /// Headers that go with a request for a document that is there for everybody.
 const DOCUMENT_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, PROTOCOL_VERSION];
 
@@ -58,6 +62,15 @@ pub(super) fn request_headers(of_client: &HeaderMap, named: &[HeaderName], has_t
             || named.contains(name)
     };
     of_those(of_client, goes_on)
+}
+
+/// Whether the server may learn from the [`request_headers`] which user of a tenant asks.
+pub(super) fn may_name_a_user(headers: &HeaderMap) -> bool {
+    !headers.iter().all(|(name, value)| {
+        OF_NO_USER.contains(name)
+            || name.as_str().starts_with(PROTOCOL_PREFIX)
+            || (name == ACCEPT_LANGUAGE && value == "*")
+    })
 }
 
 /// The headers of a request for a document: neither who asks nor a session.
