@@ -6,6 +6,10 @@ LRO       := $(TARGET)/release/lro
 CARGO     := cargo
 .DEFAULT_GOAL := help
 
+# Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
+GUEST     := -p lro-jsonl -p lro-payload -p lro-mcp
+HOST      := -p lro-transport -p lro-host -p lro-gateway -p lro
+
 .PHONY: help
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +25,7 @@ component: setup ## Build the policies and the query component
 
 .PHONY: build
 build: component ## Build the components and the lro command
-	@$(CARGO) build --locked --release -p lro-host
+	@$(CARGO) build --locked --release -p lro
 
 .PHONY: demo
 demo: build test-data ## Offload real data and ask about it, by command and between a real client and a real server
@@ -34,8 +38,8 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 .PHONY: test
 test: build test-data ## Run all tests
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
-	@$(CARGO) test --locked --release -p lro-host -p lro-tests
-	@$(CARGO) test --locked --release -p lro-jsonl -p lro-extract -p lro-redact
+	@$(CARGO) test --locked --release $(HOST) -p lro-tests
+	@$(CARGO) test --locked --release $(GUEST) -p lro-extract -p lro-redact
 	@$(CARGO) test --locked --release -p lro-fail-points
 
 .PHONY: conformance
@@ -64,12 +68,12 @@ bench: build test-data ## Measure against plain writes, native code, Python, jq 
 .PHONY: lint
 lint: component ## Check formatting, lints and documentation
 	@$(CARGO) fmt --all --check
-	@$(CARGO) clippy --locked --release --all-targets -p lro-host -p lro-tests -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets -p lro-jsonl -p lro-extract -p lro-redact -p policy-template -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(HOST) -p lro-tests -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-extract -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload -p lro-policy -p lro-redact -p lro-extract -p lro-test-policies -- -D warnings
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps -p lro-host -p lro-jsonl
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare

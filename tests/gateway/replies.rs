@@ -4,7 +4,7 @@ use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, re
 use crate::support::python;
 use crate::wire::member;
 use lro_host::mcp::wire_size;
-use lro_host::sandbox::types::SizeUnit;
+use lro_host::settings::SizeUnit;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Command, Stdio};

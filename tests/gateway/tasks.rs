@@ -3,7 +3,7 @@
 use crate::scripted::{Script, Setup, descriptor, handle, records, result_bytes, structured, text};
 use crate::wire::{member, modern_meta};
 use lro_host::mcp::wire_size;
-use lro_host::sandbox::types::SizeUnit;
+use lro_host::settings::SizeUnit;
 use serde_json::{Value, json};
 
 /// A large result that a task ended with.

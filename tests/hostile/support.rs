@@ -1,7 +1,7 @@
 //! What the attacks share: limits that are met soon, the places to attack, and what lies there.
 
 use lro_host::filter::{Decision, Filter, Request};
-use lro_host::mcp::ToolResult;
+use lro_host::mcp::{self, ToolResult};
 use lro_host::policy::Policy;
 use lro_host::sandbox::{CallError, Limits, Plan, Written};
 use lro_host::settings::{FailureMode, PolicySettings};
@@ -69,7 +69,7 @@ impl Place {
             Filter { slot: policy.clone().into(), limits: limits.clone(), failure, store: self.filter.store.clone() };
         let result = result();
         let decision = filter.apply(&request(TENANT, behaviour), result.payload());
-        let answer = result.answer(&decision.outcome);
+        let answer = mcp::answer(&result, &decision.outcome);
         (decision, String::from_utf8(answer.to_vec()).unwrap())
     }
 

@@ -1,9 +1,9 @@
 //! One question, one answer, in the sandbox: typed queries, jq, stored queries, and what happens to bad ones.
 
+use lro_gateway::settings::{Config, PolicySettings, QueryLimits, Recipe, SectionRule};
 use lro_host::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
 use lro_host::sandbox::CallError;
 use lro_host::sandbox::types::Abilities;
-use lro_host::settings::{Config, PolicySettings, QueryLimits, Recipe, SectionRule};
 use lro_host::store::{Offload, StoreError};
 use lro_tests::{always, extractor, extractor_with, filter, offloaded, request, structured};
 use serde_json::{Value, json};

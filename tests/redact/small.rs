@@ -2,7 +2,7 @@
 
 use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, with_custom};
 use lro_host::filter::{Outcome, Request};
-use lro_host::mcp::ToolResult;
+use lro_host::mcp::{self, ToolResult};
 use lro_host::sandbox::{Part, PartKind, Payload};
 use lro_host::settings::{Action, DecisionMode, PolicySettings};
 use lro_tests::{offloaded, request, settings, structured, text};
@@ -20,7 +20,7 @@ fn reply(settings: PolicySettings, result: &Value) -> Value {
     if matches!(decision.outcome, Outcome::Offload(_)) {
         assert_clean(&decision, root.path());
     }
-    serde_json::from_slice(&result.answer(&decision.outcome)).unwrap()
+    serde_json::from_slice(&mcp::answer(&result, &decision.outcome)).unwrap()
 }
 
 fn text_block(text: &str) -> Value {

@@ -8,12 +8,12 @@ pub mod synthetic;
 pub mod vectors;
 
 use bytes::Bytes;
+use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::types::{Abilities, Call};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
-use lro_host::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::store::{Store, StoreConfig};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -14,12 +14,12 @@ mod native;
 #[path = "../shared/mod.rs"]
 mod shared;
 
+use lro_gateway::settings::{Config, FailureMode, PolicySettings};
 use lro_host::filter::{Filter, Outcome, Request};
-use lro_host::mcp::ToolResult;
+use lro_host::mcp::{self, ToolResult};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::types::{self, Abilities, Call, PlannedPart, PlannedSection, SectionShape};
 use lro_host::sandbox::{Cost, Limits, Part, PartKind, Payload, Plan, Sandbox};
-use lro_host::settings::{Config, FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::synthetic;
 use shared::{alternate, median, millis, sizes};
@@ -199,7 +199,7 @@ fn one_result(message: &Path) {
         let started = Instant::now();
         let result = ToolResult::parse(message.clone()).unwrap();
         let outcome = filter.apply(&request, result.payload()).outcome;
-        assert!(result.answer(&outcome).len() < 10_000);
+        assert!(mcp::answer(&result, &outcome).len() < 10_000);
         times.push(started.elapsed());
         let Outcome::Offload(offloaded) = outcome else { panic!("not offloaded") };
         std::fs::remove_dir_all(offloaded.offload.path()).unwrap();

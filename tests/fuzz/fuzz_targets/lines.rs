@@ -6,11 +6,7 @@ use std::io::{Error, ErrorKind, Read};
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use transport::{Cut, HEAD_BYTES_MAX, Line, Lines, MessageLimits, SpoolError, TAIL_BYTES_MAX};
-
-#[allow(dead_code, unused_imports, reason = "no server is started here")]
-#[path = "../../../host-example/src/transport/mod.rs"]
-mod transport;
+use lro_transport::{Cut, HEAD_BYTES_MAX, Line, Lines, MessageLimits, SpoolError, TAIL_BYTES_MAX};
 
 /// Stands for a run of one letter, with the byte behind it for its length.
 const RUN: u8 = 0xFF;

@@ -6,11 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use transport::{Event, EventReader, MessageLimits};
-
-#[allow(dead_code, unused_imports, reason = "no server is started here")]
-#[path = "../../../host-example/src/transport/mod.rs"]
-mod transport;
+use lro_transport::{Event, EventReader, MessageLimits};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 

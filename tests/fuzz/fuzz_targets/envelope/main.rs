@@ -8,58 +8,14 @@ mod tree;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use mcp::announce::{SchemaChange, listed_tools, with_abilities, with_template, with_tools};
-use mcp::message::{
-    BATCH_MESSAGES_MAX, Id, Kind, Message, error_response, looks_like_tool_result, response, with_result_type,
+use lro_mcp::{
+    BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolResult,
+    error_response, listed_tools, looks_like_tool_result, response, shortened, with_abilities, with_result_type,
+    with_template, with_tools,
 };
-use mcp::result::{MEMBERS_MAX, ParseError, ToolResult};
-use mcp::{reply::Replacement, shorten::shortened};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tree::{Members, find, is_json, strict};
-
-/// The part of the host that knows messages, and what that needs.
-#[allow(dead_code, unused_imports, reason = "the rest of the host is not there")]
-#[path = "../../../../host-example/src"]
-mod host {
-    pub(crate) mod mcp {
-        pub(crate) mod announce;
-        mod blocks;
-        mod copy;
-        pub(crate) mod message;
-        mod percent;
-        pub(crate) mod reply;
-        pub(crate) mod result;
-        mod schema;
-        pub(crate) mod shorten;
-        mod span;
-    }
-
-    pub(crate) mod sandbox {
-        mod payload;
-
-        pub use payload::*;
-
-        /// What the host generates from `wit/`.
-        pub(crate) mod types {
-            #[derive(Clone, Copy)]
-            pub enum SizeUnit {
-                Bytes,
-                Characters,
-                Tokens,
-            }
-
-            #[derive(Clone, Copy)]
-            pub struct Size {
-                pub amount: u64,
-                pub unit: SizeUnit,
-            }
-        }
-    }
-}
-
-// Where the host looks for them.
-use host::{mcp, sandbox};
 
 /// Places that the gateway looks at or changes.
 const PATHS: [&[&str]; 6] = [

@@ -1,0 +1,205 @@
+//! What the gateway adds to the answers in which a server tells what it has: capabilities, instructions, tools, templates.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::message::Message;
+use super::schema;
+use super::span::{self, Span};
+use super::text::quoted;
+
+/// What becomes of the output schema of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaChange {
+    /// It stays.
+    Keep,
+    /// It also allows what stands in for a result that was replaced.
+    Widen,
+    /// It is taken away.
+    Remove,
+}
+
+/// What becomes of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToolChange {
+    /// Of its output schema.
+    pub schema: SchemaChange,
+    /// Characters of a result that it declares at least.
+    pub result_characters: Option<u64>,
+}
+
+/// Key of the metadata of a tool with the greatest number of characters of a result that a client hands to its model.
+const RESULT_CHARACTERS: &str = "anthropic/maxResultSizeChars";
+
+/// A tool of a list of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedTool<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its output schema as JSON.
+    pub output_schema: Option<&'a [u8]>,
+    /// Its input schema as JSON.
+    pub input_schema: Option<&'a [u8]>,
+}
+
+/// Answer to `initialize` or `server/discover` with the capabilities `tools` and `resources`, and with guidance at the end of
+/// the instructions. Everything else stays byte for byte.
+pub fn with_abilities(answer: &Message, guidance: &str) -> Bytes {
+    let bytes = answer.bytes();
+    let Some(result) = object(bytes, answer.find(&["result"])) else { return bytes.clone() };
+    let mut edits = Vec::new();
+    match span::child(bytes, &result, "capabilities") {
+        Some(capabilities) => {
+            let missing =
+                ["tools", "resources"].into_iter().filter(|key| span::child(bytes, &capabilities, key).is_none());
+            let missing: Vec<String> = missing.map(|key| format!("\"{key}\":{{}}")).collect();
+            edits.extend(appended(bytes, &capabilities, b"{}", &missing));
+        }
+        None => {
+            edits.extend(appended(
+                bytes,
+                &result,
+                b"{}",
+                &[r#""capabilities":{"tools":{},"resources":{}}"#.to_owned()],
+            ));
+        }
+    }
+    match span::child(bytes, &result, "instructions") {
+        Some(instructions) => {
+            if let Some(text) = span::string(bytes, &instructions) {
+                let gap = if text.is_empty() { "" } else { "\n\n" };
+                edits.push((instructions, quoted(&format!("{text}{gap}{guidance}")).into_bytes()));
+            }
+        }
+        None => edits.extend(appended(bytes, &result, b"{}", &[format!("\"instructions\":{}", quoted(guidance))])),
+    }
+    edits.sort_by_key(|(span, _)| span.start);
+    merge(&mut edits);
+    span::spliced(bytes, edits)
+}
+
+/// The tools of an answer to `tools/list`.
+pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
+    let bytes = answer.bytes();
+    let tool = |tool: &Span| {
+        let at = |span: Span| bytes.get(span);
+        Some(ListedTool {
+            name: span::string(bytes, &span::child(bytes, tool, "name")?)?,
+            output_schema: span::child(bytes, tool, "outputSchema").and_then(at),
+            input_schema: span::child(bytes, tool, "inputSchema").and_then(at),
+        })
+    };
+    tools(answer).iter().filter_map(tool).collect()
+}
+
+/// Answer to `tools/list` with changed tools, and with more of them at its end. Everything else stays byte for byte.
+pub fn with_tools(answer: &Message, change: impl Fn(&str) -> ToolChange, more: &[String]) -> Bytes {
+    let bytes = answer.bytes();
+    let mut edits = Vec::new();
+    for tool in tools(answer) {
+        let name = span::child(bytes, &tool, "name").and_then(|name| span::string(bytes, &name));
+        let Some(change) = name.map(|name| change(&name)) else { continue };
+        let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
+        of_tool.extend(change.result_characters.and_then(|characters| size_edit(bytes, &tool, characters)));
+        of_tool.sort_by_key(|(span, _)| span.start);
+        edits.extend(of_tool);
+    }
+    edits.extend(answer.find(&["result", "tools"]).and_then(|list| appended(bytes, &list, b"[]", more)));
+    span::spliced(bytes, edits)
+}
+
+/// The definition of a tool, as JSON, that declares results of so many characters.
+pub fn with_result_characters(definition: &str, characters: u64) -> String {
+    let definition = Bytes::copy_from_slice(definition.as_bytes());
+    let edit = size_edit(&definition, &(0..definition.len()), characters);
+    String::from_utf8_lossy(&span::spliced(&definition, Vec::from_iter(edit))).into_owned()
+}
+
+/// A result object with one more entry of its metadata.
+pub fn with_metadata(result: &Bytes, key: &str, json: &str) -> Bytes {
+    let entry = format!("{}:{json}", quoted(key));
+    span::spliced(result, Vec::from_iter(metadata_edit(result, &(0..result.len()), &entry)))
+}
+
+fn schema_edit(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Option<(Span, Vec<u8>)> {
+    let schema = span::child(bytes, tool, "outputSchema")?;
+    match change {
+        SchemaChange::Keep => None,
+        SchemaChange::Widen => Some((schema.clone(), schema::or_replacement(bytes.get(schema)?)?)),
+        SchemaChange::Remove => Some((removal(bytes, tool, "outputSchema")?, Vec::new())),
+    }
+}
+
+/// None when the tool declares as much or more.
+fn size_edit(bytes: &Bytes, tool: &Span, characters: u64) -> Option<(Span, Vec<u8>)> {
+    let metadata = object(bytes, span::child(bytes, tool, "_meta"));
+    let Some(declared) = metadata.and_then(|metadata| span::child(bytes, &metadata, RESULT_CHARACTERS)) else {
+        return metadata_edit(bytes, tool, &format!("{}:{characters}", quoted(RESULT_CHARACTERS)));
+    };
+    let number: Option<f64> = bytes.get(declared.clone()).and_then(|number| serde_json::from_slice(number).ok());
+    let is_enough = number.is_some_and(|number| number >= characters as f64);
+    (!is_enough).then(|| (declared, characters.to_string().into_bytes()))
+}
+
+/// Adds an entry to the metadata of an object. None when its metadata is no object.
+fn metadata_edit(bytes: &Bytes, of: &Span, entry: &str) -> Option<(Span, Vec<u8>)> {
+    match span::child(bytes, of, "_meta") {
+        Some(metadata) => appended(bytes, &metadata, b"{}", &[entry.to_owned()]),
+        None => appended(bytes, of, b"{}", &[format!("\"_meta\":{{{entry}}}")]),
+    }
+}
+
+/// Answer to `resources/templates/list` with one more template.
+pub fn with_template(answer: &Message, template: &str) -> Bytes {
+    let list = answer.find(&["result", "resourceTemplates"]);
+    let edit = list.and_then(|list| appended(answer.bytes(), &list, b"[]", &[template.to_owned()]));
+    span::spliced(answer.bytes(), edit.into_iter().collect())
+}
+
+fn tools(answer: &Message) -> Vec<Span> {
+    let list = answer.find(&["result", "tools"]).filter(|list| answer.bytes().get(list.start) == Some(&b'['));
+    list.map(|list| span::elements(answer.bytes(), list.start, usize::MAX, |_| None).0).unwrap_or_default()
+}
+
+fn object(bytes: &[u8], span: Option<Span>) -> Option<Span> {
+    span.filter(|span| bytes.get(span.start) == Some(&b'{'))
+}
+
+/// The edit that adds members to an object or elements to an array; none where the value has other brackets.
+fn appended(bytes: &[u8], container: &Span, brackets: &[u8; 2], items: &[String]) -> Option<(Span, Vec<u8>)> {
+    let end = container.end.checked_sub(1)?;
+    if items.is_empty() || *brackets != [*bytes.get(container.start)?, *bytes.get(end)?] {
+        return None;
+    }
+    let is_empty = span::skip_white(bytes, container.start + 1) == end;
+    let comma = if is_empty { "" } else { "," };
+    Some((end..end, format!("{comma}{}", items.join(",")).into_bytes()))
+}
+
+/// Two insertions at the same place become one.
+fn merge(edits: &mut Vec<(Span, Vec<u8>)>) {
+    edits.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            let more = std::mem::take(&mut later.1);
+            if !earlier.1.starts_with(b",") && !more.starts_with(b",") {
+                earlier.1.push(b',');
+            }
+            earlier.1.extend(more);
+        }
+        same
+    });
+}
+
+/// The span of a member with the comma that goes away with it.
+fn removal(bytes: &[u8], object: &Span, key: &str) -> Option<Span> {
+    let (members, _) = span::members(bytes, object.start, usize::MAX, |_, _| None);
+    let index = members.iter().position(|member| span::string(bytes, &member.key).is_some_and(|name| name == key))?;
+    let member = members.get(index)?;
+    match (index.checked_sub(1).and_then(|before| members.get(before)), members.get(index + 1)) {
+        (Some(before), _) => Some(before.value.end..member.value.end),
+        (None, Some(next)) => Some(member.key.start..next.key.start),
+        (None, None) => Some(member.key.start..member.value.end),
+    }
+}

@@ -1,0 +1,262 @@
+//! Whether a text is only the serialized copy of the structured content, whatever its white space and escapes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::span::{self, Span};
+use lro_payload::json_string::{BLOCK, equal, escaped};
+use lro_payload::{Part, PartKind, Payload, PayloadReader};
+
+/// Bytes that are decoded at a time.
+const SLICE_BYTES: u32 = 64 << 10;
+
+/// Which of the two stands for both when a text part and the structured content hold the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Same {
+    /// The text is the structured content as JSON, or the value of its lone member `result`, as servers wrap values that
+    /// are no objects: what is structured tells more.
+    Structured,
+    /// The structured content is an object whose lone member is the text as a string: the text is all there is.
+    Text,
+}
+
+/// Whether a text part and the structured content hold the same.
+///
+/// White space between tokens and the spelling of characters in strings do not matter; numbers are compared as text,
+/// members in their order. Memory does not grow with the text.
+pub(super) fn same(part: &Part, message: &Bytes, structured: &Span) -> Option<Same> {
+    if part.kind != PartKind::Text || part.name.is_some() {
+        return None;
+    }
+    if same_json(part, message.slice(structured.clone())) {
+        return Some(Same::Structured);
+    }
+    if message.get(structured.start) != Some(&b'{') {
+        return None;
+    }
+    let members = span::members(message, structured.start, 1, |_, _| None).0;
+    let [lone] = members.as_slice() else { return None };
+    let bare = span::literal(message, &lone.value)
+        .and_then(|literal| Part::json_string(PartKind::Text, message.slice(literal)).ok())
+        .is_some_and(|literal| literal.size() == part.size() && same_text(part, &literal));
+    if bare {
+        return Some(Same::Text);
+    }
+    let wrapped = span::member(message, &members, "result")?;
+    same_json(part, message.slice(wrapped.clone())).then_some(Same::Structured)
+}
+
+fn same_text(one: &Part, other: &Part) -> bool {
+    let (mut one, mut other) = (Tokens::new(one.clone()), Tokens::new(other.clone()));
+    loop {
+        match (one.peek(), other.peek()) {
+            (None, None) => return true,
+            (Some(_), Some(_)) => {}
+            _ => return false,
+        }
+        let length = one.rest().len().min(other.rest().len());
+        if one.rest().get(..length) != other.rest().get(..length) {
+            return false;
+        }
+        one.at += length;
+        other.at += length;
+    }
+}
+
+fn same_json(part: &Part, json: Bytes) -> bool {
+    let Ok(json) = Part::text(PartKind::Structured, json) else { return false };
+    let (mut one, mut other) = (Tokens::new(part.clone()), Tokens::new(json));
+    let mut place = Place { in_string: false, before: 0 };
+    loop {
+        if !skip_common(&mut one, &mut other, &mut place) {
+            return false;
+        }
+        match (one.peek(), other.peek()) {
+            (None, None) => return !place.in_string,
+            (Some(byte), None) if !place.in_string && is_white(byte) => one.at += 1,
+            (None, Some(byte)) if !place.in_string && is_white(byte) => other.at += 1,
+            (Some(byte), Some(same)) if !place.in_string || (byte == same && byte != b'\\') => {}
+            (Some(_), Some(_)) if one.unit().is_some_and(|unit| unit != END && other.unit() == Some(unit)) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Where a comparison stands.
+struct Place {
+    in_string: bool,
+    /// The byte before.
+    before: u8,
+}
+
+/// Skips what is equal on both sides up to the end of a slice or, in a string, to an escape or another spelling. Tells
+/// whether the texts may still be the same.
+fn skip_common(one: &mut Tokens, other: &mut Tokens, place: &mut Place) -> bool {
+    let (left, right) = (one.rest(), other.rest());
+    let (mut at, mut same_at) = (0, 0);
+    let mut may_be_same = true;
+    while let (Some(byte), Some(same)) = (left.get(at), right.get(same_at)) {
+        let skipped = place.skip_block(left.get(at..).unwrap_or_default(), right.get(same_at..).unwrap_or_default());
+        if skipped > 0 {
+            at += skipped;
+            same_at += skipped;
+            continue;
+        }
+        if byte == same {
+            if *byte == b'"' {
+                place.in_string = !place.in_string;
+            } else if *byte == b'\\' {
+                let next = (left.get(at + 1), right.get(same_at + 1));
+                let simple = next.0 == next.1 && next.0.is_some_and(|next| *next != b'u');
+                if !place.in_string || !simple {
+                    may_be_same = place.in_string;
+                    break;
+                }
+                at += 1;
+                same_at += 1;
+            }
+            place.before = *byte;
+            at += 1;
+            same_at += 1;
+            continue;
+        }
+        if place.in_string {
+            break;
+        }
+        let (white, next) = if is_white(*byte) { (&mut at, *same) } else { (&mut same_at, *byte) };
+        if !(is_white(*byte) || is_white(*same)) || (is_scalar(place.before) && is_scalar(next)) {
+            may_be_same = false;
+            break;
+        }
+        *white += 1;
+    }
+    one.at += at;
+    other.at += same_at;
+    may_be_same
+}
+
+impl Place {
+    /// Skips what is equal in the next block of both sides, up to the first `\u`, and no escape by half. Returns the
+    /// number of bytes.
+    fn skip_block(&mut self, left: &[u8], right: &[u8]) -> usize {
+        let (Some(block), Some(other)) = (left.first_chunk(), right.first_chunk()) else { return 0 };
+        let mut is_open = false;
+        let escaped = escaped(equal(block, b'\\'), &mut is_open);
+        let unicode = (escaped & equal(block, b'u')).trailing_zeros() as usize;
+        let length = common_length(block, other).min(unicode);
+        let cuts_escape = if length < BLOCK { escaped >> length & 1 == 1 } else { is_open };
+        let length = length - usize::from(cuts_escape);
+        let Some(last) = length.checked_sub(1) else { return 0 };
+        let quotes = equal(block, b'"') & !escaped & (u64::MAX >> (BLOCK - length));
+        self.in_string ^= quotes.count_ones() % 2 == 1;
+        self.before = block.get(last).copied().unwrap_or_default();
+        length
+    }
+}
+
+/// How many bytes both blocks begin with.
+fn common_length(block: &[u8; BLOCK], other: &[u8; BLOCK]) -> usize {
+    if block == other {
+        return BLOCK;
+    }
+    block.iter().zip(other).take_while(|(byte, same)| byte == same).count()
+}
+
+const fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// White space between two such bytes makes two tokens of them.
+const fn is_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
+
+/// What [`Tokens::unit`] gives for the closing quotation mark; beyond all code points.
+const END: u32 = u32::MAX;
+
+/// The bytes of a text, one after another.
+struct Tokens {
+    reader: PayloadReader,
+    offset: u64,
+    slice: String,
+    at: usize,
+}
+
+impl Tokens {
+    fn new(part: Part) -> Self {
+        let reader = PayloadReader::new(Arc::new(Payload::new(vec![part])));
+        Self { reader, offset: 0, slice: String::new(), at: 0 }
+    }
+
+    /// What is left of the slice at hand.
+    fn rest(&self) -> &[u8] {
+        self.slice.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        match self.slice.as_bytes().get(self.at) {
+            Some(byte) => Some(*byte),
+            None => self.refill(),
+        }
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Option<u8> {
+        self.slice = self.reader.read_text(0, self.offset, SLICE_BYTES).ok()?;
+        self.offset += self.slice.len() as u64;
+        self.at = 0;
+        self.slice.as_bytes().first().copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// The next character of a string, however it is spelled. Half a surrogate pair counts as a character.
+    fn unit(&mut self) -> Option<u32> {
+        let byte = self.next()?;
+        match byte {
+            b'"' => Some(END),
+            b'\\' => self.escape(),
+            0..0x80 => Some(u32::from(byte)),
+            _ => {
+                // Slices end between characters, so the rest of it is at hand.
+                let start = self.at - 1;
+                let character = self.slice.get(start..)?.chars().next()?;
+                self.at = start + character.len_utf8();
+                Some(u32::from(character))
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Option<u32> {
+        Some(match self.next()? {
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => 10,
+            b'r' => 13,
+            b't' => 9,
+            b'u' => {
+                let first = self.code_unit()?;
+                if !(0xD800..0xDC00).contains(&first) {
+                    return Some(first);
+                }
+                // A copy of half a pair is as good as none: no text can hold it.
+                if self.next()? != b'\\' || self.next()? != b'u' {
+                    return None;
+                }
+                let second = self.code_unit().filter(|unit| (0xDC00..0xE000).contains(unit))?;
+                0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+            }
+            other @ (b'"' | b'\\' | b'/') => u32::from(other),
+            _ => return None,
+        })
+    }
+
+    fn code_unit(&mut self) -> Option<u32> {
+        (0..4).try_fold(0, |unit, _| Some(unit << 4 | char::from(self.next()?).to_digit(16)?))
+    }
+}

@@ -1,0 +1,33 @@
+//! What is wrong with a message that should be a tool result, and its bounds.
+
+/// Most content blocks of a tool result. One costs up to 1 KiB of memory besides the message.
+pub const BLOCKS_MAX: usize = 16_384;
+
+/// Most members of a tool result, and of the message around it.
+pub const MEMBERS_MAX: usize = 1_024;
+
+/// Why a message is not a tool result. It may still be any JSON or any text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The message is not UTF-8 from this byte on.
+    #[error("expected a tool result as JSON: not UTF-8 at byte {0}")]
+    NotUtf8(usize),
+    /// The message is not JSON.
+    #[error("expected a tool result as JSON: {0}")]
+    Syntax(lro_jsonl::SyntaxError),
+    /// JSON, but neither a tool result nor a response that holds one.
+    #[error("expected an object with `content` or a JSON-RPC response with such a `result`: {0}")]
+    NotAToolResult(&'static str),
+    /// Two members of the same name: readers disagree which of them counts.
+    #[error("the tool result has two members `{0}`")]
+    Duplicate(&'static str),
+    /// More than a limit.
+    #[error("the tool result has more than {limit} {what}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+}

@@ -1,0 +1,41 @@
+//! Messages and tool results of the Model Context Protocol: takes a result apart for a policy, and puts the reply together.
+//!
+//! A result is read as spans of the message it came in and the reply is put together from the same spans, so what is not
+//! replaced goes on byte for byte. Nothing here runs policies or moves messages: it compiles to WebAssembly too.
+
+mod announce;
+mod blocks;
+mod budget;
+mod copy;
+mod error;
+mod message;
+pub mod method;
+mod output_schema;
+mod percent;
+mod records;
+mod reply;
+mod result;
+mod schema;
+mod sections;
+mod shorten;
+mod span;
+mod text;
+mod truncate;
+
+pub use announce::{
+    ListedTool, SchemaChange, ToolChange, listed_tools, with_abilities, with_metadata, with_result_characters,
+    with_template, with_tools,
+};
+pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
+pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
+pub use message::{
+    BATCH_MESSAGES_MAX, Fault, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind,
+    METHOD_NOT_FOUND, Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
+};
+pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
+pub use percent::decoded as percent_decoded;
+pub use reply::{Replacement, exceeds, wire_size};
+pub use result::{OTHERS_BYTES_MAX, ToolResult};
+pub use shorten::shortened;
+pub use text::{text_block, tool_error};
+pub use truncate::{Truncation, WARNING_CHARACTERS_MAX};

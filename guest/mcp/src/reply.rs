@@ -1,0 +1,166 @@
+//! The message that goes on to the client: the original bytes, with a descriptor or an advice in the place of data.
+
+use bytes::Bytes;
+
+use super::result::{Role, ToolResult};
+use super::span::Span;
+use super::text::text_block;
+use lro_payload::{Size, SizeUnit};
+
+/// Longest value of `resultType` that goes into a reply without the rest of the original, in bytes.
+const RESULT_TYPE_BYTES_MAX: usize = 64;
+
+/// What stands in a reply for the parts that were written to files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replacement<'a> {
+    /// A JSON object.
+    pub descriptor: &'a str,
+    /// For each part, whether it stays; a missing entry counts as no.
+    pub kept: &'a [bool],
+    /// Structured content in the place of the descriptor, as JSON.
+    pub structured: Option<&'a [u8]>,
+    /// Whether a result without structured content gets some.
+    pub always_structured: bool,
+    /// Content blocks after the others, as JSON.
+    pub more_blocks: &'a [String],
+}
+
+/// Size of a message as it goes on the wire, in a unit. JSON escapes count: two characters for each `\"`.
+pub fn wire_size(message: &str, unit: SizeUnit) -> u64 {
+    let mut measure = lro_jsonl::Measure::text();
+    measure.push(message);
+    in_unit(&measure, unit)
+}
+
+/// Whether a message is larger than a limit: the last check before it is sent, whatever made it. No message is larger
+/// than a limit that is at least its bytes, so most are not even read.
+pub fn exceeds(message: &[u8], limit: Size) -> bool {
+    (message.len() as u64) > limit.amount && wire_size(&String::from_utf8_lossy(message), limit.unit) > limit.amount
+}
+
+pub(super) fn in_unit(measure: &lro_jsonl::Measure, unit: SizeUnit) -> u64 {
+    match unit {
+        SizeUnit::Bytes => measure.bytes(),
+        SizeUnit::Characters => measure.characters(),
+        SizeUnit::Tokens => measure.tokens(),
+    }
+}
+
+impl ToolResult {
+    /// The message as it came.
+    pub fn pass(&self) -> Bytes {
+        self.message.clone()
+    }
+
+    /// The message with a descriptor, a JSON object, in the place of every part that was not kept.
+    ///
+    /// Kept blocks stay as they are and in order; one text block with the descriptor stands where the first block is
+    /// missing, or at the end. Structured content that was not kept is replaced; metadata, a cursor and members that are not of
+    /// the protocol are gone when they were not kept; every other member stays.
+    pub fn offloaded(&self, replacement: &Replacement<'_>) -> Vec<u8> {
+        let Replacement { descriptor, kept, structured, always_structured, .. } = *replacement;
+        let is_kept = |part: usize| kept.get(part).copied().unwrap_or_default();
+        let keeps_others = self.others.is_some_and(is_kept);
+        let structured = structured.unwrap_or(descriptor.as_bytes());
+        let content = self.content_with(replacement, is_kept);
+        let mut members = Vec::with_capacity(self.members.len() + 2);
+        let mut has_structured = false;
+        for (role, member) in &self.members {
+            let value = self.at(&member.value);
+            let value = match role {
+                Role::Content => content.as_slice(),
+                Role::Structured => {
+                    has_structured = true;
+                    let keep = self.structured.map_or(!always_structured, is_kept);
+                    if keep { value } else { structured }
+                }
+                Role::Meta if !self.meta.is_some_and(is_kept) => continue,
+                Role::Other if !keeps_others => continue,
+                Role::Cursor if self.cursor.is_some_and(|cursor| !is_kept(cursor)) => continue,
+                _ => value,
+            };
+            members.push((self.at(&member.key), value));
+        }
+        if !self.members.iter().any(|(role, _)| *role == Role::Content) {
+            members.push((b"\"content\"", &content));
+        }
+        if always_structured && !has_structured {
+            members.push((b"\"structuredContent\"", structured));
+        }
+        if keeps_others { self.between(self.envelope(), &members) } else { self.message_with(&members) }
+    }
+
+    /// The message with an advice in the place of the whole result, as an error of the tool.
+    pub fn rejected(&self, advice: &str) -> Vec<u8> {
+        let content = [b"[", text_block(advice).as_bytes(), b"]"].concat();
+        let mut members = self.result_type();
+        members.push((b"\"content\"", &content));
+        members.push((b"\"isError\"", b"true"));
+        self.message_with(&members)
+    }
+
+    /// The member `resultType`, which newer revisions require, unless it is absurdly long.
+    pub(super) fn result_type(&self) -> Vec<(&[u8], &[u8])> {
+        let found = self.members.iter().filter(|(role, _)| *role == Role::ResultType);
+        let members = found.map(|(_, member)| (self.at(&member.key), self.at(&member.value)));
+        members.filter(|(_, value)| value.len() <= RESULT_TYPE_BYTES_MAX).collect()
+    }
+
+    /// The message with these members, keys quoted, as the result object, and nothing around it that is not of the protocol.
+    pub(super) fn message_with(&self, members: &[(&[u8], &[u8])]) -> Vec<u8> {
+        self.between(self.reply_envelope(), members)
+    }
+
+    fn between(&self, (before, after): (&[u8], &[u8]), members: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let size = members.iter().map(|(key, value)| key.len() + value.len() + 2).sum::<usize>();
+        let mut message = Vec::with_capacity(before.len() + size + 2 + after.len());
+        message.extend_from_slice(before);
+        message.push(b'{');
+        for (index, (key, value)) in members.iter().enumerate() {
+            if index > 0 {
+                message.push(b',');
+            }
+            message.extend_from_slice(key);
+            message.push(b':');
+            message.extend_from_slice(value);
+        }
+        message.push(b'}');
+        message.extend_from_slice(after);
+        message
+    }
+
+    /// What stands around the result object of a reply.
+    pub(super) fn reply_envelope(&self) -> (&[u8], &[u8]) {
+        self.plain_envelope.as_ref().map_or_else(|| self.envelope(), |before| (before.as_slice(), b"}"))
+    }
+
+    /// What stands around the result object.
+    fn envelope(&self) -> (&[u8], &[u8]) {
+        let before = self.message.get(..self.result.start).unwrap_or_default();
+        (before, self.message.get(self.result.end..).unwrap_or_default())
+    }
+
+    pub(super) fn at(&self, span: &Span) -> &[u8] {
+        self.message.get(span.clone()).unwrap_or_default()
+    }
+
+    fn content_with(&self, replacement: &Replacement<'_>, is_kept: impl Fn(usize) -> bool) -> Vec<u8> {
+        let descriptor = text_block(replacement.descriptor);
+        let mut blocks = Vec::with_capacity(self.blocks.len() + 1 + replacement.more_blocks.len());
+        let mut told = false;
+        for block in &self.blocks {
+            // A copy of the structured content shares its fate.
+            if block.part.or(self.structured).is_some_and(&is_kept) {
+                blocks.push(self.at(&block.span));
+            } else if !told {
+                blocks.push(descriptor.as_bytes());
+                told = true;
+            }
+        }
+        if !told {
+            blocks.push(descriptor.as_bytes());
+        }
+        blocks.extend(replacement.more_blocks.iter().map(String::as_bytes));
+        [b"[", blocks.join(&b","[..]).as_slice(), b"]"].concat()
+    }
+}

@@ -1,0 +1,257 @@
+//! Finds its way in JSON text: spans of members, elements and strings, without copies.
+//!
+//! Nothing is validated here. In text that is not JSON the spans are some spans of it, and everything still ends.
+//! A value is skipped by counting brackets outside strings, 64 bytes at a time.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+use lro_payload::json_string::{BLOCK, equal, escaped, string_length};
+
+/// Where something lies in the message, in bytes.
+pub(super) type Span = Range<usize>;
+
+/// Most levels that are searched for strings.
+const STRINGS_LEVELS_MAX: usize = 64;
+
+/// One member of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// The key with its quotation marks.
+    pub(super) key: Span,
+    pub(super) value: Span,
+}
+
+/// The members of the object that starts at `start`, at most `limit` and one: more than that is for the caller to
+/// refuse. Also where the object ends.
+///
+/// `inside` is called with each key and the start of its value. It may go into the value and return its end, so that a
+/// large value need not be skipped first.
+pub(super) fn members(
+    text: &[u8],
+    start: usize,
+    limit: usize,
+    mut inside: impl FnMut(&Span, usize) -> Option<usize>,
+) -> (Vec<Member>, usize) {
+    let mut found = Vec::new();
+    let mut at = skip_white(text, start + 1);
+    while byte(text, at) == b'"' {
+        let key = at..skip_value(text, at);
+        let colon = skip_white(text, key.end);
+        if byte(text, colon) != b':' {
+            break;
+        }
+        let start = skip_white(text, colon + 1);
+        let end = inside(&key, start).unwrap_or_else(|| skip_value(text, start));
+        if found.len() <= limit {
+            found.push(Member { key, value: start..end });
+        }
+        at = after_comma(text, end);
+    }
+    (found, (at + 1).min(text.len()))
+}
+
+/// The elements of the array that starts at `start`, like [`members`].
+pub(super) fn elements(
+    text: &[u8],
+    start: usize,
+    limit: usize,
+    mut inside: impl FnMut(usize) -> Option<usize>,
+) -> (Vec<Span>, usize) {
+    let mut found = Vec::new();
+    let mut at = skip_white(text, start + 1);
+    while !matches!(byte(text, at), b']' | 0) {
+        let end = inside(at).unwrap_or_else(|| skip_value(text, at));
+        if end == at {
+            break;
+        }
+        if found.len() <= limit {
+            found.push(at..end);
+        }
+        at = after_comma(text, end);
+    }
+    (found, (at + 1).min(text.len()))
+}
+
+/// The start of the next member or element after one that ends at `end`, or the closing bracket.
+fn after_comma(text: &[u8], end: usize) -> usize {
+    let at = skip_white(text, end);
+    if byte(text, at) == b',' { skip_white(text, at + 1) } else { at }
+}
+
+/// The value of the one member with this key; none when it is missing or there are several.
+pub(super) fn member<'a>(text: &[u8], members: &'a [Member], key: &str) -> Option<&'a Span> {
+    let mut matching = members.iter().filter(|member| string(text, &member.key).is_some_and(|name| name == key));
+    let found = matching.next()?;
+    matching.next().is_none().then_some(&found.value)
+}
+
+/// The value of the one member with this key of the object at `span`.
+pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
+    if byte(text, object.start) != b'{' {
+        return None;
+    }
+    let (members, _) = members(text, object.start, usize::MAX, |_, _| None);
+    member(text, &members, key).cloned()
+}
+
+/// Whether a value is an object whose members all have a name of these lists, and no two the same.
+pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&[&str]]) -> bool {
+    if byte(text, value.start) != b'{' {
+        return false;
+    }
+    let names = names.concat();
+    let (members, _) = members(text, value.start, names.len(), |_, _| None);
+    let mut seen = Vec::with_capacity(members.len());
+    members.iter().all(|member| {
+        let name = string(text, &member.key);
+        let known = names.iter().find(|known| name.as_deref() == Some(**known));
+        let is_new = known.is_some_and(|known| !seen.contains(known));
+        seen.extend(known);
+        is_new
+    })
+}
+
+/// Every string at and below a value, but for keys. What lies deeper than [`STRINGS_LEVELS_MAX`] levels is left out.
+pub(super) fn strings<'a>(text: &'a [u8], value: &Span, found: &mut impl FnMut(Span, Cow<'a, str>)) {
+    strings_within(text, value, STRINGS_LEVELS_MAX, found);
+}
+
+fn strings_within<'a>(text: &'a [u8], value: &Span, levels: usize, found: &mut impl FnMut(Span, Cow<'a, str>)) {
+    match byte(text, value.start) {
+        b'"' => {
+            if let Some(string) = string(text, value) {
+                found(value.clone(), string);
+            }
+        }
+        b'{' if levels > 0 => {
+            for member in members(text, value.start, usize::MAX, |_, _| None).0 {
+                strings_within(text, &member.value, levels - 1, found);
+            }
+        }
+        b'[' if levels > 0 => {
+            for element in elements(text, value.start, usize::MAX, |_| None).0 {
+                strings_within(text, &element, levels - 1, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The text with other bytes in the place of some spans, which are in order and apart.
+pub(super) fn spliced(text: &Bytes, edits: Vec<(Span, Vec<u8>)>) -> Bytes {
+    let removed: usize = edits.iter().map(|(span, _)| span.len()).sum();
+    let added: usize = edits.iter().map(|(_, bytes)| bytes.len()).sum();
+    let mut result = BytesMut::with_capacity((text.len() + added).saturating_sub(removed));
+    let mut at = 0;
+    for (span, bytes) in edits {
+        result.extend_from_slice(text.get(at..span.start).unwrap_or_default());
+        result.extend_from_slice(&bytes);
+        at = span.end;
+    }
+    result.extend_from_slice(text.get(at..).unwrap_or_default());
+    result.freeze()
+}
+
+/// The inside of the string literal at `span`, without its quotation marks; none for any other value.
+pub(super) fn literal(text: &[u8], span: &Span) -> Option<Span> {
+    (byte(text, span.start) == b'"' && span.len() >= 2).then(|| span.start + 1..span.end - 1)
+}
+
+/// The string at `span`, decoded; none for any other value, and for a string with half a surrogate pair.
+pub(super) fn string<'a>(text: &'a [u8], span: &Span) -> Option<Cow<'a, str>> {
+    let inside = text.get(literal(text, span)?)?;
+    if inside.contains(&b'\\') {
+        return serde_json::from_slice(text.get(span.clone())?).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+}
+
+/// A name as readers see it that do not look at case; some fold more than ASCII.
+pub(super) fn folded(name: &str) -> String {
+    if name.is_ascii() { name.to_ascii_lowercase() } else { name.to_uppercase().to_lowercase() }
+}
+
+/// The first place at or after `at` that is not white space.
+pub(super) fn skip_white(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
+}
+
+/// The end of the value that starts at `at`; `at` itself when none does.
+pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
+    match byte(text, at) {
+        b'"' => string_length(text, at + 1).map_or(text.len(), |length| at + length + 2),
+        b'{' | b'[' => skip_container(text, at),
+        _ => {
+            let rest = text.get(at..).unwrap_or_default();
+            let end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\t' | b'\n' | b'\r');
+            at + rest.iter().position(end).unwrap_or(rest.len())
+        }
+    }
+}
+
+/// Where a walk through a container stands.
+struct Nesting {
+    depth: usize,
+    in_string: bool,
+    after_backslash: bool,
+}
+
+fn skip_container(text: &[u8], start: usize) -> usize {
+    let inside = text.get(start + 1..).unwrap_or_default();
+    let mut nesting = Nesting { depth: 1, in_string: false, after_backslash: false };
+    let (blocks, last) = inside.as_chunks::<BLOCK>();
+    for (index, block) in blocks.iter().enumerate() {
+        if let Some(end) = nesting.skip_block(block) {
+            return start + 1 + index * BLOCK + end;
+        }
+    }
+    let end = nesting.walk(last).unwrap_or(last.len());
+    start + 1 + inside.len() - last.len() + end
+}
+
+impl Nesting {
+    /// Goes past a block; tells where in it the container ends.
+    #[inline(always)]
+    fn skip_block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
+        let mut after_backslash = self.after_backslash;
+        let quotes = equal(block, b'"') & !escaped(equal(block, b'\\'), &mut after_backslash);
+        let strings = lro_jsonl::prefix_xor(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
+        let closing = ((equal(block, b'}') | equal(block, b']')) & !strings).count_ones() as usize;
+        if closing >= self.depth {
+            // It may end here, unless brackets are opened before.
+            return self.walk(block);
+        }
+        let opening = ((equal(block, b'{') | equal(block, b'[')) & !strings).count_ones() as usize;
+        self.depth = self.depth + opening - closing;
+        self.in_string = strings >> 63 == 1;
+        self.after_backslash = after_backslash;
+        None
+    }
+
+    fn walk(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (index, byte) in bytes.iter().enumerate() {
+            match byte {
+                _ if self.after_backslash => self.after_backslash = false,
+                b'\\' => self.after_backslash = self.in_string,
+                b'"' => self.in_string = !self.in_string,
+                b'{' | b'[' if !self.in_string => self.depth += 1,
+                b'}' | b']' if !self.in_string => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(index + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+fn byte(text: &[u8], at: usize) -> u8 {
+    text.get(at).copied().unwrap_or_default()
+}

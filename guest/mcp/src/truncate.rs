@@ -1,0 +1,373 @@
+//! A result that fits a limit: whole records of JSON, the beginning of other text, a note in the place of the rest.
+
+use super::budget::Budget;
+use super::records::Copies;
+use super::result::{Block, Role, ToolResult};
+use super::sections;
+use super::text::escaped;
+use super::text::{quoted, text_block};
+use lro_payload::Size;
+use lro_payload::{Part, PartKind, PayloadReader};
+
+/// Longest warning that goes into a truncated result; a longer one is cut.
+pub const WARNING_CHARACTERS_MAX: usize = 512;
+
+/// Set aside for each block that is still to come, so that it can at least be named.
+const STUB_BYTES: u64 = 160;
+
+/// Longest media type in the note about an omitted block.
+const MEDIA_TYPE_CHARACTERS_MAX: usize = 64;
+
+/// A member other than content is kept when it takes no more than this share of the limit.
+const MEMBER_SHARE: u64 = 8;
+
+/// Bytes of text read at a time.
+const SLICE_BYTES: u32 = 64 << 10;
+
+/// How a result is to be cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Truncation<'a> {
+    /// Size of the whole message, escapes and envelope included.
+    pub limit: Size,
+    /// Text after the cut of a text that is not JSON. It is cut itself when it does not fit.
+    pub suffix: &'a str,
+    /// Why the result was cut; empty for the limit alone. At most [`WARNING_CHARACTERS_MAX`] characters of it are used.
+    pub warning: &'a str,
+}
+
+/// Key of the structured content, with its quotation marks.
+const STRUCTURED: &[u8] = b"\"structuredContent\"";
+
+/// What stands for structured content of which not even one record fits.
+const NO_RECORDS: &str = r#"{"offloaded":false}"#;
+
+/// What becomes of structured content that cannot stay whole.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    /// An object with its first records, [`NO_RECORDS`] at least.
+    Records,
+    /// This JSON, which keeps to the same schema; without it or without room for it [`Form::Error`].
+    Short(Option<&'a [u8]>),
+    /// Nothing, and the result becomes an error of the tool.
+    Error,
+}
+
+/// What is at hand while the content of a result is put together.
+struct Cutter<'a> {
+    result: &'a ToolResult,
+    reader: PayloadReader,
+    budget: Budget,
+    suffix: &'a str,
+    warning: &'a str,
+    blocks: Vec<String>,
+    /// The first records of the structured content, which a text block repeats.
+    object: Option<String>,
+    /// Whether the warning stands in one of the blocks.
+    warned: bool,
+    omitted: usize,
+}
+
+impl ToolResult {
+    /// The message cut to a limit; valid JSON, with every block in its place or named.
+    ///
+    /// Blocks that fit stay as they are, earlier ones first. A text that is JSON with records becomes an object:
+    /// `offloaded` false, `warning`, under the JSON Pointer of each section its first whole records, under `omitted` how
+    /// many more there are (bytes, for a single text), and small other members. Another text keeps its beginning, of an
+    /// error also its end. A block of another kind gives way to a note of its kind and size.
+    ///
+    /// Structured content is replaced by the same object when it is too large, by `{"offloaded":false}` when even that
+    /// does not fit, and by nothing in an error; `_meta` and unknown members stay when they take no more than an eighth of
+    /// the limit. The limit always holds but for one that is smaller than the envelope with an empty `content`, and with
+    /// that replacement.
+    pub fn truncated(&self, truncation: &Truncation<'_>) -> Vec<u8> {
+        self.cut(truncation, Form::Records)
+    }
+
+    /// As [`ToolResult::truncated`], but structured content that is too large is replaced by `short`, a shorter JSON of the
+    /// same schema. Without it, or without room for it, there is none and the result becomes an error of the tool.
+    pub fn truncated_within_schema(&self, truncation: &Truncation<'_>, short: Option<&[u8]>) -> Vec<u8> {
+        self.cut(truncation, Form::Short(short))
+    }
+
+    fn cut(&self, truncation: &Truncation<'_>, form: Form<'_>) -> Vec<u8> {
+        let mut cutter = Cutter::new(self, truncation);
+        let mut members = self.result_type();
+        for text in [self.reply_envelope().0, self.reply_envelope().1] {
+            cutter.budget.spend(&String::from_utf8_lossy(text));
+        }
+        cutter.budget.spend(r#"{"content":[]}"#);
+        for (key, value) in &members {
+            cutter.budget.spend(&member_text(key, value));
+        }
+        if self.is_error() || matches!(form, Form::Error) {
+            let value: &[u8] = b"true";
+            cutter.budget.spend(&member_text(b"\"isError\"", value));
+            members.push((b"\"isError\"", value));
+        }
+        members.extend(cutter.keep_members(truncation.limit.amount / MEMBER_SHARE));
+        let structured = cutter.structured(truncation.limit.amount, form);
+        let is_missing = self.structured.is_some() && structured.is_none() && !self.is_error();
+        if is_missing && matches!(form, Form::Short(_)) {
+            return self.cut(truncation, Form::Error);
+        }
+        cutter.content(truncation.limit.amount, structured.as_deref(), form);
+        let content = format!("[{}]", cutter.blocks.join(","));
+        members.push((b"\"content\"", content.as_bytes()));
+        if let Some(structured) = &structured {
+            members.push((STRUCTURED, structured.as_bytes()));
+        }
+        self.message_with(&members)
+    }
+}
+
+fn member_text(key: &[u8], value: &[u8]) -> String {
+    format!(",{}:{}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))
+}
+
+impl<'a> Cutter<'a> {
+    fn new(result: &'a ToolResult, truncation: &Truncation<'a>) -> Self {
+        let warning = truncation.warning;
+        let cut = warning.char_indices().nth(WARNING_CHARACTERS_MAX).map_or(warning.len(), |(end, _)| end);
+        Self {
+            result,
+            reader: PayloadReader::new(result.payload().clone()),
+            budget: Budget::new(truncation.limit),
+            suffix: truncation.suffix,
+            warning: warning.get(..cut).unwrap_or_default(),
+            blocks: Vec::new(),
+            object: None,
+            warned: false,
+            omitted: 0,
+        }
+    }
+
+    /// The members besides content that stay as they are. There is room left for [`NO_RECORDS`].
+    fn keep_members(&mut self, share: u64) -> Vec<(&'a [u8], &'a [u8])> {
+        let mut kept = Vec::new();
+        let reserve = match self.result.structured {
+            Some(_) => self.budget.of_bytes(member_text(STRUCTURED, NO_RECORDS.as_bytes()).len() as u64),
+            None => 0,
+        };
+        for (role, member) in &self.result.members {
+            let (key, value) = (self.result.at(&member.key), self.result.at(&member.value));
+            let is_false = *role == Role::IsError && !self.result.is_error();
+            if !matches!(role, Role::Meta | Role::Cursor | Role::Other) && !is_false {
+                continue;
+            }
+            let aside = self.budget.left().saturating_sub(share).max(reserve);
+            if self.take_aside(aside, key.len() + value.len(), || member_text(key, value)) {
+                kept.push((key, value));
+            }
+        }
+        kept
+    }
+
+    /// Spends on a text, if it fits when an amount is set aside. The text is only made when its length may fit.
+    fn take_aside(&mut self, aside: u64, length: usize, text: impl FnOnce() -> String) -> bool {
+        self.budget.set_aside(aside, |budget| length as u64 <= budget.bytes_max() && budget.take(&text()))
+    }
+
+    /// The structured content of the reply.
+    fn structured(&mut self, limit: u64, form: Form<'_>) -> Option<String> {
+        let part = self.result.structured?;
+        if matches!(form, Form::Error) {
+            return None;
+        }
+        let whole = self.whole_structured(limit);
+        if whole.is_some() || self.result.is_error() {
+            return whole;
+        }
+        if let Form::Short(short) = form {
+            return self.half_for_structured(short?, limit);
+        }
+        let note_aside = self.note_size().min(limit / 4);
+        self.object = self.structured_object(part as u32, note_aside);
+        let object = self.object.clone();
+        if object.is_none() {
+            self.budget.spend(&member_text(STRUCTURED, NO_RECORDS.as_bytes()));
+        }
+        Some(object.unwrap_or_else(|| NO_RECORDS.to_owned()))
+    }
+
+    /// Fills the blocks.
+    fn content(&mut self, limit: u64, structured: Option<&str>, form: Form<'_>) {
+        let note_aside = self.note_size().min(limit / 4);
+        let has_copy = self.result.blocks.iter().any(|block| block.part.is_none());
+        if let Some(object) = self.object.take_if(|_| !has_copy) {
+            self.blocks.push(text_block(&object));
+        }
+        if let (Some(part), Form::Error, false) = (self.result.structured, form, has_copy) {
+            let others = if self.result.blocks.is_empty() { 0 } else { self.budget.left() / 2 };
+            let text = self.cut_text(part as u32, note_aside + others);
+            self.blocks.extend(text.map(|text| text_block(&text)));
+        }
+        let count = self.result.blocks.len();
+        for (index, block) in self.result.blocks.iter().enumerate() {
+            if block.part.is_none()
+                && let Some(object) = self.object.take()
+            {
+                // Paid for together with the structured content.
+                self.blocks.push(text_block(&object));
+                continue;
+            }
+            let later = STUB_BYTES.saturating_mul((count - index - 1) as u64);
+            let aside = note_aside + self.budget.of_bytes(later).min(self.budget.left() / 2);
+            self.add(block, aside);
+        }
+        let is_left_out = structured.is_none_or(|structured| structured == NO_RECORDS);
+        if self.result.structured.is_some() && is_left_out {
+            self.note(" The structured content was left out.");
+        } else {
+            self.note("");
+        }
+    }
+
+    /// The structured content as it is, when half of the limit is enough for it.
+    fn whole_structured(&mut self, limit: u64) -> Option<String> {
+        let (_, member) = self.result.members.iter().find(|(role, _)| *role == Role::Structured)?;
+        self.half_for_structured(self.result.at(&member.value), limit)
+    }
+
+    /// Structured content, when half of the limit is enough for it.
+    fn half_for_structured(&mut self, value: &[u8], limit: u64) -> Option<String> {
+        let aside = self.budget.left().saturating_sub(limit / 2);
+        let fits = self.take_aside(aside, value.len(), || member_text(STRUCTURED, value));
+        fits.then(|| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// The first records of the structured content, paid for twice: as such and as a text block.
+    fn structured_object(&mut self, part: u32, aside: u64) -> Option<String> {
+        let others = self.result.blocks.iter().filter(|block| block.part.is_some()).count();
+        let aside = aside + if others > 0 { self.budget.left() / 2 } else { 0 };
+        let mut budget = self.budget.clone();
+        budget.spend(r#","structuredContent":,{"type":"text","text":""}"#);
+        let (reader, warning) = (&mut self.reader, self.warning);
+        let object = budget.set_aside(aside, |budget| sections::cut(reader, part, budget, Copies::Two, warning))?;
+        self.budget = budget;
+        self.warned = true;
+        Some(object)
+    }
+
+    /// Adds a block: whole, cut, named, or only counted.
+    fn add(&mut self, block: &Block, aside: u64) {
+        let raw = self.result.at(&block.span);
+        if self.take_aside(aside, raw.len(), || format!(",{}", String::from_utf8_lossy(raw))) {
+            self.blocks.push(String::from_utf8_lossy(raw).into_owned());
+            return;
+        }
+        let Some(index) = block.part.or(self.result.structured) else { return };
+        let Some(part) = self.part(index) else { return };
+        let stub = stub(part);
+        let text = matches!(part.kind, PartKind::Text | PartKind::Structured);
+        let cut = if text { self.cut_text(index as u32, aside) } else { None };
+        match cut {
+            Some(text) => self.blocks.push(text_block(&text)),
+            None if self.budget.take(&format!(",{stub}")) => self.blocks.push(stub),
+            None => self.omitted += 1,
+        }
+    }
+
+    /// As much of a text as fits into a block, and pays for that block.
+    fn cut_text(&mut self, part: u32, aside: u64) -> Option<String> {
+        let mut budget = self.budget.clone();
+        budget.spend(r#",{"type":"text","text":""}"#);
+        let is_error = self.result.is_error();
+        let object = if is_error {
+            None
+        } else {
+            let mut budget = budget.clone();
+            let (reader, warning) = (&mut self.reader, self.warning);
+            let object = budget.set_aside(aside, |budget| sections::cut(reader, part, budget, Copies::One, warning));
+            object.map(|object| (object, budget))
+        };
+        if let Some((object, budget)) = object {
+            self.budget = budget;
+            self.warned = true;
+            return Some(object);
+        }
+        let text = budget.set_aside(aside, |budget| self.plain(part, budget, is_error))?;
+        self.budget = budget;
+        Some(text)
+    }
+
+    /// The beginning of a text and the suffix; of an error also the end.
+    fn plain(&mut self, part: u32, budget: &mut Budget, is_error: bool) -> Option<String> {
+        if budget.left() == 0 {
+            return None;
+        }
+        let suffix = budget.take_head(self.suffix, escaped);
+        if suffix.len() < self.suffix.len() {
+            return (!suffix.is_empty()).then(|| suffix.to_owned());
+        }
+        let tail_share = if is_error { budget.left() / 4 } else { 0 };
+        let mut text = budget.set_aside(tail_share, |budget| self.head(part, budget));
+        if self.part(part as usize).is_some_and(|part| part.size() == text.len() as u64) {
+            return Some(text);
+        }
+        let end = self.tail(part, text.len() as u64, tail_share > 0);
+        let tail = budget.take_tail(&end, escaped);
+        text.push_str(suffix);
+        text.push_str(tail);
+        Some(text)
+    }
+
+    fn head(&mut self, part: u32, budget: &mut Budget) -> String {
+        let mut head = String::new();
+        while let Ok(slice) = self.reader.read_text(part, head.len() as u64, SLICE_BYTES) {
+            let fits = !slice.is_empty() && budget.take(&escaped(&slice));
+            if !fits {
+                head.push_str(budget.take_head(&slice, escaped));
+                break;
+            }
+            head.push_str(&slice);
+        }
+        head
+    }
+
+    /// At most a slice from the end of a text, and nothing from before `from`.
+    fn tail(&mut self, part: u32, from: u64, wanted: bool) -> String {
+        let size = self.part(part as usize).map_or(0, Part::size);
+        if !wanted || from >= size {
+            return String::new();
+        }
+        // A few attempts find the start of a character: none has more than four bytes.
+        let start = from.max(size.saturating_sub(u64::from(SLICE_BYTES)));
+        (0..4).find_map(|step| self.reader.read_text(part, start + step, SLICE_BYTES).ok()).unwrap_or_default()
+    }
+
+    /// Ends the content with the warning, unless it was given, and the number of blocks that are not even named.
+    fn note(&mut self, more: &str) {
+        let mut note = if self.warned { String::new() } else { self.warning.to_owned() };
+        note.push_str(more);
+        if self.omitted > 0 {
+            note.push_str(&format!(" Content blocks omitted: {}.", self.omitted));
+        }
+        let note = text_block(note.trim());
+        if note != text_block("") && self.budget.take(&format!(",{note}")) {
+            self.blocks.push(note);
+        }
+    }
+
+    /// What to set aside for the note.
+    fn note_size(&self) -> u64 {
+        self.budget.of_bytes(quoted(self.warning).len() as u64 + STUB_BYTES)
+    }
+
+    fn part(&self, index: usize) -> Option<&'a Part> {
+        self.result.payload().parts().get(index)
+    }
+}
+
+/// A text block in the place of another.
+fn stub(part: &Part) -> String {
+    let kind = match part.kind {
+        PartKind::Text => "text",
+        PartKind::Structured => "structured content",
+        PartKind::Binary => "binary content",
+        PartKind::Block => "content block",
+        PartKind::Meta => "metadata",
+    };
+    let media_type = part.media_type.iter().flat_map(|media_type| media_type.chars().take(MEDIA_TYPE_CHARACTERS_MAX));
+    let media_type: String = media_type.collect();
+    text_block(&format!("[omitted: {kind} {media_type} of {} bytes]", part.size()))
+}

@@ -1,0 +1,475 @@
+//! A tool result as a policy sees it: parts, read in slices and never copied as a whole.
+
+pub mod json_string;
+mod size;
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
+
+pub use size::{Size, SizeUnit};
+
+/// Most bytes that one read returns, as the contract in `wit/types.wit` states it.
+pub const SLICE_BYTES_MAX: u32 = 1 << 20;
+
+/// Distance of two remembered positions inside an escaped text. Bounds the cost of going back: 16 bytes are kept for
+/// each, and a read decodes at most this much in vain.
+const CHECKPOINT_BYTES: usize = 1 << 20;
+
+/// From this size on, a second thread takes half of the checks of an escaped text.
+const PARALLEL_BYTES_MIN: usize = 1 << 20;
+
+/// Bytes of an escaped text that have to be left for a thread that decodes ahead of its reader to pay.
+const AHEAD_BYTES_MIN: u64 = 512 << 10;
+
+/// Bytes that a reader has to take at a time for it to pay.
+const AHEAD_SLICE_BYTES_MIN: usize = 32 << 10;
+
+/// Slices that are decoded and wait for the reader.
+const SLICES_AHEAD: usize = 2;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// What a part of a tool result holds; the meaning of each is in `wit/types.wit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartKind {
+    /// A text, which may or may not be JSON.
+    Text,
+    /// Structured content: one JSON value.
+    Structured,
+    /// Decoded bytes.
+    Binary,
+    /// The JSON of a content block that has no kind of its own.
+    Block,
+    /// The JSON of the metadata object.
+    Meta,
+}
+
+/// One part of a tool result. Its bytes are shared with the message they came from.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What the part holds.
+    pub kind: PartKind,
+    /// Media type such as `image/png`, when the result tells it.
+    pub media_type: Option<String>,
+    /// URI or name of an embedded resource, when the result tells it. Not safe as a file name.
+    pub name: Option<String>,
+    source: Source,
+}
+
+/// Where the bytes of a part come from, in the form they came in.
+#[derive(Clone, Debug)]
+enum Source {
+    /// Valid UTF-8.
+    Text(Bytes),
+    /// The inside of a JSON string literal, valid UTF-8 with valid escapes.
+    JsonString {
+        escaped: Bytes,
+        size: u64,
+        checkpoints: Vec<Position>,
+    },
+    Binary(Bytes),
+    /// Valid base64, without its padding.
+    Base64 {
+        text: Bytes,
+        size: u64,
+    },
+}
+
+/// The same place counted in decoded and in escaped bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    decoded: u64,
+    escaped: usize,
+}
+
+/// Why a part could not be made. Offsets are in bytes from its start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartError {
+    /// The bytes are not UTF-8.
+    #[error("not UTF-8 at byte {0}")]
+    NotUtf8(usize),
+    /// An escape sequence that JSON does not know, a control character or an unescaped quotation mark.
+    #[error("not the inside of a JSON string at byte {0}")]
+    NotJsonString(usize),
+    /// An escape of half a surrogate pair: there is no such character, so no UTF-8 for it.
+    #[error("half a surrogate pair at byte {0}")]
+    LoneSurrogate(usize),
+    /// Not base64 in the standard alphabet.
+    #[error("not base64: {0}")]
+    NotBase64(base64::DecodeError),
+}
+
+/// Why a slice could not be read: the cases of `read-error` in `wit/types.wit` that can occur in memory, and a defect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// There is no part of this index.
+    #[error("no such part")]
+    NoSuchPart,
+    /// A text was read as bytes or the other way round.
+    #[error("the part is of another kind")]
+    WrongKind,
+    /// The offset lies inside the character that starts at this byte.
+    #[error("the offset lies inside the character at byte {0}")]
+    InsideCharacter(u64),
+    /// The part could not be decoded, although it was checked when it was made: a defect of this host. The call ends with
+    /// it, for a policy must not take what comes then for all there is.
+    #[error("the part cannot be decoded at byte {0}, which is a defect of the host")]
+    Undecodable(u64),
+}
+
+impl Part {
+    /// A part whose text lies in memory as it is.
+    pub fn text(kind: PartKind, text: Bytes) -> Result<Self, PartError> {
+        check_utf8(&text)?;
+        Ok(Self::new(kind, Source::Text(text)))
+    }
+
+    /// As [`Part::text`], for a text that is UTF-8 by what its caller checks.
+    pub const fn checked_text(kind: PartKind, text: Bytes) -> Self {
+        Self::new(kind, Source::Text(text))
+    }
+
+    /// A part whose text is the inside of a JSON string literal, given with its escapes and without its quotation marks.
+    pub fn json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
+        let (valid, part) =
+            at_once(escaped.len(), || check_utf8(&escaped), || Self::checked_json_string(kind, escaped.clone()));
+        valid.and(part)
+    }
+
+    /// As [`Part::json_string`], for a text that is UTF-8 by what its caller checks, before or at the same time.
+    pub fn checked_json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
+        let (size, checkpoints) = measure(&escaped)?;
+        if size == escaped.len() as u64 {
+            return Ok(Self::new(kind, Source::Text(escaped)));
+        }
+        Ok(Self::new(kind, Source::JsonString { escaped, size, checkpoints }))
+    }
+
+    /// A binary part whose bytes lie in memory as they are.
+    pub fn binary(bytes: Bytes) -> Self {
+        Self::new(PartKind::Binary, Source::Binary(bytes))
+    }
+
+    /// A binary part given as base64: standard alphabet, padded or not, no white space.
+    pub fn base64(text: Bytes) -> Result<Self, PartError> {
+        // The whole is decoded once in steps, so that a later read cannot fail.
+        let mut size = 0;
+        let mut scratch = [0; 3 << 10];
+        for (index, step) in text.chunks(4 << 10).enumerate() {
+            let last = (index + 1) * (4 << 10) >= text.len();
+            let decoded = BASE64.decode_slice(step, &mut scratch).map_err(not_base64)?;
+            if !last && decoded != scratch.len() {
+                return Err(PartError::NotBase64(base64::DecodeError::InvalidPadding));
+            }
+            size += decoded as u64;
+        }
+        let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+        let text = text.slice(..text.len() - padding);
+        Ok(Self::new(PartKind::Binary, Source::Base64 { text, size }))
+    }
+
+    /// The part with a media type.
+    #[must_use]
+    pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {
+        self.media_type = Some(media_type.into());
+        self
+    }
+
+    /// The part with a URI or a name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Bytes of the text as UTF-8, or of the decoded binary part.
+    pub fn size(&self) -> u64 {
+        match &self.source {
+            Source::Text(bytes) | Source::Binary(bytes) => bytes.len() as u64,
+            Source::JsonString { size, .. } | Source::Base64 { size, .. } => *size,
+        }
+    }
+
+    /// The text as a whole, for parts that are known to be small.
+    ///
+    /// # Errors
+    /// [`ReadError::WrongKind`] for a binary part, and [`ReadError::Undecodable`].
+    pub fn into_text(self) -> Result<String, ReadError> {
+        match self.source {
+            Source::Text(text) => to_text(&text, 0),
+            Source::JsonString { escaped, .. } => {
+                decode_slice(&escaped, Position::default(), escaped.len(), &mut Vec::new()).map(|(text, _)| text)
+            }
+            Source::Binary(_) | Source::Base64 { .. } => Err(ReadError::WrongKind),
+        }
+    }
+
+    const fn new(kind: PartKind, source: Source) -> Self {
+        Self { kind, media_type: None, name: None, source }
+    }
+}
+
+fn not_base64(error: base64::DecodeSliceError) -> PartError {
+    match error {
+        base64::DecodeSliceError::DecodeError(error) => PartError::NotBase64(error),
+        base64::DecodeSliceError::OutputSliceTooSmall => PartError::NotBase64(base64::DecodeError::InvalidPadding),
+    }
+}
+
+/// Does two things to a text of this length, at the same time when that pays.
+pub fn at_once<A: Send, B>(bytes: usize, one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    if bytes < PARALLEL_BYTES_MIN || cfg!(target_family = "wasm") {
+        return (one(), other());
+    }
+    thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        // Joining fails only after a panic, which goes on here.
+        (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
+    })
+}
+
+/// Checks the inside of a JSON string; gives its decoded size, and positions to start from.
+fn measure(escaped: &[u8]) -> Result<(u64, Vec<Position>), PartError> {
+    let mut checkpoints = Vec::with_capacity(escaped.len() / CHECKPOINT_BYTES);
+    let mut position = Position::default();
+    while position.escaped < escaped.len() {
+        if position.escaped > 0 {
+            checkpoints.push(position);
+        }
+        let mut until = escaped.len().min(position.escaped + CHECKPOINT_BYTES);
+        while is_continuation(escaped, until) {
+            until += 1;
+        }
+        let (end, decoded) = json_string::measure(escaped, position.escaped, until)?;
+        position = Position { decoded: position.decoded + decoded, escaped: end };
+    }
+    Ok((position.decoded, checkpoints))
+}
+
+fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
+    simdutf8::compat::from_utf8(bytes).map(drop).map_err(|error| PartError::NotUtf8(error.valid_up_to()))
+}
+
+/// The parts of one tool result: unchanging, shared by the calls that read it.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    parts: Vec<Part>,
+}
+
+impl Payload {
+    /// A tool result of these parts.
+    pub const fn new(parts: Vec<Part>) -> Self {
+        Self { parts }
+    }
+
+    /// The parts in the order of the result.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Bytes of all parts.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().map(Part::size).sum()
+    }
+}
+
+/// Reads the parts of one payload. It remembers where the last read ended: reading on costs only the slice that is
+/// read, going elsewhere at most the decoding of 1 MiB more.
+///
+/// Of a large text that is read from front to back in slices of one length, a thread decodes the next ones meanwhile.
+#[derive(Debug)]
+pub struct PayloadReader {
+    payload: Arc<Payload>,
+    part: u32,
+    position: Position,
+    /// Where slices are decoded, kept from one to the next.
+    room: Vec<u8>,
+    ahead: Option<Ahead>,
+}
+
+/// The slices from a reader's position on, each with where it ends.
+#[derive(Debug)]
+struct Ahead {
+    length: usize,
+    slices: Receiver<Result<(String, Position), ReadError>>,
+}
+
+impl Ahead {
+    /// Starts decoding. None when the system has no thread to give.
+    fn start(escaped: Bytes, size: u64, mut position: Position, length: usize) -> Option<Self> {
+        let (decoded, slices) = mpsc::sync_channel(SLICES_AHEAD);
+        let decode = move || {
+            let mut room = Vec::new();
+            while position.decoded < size {
+                let slice = decode_slice(&escaped, position, length, &mut room);
+                let Ok((_, end)) = &slice else { return drop(decoded.send(slice)) };
+                position = *end;
+                if decoded.send(slice).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("lro-decode".into()).spawn(decode).ok()?;
+        Some(Self { length, slices })
+    }
+}
+
+impl PayloadReader {
+    /// A reader at the start of the payload.
+    pub fn new(payload: Arc<Payload>) -> Self {
+        Self { payload, part: 0, position: Position::default(), room: Vec::new(), ahead: None }
+    }
+
+    /// The payload that is read.
+    pub fn payload(&self) -> &Arc<Payload> {
+        &self.payload
+    }
+
+    /// Up to `length` bytes of a part that is not binary, from byte `offset` on.
+    ///
+    /// The slice ends at the end of a character and holds at least one, even when `length` is smaller than it; it is
+    /// empty only at or past the end of the part, and never longer than [`SLICE_BYTES_MAX`].
+    pub fn read_text(&mut self, part: u32, offset: u64, length: u32) -> Result<String, ReadError> {
+        let payload = Arc::clone(&self.payload);
+        let length = length.min(SLICE_BYTES_MAX) as usize;
+        match &payload.parts.get(part as usize).ok_or(ReadError::NoSuchPart)?.source {
+            Source::Text(text) => read_plain(text, offset, length),
+            Source::JsonString { escaped, size, checkpoints } => {
+                if offset >= *size {
+                    return Ok(String::new());
+                }
+                let goes_on = offset > 0 && part == self.part && offset == self.position.decoded;
+                self.ahead = self.ahead.take().filter(|ahead| goes_on && ahead.length == length);
+                let (text, end) = match self.ahead.as_ref().and_then(|ahead| ahead.slices.recv().ok()) {
+                    Some(slice) => slice?,
+                    None => {
+                        let near = self.nearest(part, offset, checkpoints);
+                        let start = seek(escaped, near, offset)?;
+                        let (text, end) = decode_slice(escaped, start, length, &mut self.room)?;
+                        let left = size.saturating_sub(end.decoded);
+                        if goes_on && left >= AHEAD_BYTES_MIN && length >= AHEAD_SLICE_BYTES_MIN {
+                            self.ahead = Ahead::start(escaped.clone(), *size, end, length);
+                        }
+                        (text, end)
+                    }
+                };
+                (self.part, self.position) = (part, end);
+                Ok(text)
+            }
+            Source::Binary(_) | Source::Base64 { .. } => Err(ReadError::WrongKind),
+        }
+    }
+
+    /// Up to `length` bytes of a binary part, from byte `offset` on; empty only at or past its end or when `length` is
+    /// 0, and never longer than [`SLICE_BYTES_MAX`].
+    pub fn read_bytes(&mut self, part: u32, offset: u64, length: u32) -> Result<Vec<u8>, ReadError> {
+        let source = &self.payload.parts.get(part as usize).ok_or(ReadError::NoSuchPart)?.source;
+        let (Source::Binary(_) | Source::Base64 { .. }) = source else {
+            return Err(ReadError::WrongKind);
+        };
+        let Ok(start) = usize::try_from(offset) else { return Ok(Vec::new()) };
+        let length = length.min(SLICE_BYTES_MAX) as usize;
+        if length == 0 {
+            return Ok(Vec::new());
+        }
+        let end = start.saturating_add(length);
+        Ok(match source {
+            Source::Base64 { text, size } if offset < *size => {
+                let groups = text.get(start / 3 * 4..text.len().min(end.div_ceil(3) * 4));
+                let decoded = groups.and_then(|groups| BASE64.decode(groups).ok());
+                // Less than what is before the offset in its group, or nothing of what there is.
+                let bytes = decoded.as_ref().and_then(|bytes| bytes.get(start % 3..)).filter(|bytes| !bytes.is_empty());
+                let bytes = bytes.ok_or(ReadError::Undecodable(offset))?;
+                bytes.get(..length).unwrap_or(bytes).to_vec()
+            }
+            Source::Binary(bytes) => bytes.get(start..bytes.len().min(end)).unwrap_or_default().to_vec(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The last known position at or before `offset`.
+    fn nearest(&self, part: u32, offset: u64, checkpoints: &[Position]) -> Position {
+        let after = checkpoints.partition_point(|checkpoint| checkpoint.decoded <= offset);
+        let checkpoint = after.checked_sub(1).and_then(|index| checkpoints.get(index)).copied().unwrap_or_default();
+        let here = self.part == part && (checkpoint.decoded..=offset).contains(&self.position.decoded);
+        if here { self.position } else { checkpoint }
+    }
+}
+
+/// A slice of text that needs no decoding.
+fn read_plain(text: &Bytes, offset: u64, length: usize) -> Result<String, ReadError> {
+    let Some(start) = usize::try_from(offset).ok().filter(|start| *start < text.len()) else {
+        return Ok(String::new());
+    };
+    if is_continuation(text, start) {
+        let character = (0..start).rev().find(|index| !is_continuation(text, *index)).unwrap_or_default();
+        return Err(ReadError::InsideCharacter(character as u64));
+    }
+    let mut end = text.len().min(start + length);
+    while end > start && is_continuation(text, end) {
+        end -= 1;
+    }
+    if end == start {
+        end = (start + 1..text.len()).find(|index| !is_continuation(text, *index)).unwrap_or(text.len());
+    }
+    to_text(text.get(start..end).ok_or(ReadError::Undecodable(offset))?, offset)
+}
+
+fn is_continuation(text: &[u8], index: usize) -> bool {
+    text.get(index).is_some_and(|byte| byte & 0xC0 == 0x80)
+}
+
+/// Decodes in vain from `position` until `offset` is reached.
+fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position, ReadError> {
+    let mut scratch = [0; 16 << 10];
+    while position.decoded < offset {
+        let room = usize::try_from(offset - position.decoded).unwrap_or(usize::MAX).min(scratch.len());
+        let undecodable = ReadError::Undecodable(position.decoded);
+        let rest = escaped.get(position.escaped..).ok_or(undecodable)?;
+        let (taken, put) = json_string::decode(rest, scratch.get_mut(..room).ok_or(undecodable)?);
+        if put == 0 {
+            return Err(ReadError::InsideCharacter(position.decoded));
+        }
+        position = Position { decoded: position.decoded + put as u64, escaped: position.escaped + taken };
+    }
+    Ok(position)
+}
+
+/// Decodes up to `length` bytes, or one character when it is longer, of which there is one at least. `output` is only room to
+/// work in.
+fn decode_slice(
+    escaped: &[u8],
+    start: Position,
+    length: usize,
+    output: &mut Vec<u8>,
+) -> Result<(String, Position), ReadError> {
+    let undecodable = ReadError::Undecodable(start.decoded);
+    let rest = escaped.get(start.escaped..).ok_or(undecodable)?;
+    output.resize(length.min(rest.len()), 0);
+    let (mut taken, mut put) = json_string::decode(rest, output);
+    let mut room = length;
+    while put == 0 && room < 4 {
+        // The next character is longer than what was asked for; no character has more than 4 bytes.
+        room += 1;
+        output.resize(room, 0);
+        (taken, put) = json_string::decode(rest, output);
+    }
+    let decoded = output.get(..put).filter(|decoded| !decoded.is_empty()).ok_or(undecodable)?;
+    let text = to_text(decoded, start.decoded)?;
+    Ok((text, Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken }))
+}
+
+/// The bytes from `offset` on, which were checked when the part was made.
+fn to_text(bytes: &[u8], offset: u64) -> Result<String, ReadError> {
+    simdutf8::basic::from_utf8(bytes).map(str::to_owned).map_err(|_| ReadError::Undecodable(offset))
+}

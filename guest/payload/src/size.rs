@@ -1,0 +1,25 @@
+//! Sizes of results and of what stands in for them.
+
+use serde::{Deserialize, Serialize};
+
+/// Unit of a size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizeUnit {
+    /// Bytes of UTF-8.
+    Bytes,
+    /// Unicode scalar values.
+    #[default]
+    Characters,
+    /// Estimated tokens.
+    Tokens,
+}
+
+/// A size with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// How many; at least 1.
+    pub amount: u64,
+    /// Of what.
+    pub unit: SizeUnit,
+}

@@ -1,0 +1,276 @@
+//! What live gateways tell of themselves, for `lro status`.
+//!
+//! Each gateway keeps one small file, `{dir}/.gateways/{owner}.json`, named by the owner of its open store. Who reads them
+//! leaves out those whose store is gone, however the process ended.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::{Metrics, Snapshot};
+use crate::settings::shown_url;
+use crate::upstream::{Launch, Upstream};
+use lro_host::store::{Store, Ulid};
+
+/// Directory of the files, in that of the store.
+const DIRECTORY: &str = ".gateways";
+
+/// End of the name of a file.
+const EXTENSION: &str = "json";
+
+/// End of the name of a file that is being written.
+const UNFINISHED: &str = "new";
+
+/// Most gateways that are read.
+const GATEWAYS_MAX: usize = 1_000;
+
+/// Most bytes of a file.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Most characters of the command of a server.
+const SERVER_CHARACTERS_MAX: usize = 200;
+
+/// Stands for what may be secret, and for what is cut off.
+const HIDDEN: &str = "…";
+
+/// What an argument is called whose value is not for everybody's eyes. Parts of names, in lower case.
+const SECRETS: [&str; 8] = ["auth", "bearer", "credential", "header", "key", "pass", "secret", "token"];
+
+/// What a gateway is, for as long as it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Id of the process.
+    pub pid: u32,
+    /// Version of the command.
+    pub version: String,
+    /// When it started, in milliseconds of Unix time.
+    pub started_ms: u64,
+    /// Command or URL of the server, without what may be secret.
+    pub server: String,
+    /// Where it listens; none on standard input and output.
+    pub listen: Option<String>,
+    /// Where its metrics are.
+    pub metrics: Option<String>,
+}
+
+/// A live gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// What it is.
+    #[serde(flatten)]
+    pub about: About,
+    /// Name and version of the client that last said what it is.
+    pub client: Option<String>,
+    /// What it did.
+    #[serde(flatten)]
+    pub totals: Snapshot,
+}
+
+impl About {
+    /// This process, in front of this server, from now on.
+    pub fn new(upstream: &Upstream) -> Self {
+        Self {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_ms: now_ms(),
+            server: server(upstream),
+            listen: None,
+            metrics: None,
+        }
+    }
+}
+
+impl Status {
+    /// The present one.
+    pub(crate) fn of(about: &About, metrics: &Metrics) -> Self {
+        Self { about: about.clone(), client: metrics.client(), totals: metrics.snapshot() }
+    }
+
+    /// Milliseconds since it started.
+    pub fn uptime_ms(&self) -> u64 {
+        now_ms().saturating_sub(self.about.started_ms)
+    }
+}
+
+/// The live gateways whose offloads are in this store, the oldest first. A file that is no status is left out.
+///
+/// # Errors
+/// When the directory of the files cannot be read. That there is none is no error.
+pub fn live(store: &Store) -> io::Result<Vec<Status>> {
+    let mut found = Vec::new();
+    for (owner, path) in files(store)? {
+        if found.len() < GATEWAYS_MAX && path.extension().is_some_and(|end| end == EXTENSION) && is_live(store, owner) {
+            found.extend(read(&path));
+        }
+    }
+    found.sort_by_key(|status: &Status| (status.about.started_ms, status.about.pid));
+    Ok(found)
+}
+
+/// Removes the files of gateways that are gone.
+///
+/// # Errors
+/// When the directory of the files cannot be read, or a file not be removed.
+pub fn remove_dead(store: &Store) -> io::Result<()> {
+    for (owner, path) in files(store)? {
+        if !is_live(store, owner) {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the file of this gateway. Dropped, it removes the file.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    file: PathBuf,
+    unfinished: PathBuf,
+    // As long as it is open, the gateway counts as live.
+    _store: Store,
+}
+
+impl Writer {
+    /// Makes the directory, and removes what others left in it.
+    pub(crate) fn new(store: &Store) -> io::Result<Self> {
+        let owner = store.owner().map_err(io::Error::other)?;
+        let directory = directory(store);
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => remove_dead(store)?,
+        }
+        let file = directory.join(owner.to_string());
+        Ok(Self {
+            unfinished: file.with_extension(UNFINISHED),
+            file: file.with_extension(EXTENSION),
+            _store: store.clone(),
+        })
+    }
+
+    /// Readers see the file before or after it, and nothing in between.
+    pub(crate) fn write(&mut self, status: &Status) -> io::Result<()> {
+        let text = serde_json::to_vec(status)?;
+        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
+        options.open(&self.unfinished)?.write_all(&text)?;
+        fs::rename(&self.unfinished, &self.file)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        for path in [&self.file, &self.unfinished] {
+            if let Err(error) = remove(path) {
+                tracing::warn!(%error, path = %path.display(), "the file for `lro status` cannot be removed");
+            }
+        }
+    }
+}
+
+fn directory(store: &Store) -> PathBuf {
+    store.root().join(DIRECTORY)
+}
+
+/// All files of gateways, live or not.
+fn files(store: &Store) -> io::Result<Vec<(Ulid, PathBuf)>> {
+    let entries = match fs::read_dir(directory(store)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let owner = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+        found.extend(owner.map(|owner| (owner, path)));
+    }
+    Ok(found)
+}
+
+fn is_live(store: &Store, owner: Ulid) -> bool {
+    store.owner().is_ok_and(|own| own == owner) || store.is_gone(owner).is_ok_and(|gone| !gone)
+}
+
+fn read(path: &Path) -> Option<Status> {
+    let mut text = Vec::new();
+    File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text)).ok()?;
+    serde_json::from_slice(&text).inspect_err(|error| tracing::debug!(%error, path = %path.display(), "no status")).ok()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn server(upstream: &Upstream) -> String {
+    let text = match upstream {
+        Upstream::Http(endpoint) => shown_url(endpoint.url().as_str()),
+        Upstream::Command(launch) => command(launch),
+    };
+    if text.chars().count() <= SERVER_CHARACTERS_MAX {
+        return text;
+    }
+    text.chars().take(SERVER_CHARACTERS_MAX - 1).chain(HIDDEN.chars()).collect()
+}
+
+fn command(launch: &Launch) -> String {
+    let program = Path::new(&launch.program).file_name().unwrap_or(&launch.program);
+    let mut words = vec![program.to_string_lossy().into_owned()];
+    let mut hides_next = false;
+    for argument in &launch.arguments {
+        let (word, names_secret) = shown(argument);
+        let hides = hides_next && !word.starts_with('-');
+        words.push(if hides { HIDDEN.to_owned() } else { word });
+        hides_next = names_secret;
+    }
+    words.join(" ")
+}
+
+/// An argument without what may be secret in it, and whether the next one is its value and may be secret.
+fn shown(argument: &OsString) -> (String, bool) {
+    let word = argument.to_string_lossy();
+    let is_secret = |name: &str| SECRETS.iter().any(|secret| name.to_lowercase().contains(secret));
+    match word.split_once(['=', ':', ' ']) {
+        _ if word.contains("://") => (shown_url(&word), false),
+        Some((name, _)) if is_secret(name) => (format!("{name}={HIDDEN}"), false),
+        None if word.starts_with('-') => (word.to_string(), is_secret(&word)),
+        _ => (word.into_owned(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown_command(words: &[&str]) -> String {
+        let [program, arguments @ ..] = words else { return String::new() };
+        let arguments = arguments.iter().map(OsString::from);
+        server(&Upstream::Command(Launch::new(program, arguments)))
+    }
+
+    #[test]
+    fn a_command_is_shown_without_secrets() {
+        let cases: [(&[&str], &str); 7] = [
+            (&["/usr/bin/npx", "-y", "@scope/server", "/data"], "npx -y @scope/server /data"),
+            (&["server", "--api-key", "hunter2", "--port", "80"], "server --api-key … --port 80"),
+            (&["server", "--token=hunter2", "PASSWORD=hunter2"], "server --token=… PASSWORD=…"),
+            (&["server", "Authorization: Bearer hunter2"], "server Authorization=…"),
+            (&["server", "-H", "Bearer hunter2"], "server -H Bearer=…"),
+            (&["server", "https://me:hunter2@host/path?key=hunter2"], "server https://…@host/path?…"),
+            (&["server", "--key", "--verbose"], "server --key --verbose"),
+        ];
+        for (words, expected) in cases {
+            assert_eq!(shown_command(words), expected);
+        }
+        assert_eq!(shown_command(&["server", &"x".repeat(1000)]).chars().count(), SERVER_CHARACTERS_MAX);
+    }
+}

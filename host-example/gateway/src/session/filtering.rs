@@ -1,0 +1,314 @@
+//! A tool result through the policy, and the reply that a client of this kind accepts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::metrics::{Observation, tokens, verdict_name};
+use crate::session::reuse;
+use crate::session::shape;
+use crate::session::tasks::{self, TaskAnswer};
+use crate::session::{Asked, Call, Session, ToolCall};
+use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit};
+use lro_host::filter::{Decision, Offloaded, Outcome, Request};
+use lro_host::job;
+use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
+use lro_host::sandbox::types::Abilities;
+use lro_host::store::Ulid;
+
+/// Said of a message that is larger than its client or a preset allows, and cannot be made smaller.
+const TOO_LARGE: &str = "the answer of the server is larger than this client takes: ask for less";
+
+impl Session {
+    /// The message that goes on in the place of an answer with a tool result.
+    pub(crate) async fn filter(&self, message: Message, call: &Call) -> Bytes {
+        let (bytes, id) = (message.bytes().clone(), message.id());
+        match ToolResult::of_message(message) {
+            Ok(result) => {
+                let (reply, offload) = self.reply(&result, call).await;
+                // What stands around the result is part of the message too.
+                if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
+                    self.keep_for_reuse(&result, call, offload, &reply);
+                    return reply;
+                }
+                mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
+            }
+            Err(error) => self.unreadable_result(&bytes, &error, || {
+                let text = format!("the answer of the server cannot be read: {error}");
+                mcp::error_response(id.as_ref(), INTERNAL_ERROR, &text)
+            }),
+        }
+    }
+
+    /// What stands in the place of a message whose result cannot be shown to a policy. An audit changes nothing.
+    fn unreadable_result(&self, message: &Bytes, error: &ParseError, refusal: impl FnOnce() -> Bytes) -> Bytes {
+        self.rules.metrics.unreadable();
+        tracing::warn!(%error, "the answer of the server cannot be read");
+        if self.rules.audits() { message.clone() } else { refusal() }
+    }
+
+    /// The message that goes on in the place of one about a task whose result lies at `path`.
+    pub(crate) async fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
+        let Some(object) = message.value(path) else { return message.bytes().clone() };
+        let result = match ToolResult::of_value(object.clone()) {
+            Ok(result) => result,
+            Err(error) => return self.unreadable_result(message.bytes(), &error, || refused_task(message, &error)),
+        };
+        let Asked::Tool(ToolCall { task: Some(task), .. }) = &call.asked else { return message.bytes().clone() };
+        let digest = tasks::digest(&object);
+        let tenant = &self.who.tenant;
+        let known = self.rules.tasks.answer(tenant, task, &digest);
+        if known.is_some() {
+            // The store is asked next.
+            job::pause().await;
+        }
+        if let Some(known) = known
+            && self.rules.filter.store.as_ref().is_ok_and(|store| store.find(tenant, known.offload).is_ok())
+        {
+            return self.within_ceiling(message.with_bytes(path, &known.result), message, &call.client);
+        }
+        let (reply, offload) = self.reply(&result, call).await;
+        if let Some(offload) = offload {
+            self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
+        }
+        self.within_ceiling(message.with_bytes(path, &reply), message, &call.client)
+    }
+
+    /// What goes on for a message, unless it is larger than what this client takes: then an error, or a notification with
+    /// nothing but what it is about.
+    pub(crate) fn within_ceiling(&self, bytes: Bytes, message: &Message, client: &ClientProfile) -> Bytes {
+        if !self.is_too_large(&bytes, client) {
+            return bytes;
+        }
+        match message.kind() {
+            Kind::Notification => message.without_data(),
+            _ => mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, TOO_LARGE),
+        }
+    }
+
+    /// A batch, unless all of it together is larger than what this client takes: then an error for each answer.
+    pub(crate) fn batch_within_ceiling(&self, batch: Bytes) -> Bytes {
+        if !self.is_too_large(&batch, &self.client()) {
+            return batch;
+        }
+        errors(&Message::read(batch), TOO_LARGE)
+    }
+
+    /// What goes on for a message that could not be filtered: an error for each answer in it, or a notification with nothing
+    /// but what it is about.
+    pub(crate) fn unfiltered(message: &Bytes, reason: &str) -> Bytes {
+        tracing::warn!(bytes = message.len(), reason, "a message was not filtered, and does not go on");
+        let message = Message::read(message.clone());
+        let text = format!("the result could not be filtered: {reason}");
+        match message.kind() {
+            Kind::Batch => errors(&message, &text),
+            Kind::Notification => message.without_data(),
+            _ => mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, &text),
+        }
+    }
+
+    /// The reply, and the offload behind it.
+    async fn reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+        let Asked::Tool(tool) = &call.asked else { return (result.pass(), None) };
+        if result.not_for_policy() {
+            if let Some(task) = result.task() {
+                self.rules.tasks.started(&self.who.tenant, &task, &tool.name, tool.query.clone());
+            }
+            return (result.pass(), None);
+        }
+        let mut settings = self.rules.config.for_tool_and_client(&tool.name, &call.client);
+        if self.is_over_budget(result, call) && settings.mode == DecisionMode::BySize {
+            settings.mode = DecisionMode::Always;
+        }
+        if tool.inline || call.client.inline {
+            settings.mode = DecisionMode::Never;
+        }
+        if self.rules.audits() {
+            return (self.audit(result, call, tool, settings).await, None);
+        }
+        let (mut reply, mut decision) = self.decide(result, call, tool, settings.clone()).await;
+        // What passed, in spite of its size or because of its escapes, is offloaded after all, unless its tool is exempt.
+        let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
+        let is_offload = matches!(decision.outcome, Outcome::Offload(_));
+        if self.is_too_large(&reply, &call.client) && !is_offload && !is_exempt() {
+            settings.mode = DecisionMode::Always;
+            let first = decision;
+            (reply, decision) = self.decide(result, call, tool, settings).await;
+            decision.add_costs_of(&first);
+        }
+        if self.is_too_large(&reply, &call.client) {
+            let bytes = result.pass().len();
+            let text =
+                format!("the result of `{}` has {bytes} bytes, more than this client takes: ask for less", tool.name);
+            reply = result.rejected(&text).into();
+            decision.outcome = Outcome::Reject(text);
+        }
+        self.observe(tool, result, &reply, &decision);
+        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
+            call.spent.add(shown_tokens(result, call.client.sees));
+        }
+        let id = match decision.outcome {
+            Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
+            _ => None,
+        };
+        (reply, id)
+    }
+
+    async fn decide(
+        &self,
+        result: &ToolResult,
+        call: &Call,
+        tool: &ToolCall,
+        settings: PolicySettings,
+    ) -> (Bytes, Decision) {
+        let request = self.policy_request(result, call, tool, settings);
+        let decision = self.rules.filter.applied(&request, result.payload()).await;
+        let reply = match &decision.outcome {
+            Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
+            outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
+            outcome => mcp::answer(result, outcome),
+        };
+        (reply, decision)
+    }
+
+    /// Keeps the reply for identical calls, unless it is one that only a budget asked for.
+    fn keep_for_reuse(&self, result: &ToolResult, call: &Call, offload: Option<Ulid>, reply: &Bytes) {
+        if let (Asked::Tool(ToolCall { reuse: Some(reuse), .. }), Some(offload)) = (&call.asked, offload)
+            && !result.is_error()
+            && !self.is_over_budget(result, call)
+        {
+            reuse::keep(self, reuse, offload, reply);
+        }
+    }
+
+    /// The reply to a result that is cut, in the form that the tool's output schema asks for.
+    fn truncated(&self, result: &ToolResult, tool: &ToolCall, outcome: &Outcome) -> Bytes {
+        match self.rules.config.gateway_tool(&tool.name).schema {
+            SchemaStrategy::Shape => mcp::answer_within_schema(result, outcome, self.short(result, tool).as_deref()),
+            SchemaStrategy::Block => mcp::answer_within_schema(result, outcome, None),
+            _ => mcp::answer(result, outcome),
+        }
+    }
+
+    /// The structured content shortened within the tool's output schema. Another policy than the built-in one may have
+    /// reasons to keep parts of it back.
+    fn short(&self, result: &ToolResult, tool: &ToolCall) -> Option<Vec<u8>> {
+        if !self.rules.filter.slot.current()?.policy.is_default() {
+            return None;
+        }
+        let schema = self.rules.memory.schema(&self.who.tenant, &tool.name)?;
+        let shortened = shape::shortened(&result.structured()?, &schema);
+        shortened
+            .inspect_err(
+                |error| tracing::warn!(tenant = self.who.tenant, tool = tool.name, %error, "shape is not kept"),
+            )
+            .ok()?
+    }
+
+    /// The reply to an offload, in the form that the tool's output schema asks for.
+    fn offloaded(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
+        let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let strategy = self.rules.config.gateway_tool(&tool.name).schema;
+        let shortened = match strategy {
+            // A model that sees the structured half alone would miss the descriptor.
+            SchemaStrategy::Shape if call.client.sees != Sees::Structured => self.short(result, tool),
+            _ => None,
+        };
+        let blocks = strategy == SchemaStrategy::Block
+            || (strategy == SchemaStrategy::Shape && result.has_structured() && shortened.is_none());
+        if blocks {
+            return result.rejected(&offloaded.descriptor).into();
+        }
+        let replacement = Replacement {
+            descriptor: &offloaded.descriptor,
+            kept: &offloaded.kept,
+            structured: shortened.as_deref(),
+            always_structured: false,
+            more_blocks: &links,
+        };
+        result.offloaded(&replacement).into()
+    }
+
+    fn policy_request(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Request {
+        let tools = if self.rules.tools.is_some() && !self.rules.has_namesakes() {
+            Abilities::EXTRACT_TOOL | Abilities::READ_TOOL
+        } else {
+            Abilities::empty()
+        };
+        let shell =
+            if call.client.shares_disk.unwrap_or(self.who.local) { Abilities::SHELL } else { Abilities::empty() };
+        Request {
+            tenant: self.who.tenant.clone(),
+            session: self.who.session.clone(),
+            tool: tool.name.clone(),
+            query: tool.query.clone(),
+            is_error: result.is_error(),
+            abilities: tools | shell,
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Asks for the verdict and records it; the result goes on as it is.
+    async fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
+        let request = self.policy_request(result, call, tool, settings);
+        match self.rules.filter.inspected(&request, result.payload()).await {
+            Ok((verdict, cost)) => {
+                let (tenant, verdict_name, bytes) =
+                    (&self.who.tenant, verdict_name(&verdict), result.pass().len() as u64);
+                self.rules.metrics.observe(&Observation::audited(&tool.name, tenant, &verdict, &cost, bytes));
+                tracing::info!(tenant, tool = tool.name, bytes, verdict = verdict_name, "audit");
+            }
+            Err(error) => {
+                self.rules.metrics.failed("inspect");
+                tracing::warn!(tenant = self.who.tenant, tool = tool.name, %error, "audit: the policy failed");
+            }
+        }
+        result.pass()
+    }
+
+    fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
+        self.rules.metrics.observe(&Observation::of(&tool.name, &self.who.tenant, result, reply, decision));
+    }
+
+    /// Whether the session's budget is used up by results before, so that this one may not go on as it is.
+    fn is_over_budget(&self, result: &ToolResult, call: &Call) -> bool {
+        let gateway = &self.rules.config.gateway;
+        let Some(budget) = gateway.session_budget else { return false };
+        let tokens = shown_tokens(result, call.client.sees);
+        tokens > gateway.session_floor.get() && call.spent.tokens().saturating_add(tokens) > budget.get()
+    }
+
+    pub(crate) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {
+        let client = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
+        [client, self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
+    }
+}
+
+/// What stands in the place of a message about a task whose result cannot be read.
+fn refused_task(message: &Message, error: &ParseError) -> Bytes {
+    match message.kind() {
+        Kind::Notification => message.without_data(),
+        _ => {
+            let text = format!("the result of the task cannot be read: {error}");
+            mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, &text)
+        }
+    }
+}
+
+/// An error for each answer of a batch.
+fn errors(batch: &Message, text: &str) -> Bytes {
+    let answers = batch.batch().unwrap_or_default().into_iter().map(Message::read);
+    let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
+    let errors: Vec<Bytes> = ids.map(|id| mcp::error_response(Some(&id), INTERNAL_ERROR, text)).collect();
+    [b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into()
+}
+
+/// Estimated tokens of a result that passes, as far as the model of the client sees it.
+fn shown_tokens(result: &ToolResult, sees: Sees) -> u64 {
+    let structured = result.structured().map(|structured| tokens(&structured));
+    match (sees, structured) {
+        (Sees::Structured, Some(structured)) => structured,
+        (Sees::Text, Some(structured)) => tokens(&result.pass()).saturating_sub(structured),
+        _ => tokens(&result.pass()),
+    }
+}

@@ -1,0 +1,86 @@
+//! What is known of tasks: the tool behind each, and what became of its result, so that asking twice makes one offload.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use lro_host::store::Ulid;
+
+/// Most tasks that are remembered; the oldest is forgotten first. A forgotten one is offloaded once more.
+pub(crate) const TASKS_MAX: usize = 4_096;
+
+/// Of one task of a tenant.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    tool: String,
+    query: Option<String>,
+    answer: Option<TaskAnswer>,
+}
+
+/// What a result became.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskAnswer {
+    /// SHA-256 of the result.
+    pub(crate) digest: [u8; 32],
+    /// The offload, which may have expired.
+    pub(crate) offload: Ulid,
+    /// The result object that went on.
+    pub(crate) result: Bytes,
+}
+
+/// The tasks of all tenants.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks(Mutex<Memory>);
+
+#[derive(Debug, Default)]
+struct Memory {
+    known: BTreeMap<(String, String), Known>,
+    order: VecDeque<(String, String)>,
+}
+
+impl Tasks {
+    /// Remembers the tool that a task runs.
+    pub(crate) fn started(&self, tenant: &str, task: &str, tool: &str, query: Option<String>) {
+        self.with(tenant, task, |known| (known.tool, known.query) = (tool.to_owned(), query));
+    }
+
+    /// The tool and its arguments; empty when the task is not known.
+    pub(crate) fn call(&self, tenant: &str, task: &str) -> (String, Option<String>) {
+        let key = (tenant.to_owned(), task.to_owned());
+        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.known.get(&key).map(|known| (known.tool.clone(), known.query.clone())).unwrap_or_default()
+    }
+
+    /// What this result of a task became before.
+    pub(crate) fn answer(&self, tenant: &str, task: &str, digest: &[u8; 32]) -> Option<TaskAnswer> {
+        let key = (tenant.to_owned(), task.to_owned());
+        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.known.get(&key)?.answer.clone().filter(|answer| answer.digest == *digest)
+    }
+
+    /// Remembers what a result became.
+    pub(crate) fn answered(&self, tenant: &str, task: &str, answer: TaskAnswer) {
+        self.with(tenant, task, |known| known.answer = Some(answer));
+    }
+
+    fn with(&self, tenant: &str, task: &str, change: impl FnOnce(&mut Known)) {
+        let key = (tenant.to_owned(), task.to_owned());
+        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !memory.known.contains_key(&key) {
+            memory.order.push_back(key.clone());
+            if memory.order.len() > TASKS_MAX
+                && let Some(oldest) = memory.order.pop_front()
+            {
+                memory.known.remove(&oldest);
+            }
+        }
+        change(memory.known.entry(key).or_default());
+    }
+}
+
+/// What tells two results apart.
+pub(crate) fn digest(result: &[u8]) -> [u8; 32] {
+    Sha256::digest(result).into()
+}

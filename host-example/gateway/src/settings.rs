@@ -1,0 +1,519 @@
+//! Configuration of the command and of an embedding program: defaults, a TOML file, variables, flags.
+//!
+//! Each layer overrides the one before, key by key: default, TOML file, `MCP_LRO_*` variable, flag. Keys are in
+//! kebab-case in all layers. A key that is not known and a value that makes no sense are errors, never silence, and all of
+//! them are reported at once.
+
+mod clients;
+mod gateway;
+mod layers;
+mod limits;
+mod patterns;
+mod policies;
+mod preset;
+mod server;
+mod tenants;
+mod variables;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    num::{NonZeroU32, NonZeroU64},
+    path::PathBuf,
+};
+
+use minisign_verify::PublicKey;
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use toml::Table;
+
+use self::{
+    layers::{Layers, default_dir, key_text},
+    patterns::{matches, most_specific},
+};
+use lro_host::extract::Budget;
+use lro_host::store;
+
+pub(crate) use self::gateway::shown_url;
+pub use self::{
+    clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees},
+    gateway::{GatewaySettings, GatewayTool, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl},
+    layers::{Entry, Origin, Problem, SettingsError},
+    policies::{Admission, Breaker, Loading, Trial},
+    preset::Preset,
+    server::{SERVER_VARIABLES, ServerEnvironment},
+    tenants::{SHARED_KEYS, TenantOverride},
+    variables::{CONFIG_KEY, CONFIG_VARIABLE, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
+};
+pub use lro_host::settings::*;
+
+/// Most characters that are estimated as one token.
+const CHARACTERS_A_TOKEN_MAX: u64 = 4;
+const fn at_least_one(value: u64) -> NonZeroU64 {
+    match NonZeroU64::new(value) {
+        Some(value) => value,
+        None => NonZeroU64::MIN,
+    }
+}
+
+/// Everything that can be configured. The keys of the TOML file are the fields in kebab-case.
+///
+/// Lists are replaced as a whole by a later layer, tables key by key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Off, every result passes byte for byte and no policy is asked. Default: true.
+    pub enabled: bool,
+    /// Root of the output directories. Default: `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`.
+    #[serde(deserialize_with = "path")]
+    pub dir: PathBuf,
+    /// Age in seconds at which an offload expires, at least 1. Default: 3600.
+    pub ttl_seconds: NonZeroU64,
+    /// Whether publishing an offload waits for the disk. Default: true.
+    pub fsync: bool,
+    /// What the client gets when a policy fails. Default: `open`.
+    pub failure: FailureMode,
+    /// Most bytes of one file of an offload. Default: 1 GiB.
+    pub quota_file: NonZeroU64,
+    /// Most bytes that all offloads of one tenant take up on the disk, inodes included. Default: 4 GiB.
+    pub quota_tenant: NonZeroU64,
+    /// Most bytes that all offloads take up on the disk, inodes included. Default: 16 GiB.
+    pub quota_total: NonZeroU64,
+    /// Path of a policy component. Default: none, the built-in policy.
+    #[serde(deserialize_with = "some_path")]
+    pub policy: Option<PathBuf>,
+    /// SHA-256 the policy component must have, as 64 lower case hexadecimal digits (given in either case). Default: none.
+    #[serde(deserialize_with = "sha256")]
+    pub policy_sha256: Option<String>,
+    /// Keys, as the second line of a minisign public key file, one of which must have signed the policy component: its
+    /// signature lies beside it, with `.minisig` at the end of the name. Default: none, no signature is asked for.
+    #[serde(deserialize_with = "keys")]
+    pub policy_keys: Vec<String>,
+    /// Directory of policies by tenant, `TENANT.wasm`. Default: none.
+    #[serde(deserialize_with = "some_path")]
+    pub policy_dir: Option<PathBuf>,
+    /// Private directory for the last good policies of one gateway: it starts with them when it finds bad ones, and can go
+    /// back. Default: none.
+    #[serde(deserialize_with = "some_path")]
+    pub policy_keep: Option<PathBuf>,
+    /// Bounds of loading a policy.
+    pub loading: Loading,
+    /// How many calls of one tenant run at the same time.
+    pub admission: Admission,
+    /// When a policy that fails is parked.
+    pub breaker: Breaker,
+    /// How a new version of a policy is tried.
+    pub trial: Trial,
+    /// Limits of one call of a policy.
+    pub limits: Limits,
+    /// Limits of one query over what was offloaded.
+    pub query: QueryLimits,
+
+    /// When a result is acted upon. Default: `by-size`.
+    pub mode: DecisionMode,
+    /// A result larger than this is acted upon; at least 1, in `unit`. Default: 50,000.
+    pub threshold: NonZeroU64,
+    /// Unit of `threshold` and `truncate-limit`. Default: `characters`.
+    pub unit: SizeUnit,
+    /// Sets `threshold` and `unit` together. One of them wins over a preset of the same or an earlier layer.
+    pub preset: Option<Preset>,
+    /// What is done with a result that is acted upon. Default: `offload`.
+    pub action: Action,
+    /// Sections to write. Default: none, the policy finds them.
+    pub sections: Vec<SectionRule>,
+    /// JSON Pointers or top-level keys whose values are repeated in the descriptor, in this order. Default: none.
+    pub inline_keys: Vec<String>,
+    /// Most bytes of one other value that stays inline in the descriptor. Default: 512.
+    pub inline_limit: u32,
+    /// Whether schemas and summaries are inferred. Default: true.
+    pub infer: bool,
+    /// `type` in the header line of each JSONL file. Default: `mcp_lro`.
+    pub header_type: String,
+    /// Key of the result whose value stands in for the session in file names. Default: none.
+    pub session_key: Option<String>,
+    /// How much a descriptor tells. Default: `standard`.
+    pub level: DescriptorLevel,
+    /// Field names of a descriptor. Default: `sections`.
+    pub dialect: DescriptorDialect,
+    /// Most characters of a descriptor. Default: 40,000.
+    pub descriptor_limit: NonZeroU32,
+    /// Size of a truncated result in `unit`, at least 1. Default: the threshold.
+    pub truncate_limit: Option<NonZeroU64>,
+    /// Text after the cut of a truncated result.
+    pub truncate_suffix: String,
+    /// Advice of a rejected result. Default: empty, the policy writes its own.
+    pub advice: String,
+    /// Settings of the policy alone, handed on as they are. Default: none.
+    pub custom: Option<String>,
+
+    /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
+    pub schema: SchemaStrategy,
+    /// Settings of the MCP gateway.
+    pub gateway: GatewaySettings,
+    /// Overrides by name of the client. `*` stands for any characters; the longest pattern that matches is the one that
+    /// counts, of two equally long the first in alphabetical order. A pattern with a slash is matched against name and
+    /// version, such as `claude-code/2.1.0`, one without against the name alone. Default: none, see [`KNOWN_CLIENTS`].
+    pub clients: BTreeMap<String, ClientOverride>,
+    /// Overrides by name of the tool; the patterns are as in `clients`, without versions. Default: none.
+    pub tools: BTreeMap<String, ToolOverride>,
+    /// Overrides by name of the tenant: any of the keys here that concern one tenant alone. Default: none.
+    pub tenants: BTreeMap<String, TenantOverride>,
+
+    /// The layers above the defaults without the gateway, for [`Config::for_tenant`].
+    #[serde(skip)]
+    merged: Table,
+    #[serde(skip)]
+    origins: BTreeMap<String, Origin>,
+}
+
+/// Limits of one call of a policy, each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Limits {
+    /// Wall time in milliseconds. Default: 30,000.
+    pub wall_time_ms: NonZeroU64,
+    /// Milliseconds that the call waits for a place in the process, which has 256. Default: 10,000.
+    pub wait_ms: NonZeroU64,
+    /// Linear memory in bytes. Default: 64 MiB.
+    pub memory_bytes: NonZeroU64,
+    /// Elements of a table. Default: 100,000.
+    pub table_elements: NonZeroU64,
+    /// Core instances, memories and tables of each kind. Default: 16.
+    pub instances: NonZeroU64,
+    /// Bytes written to files, gaps included. Default: 4 GiB.
+    pub written_bytes: NonZeroU64,
+    /// Files created. Default: 256.
+    pub files: NonZeroU64,
+    /// Bytes of the name of a file. Default: 128; more is refused when the offload is published.
+    pub name_bytes: NonZeroU64,
+    /// Files held open at the same time, the directory included. Default: 64.
+    pub open_files: NonZeroU64,
+    /// Bytes that pass between host and policy in one step, such as a descriptor. Default: 8 MiB.
+    pub crossing_bytes: NonZeroU64,
+    /// Bytes of an error or of all notes together in the log. Default: 4 KiB.
+    pub log_bytes: NonZeroU64,
+    /// Instructions. Default: not counted; counting them makes every call slower.
+    pub fuel: Option<NonZeroU64>,
+}
+
+/// Limits of one query over what was offloaded, each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct QueryLimits {
+    /// Wall time in milliseconds. Default: 30,000.
+    pub wall_time_ms: NonZeroU64,
+    /// Linear memory in bytes. Default: 256 MiB; only a jq program over all records at once takes more than 64 MiB.
+    pub memory_bytes: NonZeroU64,
+    /// Bytes of an answer. Default: 20,000.
+    pub answer_bytes: NonZeroU32,
+    /// Estimated tokens of an answer. Default: 8,000.
+    pub answer_tokens: NonZeroU32,
+}
+
+/// What differs for the tools of one pattern. A key that is absent is as it is for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ToolOverride {
+    /// When a result is acted upon: `always` and `never` regardless of its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DecisionMode>,
+    /// The threshold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<NonZeroU64>,
+    /// Unit of the threshold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<SizeUnit>,
+    /// What is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+    /// What the gateway does with its `outputSchema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<SchemaStrategy>,
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data on the way upstream.
+    /// Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handles: Option<bool>,
+    /// Seconds for which an identical call of the same tenant gets the offload of the first one again, without the server being
+    /// asked; at least 1. Only for tools that change nothing and whose results depend on nothing but the arguments. Default:
+    /// none, the server is asked each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse_seconds: Option<NonZeroU64>,
+}
+
+impl Default for Config {
+    /// The documented defaults, except that `dir` is empty: it depends on the environment.
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            dir: PathBuf::new(),
+            ttl_seconds: at_least_one(store::TIME_TO_LIVE_DEFAULT.as_secs()),
+            fsync: true,
+            failure: FailureMode::Open,
+            quota_file: at_least_one(store::FILE_BYTES_MAX_DEFAULT),
+            quota_tenant: at_least_one(store::TENANT_BYTES_MAX_DEFAULT),
+            quota_total: at_least_one(store::TOTAL_BYTES_MAX_DEFAULT),
+            policy: None,
+            policy_sha256: None,
+            policy_keys: Vec::new(),
+            policy_dir: None,
+            policy_keep: None,
+            loading: Loading::default(),
+            admission: Admission::default(),
+            breaker: Breaker::default(),
+            trial: Trial::default(),
+            limits: Limits::default(),
+            query: QueryLimits::default(),
+            mode: DecisionMode::BySize,
+            threshold: THRESHOLD_DEFAULT,
+            unit: SizeUnit::Characters,
+            preset: None,
+            action: Action::Offload,
+            sections: Vec::new(),
+            inline_keys: Vec::new(),
+            inline_limit: INLINE_LIMIT_DEFAULT,
+            infer: true,
+            header_type: HEADER_TYPE_DEFAULT.to_owned(),
+            session_key: None,
+            level: DescriptorLevel::Standard,
+            dialect: DescriptorDialect::Sections,
+            descriptor_limit: DESCRIPTOR_LIMIT_DEFAULT,
+            truncate_limit: None,
+            truncate_suffix: TRUNCATE_SUFFIX_DEFAULT.to_owned(),
+            advice: String::new(),
+            custom: None,
+            schema: SchemaStrategy::Rewrite,
+            gateway: GatewaySettings::default(),
+            clients: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            merged: Table::new(),
+            origins: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall_time_ms: at_least_one(30_000),
+            wait_ms: at_least_one(10_000),
+            memory_bytes: at_least_one(64 << 20),
+            table_elements: at_least_one(100_000),
+            instances: at_least_one(16),
+            written_bytes: at_least_one(4 << 30),
+            files: at_least_one(256),
+            name_bytes: at_least_one(128),
+            open_files: at_least_one(64),
+            crossing_bytes: at_least_one(8 << 20),
+            log_bytes: at_least_one(4 << 10),
+            fuel: None,
+        }
+    }
+}
+
+impl Default for QueryLimits {
+    fn default() -> Self {
+        let Budget { bytes, tokens } = Budget::default();
+        Self {
+            wall_time_ms: at_least_one(30_000),
+            memory_bytes: at_least_one(256 << 20),
+            answer_bytes: NonZeroU32::new(bytes).unwrap_or(NonZeroU32::MIN),
+            answer_tokens: NonZeroU32::new(tokens).unwrap_or(NonZeroU32::MIN),
+        }
+    }
+}
+
+impl Config {
+    /// Reads all layers. `environment` is usually [`std::env::vars_os`]; `flags` are pairs of a key of [`VARIABLES`] and
+    /// the text of its value. The file is the one that the flag `config` or [`CONFIG_VARIABLE`] names.
+    ///
+    /// # Errors
+    /// All problems of all layers at once.
+    pub fn load(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        flags: &[(String, String)],
+    ) -> Result<Self, SettingsError> {
+        let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+        let Layers { merged, origins, mut problems } = Layers::read(&environment, flags);
+        let mut config = Self::deserialize(merged.clone()).unwrap_or_else(|error| {
+            problems.push(Problem::new("", "", Origin::Default, error.message()));
+            Self::default()
+        });
+        config.merged = merged;
+        // It is the same for all tenants, and holds secrets.
+        config.merged.remove(GATEWAY_TABLE);
+        config.origins = origins;
+        config.apply_preset();
+        if !config.origins.contains_key("dir") {
+            match default_dir(&environment) {
+                Some(dir) => config.dir = dir,
+                None => problems.push(Problem::new("dir", "", Origin::Default, "expected a path, as HOME is not set")),
+            }
+        }
+        if problems.is_empty() { Ok(config) } else { Err(SettingsError { problems }) }
+    }
+
+    /// Where the value of a key came from. The key has a `.` after the name of a table.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// The settings in force for a tool, with the most specific pattern of [`Config::tools`] applied.
+    pub fn for_tool(&self, tool: &str) -> PolicySettings {
+        self.for_tool_and_client(tool, &ClientProfile::default())
+    }
+
+    /// The settings in force for a tool that a client calls. The tool's own threshold wins over the client's, and that
+    /// over the one for all.
+    pub fn for_tool_and_client(&self, tool: &str, client: &ClientProfile) -> PolicySettings {
+        let chosen = self.tool_override(tool);
+        let own = self.own_threshold(chosen.threshold, chosen.unit);
+        let threshold = own.or(client.threshold).unwrap_or(Size { amount: self.threshold.get(), unit: self.unit });
+        PolicySettings {
+            mode: chosen.mode.unwrap_or(self.mode),
+            threshold,
+            action: chosen.action.unwrap_or(self.action),
+            sections: self.sections.clone(),
+            inline_keys: self.inline_keys.clone(),
+            inline_limit: self.inline_limit,
+            infer: self.infer,
+            header_type: self.header_type.clone(),
+            session_key: self.session_key.clone(),
+            level: self.level,
+            dialect: self.dialect,
+            descriptor_limit: self.descriptor_limit.get(),
+            truncate_limit: self
+                .truncate_limit
+                .map_or(threshold, |limit| Size { amount: limit.get(), unit: self.unit }),
+            truncate_suffix: self.truncate_suffix.clone(),
+            advice: self.advice.clone(),
+            custom: self.custom.clone(),
+        }
+    }
+
+    /// What the gateway does with a tool, with the most specific pattern of [`Config::tools`] applied.
+    pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
+        let chosen = self.tool_override(tool);
+        GatewayTool {
+            schema: chosen.schema.unwrap_or(self.schema),
+            handles: chosen.handles.unwrap_or_default(),
+            reuse_seconds: chosen.reuse_seconds,
+        }
+    }
+
+    /// The characters that a tool declares for its results to a client at least: as many as a result has that goes through, or
+    /// the descriptor in its place and what stays beside it.
+    pub(crate) fn declared_size(&self, tool: &str, client: &ClientProfile) -> Option<u64> {
+        let most = client.declared_size?;
+        if client.inline {
+            return Some(most);
+        }
+        let characters = |size: Size| match size.unit {
+            SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN_MAX),
+            SizeUnit::Bytes | SizeUnit::Characters => size.amount,
+        };
+        let settings = self.for_tool_and_client(tool, client);
+        let result = characters(settings.threshold).max(characters(settings.truncate_limit));
+        Some(result.saturating_add(settings.descriptor_limit.into()).min(most))
+    }
+
+    /// What is known of a client: the most specific pattern of [`Config::clients`], key by key before the most specific one
+    /// of [`KNOWN_CLIENTS`], and that before [`ClientProfile::default`].
+    pub fn for_client(&self, name: &str, version: &str) -> ClientProfile {
+        let configured = self.clients.iter().map(|(pattern, client)| (pattern.as_str(), client));
+        let chosen = ClientOverride::find(configured, name, version).or(ClientOverride::known(name, version));
+        ClientProfile {
+            sees: chosen.sees.unwrap_or_default(),
+            resource_links: chosen.resource_links.unwrap_or_default(),
+            shares_disk: chosen.shares_disk,
+            inline: chosen.inline.unwrap_or_default(),
+            threshold: self.own_threshold(chosen.threshold, chosen.unit),
+            result_limit: chosen.result_limit.map(NonZeroU64::get),
+            declared_size: chosen.declared_size.map(NonZeroU64::get),
+        }
+    }
+
+    fn tool_override(&self, tool: &str) -> ToolOverride {
+        let tools = self.tools.iter().map(|(pattern, chosen)| (pattern.as_str(), chosen));
+        most_specific(tools, |pattern| matches(pattern, tool)).cloned().unwrap_or_default()
+    }
+
+    /// The threshold of an override that has an amount, a unit, or both; the other half is the one for all.
+    fn own_threshold(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
+        (amount.is_some() || unit.is_some())
+            .then(|| Size { amount: amount.unwrap_or(self.threshold).get(), unit: unit.unwrap_or(self.unit) })
+    }
+
+    /// Every value in force and its origin, in alphabetical order of the keys.
+    pub fn explain(&self) -> Vec<Entry> {
+        let mut entries = BTreeMap::new();
+        // Plain data with texts as keys always serializes.
+        let value = serde_json::to_value(self).unwrap_or_default();
+        self.explain_value(&mut Vec::new(), &value, &mut entries);
+        entries.into_values().collect()
+    }
+
+    fn explain_value(&self, path: &mut Vec<String>, value: &serde_json::Value, entries: &mut BTreeMap<String, Entry>) {
+        match value {
+            serde_json::Value::Object(members) if !members.is_empty() => {
+                for (key, value) in members {
+                    path.push(key.clone());
+                    self.explain_value(path, value, entries);
+                    path.pop();
+                }
+            }
+            value => {
+                let key = key_text(path);
+                let origin = self.origin(&key);
+                entries.insert(key.clone(), Entry { key, value: value.to_string(), origin });
+            }
+        }
+    }
+
+    /// Puts the preset in the place of a threshold and a unit of earlier layers.
+    fn apply_preset(&mut self) {
+        let (Some(preset), origin) = (self.preset, self.origin("preset")) else { return };
+        let earlier = |config: &Self, key: &str| config.origin(key).rank() < origin.rank();
+        let (amount, unit) = (at_least_one(preset.size().amount), preset.size().unit);
+        if earlier(self, "threshold") {
+            self.threshold = amount;
+            self.take("threshold", amount, &origin);
+        }
+        if earlier(self, "unit") {
+            self.unit = unit;
+            self.take("unit", unit, &origin);
+        }
+    }
+
+    /// Notes a value of a preset for the tenants.
+    fn take(&mut self, key: &str, value: impl Serialize, origin: &Origin) {
+        // A number and a name are values of TOML.
+        self.merged.extend(toml::Value::try_from(value).ok().map(|value| (key.to_owned(), value)));
+        self.origins.insert(key.to_owned(), origin.clone());
+    }
+}
+
+fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    if path.as_os_str().is_empty() { Err(D::Error::custom("expected a path")) } else { Ok(path) }
+}
+
+fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    path(deserializer).map(Some)
+}
+
+fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let keys = Vec::<String>::deserialize(deserializer)?;
+    match keys.iter().find(|key| PublicKey::from_base64(key).is_err()) {
+        Some(key) => Err(D::Error::custom(format!("`{key}` is not a public key of minisign"))),
+        None => Ok(keys),
+    }
+}
+
+fn sha256<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let digest = String::deserialize(deserializer)?.to_ascii_lowercase();
+    if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(Some(digest))
+    } else {
+        Err(D::Error::custom("expected 64 hexadecimal digits"))
+    }
+}

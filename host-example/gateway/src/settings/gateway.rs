@@ -1,0 +1,634 @@
+//! The gateway's part of the configuration: the table `gateway`, and what it does with a tool.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ffi::OsString,
+    fmt, fs,
+    net::{Ipv6Addr, SocketAddr},
+    num::{NonZeroU16, NonZeroU32, NonZeroU64},
+    ops::Deref,
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+};
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use zeroize::Zeroizing;
+
+use super::{
+    Config, at_least_one,
+    layers::{Problem, SettingsError, key_text},
+    variables::{GATEWAY_TABLE, VARIABLE_PREFIX},
+};
+use lro_host::store::Digest;
+use lro_transport::LOG_BYTES_DEFAULT;
+
+/// Default of [`GatewaySettings::tenant`].
+pub const TENANT_DEFAULT: &str = "default";
+/// Stands for a text that may hold a secret.
+pub(super) const HIDDEN: &str = "…";
+/// The key of [`GatewaySettings::tokens`].
+pub(super) const TOKENS_KEY: &str = "tokens";
+/// The key of [`GatewaySettings::admin_token`].
+pub(super) const ADMIN_TOKEN_KEY: &str = "admin-token";
+/// The key of [`GatewaySettings::metrics_token`].
+pub(super) const METRICS_TOKEN_KEY: &str = "metrics-token";
+/// The key of [`GatewaySettings::upstream_headers`].
+pub(super) const HEADERS_KEY: &str = "upstream-headers";
+
+/// Settings of the MCP gateway. Numbers are at least 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct GatewaySettings {
+    /// Address and port to serve Streamable HTTP on. Default: none, the gateway is served on stdio.
+    #[serde(deserialize_with = "address")]
+    pub listen: Option<SocketAddr>,
+    /// URL of the Streamable HTTP server that the gateway stands before. Default: none, a server is started.
+    pub upstream: Option<UpstreamUrl>,
+    /// Headers of each request upstream, by name; only in the file. Default: none.
+    #[serde(deserialize_with = "headers")]
+    pub upstream_headers: BTreeMap<String, UpstreamHeader>,
+    /// Variables of the gateway's own that the server it starts gets too, besides [`SERVER_VARIABLES`](super::SERVER_VARIABLES);
+    /// `*` stands for any characters. Never those that hold a secret of the gateway. Default: none.
+    #[serde(deserialize_with = "super::server::env")]
+    pub env: Vec<String>,
+    /// Whether the server gets all variables but those that are the gateway's own. Default: on stdio, as clients put the server's
+    /// variables there; not with `listen`.
+    pub env_all: Option<bool>,
+    /// Whether the server is kept from seeing the directories and files of the gateway, where the system allows that. Default:
+    /// true.
+    pub isolate: bool,
+    /// As whom the server runs, a name of `/etc/passwd` or `UID:GID`; only root can choose. Default: as the gateway.
+    #[serde(deserialize_with = "super::server::user")]
+    pub user: Option<String>,
+    /// Bytes a minute that what one server writes to its standard error takes in the log, at most. Default: 64 KiB.
+    pub server_log_bytes: NonZeroU64,
+    /// Path the gateway is served at over HTTP. Default: `/mcp`.
+    #[serde(deserialize_with = "url_path")]
+    pub path: String,
+    /// Hosts, each with or without a port, that a request may name besides the loopback names and the address listened on.
+    /// Default: none.
+    #[serde(deserialize_with = "hosts")]
+    pub allowed_hosts: Vec<String>,
+    /// Origins, each of scheme and host and perhaps a port, that a request may come from besides those on a loopback name.
+    /// Default: none.
+    #[serde(deserialize_with = "origins")]
+    pub allowed_origins: Vec<String>,
+    /// Tenant of a client without a token, as on stdio. Default: `default`.
+    #[serde(deserialize_with = "tenant")]
+    pub tenant: String,
+    /// Bearer token of who may change policies at `metrics-listen`; only in the file. Default: none, nobody may.
+    #[serde(deserialize_with = "operator_token")]
+    pub admin_token: Option<Token>,
+    /// Bearer tokens by name of the tenant; only in the file. Default: none, every request is of the same tenant.
+    #[serde(deserialize_with = "tokens")]
+    pub tokens: BTreeMap<String, Token>,
+    /// Address and port to serve `/metrics` and `/healthz` on. Default: none, neither is served.
+    #[serde(deserialize_with = "address")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Bearer token of who may read the names of tenants at `metrics-listen` where that can be reached from elsewhere; only in
+    /// the file. The admin token will do as well. Default: none.
+    #[serde(deserialize_with = "operator_token")]
+    pub metrics_token: Option<Token>,
+    /// Most bytes of one message in either direction. Default: 1 GiB.
+    pub message_bytes: NonZeroU64,
+    /// Bytes of one message beyond which it is kept in a file. Default: 4 MiB.
+    pub message_memory: NonZeroU64,
+    /// Most bytes that the messages of one tenant take up in files at the same time, `lro://` arguments filled in. Default:
+    /// 4 GiB.
+    pub message_disk: NonZeroU64,
+    /// Milliseconds without an answer or progress after which a call is answered with an error. Default: 600,000.
+    pub call_timeout_ms: NonZeroU64,
+    /// Milliseconds that the server may take to answer the handshake when the gateway restarts it. Default: 30,000.
+    pub start_timeout_ms: NonZeroU64,
+    /// Most bytes of the headers of one HTTP request. Default: 64 KiB.
+    pub header_bytes: NonZeroU32,
+    /// Headers of a client's requests that go on to a server over HTTP, besides those of the protocol, `Accept`,
+    /// `Accept-Language`, `Content-Type`, `User-Agent`, the headers of traces, and without tokens `Authorization`. Default: none.
+    #[serde(deserialize_with = "forward_headers")]
+    pub forward_headers: Vec<String>,
+    /// Most open HTTP connections; a new one takes the place of the one that has waited longest for a request. Default:
+    /// 4,096.
+    pub connections: NonZeroU32,
+    /// Most open connections at `metrics-listen`. Default: 64.
+    pub metrics_connections: NonZeroU32,
+    /// Most HTTP requests at a time, at most half of `connections`. Of these and of streams and sessions the last eighth is for
+    /// tenants that hold no more than an eighth; without tokens, for addresses. Default: 1,024.
+    pub requests: NonZeroU32,
+    /// Most HTTP streams without an end at a time, at most a quarter of `connections`. Default: 1,024.
+    pub streams: NonZeroU32,
+    /// Most legacy HTTP sessions at a time, each with a server process of its own. Default: 256.
+    pub sessions: NonZeroU32,
+    /// Most bytes of messages in memory at a time, of which the last eighth is for tenants that hold no more than an eighth. A
+    /// message of more than 64 KiB that finds none left is kept in a file. Default: 128 MiB.
+    pub memory_bytes: NonZeroU64,
+    /// Milliseconds that an HTTP connection is open without the whole head of a request. Default: 10,000.
+    pub header_timeout_ms: NonZeroU64,
+    /// Milliseconds in which a client has to send 1 KiB of the body of a request, or the rest of it. Default: 10,000.
+    pub body_timeout_ms: NonZeroU64,
+    /// Milliseconds in which a client has to read 1 KiB of an answer, or the rest of it. Default: 30,000.
+    pub write_timeout_ms: NonZeroU64,
+    /// Seconds without a request after which a legacy HTTP session ends, and the budget of a client without a session begins
+    /// anew. Default: 1,800.
+    pub session_idle_seconds: NonZeroU64,
+    /// Milliseconds that calls in flight may take to end at shutdown. Default: 10,000.
+    pub shutdown_ms: NonZeroU64,
+    /// Whether decisions are only made and recorded, and every message passes unchanged. Default: false.
+    pub audit: bool,
+    /// Estimated tokens of results that one session gets inline; over HTTP, where a client has no session, one client of a
+    /// tenant, known by name, version and address. Beyond it, only results of at most `session-floor` pass as they are.
+    /// Default: none, without end.
+    pub session_budget: Option<NonZeroU64>,
+    /// Estimated tokens of a result that passes as it is when the budget of the session is used up. Default: 1,000.
+    pub session_floor: NonZeroU64,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        let count = |value| NonZeroU32::new(value).unwrap_or(NonZeroU32::MIN);
+        Self {
+            listen: None,
+            upstream: None,
+            upstream_headers: BTreeMap::new(),
+            env: Vec::new(),
+            env_all: None,
+            isolate: true,
+            user: None,
+            server_log_bytes: at_least_one(LOG_BYTES_DEFAULT),
+            path: "/mcp".to_owned(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            tenant: TENANT_DEFAULT.to_owned(),
+            admin_token: None,
+            tokens: BTreeMap::new(),
+            metrics_listen: None,
+            metrics_token: None,
+            message_bytes: at_least_one(1 << 30),
+            message_memory: at_least_one(4 << 20),
+            message_disk: at_least_one(4 << 30),
+            call_timeout_ms: at_least_one(600_000),
+            start_timeout_ms: at_least_one(30_000),
+            header_bytes: count(64 << 10),
+            forward_headers: Vec::new(),
+            connections: count(4096),
+            metrics_connections: count(64),
+            requests: count(1024),
+            streams: count(1024),
+            sessions: count(256),
+            memory_bytes: at_least_one(128 << 20),
+            header_timeout_ms: at_least_one(10_000),
+            body_timeout_ms: at_least_one(10_000),
+            write_timeout_ms: at_least_one(30_000),
+            session_idle_seconds: at_least_one(1800),
+            shutdown_ms: at_least_one(10_000),
+            audit: false,
+            session_budget: None,
+            session_floor: at_least_one(1000),
+        }
+    }
+}
+
+/// What the gateway does with the `outputSchema` of a tool whose results it may replace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchemaStrategy {
+    /// It is wrapped in an `anyOf`, beside the schema of a descriptor.
+    #[default]
+    Rewrite,
+    /// It is removed.
+    Strip,
+    /// It is kept; the structured content of a large result is shortened within it.
+    Shape,
+    /// It is kept; a large result becomes an error of the tool that holds the descriptor.
+    Block,
+}
+
+/// What the gateway does with one tool, besides what its policy is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GatewayTool {
+    /// What happens to the output schema of the tool.
+    pub schema: SchemaStrategy,
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data on the way upstream.
+    pub handles: bool,
+    /// Seconds for which an identical call gets the offload of the first one again.
+    pub reuse_seconds: Option<NonZeroU64>,
+}
+
+/// An `http://` or `https://` URL. The text that is shown leaves out the query, which may hold a key.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct UpstreamUrl(String);
+
+impl UpstreamUrl {
+    /// The whole URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deref for UpstreamUrl {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Debug for UpstreamUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&shown_url(self), formatter)
+    }
+}
+
+impl Serialize for UpstreamUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&shown_url(self))
+    }
+}
+
+impl TryFrom<String> for UpstreamUrl {
+    type Error = &'static str;
+
+    fn try_from(url: String) -> Result<Self, &'static str> {
+        let rest = without_scheme(&url).ok_or("expected http:// or https:// at the beginning")?;
+        if url.chars().any(|character| character.is_whitespace() || character.is_control()) {
+            return Err("expected a URL without white space");
+        }
+        if url.contains('#') {
+            return Err("expected a URL without a fragment, `#`");
+        }
+        check_authority(authority(rest))?;
+        Ok(Self(url))
+    }
+}
+
+/// What follows `http://` or `https://`.
+fn without_scheme(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(rest)
+}
+
+/// What stands before the path and the query.
+fn authority(rest: &str) -> &str {
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// Checks a host and, if there is one, its port.
+fn check_authority(authority: &str) -> Result<(), &'static str> {
+    if authority.contains('@') {
+        return Err("expected a URL without a user and a password: they belong in `gateway.upstream-headers`");
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    if host.is_empty() {
+        return Err("expected a host after `://`");
+    }
+    let is_address = |inner: &str| inner.parse::<Ipv6Addr>().is_ok();
+    let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    if !is_name && !host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).is_some_and(is_address) {
+        return Err("expected a host of letters, digits, `-`, `.` and `_`, or an IPv6 address in brackets");
+    }
+    match port.map(str::parse::<NonZeroU16>) {
+        Some(Err(_)) => Err("expected a port from 1 to 65535"),
+        _ => Ok(()),
+    }
+}
+
+/// A URL without what may be secret in it: user, password and query. The text need not be a URL.
+pub(crate) fn shown_url(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(_, rest)| url.split_at(url.len() - rest.len()));
+    let (authority, path) = rest.split_at(authority(rest).len());
+    let host = authority.rsplit_once('@').map_or_else(|| authority.to_owned(), |(_, host)| format!("{HIDDEN}@{host}"));
+    match path.split_once(['?', '#']) {
+        Some((path, _)) => format!("{scheme}{host}{path}?{HIDDEN}"),
+        None => format!("{scheme}{host}{path}"),
+    }
+}
+
+/// Where a bearer token is found. The configuration does not hold the token itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Token {
+    /// `env:NAME`: in the variable of this name, without white space around it.
+    Variable(String),
+    /// `file:PATH`: in this file, without white space around it.
+    File(PathBuf),
+    /// `sha256:` and 64 hexadecimal digits: nowhere here, this is its SHA-256.
+    Sha256(Digest),
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(formatter, "env:{name}"),
+            Self::File(path) => write!(formatter, "file:{}", path.display()),
+            Self::Sha256(digest) => write!(formatter, "sha256:{digest}"),
+        }
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl TryFrom<String> for Token {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        if let Some(name) = text.strip_prefix("env:") {
+            return variable_name(name).map(Self::Variable);
+        }
+        match text.strip_prefix("file:") {
+            Some("") => return Err("expected a path after `file:`"),
+            Some(path) => return Ok(Self::File(path.into())),
+            None => {}
+        }
+        if text.starts_with("sha256:") {
+            return text.parse().map(Self::Sha256).map_err(|_| "expected 64 hexadecimal digits after `sha256:`");
+        }
+        Err("expected `env:NAME`, `file:PATH`, or `sha256:` and 64 hexadecimal digits: \
+             the token itself does not belong in the file")
+    }
+}
+
+impl Token {
+    /// The SHA-256 of the token.
+    fn digest(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Digest, String> {
+        // The copy is wiped. The environment keeps the token: the process must not be dumpable.
+        let token = Zeroizing::new(match self {
+            Self::Sha256(digest) => return Ok(*digest),
+            Self::Variable(name) => environment(name).ok_or("the variable is not set")?.into_vec(),
+            Self::File(path) => fs::read(path).map_err(|error| format!("cannot read the file: {error}"))?,
+        });
+        match (token.trim_ascii(), self) {
+            ([], Self::File(_)) => Err("the file is empty".to_owned()),
+            ([], _) => Err("the variable is empty".to_owned()),
+            (token, _) => Ok(Digest::of(token)),
+        }
+    }
+}
+
+/// The value of a header upstream. It may be a secret, so a text of the file is not shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum UpstreamHeader {
+    /// `env:NAME`: in the variable of this name, without white space around it.
+    Variable(String),
+    /// Any other text: itself.
+    Text(String),
+}
+
+impl fmt::Display for UpstreamHeader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(formatter, "env:{name}"),
+            Self::Text(_) => formatter.write_str(HIDDEN),
+        }
+    }
+}
+
+impl fmt::Debug for UpstreamHeader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl Serialize for UpstreamHeader {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl TryFrom<String> for UpstreamHeader {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        match text.strip_prefix("env:") {
+            Some(name) => variable_name(name).map(Self::Variable),
+            None => header_value(&text).map(|_| Self::Text(text)),
+        }
+    }
+}
+
+impl UpstreamHeader {
+    fn value(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<HeaderValue, &'static str> {
+        let text = match self {
+            Self::Text(text) => text.clone(),
+            Self::Variable(name) => {
+                let value = environment(name).ok_or("the variable is not set")?;
+                value.into_string().map_err(|_| "the variable is not UTF-8")?
+            }
+        };
+        match (text.trim(), self) {
+            ("", Self::Variable(_)) => Err("the variable is empty"),
+            (text, _) => header_value(text),
+        }
+    }
+}
+
+fn header_value(text: &str) -> Result<HeaderValue, &'static str> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| "a header cannot have control characters")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The name of a variable. One that begins as the settings do would be taken for a setting.
+fn variable_name(name: &str) -> Result<String, &'static str> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        Err("expected the name of a variable after `env:`")
+    } else if name.starts_with(VARIABLE_PREFIX) {
+        Err("expected a variable that does not begin with `MCP_LRO_`, as the settings do")
+    } else {
+        Ok(name.to_owned())
+    }
+}
+
+impl Config {
+    /// The SHA-256 of each tenant's bearer token. `environment` is usually [`std::env::var_os`].
+    ///
+    /// # Errors
+    /// All tokens whose variable or file is missing or empty, and those that two tenants have.
+    pub fn gateway_tokens(
+        &self,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<BTreeMap<String, Digest>, SettingsError> {
+        let mut tenants: BTreeMap<[u8; 32], &str> = BTreeMap::new();
+        let digests = self.resolve(TOKENS_KEY, &self.gateway.tokens, |tenant, token| {
+            let digest = token.digest(&environment)?;
+            match tenants.entry(digest.0) {
+                Entry::Occupied(other) => Err(format!("tenant `{}` has the same token", other.get())),
+                Entry::Vacant(free) => {
+                    free.insert(tenant);
+                    Ok((tenant.to_owned(), digest))
+                }
+            }
+        })?;
+        Ok(digests.into_iter().collect())
+    }
+
+    /// The SHA-256 of the token of who may change policies. `environment` is usually [`std::env::var_os`].
+    ///
+    /// # Errors
+    /// When its variable or file is missing or empty.
+    pub fn admin_token(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Digest>, SettingsError> {
+        self.operator_token(ADMIN_TOKEN_KEY, self.gateway.admin_token.as_ref(), environment)
+    }
+
+    /// The SHA-256 of the token of who may read the names of tenants. `environment` is usually [`std::env::var_os`].
+    ///
+    /// # Errors
+    /// When its variable or file is missing or empty.
+    pub fn metrics_token(
+        &self,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<Digest>, SettingsError> {
+        self.operator_token(METRICS_TOKEN_KEY, self.gateway.metrics_token.as_ref(), environment)
+    }
+
+    fn operator_token(
+        &self,
+        key: &str,
+        token: Option<&Token>,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<Digest>, SettingsError> {
+        let Some(token) = token else { return Ok(None) };
+        token.digest(environment).map(Some).map_err(|message| {
+            let key = key_text(&[GATEWAY_TABLE.to_owned(), key.to_owned()]);
+            SettingsError { problems: vec![Problem::new(&key, token, self.origin(&key), message)] }
+        })
+    }
+
+    /// The headers of each request upstream; their values are marked as sensitive. `environment` is usually
+    /// [`std::env::var_os`].
+    ///
+    /// # Errors
+    /// All headers whose variable is missing, empty, or not fit for a header.
+    pub fn gateway_headers(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<HeaderMap, SettingsError> {
+        let headers = self.resolve(HEADERS_KEY, &self.gateway.upstream_headers, |name, header| {
+            Ok((header_name(name)?, header.value(&environment)?))
+        })?;
+        Ok(headers.into_iter().collect())
+    }
+
+    /// Looks up each value of a table of the gateway, and gathers what is wrong.
+    fn resolve<'a, V: fmt::Display, T>(
+        &self,
+        table: &str,
+        entries: &'a BTreeMap<String, V>,
+        mut look_up: impl FnMut(&'a str, &V) -> Result<T, String>,
+    ) -> Result<Vec<T>, SettingsError> {
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        for (name, value) in entries {
+            match look_up(name, value) {
+                Ok(one) => found.push(one),
+                Err(message) => {
+                    let key = key_text(&[GATEWAY_TABLE.to_owned(), table.to_owned(), name.clone()]);
+                    problems.push(Problem::new(&key, value, self.origin(&key), message));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(found) } else { Err(SettingsError { problems }) }
+    }
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let expected = "expected an IP address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080";
+    text.parse().map(Some).map_err(|_| D::Error::custom(expected))
+}
+
+fn url_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let path = String::deserialize(deserializer)?;
+    if !path.starts_with('/') {
+        Err(D::Error::custom("expected a path that begins with `/`"))
+    } else if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#{}".contains(&byte)) {
+        Err(D::Error::custom("expected a path of visible ASCII characters without `?`, `#`, `{` and `}`"))
+    } else {
+        Ok(path)
+    }
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let hosts = Vec::<String>::deserialize(deserializer)?;
+    match hosts.iter().find(|host| check_authority(host).is_err()) {
+        Some(host) => Err(D::Error::custom(format!("expected a host, or a host and a port, not `{host}`"))),
+        None => Ok(hosts),
+    }
+}
+
+fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let origins = Vec::<String>::deserialize(deserializer)?;
+    let is_origin = |origin: &str| {
+        let (scheme, host) = origin.split_once("://").unwrap_or_default();
+        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        !scheme.is_empty() && is_scheme && check_authority(host).is_ok()
+    };
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(origin) => {
+            Err(D::Error::custom(format!("expected an origin such as https://example.org, not `{origin}`")))
+        }
+        None => Ok(origins),
+    }
+}
+
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, UpstreamHeader>, D::Error> {
+    let headers = BTreeMap::<String, UpstreamHeader>::deserialize(deserializer)?;
+    headers.keys().try_for_each(|name| header_name(name).map(|_| ())).map_err(D::Error::custom)?;
+    Ok(headers)
+}
+
+/// Headers that a client may send on. What is about its connection or for the gateway alone is not among them.
+fn forward_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    const KEPT: [&str; 14] = [
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "origin",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let names = Vec::<String>::deserialize(deserializer)?;
+    for name in &names {
+        let name = header_name(name).map_err(D::Error::custom)?;
+        if KEPT.contains(&name.as_str()) {
+            return Err(D::Error::custom(format!(
+                "`{name}` is for the gateway, or about its connection: it cannot go on"
+            )));
+        }
+    }
+    Ok(names)
+}
+
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    name.parse().map_err(|_| format!("`{name}` is not the name of a header"))
+}
+
+fn tenant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if name.is_empty() { Err(D::Error::custom("expected the name of a tenant")) } else { Ok(name) }
+}
+
+/// A value of another type is not repeated, as it may be the token.
+fn operator_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Token>, D::Error> {
+    match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Token::try_from(text).map(Some).map_err(D::Error::custom),
+        _ => Err(D::Error::custom("expected a text")),
+    }
+}
+
+fn tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Token>, D::Error> {
+    let tokens = BTreeMap::<String, Token>::deserialize(deserializer)?;
+    if tokens.contains_key("") { Err(D::Error::custom("expected the name of a tenant")) } else { Ok(tokens) }
+}

@@ -1,0 +1,882 @@
+//! The configuration through its public face: layers, origins, checks, overrides by tool.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    ffi::OsString,
+    fs,
+    num::NonZeroU64,
+    os::unix::ffi::OsStringExt,
+    path::PathBuf,
+};
+
+use lro_gateway::settings::{
+    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, GatewaySettings,
+    GatewayTool, KNOWN_CLIENTS, Origin, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit,
+    SummaryKind, Token, VARIABLE_PREFIX, VARIABLES, ValueForm,
+};
+use lro_host::policy::Digest;
+use tempfile::TempDir;
+
+/// A public key of minisign.
+const KEY: &str = "RWQBAQEBAQEBAQICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgIC";
+
+/// Loads a configuration from the text of a file, variables and flags.
+fn load(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, SettingsError> {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("lro.toml");
+    fs::write(&path, file).unwrap();
+    let fixed = [("HOME", "/home/somebody"), ("PATH", "/bin"), ("MCP_LRO_CONFIG", path.to_str().unwrap())];
+    let environment = fixed.iter().chain(variables).map(|(name, value)| (name.into(), value.into()));
+    let flags: Vec<_> = flags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Config::load(environment, &flags)
+}
+
+/// The texts of all problems.
+fn problems(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Vec<String> {
+    load(file, variables, flags).unwrap_err().problems.iter().map(ToString::to_string).collect()
+}
+
+fn size(amount: u64, unit: SizeUnit) -> Size {
+    Size { amount, unit }
+}
+
+// row 2, row 8
+#[test]
+fn defaults_are_the_documented_ones() {
+    let config = Config::load([("HOME".into(), "/home/somebody".into())], &[]).unwrap();
+    assert!(config.enabled && config.fsync);
+    assert_eq!(config.dir, PathBuf::from("/home/somebody/.cache/lro-filter"));
+    assert_eq!((config.ttl_seconds.get(), config.failure), (3600, FailureMode::Open));
+    let quotas = (config.quota_file.get(), config.quota_tenant.get(), config.quota_total.get());
+    assert_eq!(quotas, (1 << 30, 4 << 30, 16 << 30));
+    assert_eq!((&config.policy, &config.policy_sha256), (&None, &None));
+    assert_eq!((&config.policy_dir, &config.policy_keep, &config.policy_keys), (&None, &None, &vec![]));
+    let loading = &config.loading;
+    assert_eq!((loading.component_bytes.get(), loading.compile_ms.get()), (64 << 20, 30_000));
+    assert_eq!(loading.compile_memory_bytes.get(), 1 << 30);
+    let admission = &config.admission;
+    assert_eq!((admission.calls.get(), admission.waiting, admission.wait_ms), (128, 1024, 1000));
+    assert_eq!(admission.questions, 64);
+    let breaker = &config.breaker;
+    let pauses = (breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get());
+    assert_eq!(pauses, (5, 1000, 60_000));
+    assert_eq!((config.trial.calls, config.trial.seconds, config.trial.promote), (None, None, false));
+    assert!(config.tenants.is_empty());
+    let limits = &config.limits;
+    assert_eq!((limits.wall_time_ms.get(), limits.memory_bytes.get()), (30_000, 64 << 20));
+    assert_eq!(limits.wait_ms.get(), 10_000);
+    assert_eq!((limits.written_bytes.get(), limits.files.get(), limits.crossing_bytes.get()), (4 << 30, 256, 8 << 20));
+    assert_eq!((limits.table_elements.get(), limits.instances.get()), (100_000, 16));
+    let names = (limits.name_bytes.get(), limits.open_files.get(), limits.log_bytes.get(), limits.fuel);
+    assert_eq!(names, (128, 64, 4 << 10, None));
+    let threshold = size(50_000, SizeUnit::Characters);
+    let expected = PolicySettings {
+        mode: DecisionMode::BySize,
+        threshold,
+        action: Action::Offload,
+        sections: vec![],
+        inline_keys: vec![],
+        inline_limit: 512,
+        infer: true,
+        header_type: "mcp_lro".to_owned(),
+        session_key: None,
+        level: DescriptorLevel::Standard,
+        dialect: DescriptorDialect::Sections,
+        descriptor_limit: 40_000,
+        truncate_limit: threshold,
+        truncate_suffix: "\n\n[truncated: the result was larger than the limit]".to_owned(),
+        advice: String::new(),
+        custom: None,
+    };
+    assert_eq!(config.for_tool("any"), expected);
+    assert_eq!(config.for_tool_and_client("any", &ClientProfile::default()), expected);
+    assert!(config.explain().iter().all(|entry| entry.origin == Origin::Default));
+}
+
+// row 8
+#[test]
+fn the_directory_is_private_to_the_user() {
+    let dir = |variables: &[(&str, &str)]| {
+        let environment = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        Config::load(environment, &[]).map(|config| config.dir)
+    };
+    let home = ("HOME", "/h");
+    assert_eq!(dir(&[home, ("XDG_CACHE_HOME", "/x")]), Ok("/x/lro-filter".into()));
+    assert_eq!(dir(&[home, ("XDG_CACHE_HOME", "relative")]), Ok("/h/.cache/lro-filter".into()));
+    assert_eq!(dir(&[("MCP_LRO_DIR", "/d")]), Ok("/d".into()));
+    assert!(dir(&[]).unwrap_err().to_string().contains("`dir`"));
+}
+
+// row 5
+#[test]
+fn later_layers_override_earlier_ones_and_say_so() {
+    let file = "threshold = 10\nunit = \"bytes\"\nenabled = true\n[limits]\nfiles = 5\nmemory-bytes = 6\n";
+    let variables = [("MCP_LRO_THRESHOLD", "20"), ("MCP_LRO_DIR", "/data"), ("MCP_LRO_ENABLED", "Off")];
+    let flags = [("threshold", "30"), ("limits.files", "7")];
+    let config = load(file, &variables, &flags).unwrap();
+    assert_eq!(config.for_tool("t").threshold, size(30, SizeUnit::Bytes));
+    assert_eq!((config.enabled, config.dir.to_str().unwrap()), (false, "/data"));
+    assert_eq!((config.limits.files.get(), config.limits.memory_bytes.get()), (7, 6));
+    assert_eq!(config.limits.wall_time_ms.get(), 30_000, "the rest of a table keeps its defaults");
+
+    let entries = config.explain();
+    let told = |key: &str| {
+        let entry = entries.iter().find(|entry| entry.key == key).unwrap();
+        (entry.value.as_str(), entry.origin.to_string())
+    };
+    assert_eq!(told("threshold"), ("30", "flag --threshold".to_owned()));
+    assert_eq!(told("dir"), ("\"/data\"", "variable MCP_LRO_DIR".to_owned()));
+    assert_eq!(told("limits.files"), ("7", "flag --limits-files".to_owned()));
+    assert_eq!(told("session-key"), ("null", "default".to_owned()));
+    let (value, origin) = told("unit");
+    assert!(value == "\"bytes\"" && origin.starts_with("file /") && origin.ends_with("lro.toml"), "{origin}");
+    assert!(entries.is_sorted_by_key(|entry| &entry.key));
+    assert_eq!(load(file, &[("MCP_LRO_THRESHOLD", "20")], &[]).unwrap().threshold.get(), 20);
+}
+
+// row 5, row 47
+#[test]
+fn bad_values_are_errors_and_all_are_told() {
+    for (file, expected) in [
+        ("threshold = 0", "`threshold` = `0` (file "),
+        ("threshold = -1", "`threshold` = `-1` (file "),
+        ("threshold = 1.5", "expected a nonzero u64"),
+        ("treshold = 1", "unknown field `treshold`"),
+        ("[limits]\nfile = 1", "`limits.file` = `1`"),
+        ("[limits]\nfiles = 0", "`limits.files` = `0`"),
+        ("[unknown]", "unknown field `unknown`"),
+        ("unit = \"words\"", "expected one of `bytes`, `characters`, `tokens`"),
+        ("policy-sha256 = \"abc\"", "expected 64 hexadecimal digits"),
+        ("policy = \"\"", "expected a path"),
+        ("ttl-seconds = 0", "`ttl-seconds` = `0`"),
+        ("truncate-limit = 0", "`truncate-limit` = `0`"),
+        ("preset = \"2k\"", "expected `1600-tokens` or `25k`"),
+        ("[tools.\"a.*\"]\nmode = \"sometimes\"", "`tools.\"a.*\".mode` = `\"sometimes\"`"),
+        ("[tools.x]\nlevel = \"full\"", "unknown field `level`"),
+        ("[[sections]]\nkey = \"a\"\nschema = \"{\"", "expected a JSON Schema as JSON text"),
+        ("[[sections]]\nfilename-prefix = \"a\"", "missing field `key`"),
+        ("threshold = ", "`config` = `/"),
+        ("fsync = true\nthreshold = ", "line 2, column "),
+        ("schema = \"drop\"", "expected one of `rewrite`, `strip`, `shape`, `block`"),
+        ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
+        ("[tools.x]\nreuse-seconds = 0", "`tools.x.reuse-seconds` = `0`"),
+        ("[clients.x]\ndeclared-size = 0", "`clients.x.declared-size` = `0`"),
+        ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
+        ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),
+        ("[clients.x]\nthreshold = 0", "`clients.x.threshold` = `0`"),
+        ("[clients.x]\nmode = \"always\"", "unknown field `mode`"),
+        ("policy-dir = \"\"", "expected a path"),
+        ("policy-keep = 1", "`policy-keep` = `1`"),
+        ("policy-keys = \"a\"", "`policy-keys` = `\"a\"`"),
+        ("policy-keys = [\"a\"]", "`a` is not a public key of minisign"),
+        ("[loading]\ncomponent-bytes = 0", "`loading.component-bytes` = `0`"),
+        ("[loading]\ncompile-ms = 0", "`loading.compile-ms` = `0`"),
+        ("[loading]\ncompile-memory-bytes = 0", "`loading.compile-memory-bytes` = `0`"),
+        ("[loading]\nbytes = 1", "unknown field `bytes`"),
+        ("[admission]\ncalls = 0", "`admission.calls` = `0`"),
+        ("[admission]\nwaiting = -1", "`admission.waiting` = `-1`"),
+        ("[admission]\nwait-ms = \"1s\"", "`admission.wait-ms` = `\"1s\"`"),
+        ("[admission]\nquestions = -1", "`admission.questions` = `-1`"),
+        ("[limits]\nwait-ms = 0", "`limits.wait-ms` = `0`"),
+        ("[breaker]\nfailures = 0", "`breaker.failures` = `0`"),
+        ("[breaker]\npause-ms = 0", "`breaker.pause-ms` = `0`"),
+        ("[breaker]\npause-max-ms = 0", "`breaker.pause-max-ms` = `0`"),
+        ("[breaker]\nfailure = 1", "unknown field `failure`"),
+        ("[trial]\ncalls = 0", "`trial.calls` = `0`"),
+        ("[trial]\nseconds = 0", "`trial.seconds` = `0`"),
+        ("[trial]\npromote = 1", "`trial.promote` = `1`"),
+        ("[tenants.acme]\nthreshold = 0", "`tenants.acme.threshold` = `0`"),
+        ("[tenants.acme]\ntreshold = 1", "unknown field `treshold`"),
+        ("[tenants.acme.limits]\nfile = 1", "`tenants.acme.limits.file` = `1`"),
+        ("[tenants.acme.tools.x]\nlevel = \"full\"", "unknown field `level`"),
+        ("tenants = [\"acme\"]", "`tenants` = `[\"acme\"]`"),
+    ] {
+        let found = problems(file, &[], &[]);
+        assert!(found.len() == 1 && found.iter().all(|text| text.contains(expected)), "{file}: {found:?}");
+    }
+    let variables = [
+        ("MCP_LRO_THRESHOLD", "many"),
+        ("MCP_LRO_ENABLED", "maybe"),
+        ("MCP_LRO_UNIT", "words"),
+        ("MCP_LRO_TTL_SECONDS", "-5"),
+        ("MCP_LRO_TRESHOLD", "5"),
+    ];
+    let found = problems("action = \"drop\"", &variables, &[("fsync", ""), ("nonsense", "1")]).join("\n");
+    for expected in [
+        "`action` = `\"drop\"` (file ",
+        "`threshold` = `many` (variable MCP_LRO_THRESHOLD): expected a whole number",
+        "`enabled` = `maybe` (variable MCP_LRO_ENABLED): expected one of true, false, 1, 0, yes, no, on, off",
+        "`unit` = `\"words\"` (variable MCP_LRO_UNIT): unknown variant `words`, expected one of `bytes`",
+        "`ttl-seconds` = `-5` (variable MCP_LRO_TTL_SECONDS)",
+        "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable of this name",
+        "`fsync` = `` (flag --fsync)",
+        "`nonsense` = `1` (flag --nonsense): there is no key of this name",
+    ] {
+        assert!(found.contains(expected), "no {expected} in\n{found}");
+    }
+    assert_eq!(found.lines().count(), 8, "{found}");
+    assert!(problems("", &[], &[("config", "/nowhere.toml")]).iter().all(|text| text.contains("cannot read the file")));
+    let not_text = ("MCP_LRO_DIR".into(), OsString::from_vec(vec![b'/', 0xff]));
+    assert!(Config::load([not_text], &[]).unwrap_err().to_string().contains("expected UTF-8"));
+}
+
+// row 5
+#[test]
+fn every_key_has_a_variable_and_every_variable_works() {
+    let samples = |form, key: &str| match (form, key) {
+        (ValueForm::Integer, _) => "123",
+        (ValueForm::Boolean, "gateway.audit" | "trial.promote") => "yes",
+        (ValueForm::Boolean, _) => "no",
+        (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
+        (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
+        (ValueForm::List, "gateway.forward-headers") => "x-a,X-B",
+        (ValueForm::List, "policy-keys") => KEY,
+        (ValueForm::List, _) => "a,/b/c",
+        (_, "failure") => "closed",
+        (_, "mode") => "always",
+        (_, "unit") => "tokens",
+        (_, "preset") => "25k",
+        (_, "action") => "reject",
+        (_, "level") => "full",
+        (_, "dialect") => "specification",
+        (_, "schema") => "strip",
+        (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
+        (_, "gateway.upstream") => "https://example.org/mcp",
+        (_, "gateway.path") => "/other",
+        (_, "policy-sha256") => "00000000000000000000000000000000000000000000000000000000000000Ab",
+        _ => "text",
+    };
+    for variable in VARIABLES.iter().filter(|variable| variable.key != "config") {
+        let snake = variable.key.replace(['-', '.'], "_").to_uppercase();
+        assert_eq!(variable.name, format!("{VARIABLE_PREFIX}{snake}"));
+        let sample = samples(variable.form, variable.key);
+        let config = load("", &[(variable.name, sample)], &[]).unwrap();
+        let entries = config.explain();
+        let entry = entries.iter().find(|entry| entry.key == variable.key).unwrap();
+        assert_eq!(entry.origin, Origin::Variable(variable.name.to_owned()));
+        let default = Config::default().explain().into_iter().find(|entry| entry.key == variable.key).unwrap();
+        assert_ne!(entry.value, default.value, "{}", variable.name);
+        load("", &[], &[(variable.key, sample)]).unwrap();
+    }
+    let keys: HashSet<String> = Config::default().explain().into_iter().map(|entry| entry.key).collect();
+    let with_variable: HashSet<String> = VARIABLES.iter().map(|variable| variable.key.to_owned()).collect();
+    let without: HashSet<_> = keys.difference(&with_variable).cloned().collect();
+    let file_only = [
+        "clients",
+        "gateway.admin-token",
+        "gateway.metrics-token",
+        "gateway.tokens",
+        "gateway.upstream-headers",
+        "sections",
+        "tenants",
+        "tools",
+    ];
+    assert_eq!(without, HashSet::from(file_only.map(str::to_owned)));
+    let flags: HashSet<String> = VARIABLES.iter().map(|variable| variable.flag()).collect();
+    assert_eq!(flags.len(), VARIABLES.len(), "a flag of the gateway is none of the others");
+    for (text, value) in [("TRUE", true), ("1", true), ("yes", true), ("on", true), ("0", false), ("False", false)] {
+        assert_eq!(load("", &[("MCP_LRO_INFER", text)], &[]).unwrap().infer, value);
+    }
+}
+
+// row 57
+#[test]
+fn presets_give_way_to_an_explicit_threshold_of_their_layer() {
+    let threshold =
+        |file: &str, variables: &[(&str, &str)]| load(file, variables, &[]).unwrap().for_tool("t").threshold;
+    assert_eq!(threshold("preset = \"25k\"", &[]), size(25_000, SizeUnit::Tokens));
+    assert_eq!(threshold("preset = \"1600-tokens\"", &[]), size(1_600, SizeUnit::Tokens));
+    assert_eq!(threshold("preset = \"25k\"\nthreshold = 7", &[]), size(7, SizeUnit::Tokens));
+    assert_eq!(threshold("preset = \"25k\"", &[("MCP_LRO_THRESHOLD", "8")]), size(8, SizeUnit::Tokens));
+    assert_eq!(
+        threshold("threshold = 7\nunit = \"bytes\"", &[("MCP_LRO_PRESET", "25k")]),
+        size(25_000, SizeUnit::Tokens)
+    );
+    let config = load("preset = \"25k\"", &[], &[]).unwrap();
+    assert_eq!(config.origin("threshold"), config.origin("preset"));
+    assert_eq!(config.for_tool("t").truncate_limit, size(25_000, SizeUnit::Tokens));
+}
+
+// row 36, row 78
+#[test]
+fn the_most_specific_pattern_overrides_for_a_tool() {
+    let file = r#"
+        threshold = 1000
+        truncate-limit = 900
+        [tools."*"]
+        mode = "never"
+        [tools."search_*"]
+        mode = "always"
+        [tools."search_*_small"]
+        threshold = 5
+        unit = "tokens"
+        action = "truncate"
+        [tools."exact.name"]
+        mode = "always"
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let mode = |tool: &str| config.for_tool(tool).mode;
+    assert_eq!((mode("other"), mode("")), (DecisionMode::Never, DecisionMode::Never));
+    assert_eq!((mode("search_"), mode("search_x")), (DecisionMode::Always, DecisionMode::Always));
+    assert_eq!((mode("exact.name"), mode("exact_name")), (DecisionMode::Always, DecisionMode::Never));
+    let small = config.for_tool("search_very_small");
+    assert_eq!((small.mode, small.action), (DecisionMode::BySize, Action::Truncate));
+    assert_eq!(small.threshold, size(5, SizeUnit::Tokens));
+    assert_eq!(small.truncate_limit, size(900, SizeUnit::Characters));
+    assert_eq!(mode("search_very_small_"), DecisionMode::Always);
+
+    let tie = load("[tools.\"a*\"]\nthreshold = 1\n[tools.\"*b\"]\nthreshold = 2", &[], &[]).unwrap();
+    assert_eq!(tie.for_tool("ab").threshold.amount, 2, "the first in alphabetical order");
+    // A hostile name does not make matching slow.
+    let stars = load(&format!("[tools.\"{}b\"]\nmode = \"always\"", "*a".repeat(50)), &[], &[]).unwrap();
+    assert_eq!(stars.for_tool(&"a".repeat(10_000)).mode, DecisionMode::BySize);
+}
+
+#[test]
+fn sections_are_read_with_their_summaries_and_recipes() {
+    let file = r#"
+        inline-keys = ["total", "/page/next"]
+        [[sections]]
+        key = "/data/items"
+        filename-prefix = "items"
+        schema = '{"type":"object"}'
+        summaries = [{ kind = "top-values", field = "/owner" }, { kind = "count" }]
+        recipes = [{ name = "newest", description = "The newest", command = "tail -n 1 {file}" }]
+        [[sections]]
+        key = ""
+    "#;
+    let settings = load(file, &[], &[]).unwrap().for_tool("t");
+    let [first, second] = settings.sections.as_slice() else { unreachable!("two sections") };
+    assert_eq!((first.key.as_str(), first.filename_prefix.as_deref()), ("/data/items", Some("items")));
+    assert_eq!(first.schema.as_deref(), Some("{\"type\":\"object\"}"));
+    let kinds: Vec<_> = first.summaries.iter().map(|rule| (rule.kind, rule.field.as_str())).collect();
+    assert_eq!(kinds, [(SummaryKind::TopValues, "/owner"), (SummaryKind::Count, "")]);
+    assert_eq!(first.recipes.first().unwrap().command, "tail -n 1 {file}");
+    assert_eq!((second.key.as_str(), &second.schema), ("", &None));
+    assert_eq!(settings.inline_keys, ["total", "/page/next"]);
+}
+
+// row 2
+#[test]
+fn defaults_of_the_gateway_are_the_documented_ones() {
+    let gateway = load("", &[], &[]).unwrap().gateway;
+    assert_eq!(gateway, GatewaySettings::default());
+    assert_eq!((gateway.listen, gateway.metrics_listen, &gateway.upstream), (None, None, &None));
+    assert_eq!((gateway.path.as_str(), gateway.audit), ("/mcp", false));
+    assert!(gateway.allowed_hosts.is_empty() && gateway.allowed_origins.is_empty());
+    assert!(gateway.tokens.is_empty() && gateway.upstream_headers.is_empty() && gateway.forward_headers.is_empty());
+    assert_eq!((&gateway.admin_token, &gateway.metrics_token), (&None, &None));
+    assert_eq!((gateway.connections.get(), gateway.metrics_connections.get(), gateway.streams.get()), (4096, 64, 1024));
+    assert_eq!((gateway.header_timeout_ms.get(), gateway.body_timeout_ms.get()), (10_000, 10_000));
+    assert_eq!((gateway.write_timeout_ms.get(), gateway.memory_bytes.get()), (30_000, 128 << 20));
+    assert_eq!((gateway.message_bytes.get(), gateway.message_memory.get()), (1 << 30, 4 << 20));
+    assert_eq!(gateway.message_disk.get(), 4 << 30);
+    assert_eq!((gateway.call_timeout_ms.get(), gateway.start_timeout_ms.get()), (600_000, 30_000));
+    assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
+    assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));
+    assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
+    assert_eq!((&gateway.env, gateway.env_all, gateway.isolate, &gateway.user), (&vec![], None, true, &None));
+    assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
+}
+
+// row 92
+#[test]
+fn a_server_gets_named_variables_where_not_all_pass() {
+    let names = ["PATH", "LC_ALL", "LC", "HTTPS_PROXY", "GH_TOKEN", "GH", "LRO_LOG", "MCP_LRO_DIR", "ACME"];
+    let given = |file: &str| {
+        let all = names.map(|name| (OsString::from(name), OsString::from("x")));
+        let given = load(file, &[], &[]).unwrap().server_environment(all);
+        let passed: Vec<String> = given.variables.into_iter().map(|(name, _)| name.into_string().unwrap()).collect();
+        (passed.join(" "), given.withheld.join(" "))
+    };
+    let tokens = "[gateway.tokens]\na = \"env:ACME\"";
+    let listen = "[gateway]\nlisten = \"127.0.0.1:0\"\n";
+    for (file, passed, withheld) in [
+        (tokens.to_owned(), "PATH LC_ALL LC HTTPS_PROXY GH_TOKEN GH", ""),
+        (format!("{listen}{tokens}"), "PATH LC_ALL", "GH GH_TOKEN HTTPS_PROXY LC"),
+        (
+            format!("{listen}env = [\"GH_*\", \"ACME\", \"*_LRO_*\"]\n{tokens}"),
+            "PATH LC_ALL GH_TOKEN",
+            "GH HTTPS_PROXY LC",
+        ),
+        (format!("{listen}env-all = true\n{tokens}"), "PATH LC_ALL LC HTTPS_PROXY GH_TOKEN GH", ""),
+        ("[gateway]\nmetrics-token = \"env:GH_TOKEN\"".to_owned(), "PATH LC_ALL LC HTTPS_PROXY GH ACME", ""),
+        ("[gateway]\nenv-all = false".to_owned(), "PATH LC_ALL", "ACME GH GH_TOKEN HTTPS_PROXY LC"),
+    ] {
+        assert_eq!(given(&file), (passed.to_owned(), withheld.to_owned()), "{file}");
+    }
+}
+
+// row 5
+#[test]
+fn each_layer_overrides_the_one_before_for_the_gateway() {
+    let file = "[gateway]\nlisten = \"127.0.0.1:1\"\nrequests = 1\nsessions = 1\nallowed-hosts = [\"a\", \"b\"]";
+    let variables = [("MCP_LRO_GATEWAY_REQUESTS", "2"), ("MCP_LRO_GATEWAY_SESSIONS", "2")];
+    let config = load(file, &variables, &[("gateway.sessions", "3"), ("gateway.allowed-hosts", "c.example")]).unwrap();
+    let gateway = &config.gateway;
+    assert_eq!(gateway.listen.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:1"));
+    assert_eq!((gateway.requests.get(), gateway.sessions.get()), (2, 3));
+    assert_eq!(gateway.allowed_hosts, ["c.example"]);
+    assert_eq!(gateway.header_bytes.get(), 64 << 10, "the rest of the table keeps its defaults");
+    assert!(config.origin("gateway.listen").to_string().starts_with("file /"));
+    assert_eq!(config.origin("gateway.requests").to_string(), "variable MCP_LRO_GATEWAY_REQUESTS");
+    assert_eq!(config.origin("gateway.sessions").to_string(), "flag --sessions");
+    assert_eq!(config.origin("gateway.path"), Origin::Default);
+}
+
+// row 5, row 47
+#[test]
+fn bad_values_of_the_gateway_are_errors() {
+    for (line, expected) in [
+        ("listen = \"127.0.0.1:70000\"", "a port from 0 to 65535"),
+        ("listen = \"localhost:80\"", "expected an IP address"),
+        ("listen = 80", "`gateway.listen` = `80`"),
+        ("metrics-listen = \"127.0.0.1\"", "expected an IP address and a port"),
+        ("upstream = \"localhost:80/mcp\"", "expected http:// or https:// at the beginning"),
+        ("upstream = \"ftp://localhost/mcp\"", "expected http:// or https:// at the beginning"),
+        ("upstream = \"https:///mcp\"", "expected a host"),
+        ("upstream = \"https://:80/mcp\"", "expected a host"),
+        ("upstream = \"https://a b/mcp\"", "without white space"),
+        ("upstream = \"https://[::g]/mcp\"", "an IPv6 address in brackets"),
+        ("upstream = \"https://a:65536/mcp\"", "expected a port from 1 to 65535"),
+        ("upstream = \"https://a/mcp#b\"", "without a fragment"),
+        ("path = \"mcp\"", "expected a path that begins with `/`"),
+        ("path = \"/m?a\"", "expected a path of visible ASCII"),
+        ("allowed-hosts = [\"a.example\", \"http://b\"]", "not `http://b`"),
+        ("allowed-hosts = [\"\"]", "expected a host, or a host and a port"),
+        ("allowed-origins = [\"a.example\"]", "expected an origin such as https://example.org, not `a.example`"),
+        ("allowed-origins = [\"https://a.example/\"]", "expected an origin"),
+        ("message-bytes = 0", "`gateway.message-bytes` = `0`"),
+        ("message-memory = 0", "`gateway.message-memory` = `0`"),
+        ("call-timeout-ms = 0", "`gateway.call-timeout-ms` = `0`"),
+        ("start-timeout-ms = 0", "`gateway.start-timeout-ms` = `0`"),
+        ("header-bytes = 0", "`gateway.header-bytes` = `0`"),
+        ("requests = 0", "`gateway.requests` = `0`"),
+        ("requests = 4294967296", "expected a nonzero u32"),
+        ("sessions = 0", "`gateway.sessions` = `0`"),
+        ("connections = 0", "`gateway.connections` = `0`"),
+        ("metrics-connections = 0", "`gateway.metrics-connections` = `0`"),
+        ("streams = 0", "`gateway.streams` = `0`"),
+        ("memory-bytes = 0", "`gateway.memory-bytes` = `0`"),
+        ("header-timeout-ms = 0", "`gateway.header-timeout-ms` = `0`"),
+        ("body-timeout-ms = 0", "`gateway.body-timeout-ms` = `0`"),
+        ("write-timeout-ms = 0", "`gateway.write-timeout-ms` = `0`"),
+        ("forward-headers = [\"a b\"]", "`a b` is not the name of a header"),
+        ("forward-headers = [\"Authorization\"]", "`authorization` is for the gateway"),
+        ("forward-headers = [\"Transfer-Encoding\"]", "it cannot go on"),
+        ("session-idle-seconds = 0", "`gateway.session-idle-seconds` = `0`"),
+        ("shutdown-ms = 0", "`gateway.shutdown-ms` = `0`"),
+        ("session-budget = 0", "`gateway.session-budget` = `0`"),
+        ("session-floor = 0", "`gateway.session-floor` = `0`"),
+        ("env = [\"A=B\"]", "expected names of variables, each perhaps with `*`, not `A=B`"),
+        ("user = \"\"", "expected the name of a user, or UID:GID"),
+        ("user = \"1000\"", "expected the name of a user, or UID:GID"),
+        ("user = \"1000:staff\"", "expected the name of a user, or UID:GID"),
+        ("server-log-bytes = 0", "`gateway.server-log-bytes` = `0`"),
+        ("listn = \"127.0.0.1:80\"", "unknown field `listn`"),
+        ("[gateway.upstream-headers]\n\"a b\" = \"c\"", "`a b` is not the name of a header"),
+        ("[gateway.upstream-headers]\na = \"env:\"", "expected the name of a variable"),
+        ("[gateway.tokens]\n\"\" = \"env:A\"", "expected the name of a tenant"),
+        ("[gateway.tokens]\na = \"env:\"", "expected the name of a variable"),
+        ("[gateway.tokens]\na = \"env:MCP_LRO_TOKEN\"", "does not begin with `MCP_LRO_`"),
+        ("[gateway.tokens]\na = \"file:\"", "expected a path after `file:`"),
+        ("[gateway.tokens]\na = \"sha256:12\"", "expected 64 hexadecimal digits"),
+    ] {
+        let found = problems(&format!("[gateway]\n{line}"), &[], &[]);
+        assert!(found.len() == 1 && found.iter().all(|text| text.contains(expected)), "{line}: {found:?}");
+    }
+    let found = problems("", &[("MCP_LRO_GATEWAY_REQUESTS", "all")], &[("gateway.listen", "80")]).join("\n");
+    assert!(
+        found.contains("`gateway.requests` = `all` (variable MCP_LRO_GATEWAY_REQUESTS): expected a whole"),
+        "{found}"
+    );
+    assert!(found.contains("`gateway.listen` = `\"80\"` (flag --listen): expected an IP address"), "{found}");
+}
+
+#[test]
+fn urls_and_hosts_of_all_kinds_are_taken() {
+    for url in ["http://localhost:8080/mcp", "HTTPS://example.org", "http://[::1]:1/a?b=c", "http://127.0.0.1/"] {
+        let gateway = load("", &[], &[("gateway.upstream", url)]).unwrap().gateway;
+        assert_eq!(gateway.upstream.as_deref(), Some(url));
+    }
+    let file = "[gateway]\nlisten = \"[::]:0\"\nallowed-hosts = [\"[::1]:80\", \"a_b.example\"]\n\
+                allowed-origins = [\"vscode-webview://abc\", \"http://[::1]:80\"]";
+    assert_eq!(load(file, &[], &[]).unwrap().gateway.allowed_origins.len(), 2);
+}
+
+// row 5
+#[test]
+fn secrets_are_never_shown() {
+    const SECRET: &str = "s3cr3t";
+    let digest = Digest::of(SECRET.as_bytes()).to_string();
+    let file = format!(
+        "[gateway]\nupstream = \"https://example.org/mcp?key={SECRET}\"\n[gateway.upstream-headers]\n\
+         authorization = \"Bearer {SECRET}\"\nx-key = \"env:UPSTREAM_KEY\"\n[gateway.tokens]\n\
+         one = \"env:TOKEN_ONE\"\ntwo = \"file:/run/two\"\nthree = \"sha256:{digest}\""
+    );
+    let config = load(&file, &[("TOKEN_ONE", SECRET), ("UPSTREAM_KEY", SECRET)], &[]).unwrap();
+    let entries = config.explain();
+    assert!(!format!("{config:?}{entries:?}").contains(SECRET));
+    let shown: BTreeMap<_, _> = entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+    for (key, value) in [
+        ("gateway.upstream", "\"https://example.org/mcp?…\""),
+        ("gateway.upstream-headers.authorization", "\"…\""),
+        ("gateway.upstream-headers.x-key", "\"env:UPSTREAM_KEY\""),
+        ("gateway.tokens.one", "\"env:TOKEN_ONE\""),
+        ("gateway.tokens.two", "\"file:/run/two\""),
+        ("gateway.tokens.three", format!("\"sha256:{digest}\"").as_str()),
+    ] {
+        assert_eq!(shown.get(key), Some(&value), "{key}");
+    }
+    for line in [
+        "tokens = { a = \"s3cr3t\" }",
+        "tokens = { a = { b = \"s3cr3t\" } }",
+        "tokens = { a = [\"s3cr3t\"] }",
+        "tokens = \"s3cr3t\"",
+        "token = \"s3cr3t\"",
+        "token = { a = \"s3cr3t\" }",
+        "tokens = { a = \"sha256:s3cr3t\" }",
+        "upstream-headers = { a = \"s3cr3t\\n\" }",
+        "upstream-headers = [\"s3cr3t\"]",
+        "upstream = \"https://user:s3cr3t@example.org/\"",
+        "upstream = \"example.org?s3cr3t\"",
+        "tokens = { a = \"s3cr3t }",
+        "admin-token = \"s3cr3t\"",
+        "admin-token = { a = \"s3cr3t\" }",
+        "admin-token = [\"s3cr3t\"]",
+        "metrics-token = \"s3cr3t\"",
+        "metrics-token = { a = \"s3cr3t\" }",
+    ] {
+        let found = problems(&format!("[gateway]\n{line}"), &[], &[]);
+        assert!(found.len() == 1 && !found.join("").contains(SECRET), "{line}: {found:?}");
+    }
+    let found = problems("[gateway.tokens]\na = \"s3cr3t\"", &[], &[]).join("");
+    assert!(found.contains("expected `env:NAME`, `file:PATH`, or `sha256:` and 64 hexadecimal digits"), "{found}");
+    assert!(!problems("", &[("MCP_LRO_GATEWAY_TOKENS", SECRET)], &[]).join("").contains(SECRET));
+}
+
+#[test]
+fn tokens_and_headers_are_looked_up_when_the_gateway_starts() {
+    let directory = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (full, empty) = (write("full", "from file\n"), write("empty", " \n"));
+    let digest = Digest::of(b"given");
+    let environment = |name: &str| match name {
+        "SET" => Some("from variable".into()),
+        "SAME" => Some(" from variable ".into()),
+        "EMPTY" => Some(OsString::new()),
+        _ => None,
+    };
+    let table = |name: &str, lines: &[(&str, &str)]| -> Config {
+        let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+        load(&format!("[gateway.{name}]\n{lines}"), &[], &[]).unwrap()
+    };
+
+    let given = format!("sha256:{digest}");
+    let config = table("tokens", &[("a", "env:SET"), ("b", &format!("file:{full}")), ("c", &given)]);
+    assert_eq!(config.gateway.tokens.get("c"), Some(&Token::Sha256(digest)));
+    let expected = [("a", Digest::of(b"from variable")), ("b", Digest::of(b"from file")), ("c", digest)];
+    assert_eq!(
+        config.gateway_tokens(environment).unwrap(),
+        expected.map(|(tenant, digest)| (tenant.to_owned(), digest)).into()
+    );
+    let bad = [
+        ("a", "env:SET"),
+        ("b", "env:SAME"),
+        ("c", "env:EMPTY"),
+        ("d", "env:UNSET"),
+        ("e", &format!("file:{empty}")),
+        ("f", "file:/nowhere/token"),
+    ];
+    let found = table("tokens", &bad).gateway_tokens(environment).unwrap_err().to_string();
+    for expected in [
+        "`gateway.tokens.b` = `env:SAME` (file /",
+        "tenant `a` has the same token",
+        "`gateway.tokens.c` = `env:EMPTY` (file /",
+        "the variable is empty",
+        "`gateway.tokens.d` = `env:UNSET` (file /",
+        "the variable is not set",
+        "the file is empty",
+        "`gateway.tokens.f` = `file:/nowhere/token` (file /",
+        "cannot read the file",
+    ] {
+        assert!(found.contains(expected), "no {expected} in\n{found}");
+    }
+    assert_eq!(found.lines().count(), 6, "{found}");
+
+    let admin = |token: &str| load(&format!("[gateway]\nadmin-token = {token:?}"), &[], &[]).unwrap();
+    for (token, expected) in [("env:SET", b"from variable".as_slice()), (&format!("file:{full}"), b"from file")] {
+        assert_eq!(admin(token).admin_token(environment).unwrap(), Some(Digest::of(expected)));
+    }
+    assert_eq!(admin(&given).admin_token(environment).unwrap(), Some(digest));
+    assert_eq!(load("", &[], &[]).unwrap().admin_token(environment).unwrap(), None);
+    let found = admin("env:UNSET").admin_token(environment).unwrap_err().to_string();
+    assert!(found.contains("`gateway.admin-token` = `env:UNSET` (file /"), "{found}");
+    assert!(found.contains("the variable is not set"), "{found}");
+
+    let config = table("upstream-headers", &[("X-Team", "blue"), ("authorization", "env:SET")]);
+    let headers = config.gateway_headers(environment).unwrap();
+    assert_eq!(headers.get("x-team").unwrap(), "blue");
+    assert_eq!(headers.get("Authorization").unwrap(), "from variable");
+    assert!(headers.values().all(|value| value.is_sensitive()));
+    let found = table("upstream-headers", &[("a", "env:UNSET"), ("b", "env:EMPTY")]).gateway_headers(environment);
+    let found = found.unwrap_err().to_string();
+    assert!(found.contains("`gateway.upstream-headers.a` = `env:UNSET` (file /"), "{found}");
+    assert!(found.contains("the variable is empty"), "{found}");
+}
+
+#[test]
+fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
+    let config = load("", &[], &[]).unwrap();
+    let nothing_known = ClientProfile {
+        sees: Sees::Both,
+        resource_links: false,
+        shares_disk: None,
+        inline: false,
+        threshold: None,
+        result_limit: None,
+        declared_size: None,
+    };
+    assert_eq!(config.for_client("somebody", "1"), nothing_known);
+    assert_eq!(config.for_client("", ""), nothing_known);
+    let code = ClientProfile { sees: Sees::Structured, declared_size: Some(500_000), ..nothing_known };
+    assert_eq!(config.for_client("claude-code", "2.1.0"), code);
+    let desktop = ClientProfile { result_limit: Some(1_000_000), ..nothing_known };
+    assert_eq!(config.for_client("claude-ai", "0.1.0"), desktop);
+    assert_eq!(config.for_client("claude-ai (via mcp-remote 0.1.37)", "0.1.0"), desktop);
+    for name in ["codex-mcp-client", "Visual Studio Code - Insiders", "cursor-vscode"] {
+        assert_eq!(config.for_client(name, "1"), nothing_known, "{name}");
+    }
+    assert!(config.for_client("inspector-client", "0.21.1").resource_links);
+    assert!(KNOWN_CLIENTS.is_sorted_by_key(|(pattern, _)| pattern));
+
+    let file = r#"
+        threshold = 1000
+        [clients."*"]
+        inline = true
+        [clients."claude-code"]
+        resource-links = true
+        threshold = 500
+        [clients."claude-code/2.*"]
+        shares-disk = false
+        unit = "tokens"
+        declared-size = 7
+        [clients."claude-ai*"]
+        result-limit = 5
+        sees = "text"
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    assert_eq!(config.for_client("somebody", "1"), ClientProfile { inline: true, ..nothing_known });
+    let old = ClientProfile {
+        sees: Sees::Structured,
+        resource_links: true,
+        threshold: Some(size(500, SizeUnit::Characters)),
+        ..code
+    };
+    assert_eq!(config.for_client("claude-code", "1.0"), old);
+    let new = ClientProfile {
+        sees: Sees::Structured,
+        shares_disk: Some(false),
+        threshold: Some(size(1000, SizeUnit::Tokens)),
+        declared_size: Some(7),
+        ..code
+    };
+    assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
+    let desktop = ClientProfile { sees: Sees::Text, result_limit: Some(5), ..nothing_known };
+    assert_eq!(config.for_client("claude-ai", "1"), desktop);
+}
+
+// row 36
+#[test]
+fn a_threshold_of_the_tool_wins_over_one_of_the_client() {
+    let file = r#"
+        threshold = 1000
+        [clients.small]
+        threshold = 100
+        unit = "tokens"
+        [tools.own]
+        threshold = 10
+        [tools.counted]
+        unit = "bytes"
+        [tools.always]
+        mode = "always"
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let (small, other) = (config.for_client("small", "1"), config.for_client("other", "1"));
+    let threshold = |tool: &str, client| config.for_tool_and_client(tool, client).threshold;
+    assert_eq!(threshold("any", &small), size(100, SizeUnit::Tokens));
+    assert_eq!(threshold("any", &other), size(1000, SizeUnit::Characters));
+    assert_eq!(threshold("own", &small), size(10, SizeUnit::Characters));
+    assert_eq!(threshold("counted", &small), size(1000, SizeUnit::Bytes));
+    let always = config.for_tool_and_client("always", &small);
+    assert_eq!((always.mode, always.threshold), (DecisionMode::Always, size(100, SizeUnit::Tokens)));
+    assert_eq!(always.truncate_limit, size(100, SizeUnit::Tokens));
+    assert_eq!(config.for_tool("any").threshold, size(1000, SizeUnit::Characters));
+}
+
+// row 36
+#[test]
+fn the_gateway_finds_its_strategy_by_tool() {
+    let file = r#"
+        [tools."search_*"]
+        schema = "strip"
+        [tools."search_all"]
+        handles = true
+        [tools."draw"]
+        schema = "shape"
+        threshold = 5
+        reuse-seconds = 60
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let tool = |schema, handles| GatewayTool { schema, handles, reuse_seconds: None };
+    assert_eq!(config.gateway_tool("any"), tool(SchemaStrategy::Rewrite, false));
+    assert_eq!(config.gateway_tool("search_one"), tool(SchemaStrategy::Strip, false));
+    assert_eq!(
+        config.gateway_tool("search_all"),
+        tool(SchemaStrategy::Rewrite, true),
+        "the longest pattern alone counts"
+    );
+    let draw = GatewayTool { reuse_seconds: NonZeroU64::new(60), ..tool(SchemaStrategy::Shape, false) };
+    assert_eq!(config.gateway_tool("draw"), draw);
+    let config = load(file, &[("MCP_LRO_SCHEMA", "block")], &[]).unwrap();
+    assert_eq!(config.gateway_tool("search_all"), tool(SchemaStrategy::Block, true));
+    assert_eq!(config.gateway_tool("search_one").schema, SchemaStrategy::Strip);
+}
+
+// row 5, row 81
+#[test]
+fn each_layer_overrides_the_one_before_for_policies() {
+    let file = "policy-dir = \"/one\"\npolicy-keys = []\n[breaker]\nfailures = 1\npause-ms = 2\n[trial]\ncalls = 3\n\
+                [admission]\ncalls = 1\nwaiting = 0\nquestions = 2\n[loading]\ncompile-ms = 1\n";
+    let variables = [("MCP_LRO_POLICY_DIR", "/two"), ("MCP_LRO_BREAKER_FAILURES", "4"), ("MCP_LRO_TRIAL_CALLS", "5")];
+    let flags =
+        [("policy-dir", "/three"), ("policy-keys", KEY), ("trial.promote", "on"), ("breaker.pause-max-ms", "6")];
+    let config = load(file, &variables, &flags).unwrap();
+    assert_eq!(
+        (config.policy_dir.as_deref(), config.policy_keys.as_slice()),
+        (Some("/three".as_ref()), &[KEY.to_owned()][..])
+    );
+    let breaker = &config.breaker;
+    assert_eq!((breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get()), (4, 2, 6));
+    assert_eq!((config.trial.calls.map(u64::from), config.trial.seconds, config.trial.promote), (Some(5), None, true));
+    assert_eq!((config.admission.calls.get(), config.admission.waiting, config.admission.wait_ms), (1, 0, 1000));
+    assert_eq!(config.admission.questions, 2);
+    assert_eq!((config.loading.compile_ms.get(), config.loading.component_bytes.get()), (1, 64 << 20));
+    assert_eq!(config.origin("breaker.failures").to_string(), "variable MCP_LRO_BREAKER_FAILURES");
+    assert_eq!(config.origin("trial.promote").to_string(), "flag --trial-promote");
+    assert!(config.origin("breaker.pause-ms").to_string().starts_with("file /"));
+}
+
+// row 81
+#[test]
+fn a_tenant_overrides_key_by_key() {
+    let file = r#"
+        dir = "/data"
+        threshold = 1000
+        inline-keys = ["a", "b"]
+        policy = "all.wasm"
+        [limits]
+        files = 5
+        memory-bytes = 6
+        [tools.search]
+        mode = "never"
+        [clients.small]
+        threshold = 1
+        [gateway.tokens]
+        acme = "env:ACME"
+        [tenants.acme]
+        threshold = 100
+        inline-keys = ["c"]
+        policy = "acme.wasm"
+        custom = "redact"
+        failure = "closed"
+        [tenants.acme.limits]
+        files = 7
+        [tenants.acme.tools.search]
+        threshold = 10
+        [tenants.acme.tools.draw]
+        mode = "always"
+        [tenants.beta]
+    "#;
+    let config = load(file, &[("MCP_LRO_UNIT", "bytes")], &[("level", "full")]).unwrap();
+    let acme = config.for_tenant("acme");
+    assert_eq!(acme.for_tool("any").threshold, size(100, SizeUnit::Bytes));
+    assert_eq!((&acme.inline_keys, &acme.custom), (&vec!["c".to_owned()], &Some("redact".to_owned())));
+    assert_eq!((acme.policy.as_deref(), acme.failure), (Some("acme.wasm".as_ref()), FailureMode::Closed));
+    assert_eq!((acme.limits.files.get(), acme.limits.memory_bytes.get()), (7, 6));
+    let search = acme.for_tool("search");
+    assert_eq!((search.mode, search.threshold.amount), (DecisionMode::Never, 10), "tools are merged, too");
+    assert_eq!(acme.for_tool("draw").mode, DecisionMode::Always);
+    assert_eq!((acme.level, acme.dir.as_path()), (DescriptorLevel::Full, "/data".as_ref()));
+    assert_eq!((&acme.gateway, &acme.clients), (&config.gateway, &config.clients));
+    assert_eq!(acme.origin("limits.files"), Origin::Tenant("acme".to_owned()));
+    assert_eq!(acme.origin("threshold").to_string(), "tenant acme");
+    assert!(acme.origin("limits.memory-bytes").to_string().starts_with("file /"));
+
+    for other in ["beta", "nobody"] {
+        let other = config.for_tenant(other);
+        assert_eq!(other.for_tool("any"), config.for_tool("any"));
+        assert_eq!((&other.policy, &other.limits, other.failure), (&config.policy, &config.limits, FailureMode::Open));
+    }
+    assert_eq!(config.for_tool("any").threshold.amount, 1000);
+}
+
+// row 57, row 81
+#[test]
+fn presets_hold_for_tenants_too() {
+    let threshold = |file: &str, variables: &[(&str, &str)]| {
+        load(file, variables, &[]).unwrap().for_tenant("a").for_tool("t").threshold
+    };
+    let tenant = "\n[tenants.a]\ncustom = \"x\"";
+    let preset = |file: &str, variables| threshold(&[file, tenant].concat(), variables);
+    assert_eq!(preset("preset = \"25k\"", &[]), size(25_000, SizeUnit::Tokens));
+    assert_eq!(preset("threshold = 7", &[("MCP_LRO_PRESET", "25k")]), size(25_000, SizeUnit::Tokens));
+    assert_eq!(preset("preset = \"25k\"\nthreshold = 7", &[]), size(7, SizeUnit::Tokens));
+    assert_eq!(threshold("threshold = 7\n[tenants.a]\npreset = \"25k\"", &[]), size(25_000, SizeUnit::Tokens));
+    let variable = [("MCP_LRO_THRESHOLD", "7")];
+    assert_eq!(threshold("[tenants.a]\npreset = \"25k\"", &variable), size(25_000, SizeUnit::Tokens));
+    assert_eq!(threshold("preset = \"25k\"\n[tenants.a]\nthreshold = 7", &[]), size(7, SizeUnit::Tokens));
+    assert_eq!(
+        threshold("preset = \"25k\"\n[tenants.a]\npreset = \"1600-tokens\"", &[]),
+        size(1_600, SizeUnit::Tokens)
+    );
+    let both = "[tenants.a]\npreset = \"25k\"\nunit = \"bytes\"";
+    assert_eq!(threshold(both, &[]), size(25_000, SizeUnit::Bytes));
+}
+
+// row 81
+#[test]
+fn what_is_the_same_for_all_tenants_is_refused() {
+    for (line, key) in [
+        ("admission = { calls = 1 }", "admission"),
+        ("breaker = { failures = 1 }", "breaker"),
+        ("config = \"a\"", "config"),
+        ("dir = \"/a\"", "dir"),
+        ("fsync = true", "fsync"),
+        ("gateway = { audit = true }", "gateway"),
+        ("loading = { compile-ms = 1 }", "loading"),
+        ("policy-dir = \"/a\"", "policy-dir"),
+        ("policy-keep = \"/a\"", "policy-keep"),
+        ("query = { memory-bytes = 1 }", "query"),
+        ("quota-file = 1", "quota-file"),
+        ("quota-tenant = 1", "quota-tenant"),
+        ("quota-total = 1", "quota-total"),
+        ("tenants = { b = { threshold = 1 } }", "tenants"),
+        ("ttl-seconds = 1", "ttl-seconds"),
+    ] {
+        let found = problems(&format!("[tenants.acme]\n{line}"), &[], &[]);
+        let expected = format!("`{key}` is the same for all tenants");
+        let names_key = |text: &String| text.starts_with(&format!("`tenants.acme.{key}"));
+        assert!(found.len() == 1 && found.iter().all(|text| text.contains(&expected) && names_key(text)), "{found:?}");
+    }
+    // Whatever else there is, a tenant can have for itself.
+    for line in ["trial = { calls = 1 }", "limits = { files = 1 }", "policy-sha256 = \"\"", "schema = \"strip\""] {
+        let found = load(&format!("[tenants.acme]\n{line}"), &[], &[]).err().map(|error| error.to_string());
+        assert!(!found.unwrap_or_default().contains("all tenants"), "{line}");
+    }
+}

@@ -1,0 +1,117 @@
+//! What a policy on trial would have decided, compared with what was decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Filter, FilterError, Outcome, Request, Truncation};
+use crate::job;
+use crate::policy::{Comparison, Digest, Policy};
+use crate::sandbox::types::{self, PlannedPart};
+use crate::sandbox::{Payload, Verdict};
+use crate::store::{FileRecord, OffloadRecord, Ulid};
+
+/// What a policy decided about a result, as far as it depends on the policy alone.
+pub(super) type Decided = Result<Choice, &'static str>;
+
+/// A verdict and what came of it. A failure that is the policy's fault stands in its place by its kind.
+#[derive(PartialEq, Eq)]
+pub(super) struct Choice {
+    verdict: String,
+    /// The descriptor before anything is added to it; empty unless the verdict is `offload`.
+    descriptor: String,
+    kept: Vec<bool>,
+    /// Size and digest of each file.
+    files: BTreeMap<String, (u64, Option<Digest>)>,
+}
+
+/// What was decided; none when it was not the policy alone that decided.
+pub(super) fn decided(outcome: &Outcome, failure: Option<&FilterError>) -> Option<Decided> {
+    match (failure, outcome) {
+        (Some(error), _) => error.is_fault_of_policy().then(|| Err(error.kind())),
+        (None, Outcome::Pass) => Some(Ok(Choice::plain("pass".to_owned()))),
+        (None, Outcome::Reject(advice)) => Some(Ok(Choice::rejected(advice))),
+        (None, Outcome::Truncate { truncation, .. }) => Some(Ok(Choice::truncated(truncation))),
+        (None, Outcome::Offload(offloaded)) => Some(Ok(Choice::written(offloaded.offload.record(), &offloaded.kept))),
+        (None, Outcome::Fail(_)) => None,
+    }
+}
+
+/// Runs a policy on a result whose outcome is settled. What it writes is thrown away.
+pub(super) fn compare(
+    filter: &Filter,
+    policy: &Policy,
+    request: &Request,
+    call: &types::Call,
+    payload: &Arc<Payload>,
+    old: &Decided,
+) -> Comparison {
+    match (choose(filter, policy, request, call, payload), old) {
+        (Ok(new), Ok(old)) => old.difference(&new).map_or(Comparison::Same, Comparison::Different),
+        (Ok(_), Err(kind)) => Comparison::Different(format!("does not fail, as the old one does ({kind})")),
+        (Err(error), Err(kind)) if error.kind() == *kind => Comparison::Same,
+        (Err(error), _) => Comparison::Failed(error.to_string()),
+    }
+}
+
+fn choose(
+    filter: &Filter,
+    policy: &Policy,
+    request: &Request,
+    call: &types::Call,
+    payload: &Arc<Payload>,
+) -> Result<Choice, FilterError> {
+    let (verdict, _) = policy.prepared().inspect(&filter.limits, call, payload)?;
+    let plan = match verdict {
+        Verdict::Pass => return Ok(Choice::plain("pass".to_owned())),
+        Verdict::Reject(advice) => return Ok(Choice::rejected(&advice)),
+        Verdict::Truncate(truncation) => return Ok(Choice::truncated(&truncation.into())),
+        Verdict::Offload(plan) => plan,
+    };
+    // The call keeps its id, and with it the path that a descriptor shows; the directory is another one.
+    let id = Ulid::generate().map_err(FilterError::Random)?;
+    let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
+    let mut written = job::finish(filter.write(policy, request, call, payload, &plan, staging))?;
+    written.staging.check(&mut written.record)?;
+    let kept: Vec<_> = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
+    Ok(Choice::written(&written.record, &kept))
+}
+
+impl Choice {
+    fn plain(verdict: String) -> Self {
+        Self { verdict, descriptor: String::new(), kept: Vec::new(), files: BTreeMap::new() }
+    }
+
+    fn rejected(advice: &str) -> Self {
+        Self::plain(format!("reject with {advice:?}"))
+    }
+
+    fn truncated(truncation: &Truncation) -> Self {
+        Self::plain(format!("truncate with {truncation:?}"))
+    }
+
+    fn written(record: &OffloadRecord, kept: &[bool]) -> Self {
+        let known = |file: &FileRecord| (file.name.clone(), (file.bytes, file.sha256));
+        Self {
+            verdict: "offload".to_owned(),
+            descriptor: record.descriptor.get().to_owned(),
+            kept: kept.to_vec(),
+            files: record.files.iter().map(known).collect(),
+        }
+    }
+
+    /// The first difference of a new choice, in words.
+    fn difference(&self, new: &Self) -> Option<String> {
+        if self.verdict != new.verdict {
+            return Some(format!("verdict: {}, not {}", new.verdict, self.verdict));
+        }
+        let names = self.files.keys().chain(new.files.keys());
+        let mut differing = names.filter(|name| self.files.get(*name) != new.files.get(*name));
+        if let Some(name) = differing.next() {
+            return Some(format!("file `{name}`"));
+        }
+        if self.descriptor != new.descriptor {
+            return Some("descriptor".to_owned());
+        }
+        (self.kept != new.kept).then(|| "parts that stay in the reply".to_owned())
+    }
+}

@@ -1,0 +1,34 @@
+//! The reply that an outcome asks for.
+
+use bytes::Bytes;
+use lro_mcp::{Replacement, ToolResult, Truncation};
+
+use crate::filter::{self, Outcome};
+
+/// The message that goes on to the client. What passes goes on byte for byte.
+pub fn answer(result: &ToolResult, outcome: &Outcome) -> Bytes {
+    match outcome {
+        Outcome::Pass => result.pass(),
+        Outcome::Offload(offloaded) => {
+            let (descriptor, kept) = (offloaded.descriptor.as_str(), offloaded.kept.as_slice());
+            result.offloaded(&Replacement { descriptor, kept, ..Replacement::default() }).into()
+        }
+        Outcome::Truncate { truncation, warning } => result.truncated(&of(truncation, warning.as_deref())).into(),
+        Outcome::Reject(text) | Outcome::Fail(text) => result.rejected(text).into(),
+    }
+}
+
+/// As [`answer`], for a tool whose output schema stays: what is truncated keeps to it with `short`, the shortened structured
+/// content, or becomes an error of the tool. See [`ToolResult::truncated_within_schema`].
+pub fn answer_within_schema(result: &ToolResult, outcome: &Outcome, short: Option<&[u8]>) -> Bytes {
+    match outcome {
+        Outcome::Truncate { truncation, warning } => {
+            result.truncated_within_schema(&of(truncation, warning.as_deref()), short).into()
+        }
+        outcome => answer(result, outcome),
+    }
+}
+
+fn of<'a>(truncation: &'a filter::Truncation, warning: Option<&'a str>) -> Truncation<'a> {
+    Truncation { limit: truncation.limit, suffix: &truncation.suffix, warning: warning.unwrap_or_default() }
+}

@@ -1,0 +1,155 @@
+//! The own resources: `lro://{offload}/{section}{?offset,limit}`, for clients that read resources.
+
+use std::num::NonZero;
+
+use serde_json::json;
+
+use super::tools::{INVALID_PARAMS, ProtocolError, Tools, told};
+use crate::read::{PAGE_BYTES_MIN, PageContent, PagePart, PageRequest, ReadError, Start};
+use crate::store::{FileRecord, Offload, Ulid};
+use lro_mcp::percent_decoded as decoded;
+
+/// JSON-RPC code of a resource that does not exist, in revisions up to 2025-11-25.
+const RESOURCE_NOT_FOUND: i32 = -32002;
+
+/// Longest page of a resource, in bytes: a client that reads a resource asks for more than a model does.
+const PAGE_BYTES: u32 = 1 << 20;
+
+/// Time in milliseconds for which a client may keep a page: it never changes, but it expires.
+const KEEP_MILLIS: u32 = 60_000;
+
+/// What a URI asks for.
+struct Wanted {
+    offload: Ulid,
+    section: String,
+    offset: u64,
+    limit: Option<NonZero<u32>>,
+}
+
+/// What there is of it.
+struct Gathered {
+    data: Data,
+    /// Number of the record that comes next.
+    next: Option<u64>,
+    /// What is missing of a single record, or of a section that is one, because it is longer than a page.
+    bytes_left: u64,
+}
+
+enum Data {
+    Text(String),
+    Base64(String),
+}
+
+impl Tools {
+    /// Reads an own resource for a tenant: the result of `resources/read` as JSON. Blocks.
+    ///
+    /// # Errors
+    /// When the URI makes no sense or there is nothing behind it. The code follows the revision: `modern` from 2026-07-28 on.
+    pub fn resource(&self, tenant: &str, uri: &str, modern: bool) -> Result<String, ProtocolError> {
+        let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
+        let failed = |message: String| ProtocolError { code, message };
+        let wanted = wanted(uri).ok_or_else(|| failed(format!("`{uri}` is no URI of a section")))?;
+        let offload = self.store().find(tenant, wanted.offload).map_err(|error| failed(told(tenant, &error)))?;
+        let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
+        let found = self.gathered(tenant, &wanted).map_err(|error| match error {
+            ReadError::Store(error) => failed(told(tenant, &error)),
+            error => failed(error.to_string()),
+        })?;
+        let content = match found.data {
+            Data::Text(text) => json!({ "uri": uri, "mimeType": media_type, "text": text }),
+            Data::Base64(blob) => json!({ "uri": uri, "mimeType": media_type, "blob": blob }),
+        };
+        let mut result = json!({ "contents": [content] });
+        if let Some(next) = found.next {
+            result["_meta"]["io.github.lro-filter/next-offset"] = json!(next);
+        }
+        if found.bytes_left > 0 {
+            result["_meta"]["io.github.lro-filter/bytes-left"] = json!(found.bytes_left);
+        }
+        if modern {
+            result["ttlMs"] = json!(KEEP_MILLIS);
+            result["cacheScope"] = json!("private");
+        }
+        Ok(result.to_string())
+    }
+
+    /// What a URI asks for, from as many pages as it takes.
+    fn gathered(&self, tenant: &str, wanted: &Wanted) -> Result<Gathered, ReadError> {
+        let mut lines: Vec<String> = Vec::new();
+        let (mut bytes, mut total) = (0, u64::MAX);
+        loop {
+            let next = wanted.offset + lines.len() as u64;
+            let records = wanted.limit.map_or(u64::from(u32::MAX), |limit| limit.get().into()) - lines.len() as u64;
+            let room = PAGE_BYTES.saturating_sub(bytes);
+            if !lines.is_empty() && (records == 0 || next >= total || room < PAGE_BYTES_MIN) {
+                return Ok(Gathered::of_lines(&lines, (next < total).then_some(next)));
+            }
+            let request = PageRequest {
+                start: Start::Record(next),
+                bytes: Some(room),
+                records: Some(u32::try_from(records).unwrap_or(u32::MAX)),
+                ..PageRequest::new(tenant, wanted.offload, wanted.section.clone())
+            };
+            let page = self.pages().page(&request)?;
+            total = page.total;
+            match page.content {
+                PageContent::Records(more) if !more.is_empty() => {
+                    // A page counts no line feeds.
+                    for line in more {
+                        let with_feed = u32::try_from(line.len() + 1).unwrap_or(u32::MAX);
+                        if !lines.is_empty() && with_feed > PAGE_BYTES.saturating_sub(bytes) {
+                            return Ok(Gathered::of_lines(&lines, Some(wanted.offset + lines.len() as u64)));
+                        }
+                        bytes = bytes.saturating_add(with_feed);
+                        lines.push(line);
+                    }
+                }
+                PageContent::Text(part) if lines.is_empty() => {
+                    return Ok(Gathered::of_part(part, Data::Text, next + 1, total));
+                }
+                PageContent::Base64(part) if lines.is_empty() => {
+                    return Ok(Gathered::of_part(part, Data::Base64, next + 1, total));
+                }
+                _ => return Ok(Gathered::of_lines(&lines, (next < total).then_some(next))),
+            }
+        }
+    }
+}
+
+impl Gathered {
+    fn of_lines(lines: &[String], next: Option<u64>) -> Self {
+        Self { data: Data::Text(lines.join("\n")), next, bytes_left: 0 }
+    }
+
+    fn of_part(part: PagePart, data: impl Fn(String) -> Data, next: u64, total: u64) -> Self {
+        let bytes_left = part.record_bytes.saturating_sub(part.offset + part.bytes);
+        Self { data: data(part.data), next: (next < total).then_some(next), bytes_left }
+    }
+}
+
+/// A link to each section of an offload, as content blocks.
+pub fn resource_links(offload: &Offload) -> Vec<String> {
+    let link = |file: &FileRecord| {
+        let uri = format!("lro://{}/{}", offload.id(), file.name);
+        let size = file.bytes;
+        json!({ "type": "resource_link", "uri": uri, "name": file.section, "mimeType": file.media_type, "size": size })
+    };
+    offload.record().files.iter().map(|file| link(file).to_string()).collect()
+}
+
+fn wanted(uri: &str) -> Option<Wanted> {
+    let (path, query) = match uri.strip_prefix("lro://")?.split_once('?') {
+        Some((path, query)) => (path, query),
+        None => (uri.strip_prefix("lro://")?, ""),
+    };
+    let (offload, section) = path.split_once('/')?;
+    let mut wanted = Wanted { offload: offload.parse().ok()?, section: decoded(section)?, offset: 0, limit: None };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=')? {
+            ("offset", value) => wanted.offset = value.parse().ok()?,
+            ("limit", value) => wanted.limit = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(wanted)
+}

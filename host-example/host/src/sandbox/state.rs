@@ -1,0 +1,152 @@
+//! What belongs to one call: the payload, the directory, the output, the limits. It dies with the call's store.
+
+use super::bindings::lro::filter::types;
+use super::limits::{Limits, Meter};
+use super::output::{Held, OpenFile, Output};
+use super::streams::FileStream;
+use crate::job;
+use lro_payload::{self as payload, PayloadReader};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
+
+/// Most handles of any kind that a policy holds at a time; the result, open files and listings are some of them.
+const HANDLES_MAX: usize = 4_096;
+
+/// The data of one call's store.
+pub(super) struct State {
+    pub(super) wasi: WasiFilesystemCtx,
+    pub(super) table: ResourceTable,
+    pub(super) meter: Meter,
+    pub(super) clock: Clock,
+    pub(super) output: Output,
+    /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
+    pub(super) directory: Option<(File, FsPerms)>,
+    /// The open files, by the handles of their descriptors.
+    pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
+    /// The places of directories and listings, by their handles.
+    pub(super) held: BTreeMap<u32, Held>,
+    /// The streams of files, by their handles.
+    pub(super) streams: BTreeMap<u32, FileStream>,
+    /// Where the fixed sequence of random numbers is.
+    pub(super) random: u64,
+}
+
+impl State {
+    pub(super) fn new(
+        wasi: WasiFilesystemCtx,
+        limits: &Limits,
+        directory: Option<(File, FsPerms)>,
+        writes_back: bool,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES_MAX);
+        let clock = Clock::start();
+        let deadline = clock.started + limits.wall_time;
+        Self {
+            wasi,
+            table,
+            meter: Meter::new(limits),
+            clock,
+            output: Output::new(limits, deadline, writes_back),
+            directory,
+            files: BTreeMap::new(),
+            held: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            random: 0,
+        }
+    }
+}
+
+/// The time that a call has used: since its beginning, but for the time in which no thread was free for it.
+#[derive(Clone)]
+pub(super) struct Clock {
+    started: Instant,
+    /// In nanoseconds.
+    paused: Arc<AtomicU64>,
+}
+
+impl Clock {
+    pub(super) fn start() -> Self {
+        Self { started: Instant::now(), paused: Arc::default() }
+    }
+
+    pub(super) fn used(&self) -> Duration {
+        self.started.elapsed().saturating_sub(Duration::from_nanos(self.paused.load(Ordering::Relaxed)))
+    }
+
+    /// Gives others a turn. Until the thread comes back, or another one, no time is used.
+    pub(super) async fn pause(self) {
+        let left = Instant::now();
+        job::pause().await;
+        let paused = u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.paused.fetch_add(paused, Ordering::Relaxed);
+    }
+}
+
+impl types::Host for State {}
+
+impl types::HostToolResult for State {
+    fn parts(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<Vec<types::Part>> {
+        let reader = self.table.get(&payload)?;
+        Ok(reader.payload().parts().iter().map(types::Part::from).collect())
+    }
+
+    fn read_text(
+        &mut self,
+        payload: Resource<PayloadReader>,
+        part: u32,
+        offset: u64,
+        length: u32,
+    ) -> wasmtime::Result<Result<String, types::ReadError>> {
+        told(self.table.get_mut(&payload)?.read_text(part, offset, length))
+    }
+
+    fn read_bytes(
+        &mut self,
+        payload: Resource<PayloadReader>,
+        part: u32,
+        offset: u64,
+        length: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, types::ReadError>> {
+        told(self.table.get_mut(&payload)?.read_bytes(part, offset, length))
+    }
+
+    fn drop(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<()> {
+        self.table.delete(payload)?;
+        Ok(())
+    }
+}
+
+impl From<&payload::Part> for types::Part {
+    fn from(part: &payload::Part) -> Self {
+        Self {
+            kind: match part.kind {
+                payload::PartKind::Text => types::PartKind::Text,
+                payload::PartKind::Structured => types::PartKind::Structured,
+                payload::PartKind::Binary => types::PartKind::Binary,
+                payload::PartKind::Block => types::PartKind::Block,
+                payload::PartKind::Meta => types::PartKind::Meta,
+            },
+            media_type: part.media_type.clone(),
+            name: part.name.clone(),
+            size: part.size(),
+        }
+    }
+}
+
+/// What a policy is told of a read. A defect is not for the policy: it ends the call.
+fn told<T>(read: Result<T, payload::ReadError>) -> wasmtime::Result<Result<T, types::ReadError>> {
+    let error = match read {
+        Ok(slice) => return Ok(Ok(slice)),
+        Err(payload::ReadError::NoSuchPart) => types::ReadError::NoSuchPart,
+        Err(payload::ReadError::WrongKind) => types::ReadError::WrongKind,
+        Err(payload::ReadError::InsideCharacter(start)) => types::ReadError::InsideCharacter(start),
+        Err(defect @ payload::ReadError::Undecodable(_)) => return Err(defect.into()),
+    };
+    Ok(Err(error))
+}

@@ -1,0 +1,216 @@
+//! `lro policy list | load | swap | rollback | reload`: the policies of a running gateway.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use clap::Args;
+use lro_gateway::settings::Config;
+use lro_gateway::{Change, PolicyStatus, TrialStatus};
+use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
+use reqwest::{Client, Method, Response};
+use serde::de::DeserializeOwned;
+
+use crate::exit::Exit;
+use crate::output;
+
+/// Digits of a digest in the table for people.
+const DIGITS: usize = 12;
+
+/// Which gateway, and who asks.
+#[derive(Args)]
+pub(crate) struct Gateway {
+    /// Address of the gateway's metrics, such as http://127.0.0.1:9808 [default: gateway.metrics-listen]
+    #[arg(long, value_name = "URL", env = "LRO_GATEWAY")]
+    gateway: Option<String>,
+    /// File with the admin token of the gateway; else it is in LRO_ADMIN_TOKEN
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the policies of all tenants: version, digest, when it took over, and what is wrong
+#[derive(Args)]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    gateway: Gateway,
+}
+
+/// Load a component for a tenant; one that is refused changes nothing
+///
+/// A signature beside it, FILE.minisig, is sent along.
+#[derive(Args)]
+pub(crate) struct LoadArguments {
+    /// The tenant
+    tenant: String,
+    /// The component
+    file: PathBuf,
+    #[command(flatten)]
+    gateway: Gateway,
+}
+
+/// Put a policy that the gateway knows by its digest in the place of a tenant's
+#[derive(Args)]
+pub(crate) struct SwapArguments {
+    /// The tenant
+    tenant: String,
+    /// SHA-256 of the component: one that serves another tenant, or served this one and was kept
+    digest: Digest,
+    #[command(flatten)]
+    gateway: Gateway,
+}
+
+/// Put the policy that served a tenant before in the place of the current one
+#[derive(Args)]
+pub(crate) struct RollbackArguments {
+    /// The tenant
+    tenant: String,
+    #[command(flatten)]
+    gateway: Gateway,
+}
+
+/// Read the file of a tenant's policy again
+#[derive(Args)]
+pub(crate) struct ReloadArguments {
+    /// The tenant
+    tenant: String,
+    #[command(flatten)]
+    gateway: Gateway,
+}
+
+pub(crate) fn list(arguments: &ListArguments, config: &Config) -> anyhow::Result<Exit> {
+    let policies: Vec<PolicyStatus> = arguments.gateway.ask(config, Method::GET, "", Vec::new(), None)?;
+    if arguments.gateway.json {
+        output::json(&policies)?;
+        return Ok(Exit::Success);
+    }
+    for policy in policies {
+        output::text(&format!("{}\n", line(&policy)))?;
+    }
+    Ok(Exit::Success)
+}
+
+pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result<Exit> {
+    let path = &arguments.file;
+    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let mut signature = path.clone().into_os_string();
+    signature.push(SIGNATURE_SUFFIX);
+    let signature = fs::read(signature).ok().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
+    let path = format!("/{}?sha256={}", encoded(&arguments.tenant), Digest::of(&bytes));
+    change(&arguments.gateway, config, &path, bytes, signature)
+}
+
+pub(crate) fn swap(arguments: &SwapArguments, config: &Config) -> anyhow::Result<Exit> {
+    let path = format!("/{}/swap?sha256={}", encoded(&arguments.tenant), arguments.digest);
+    change(&arguments.gateway, config, &path, Vec::new(), None)
+}
+
+pub(crate) fn rollback(arguments: &RollbackArguments, config: &Config) -> anyhow::Result<Exit> {
+    change(&arguments.gateway, config, &format!("/{}/rollback", encoded(&arguments.tenant)), Vec::new(), None)
+}
+
+pub(crate) fn reload(arguments: &ReloadArguments, config: &Config) -> anyhow::Result<Exit> {
+    change(&arguments.gateway, config, &format!("/{}/reload", encoded(&arguments.tenant)), Vec::new(), None)
+}
+
+fn change(
+    gateway: &Gateway,
+    config: &Config,
+    path: &str,
+    body: Vec<u8>,
+    signature: Option<String>,
+) -> anyhow::Result<Exit> {
+    let change: Change = gateway.ask(config, Method::POST, path, body, signature)?;
+    if gateway.json {
+        output::json(&change)?;
+        return Ok(Exit::Success);
+    }
+    let version = change.version.map(|version| format!(", version {version}")).unwrap_or_default();
+    output::text(&format!("{}{version}: {}\n", change.outcome, change.sha256))?;
+    Ok(Exit::Success)
+}
+
+/// A name as a step of a path.
+fn encoded(name: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    name.bytes().map(byte).collect()
+}
+
+/// One line for people.
+fn line(policy: &PolicyStatus) -> String {
+    let PolicyStatus { tenant, version, sha256, loaded, parked_ms, refusal, trial, .. } = policy;
+    let mut text = match (version, sha256, loaded) {
+        (Some(version), Some(sha256), Some(loaded)) => {
+            let digits = sha256.get(..DIGITS).unwrap_or(sha256);
+            format!("{tenant}  version {version}  {digits}  since {loaded}")
+        }
+        _ => format!("{tenant}  no policy"),
+    };
+    if let Some(left) = parked_ms {
+        text.push_str(&format!("  parked for {left} ms"));
+    }
+    if let Some(refusal) = refusal {
+        text.push_str(&format!("  last refusal: {}", output::printable(refusal)));
+    }
+    if let Some(TrialStatus { same, different, failed, state, .. }) = trial {
+        text.push_str(&format!("  trial {state}: {same} the same, {different} different, {failed} failed"));
+    }
+    text
+}
+
+impl Gateway {
+    fn ask<T: DeserializeOwned>(
+        &self,
+        config: &Config,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        signature: Option<String>,
+    ) -> anyhow::Result<T> {
+        let url = match (&self.gateway, config.gateway.metrics_listen) {
+            (Some(url), _) => url.trim_end_matches('/').to_owned(),
+            (None, Some(address)) => format!("http://{address}"),
+            (None, None) => bail!("which gateway? Give --gateway URL, LRO_GATEWAY, or gateway.metrics-listen"),
+        };
+        let token = self.token()?;
+        // One that is installed already is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let asked = runtime.block_on(async {
+            // The token goes to the gateway alone.
+            let client = Client::builder().no_proxy().build()?;
+            let mut request = client.request(method, format!("{url}/policies{path}")).bearer_auth(token).body(body);
+            if let Some(signature) = signature {
+                request = request.header("lro-signature", signature);
+            }
+            let response: Response = request.send().await?;
+            anyhow::Ok((response.status(), response.bytes().await?))
+        });
+        let (status, answer) = asked
+            .with_context(|| format!("cannot ask {url} (--gateway URL, LRO_GATEWAY, or gateway.metrics-listen)"))?;
+        if status.is_success() {
+            return serde_json::from_slice(&answer).with_context(|| format!("{url} is no gateway"));
+        }
+        let error = serde_json::from_slice::<serde_json::Value>(&answer).ok();
+        let error = error.and_then(|error| Some(output::printable(error.get("error")?.as_str()?).into_owned()));
+        bail!("{}", error.unwrap_or_else(|| format!("{url} answers {status}: is gateway.admin-token set there?")))
+    }
+
+    fn token(&self) -> anyhow::Result<String> {
+        match &self.token_file {
+            Some(path) => {
+                let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+                Ok(text.trim().to_owned())
+            }
+            None => {
+                std::env::var("LRO_ADMIN_TOKEN").context("the admin token is needed: --token-file or LRO_ADMIN_TOKEN")
+            }
+        }
+    }
+}

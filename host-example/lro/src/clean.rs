@@ -1,0 +1,109 @@
+//! `lro clean`: removes offloads that have expired, what dead processes left, or everything.
+
+use std::time::SystemTime;
+
+use clap::Args;
+use lro_gateway::settings::Config;
+use lro_host::store::{Removal, Store, Sweep, TIME_TO_LIVE_MAX};
+
+use crate::exit::Exit;
+use crate::{host, output};
+
+const EXAMPLES: &str = "Examples:
+  lro clean
+  lro clean --dry-run
+  lro clean --ttl-seconds 60
+  lro clean --all --json";
+
+/// Remove offloads that have expired, and what processes that ended early left behind
+///
+/// Files that the store did not write, and what other processes are writing, stay.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Remove every published offload, of all tenants, whatever its age
+    #[arg(long)]
+    all: bool,
+    /// Only list what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one line of JSON: {"offloads", "orphans", "bytes", "left"}; with --dry-run an array of {"path", "expired", "bytes"}
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was removed, and what is left.
+#[derive(serde::Serialize)]
+struct Cleaned {
+    /// Published offloads removed.
+    offloads: u64,
+    /// Unpublished directories removed.
+    orphans: u64,
+    /// Bytes of the files in both.
+    bytes: u64,
+    /// Published offloads that stay.
+    left: u64,
+}
+
+/// What would be removed.
+#[derive(serde::Serialize)]
+struct Listed {
+    path: String,
+    /// Whether it is an expired offload; otherwise a process that ended early left it.
+    expired: bool,
+    /// Bytes of the files in it.
+    bytes: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+    if arguments.dry_run {
+        return list(arguments, config);
+    }
+    let store = Store::open(host::store_config(config))?;
+    let mut swept = store.opening_sweep();
+    if arguments.all {
+        let all = store.sweep(end_of_time())?;
+        swept.expired += all.expired;
+        swept.orphans += all.orphans;
+        swept.bytes += all.bytes;
+    }
+    lro_gateway::status::remove_dead(&store)?;
+    let Sweep { expired: offloads, orphans, bytes } = swept;
+    let left = store.usage().offloads;
+    if arguments.json {
+        output::json(&Cleaned { offloads, orphans, bytes, left })?;
+    } else {
+        output::text(&format!(
+            "removed: offloads {offloads}, orphans {orphans}, bytes {bytes}; left: offloads {left}\n"
+        ))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn list(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+    let store = Store::open_unswept(host::store_config(config))?;
+    let mut removals = store.removals(if arguments.all { end_of_time() } else { SystemTime::now() })?;
+    removals.sort_by(|one, other| one.path.cmp(&other.path));
+    let listed = removals.into_iter().map(|Removal { path, is_expired: expired, bytes }| Listed {
+        path: path.display().to_string(),
+        expired,
+        bytes,
+    });
+    let listed: Vec<Listed> = listed.collect();
+    if arguments.json {
+        output::json(&listed)?;
+        return Ok(Exit::Success);
+    }
+    for Listed { path, expired, bytes } in &listed {
+        let kind = if *expired { "offload" } else { "orphan" };
+        output::text(&format!("{kind} {path}: {bytes} bytes\n"))?;
+    }
+    let bytes: u64 = listed.iter().map(|removal| removal.bytes).sum();
+    output::text(&format!("to be removed: directories {}, bytes {bytes}\n", listed.len()))?;
+    Ok(Exit::Success)
+}
+
+/// After the greatest time to live everything made until now has expired.
+fn end_of_time() -> SystemTime {
+    SystemTime::now() + TIME_TO_LIVE_MAX
+}

@@ -1,0 +1,35 @@
+//! `lro enter`, hidden: the process that becomes the server of a gateway, where it cannot see the gateway's files.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use lro_transport::{ServerUser, enter};
+
+use crate::exit::Exit;
+
+/// Hide directories and files, and become a command
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A directory or file that is to be empty
+    #[arg(long)]
+    hide: Vec<PathBuf>,
+    /// As whom the command runs: UID:GID
+    #[arg(long, value_parser = user)]
+    user: Option<ServerUser>,
+    /// The command; without it, this is a trial
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Exit {
+    let Err(error) = enter(&arguments.hide, arguments.user, &arguments.command) else { return Exit::Success };
+    // The gateway quotes it in its error.
+    eprintln!("{error}");
+    Exit::Error
+}
+
+fn user(text: &str) -> Result<ServerUser, String> {
+    let ids = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    ids.map(|(uid, gid)| ServerUser { uid, gid }).ok_or_else(|| "expected UID:GID".to_owned())
+}

@@ -1,0 +1,97 @@
+//! How the command ends: exit codes, and the one message about an error.
+
+use std::io;
+use std::process::ExitCode;
+
+use lro_gateway::settings::SettingsError;
+use lro_host::extract::ExtractError;
+use lro_host::filter::FilterError;
+use lro_host::policy::PolicyError;
+use lro_host::store::StoreError;
+
+use crate::output::Terminal;
+
+/// The exit codes, for the help.
+pub(crate) const HELP: &str = "Exit codes:
+  0  passed, offloaded or truncated; done
+  1  error: input or output, a question without an answer, a policy that is refused or fails (failure mode `closed`)
+  2  usage or configuration
+  3  rejected by the policy";
+
+/// The way out when the disk is full.
+const MAKE_ROOM: &str = "make room, run `lro clean`, or choose another disk with --dir or MCP_LRO_DIR";
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The result was passed, offloaded or truncated, or another subcommand did what it was asked. A reader that closes
+    /// the pipe early ends the command this way too.
+    Success = 0,
+    /// Input or output failed, a question has no answer, or a policy was refused or failed and the failure mode is
+    /// `closed`.
+    Error = 1,
+    /// The command line, a question on it, or the configuration makes no sense. The argument parser ends with this code as well.
+    Usage = 2,
+    /// The policy rejected the result.
+    Rejected = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Prints an error with its causes, and a way out where there is one.
+pub(crate) fn report(error: &anyhow::Error, terminal: &Terminal) -> Exit {
+    if is_closed_pipe(error) {
+        return Exit::Success;
+    }
+    terminal.error(&format!("{error:#}"));
+    if let Some(hint) = hint(error) {
+        terminal.hint(hint);
+    }
+    if is_usage(error) { Exit::Usage } else { Exit::Error }
+}
+
+/// Whether the command line or the configuration is wrong whatever the data: a question that makes no sense is.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let is_question = matches!(error.downcast_ref(), Some(ExtractError::Invalid(_) | ExtractError::Syntax { .. }));
+    is_question || error.is::<SettingsError>()
+}
+
+/// What may help against an error.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| {
+        if cause.is::<SettingsError>() {
+            return Some("`lro --help` lists the settings; `lro config` shows where each value comes from");
+        }
+        if let Some(PolicyError::Pin { .. }) = cause.downcast_ref() {
+            return Some("the pin comes from --policy-sha256 or MCP_LRO_POLICY_SHA256");
+        }
+        if let Some(ExtractError::Ambiguous(_)) = cause.downcast_ref() {
+            return Some("--section chooses one");
+        }
+        match cause.downcast_ref() {
+            Some(FilterError::Store(error)) => store_hint(error),
+            Some(FilterError::Call(error)) if error.is_no_space() => Some(MAKE_ROOM),
+            _ => cause.downcast_ref().and_then(store_hint),
+        }
+    })
+}
+
+fn store_hint(error: &StoreError) -> Option<&'static str> {
+    match error {
+        StoreError::NoSpace { .. } => Some(MAKE_ROOM),
+        StoreError::Quota { .. } => Some("raise --quota-file, --quota-tenant or --quota-total"),
+        StoreError::Io { .. } | StoreError::NotFound { .. } | StoreError::UnsafeRoot { .. } => {
+            Some("choose a private directory with --dir or MCP_LRO_DIR")
+        }
+        _ => None,
+    }
+}
+
+/// Only the command's own output can fail this way: everything else is files.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}

@@ -1,0 +1,151 @@
+//! The command `lro`: one result through a policy, and what an operator wants to know about policies and the store.
+
+mod admin;
+mod clean;
+mod compile;
+mod config;
+mod enter;
+mod exit;
+mod extract;
+mod flags;
+mod gateway;
+mod handle;
+mod host;
+mod input;
+mod inspect;
+mod offload;
+mod output;
+mod policy;
+mod read;
+mod report;
+mod server;
+mod status;
+mod table;
+mod tenants;
+mod truncate;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+use lro_gateway::settings::Config;
+use tracing_subscriber::EnvFilter;
+
+use exit::Exit;
+use flags::{ColorChoice, LogFormat, SettingFlags};
+use output::Terminal;
+
+const ABOUT: &str = "Keeps large tool results out of a model's context.
+
+A policy, a sandboxed WASI component, looks at a result and answers: pass it, offload it to JSONL files, truncate it, \
+or reject it with advice.
+
+Each setting can be given as a flag, as a variable MCP_LRO_*, or in a TOML file (--config, MCP_LRO_CONFIG); a flag \
+wins over a variable, a variable over the file, the file over the default. `lro config` shows what is in force, and \
+why.";
+
+const EXAMPLES: &str = "Examples:
+  lro offload result.json                      a tool result, JSON, text or bytes
+  curl -s https://example.org/data | lro offload --report
+  lro offload --unit tokens --threshold 25000 --json - < result.json
+  lro extract HANDLE --where 'score > 0.9' --select id,title
+  lro read HANDLE --from 900000 --limit 10
+  lro policy check my-policy.wasm
+  lro config";
+
+#[derive(Parser)]
+#[command(name = "lro", version, about = ABOUT, after_help = [EXAMPLES, "\n\n", exit::HELP].concat(), max_term_width = 120)]
+struct Arguments {
+    #[command(flatten)]
+    settings: SettingFlags,
+    /// What is logged to stderr: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default:
+    /// error, of `lro gateway` warn]
+    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", value_parser = log_filter, global = true)]
+    log: Option<String>,
+    /// What stderr is made of: text for people, or lines of JSON
+    #[arg(long, env = "LRO_LOG_FORMAT", value_name = "FORMAT", default_value = "text", global = true)]
+    log_format: LogFormat,
+    /// Whether messages have colors; `auto` asks the terminal, and NO_COLOR
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    color: ColorChoice,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Offload(offload::Arguments),
+    Inspect(inspect::Arguments),
+    Extract(Box<extract::Arguments>),
+    Read(read::Arguments),
+    Gateway(Box<gateway::Arguments>),
+    Status(status::Arguments),
+    Policy(policy::Arguments),
+    Clean(clean::Arguments),
+    Config(config::Arguments),
+    #[command(hide = true)]
+    Compile(compile::Arguments),
+    #[command(hide = true)]
+    Enter(enter::Arguments),
+}
+
+fn main() -> ExitCode {
+    #[cfg(feature = "fail-points")]
+    let _scenario = fail::FailScenario::setup();
+    let arguments = Arguments::parse();
+    let terminal = Terminal::new(arguments.color, arguments.log_format);
+    log(&arguments, &terminal);
+    let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));
+    exit.into()
+}
+
+fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
+    // It becomes another program, which inherits what is done with signals.
+    if let Command::Enter(arguments) = &arguments.command {
+        return Ok(enter::run(arguments));
+    }
+    // By default this signal kills the process at the first write beyond the system's limit on a file's size. Caught,
+    // the write fails instead, and the failure mode answers.
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    // It has neither a configuration nor an environment.
+    if let Command::Compile(arguments) = &arguments.command {
+        return compile::run(arguments);
+    }
+    let mut flags = arguments.settings.pairs().to_vec();
+    if let Command::Gateway(arguments) = &arguments.command {
+        flags.extend_from_slice(arguments.settings.pairs());
+    }
+    let config = Config::load(std::env::vars_os(), &flags)?;
+    match &arguments.command {
+        Command::Offload(arguments) => offload::run(arguments, &config, terminal),
+        Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
+        Command::Extract(arguments) => extract::run(arguments, &config, terminal),
+        Command::Read(arguments) => read::run(arguments, &config, terminal),
+        Command::Gateway(arguments) => {
+            let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
+            gateway::run(arguments, &config, Box::new(load), terminal)
+        }
+        Command::Status(arguments) => status::run(arguments, &config),
+        Command::Policy(arguments) => policy::run(arguments, &config, terminal),
+        Command::Clean(arguments) => clean::run(arguments, &config),
+        Command::Config(arguments) => config::run(arguments, &config),
+        Command::Compile(arguments) => compile::run(arguments),
+        Command::Enter(arguments) => Ok(enter::run(arguments)),
+    }
+}
+
+/// Sets up what is logged.
+fn log(arguments: &Arguments, terminal: &Terminal) {
+    let default = if matches!(arguments.command, Command::Gateway(_)) { "warn" } else { "error" };
+    let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(default));
+    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match arguments.log_format {
+        LogFormat::Text => logger.with_ansi(terminal.colors()).init(),
+        LogFormat::Json => logger.json().flatten_event(true).init(),
+    }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}

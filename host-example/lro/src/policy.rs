@@ -1,0 +1,183 @@
+//! `lro policy`: whether a component is a policy, and what it does with a recorded result.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use lro_gateway::settings::{Config, FailureMode};
+use lro_host::filter::{Filter, Outcome};
+use lro_host::policy::{INERT_IMPORTS, Policy, WORLD};
+use lro_host::store::{Store, StoreConfig, Ulid};
+
+use crate::exit::Exit;
+use crate::flags::CallArguments;
+use crate::input::Input;
+use crate::output::{self, Terminal};
+use crate::report::Report;
+use crate::{admin, host, offload};
+
+const CHECK_EXAMPLES: &str = "Examples:
+  lro policy check my-policy.wasm
+  lro policy check --policy-sha256 \"$(sha256sum < my-policy.wasm | cut -d' ' -f1)\" my-policy.wasm
+  lro policy check --json my-policy.wasm | jq -r '.imports[]'";
+
+const RUN_EXAMPLES: &str = "Examples:
+  lro policy run result.json
+  lro policy run --policy my-policy.wasm --mode always --keep out result.json";
+
+const EXAMPLES: &str = "Examples:
+  lro policy check my-policy.wasm
+  lro policy run --policy my-policy.wasm result.json
+  lro policy list --gateway http://127.0.0.1:9808
+  lro policy load acme my-policy.wasm
+  lro policy rollback acme";
+
+/// Check a policy component, try one on a recorded result, or change those of a running gateway
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Check(CheckArguments),
+    Run(RunArguments),
+    List(admin::ListArguments),
+    Load(admin::LoadArguments),
+    Swap(admin::SwapArguments),
+    Rollback(admin::RollbackArguments),
+    Reload(admin::ReloadArguments),
+}
+
+/// Load a component as a policy and print what it is; an error names the first thing that is wrong
+#[derive(Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+struct CheckArguments {
+    /// The component
+    file: PathBuf,
+    /// Print one line of JSON: {"world", "version", "imports", "sha256", "bytes", "compile_micros"}
+    #[arg(long)]
+    json: bool,
+}
+
+/// Put one recorded result through the policy, and print verdict, time, memory and what it wrote
+///
+/// It writes to a temporary directory that is removed in the end. A policy that fails is an error, whatever the failure
+/// mode.
+#[derive(Args)]
+#[command(after_help = RUN_EXAMPLES)]
+struct RunArguments {
+    #[command(flatten)]
+    call: CallArguments,
+    /// Write to this directory, and leave the files there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Print one line of JSON as `lro offload --json` does
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is known of a policy.
+#[derive(serde::Serialize)]
+struct Checked<'a> {
+    world: &'static str,
+    version: &'a str,
+    imports: &'a [String],
+    sha256: String,
+    bytes: u64,
+    compile_micros: u128,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    match &arguments.command {
+        Command::Check(arguments) => check(arguments, config),
+        Command::Run(arguments) => run_recorded(arguments, config, terminal),
+        Command::List(arguments) => admin::list(arguments, config),
+        Command::Load(arguments) => admin::load(arguments, config),
+        Command::Swap(arguments) => admin::swap(arguments, config),
+        Command::Rollback(arguments) => admin::rollback(arguments, config),
+        Command::Reload(arguments) => admin::reload(arguments, config),
+    }
+}
+
+fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
+    // Without a cache: the time to compile is one of the answers.
+    let policy = Policy::from_file(&host::sandbox(false)?, &arguments.file, &host::load_options(config, false)?)?;
+    let checked = Checked {
+        world: WORLD,
+        version: &policy.contract().version,
+        imports: &policy.contract().imports,
+        sha256: policy.digest().to_string(),
+        bytes: policy.bytes(),
+        compile_micros: policy.compile_time().unwrap_or_default().as_micros(),
+    };
+    if arguments.json {
+        output::json(&checked)?;
+        return Ok(Exit::Success);
+    }
+    let mut rows = vec![("world", format!("{} of lro:filter@{}", checked.world, checked.version))];
+    rows.extend(checked.imports.iter().map(|import| ("import", described(import))));
+    rows.push(("SHA-256", checked.sha256));
+    rows.push(("size", format!("{} bytes", checked.bytes)));
+    rows.push(("compiled", format!("in {} ms", checked.compile_micros / 1000)));
+    output::text(&output::columns(&rows))?;
+    Ok(Exit::Success)
+}
+
+/// An import, and whether the policy gets anything by it.
+fn described(import: &str) -> String {
+    let name = import.split_once('@').map_or(import, |(name, _)| name);
+    if INERT_IMPORTS.contains(&name) { format!("{import} (gives nothing)") } else { import.to_owned() }
+}
+
+fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let policy = host::policy(config)?;
+    let input = Input::read(&arguments.call)?;
+    let temporary = if arguments.keep.is_none() { Some(Temporary::name()?) } else { None };
+    let root = match (&arguments.keep, &temporary) {
+        (Some(keep), _) => keep.clone(),
+        (None, temporary) => temporary.as_ref().map(|temporary| temporary.0.clone()).unwrap_or_default(),
+    };
+    let store = Store::open(StoreConfig { root, ..host::store_config(config) })?;
+    let filter = Filter { failure: FailureMode::Closed, ..host::filter(config, policy.clone(), Ok(store)) };
+    let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
+    let request = host::request(&arguments.call, config, is_error);
+    let mut decision = filter.apply(&request, input.payload());
+    if let Some(failure) = decision.failure.take() {
+        return Err(failure.into());
+    }
+    let mut report = Report::new(offload::verdict(&decision.outcome), &input.bytes(), Some(&policy));
+    report.decided(&decision, None);
+    if temporary.is_some() {
+        report.forget_paths();
+    }
+    if arguments.json {
+        output::json(&report)?;
+    } else {
+        output::text(&report.for_people())?;
+    }
+    let Outcome::Reject(advice) = &decision.outcome else { return Ok(Exit::Success) };
+    terminal.message(advice);
+    Ok(Exit::Rejected)
+}
+
+/// A path in the system's directory for temporary files, removed when dropped with whatever was made there. The store
+/// makes it, with access for this user alone.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn name() -> std::io::Result<Self> {
+        Ok(Self(std::env::temp_dir().join(format!("lro-policy-run-{}", Ulid::generate()?))))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let path: &Path = &self.0;
+        if let Err(error) = fs::remove_dir_all(path) {
+            tracing::warn!(%error, path = %path.display(), "temporary directory not removed");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `lro read`: a page of what was offloaded.
+
+use clap::Args;
+use lro_gateway::settings::Config;
+use lro_host::read::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX, Page, PageContent, PageRequest, Pages, Start};
+use lro_host::store::Offload;
+
+use crate::exit::Exit;
+use crate::extract::Format;
+use crate::handle::HandleArguments;
+use crate::output::{self, Terminal};
+use crate::{host, table};
+
+const EXAMPLES: &str = "Examples:
+  lro read HANDLE
+  lro read HANDLE --from 900000 --limit 10 --format table
+  lro read HANDLE --cursor CURSOR
+  lro read HANDLE --section notes --bytes 4000 --format json | jq -r .next
+
+Records are counted from 0. One that is larger than the page comes in parts.";
+
+/// Print a page of the records of an offload, of the lines of a text, or of a binary file
+///
+/// The cursor of the next page goes to stderr, or into the JSON. It is signed, fits this offload only, and expires with it.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    handle: HandleArguments,
+    /// Number of the first record
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "cursor")]
+    from: u64,
+    /// Go on where the page with this cursor ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+    /// Most records [default: 50]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_RECORDS_MAX)))]
+    limit: Option<u32>,
+    /// Most bytes [default: 20000]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(i64::from(PAGE_BYTES_MIN)..=i64::from(PAGE_BYTES_MAX)))]
+    bytes: Option<u32>,
+    /// How the page is printed
+    #[arg(long, value_name = "FORM", default_value = "lines")]
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    let store = host::store(config)?;
+    let (offload, section) = arguments.handle.find(&store)?;
+    let section = match section {
+        Some(section) => section,
+        None => only_section(&offload)?,
+    };
+    let request = PageRequest {
+        tenant: arguments.handle.tenant.clone(),
+        offload: offload.id(),
+        section,
+        start: arguments.cursor.clone().map_or(Start::Record(arguments.from), Start::Cursor),
+        bytes: arguments.bytes,
+        records: arguments.limit,
+    };
+    let page = Pages::new(store)?.page(&request)?;
+    match (arguments.format, &page.content) {
+        (Format::Json, _) => output::json(&page)?,
+        (Format::Lines, PageContent::Records(records)) => output::data(lines(records).as_bytes())?,
+        (Format::Table, PageContent::Records(records)) => output::text(&table::of_lines(&lines(records)))?,
+        (_, PageContent::Text(part) | PageContent::Base64(part)) => {
+            output::data(format!("{}\n", part.data).as_bytes())?;
+        }
+    }
+    if arguments.format != Format::Json {
+        tell(&page, terminal);
+    }
+    Ok(Exit::Success)
+}
+
+fn only_section(offload: &Offload) -> anyhow::Result<String> {
+    match offload.record().files.as_slice() {
+        [] => anyhow::bail!("the offload has no files"),
+        [only] => Ok(only.name.clone()),
+        files => {
+            let sections: Vec<&str> = files.iter().map(|file| file.section.as_str()).collect();
+            anyhow::bail!("the offload has several sections: choose one with --section: {}", sections.join(", "))
+        }
+    }
+}
+
+fn lines(records: &[String]) -> String {
+    records.iter().flat_map(|record| [record, "\n"]).collect()
+}
+
+/// Where the page is, and how to go on.
+fn tell(page: &Page, terminal: &Terminal) {
+    let Page { first, total, .. } = page;
+    let place = match &page.content {
+        PageContent::Records(records) => format!("records {} of {total}", span(*first, records.len() as u64)),
+        PageContent::Text(part) | PageContent::Base64(part) => {
+            let bytes = format!("bytes {} of {}", span(part.offset, part.bytes), part.record_bytes);
+            if *total > 1 { format!("record {first} of {total}, {bytes}") } else { bytes }
+        }
+    };
+    let next = page.next.as_ref().map_or("the end".to_owned(), |next| format!("--cursor {next}"));
+    terminal.message(&format!("{place}; {next}"));
+}
+
+/// First and last of some things that are counted from 0.
+fn span(first: u64, count: u64) -> String {
+    format!("{first} to {}", (first + count).saturating_sub(1))
+}

@@ -1,0 +1,137 @@
+//! The server that a gateway starts: what it is given, and what it is kept away from.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf, absolute};
+
+use anyhow::{Context, bail};
+use lro_gateway::Launch;
+use lro_gateway::settings::{Config, Origin, ServerEnvironment, Token};
+use lro_transport::{Isolation, ServerUser};
+
+use crate::host;
+
+/// Where the system's users are found.
+const USERS: &str = "/etc/passwd";
+
+/// The variables of a server that name what it cannot do without.
+const NEEDED: [&str; 2] = ["HOME", "TMPDIR"];
+
+/// A user of the system, as whom a server runs.
+struct User {
+    ids: ServerUser,
+    /// Variables that say who it is.
+    variables: Vec<(OsString, OsString)>,
+}
+
+/// The server of a command, not isolated yet.
+pub(crate) fn launch(program: &OsString, arguments: &[OsString], config: &Config) -> Launch {
+    let ServerEnvironment { variables, withheld } = config.server_environment(env::vars_os());
+    Launch {
+        environment: variables,
+        withheld,
+        log_bytes: config.gateway.server_log_bytes.get(),
+        ..Launch::new(program, arguments.iter().cloned())
+    }
+}
+
+/// The server, isolated as the configuration wants and the system allows. What is to be hidden should be there by now.
+///
+/// # Errors
+/// When there is no such user, or the server cannot run as it.
+pub(crate) fn isolated(mut launch: Launch, config: &Config) -> anyhow::Result<Launch> {
+    let user = config.gateway.user.as_deref().map(user).transpose()?;
+    if !config.gateway.isolate && user.is_none() {
+        return Ok(launch);
+    }
+    let ids = user.as_ref().map(|user| user.ids);
+    for (name, value) in user.into_iter().flat_map(|user| user.variables) {
+        launch.environment.retain(|(other, _)| *other != name);
+        launch.environment.push((name, value));
+    }
+    let hidden = if config.gateway.isolate { hidden(&launch, config) } else { Vec::new() };
+    let isolation = Isolation { program: env::current_exe()?, arguments: vec!["enter".into()], hidden, user: ids };
+    match isolation.probe() {
+        Ok(()) => launch.isolation = Some(isolation),
+        Err(error) if ids.is_some() => return Err(error).context("the server cannot run as `gateway.user`"),
+        Err(error) => tracing::warn!(
+            %error,
+            "the server is not isolated: it can read what the gateway's user can, the offloads of all tenants too"
+        ),
+    }
+    Ok(launch)
+}
+
+/// The directories and files of the gateway, but for those that the server itself is in.
+fn hidden(launch: &Launch, config: &Config) -> Vec<PathBuf> {
+    let needed = needed(launch);
+    let is_needed = |path: &PathBuf| needed.iter().any(|needed| needed.starts_with(path));
+    let (left, hidden): (Vec<PathBuf>, Vec<PathBuf>) = private(config).into_iter().partition(is_needed);
+    for path in left {
+        tracing::warn!(path = %path.display(), "not hidden from the server, whose own files are there");
+    }
+    hidden
+}
+
+/// Where offloads, compiled code, policies, settings and tokens are.
+fn private(config: &Config) -> BTreeSet<PathBuf> {
+    let configs: Vec<Config> = config.tenants.keys().map(|tenant| config.for_tenant(tenant)).collect();
+    let policies = configs.iter().filter_map(|config| config.policy.clone()).chain(config.policy.clone());
+    let files = config.explain().into_iter().filter_map(|entry| match entry.origin {
+        Origin::File(path) => Some(path),
+        _ => None,
+    });
+    let tokens = config.gateway.tokens.values().chain(&config.gateway.admin_token).filter_map(|token| match token {
+        Token::File(path) => Some(path.clone()),
+        Token::Variable(_) | Token::Sha256(_) => None,
+    });
+    let directories = [config.policy_keep.clone(), config.policy_dir.clone(), host::cache_directory()];
+    let all = directories.into_iter().flatten().chain([config.dir.clone()]).chain(policies).chain(files).chain(tokens);
+    all.map(|path| resolved(&path)).collect()
+}
+
+/// What a server cannot do without: where it is started, its program, its arguments that are paths, its home.
+fn needed(launch: &Launch) -> Vec<PathBuf> {
+    let variable = |name: &str| launch.environment.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    let program = match Path::new(&launch.program).components().count() {
+        1 => variable("PATH").and_then(|path| {
+            env::split_paths(path).map(|directory| directory.join(&launch.program)).find(|path| path.is_file())
+        }),
+        _ => Some(PathBuf::from(&launch.program)),
+    };
+    let value = |argument: &OsString| {
+        let text = argument.to_str()?;
+        text.split_once('=').map(|(_, value)| PathBuf::from(value))
+    };
+    let arguments = launch.arguments.iter().flat_map(|argument| [Some(PathBuf::from(argument)), value(argument)]);
+    let places = NEEDED.iter().filter_map(|name| variable(name)).map(PathBuf::from);
+    let all = [env::current_dir().ok(), program].into_iter().chain(arguments).flatten().chain(places);
+    let present = all.filter(|path| !path.as_os_str().is_empty() && path.exists());
+    // A link is needed as much as what it leads to.
+    present.flat_map(|path| [absolute(&path).unwrap_or_default(), resolved(&path)]).collect()
+}
+
+/// The path without links as far as it leads anywhere.
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Finds a user.
+fn user(text: &str) -> anyhow::Result<User> {
+    if let Some((uid, gid)) = text.split_once(':') {
+        return Ok(User { ids: ServerUser { uid: uid.parse()?, gid: gid.parse()? }, variables: Vec::new() });
+    }
+    let users = fs::read_to_string(USERS).with_context(|| format!("cannot read {USERS}, for `gateway.user`"))?;
+    for line in users.lines() {
+        if let [name, _, uid, gid, _, home, ..] = line.split(':').collect::<Vec<_>>()[..]
+            && name == text
+        {
+            let variable = |name: &str, value: &str| (OsStr::new(name).to_owned(), OsStr::new(value).to_owned());
+            let variables = vec![variable("HOME", home), variable("USER", name), variable("LOGNAME", name)];
+            return Ok(User { ids: ServerUser { uid: uid.parse()?, gid: gid.parse()? }, variables });
+        }
+    }
+    bail!("there is no user `{text}` in {USERS}, for `gateway.user`: give UID:GID")
+}

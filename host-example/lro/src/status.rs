@@ -1,0 +1,235 @@
+//! `lro status`: the gateways that run on this machine.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use lro_gateway::Snapshot;
+use lro_gateway::settings::Config;
+use lro_gateway::status::{Status, live};
+use lro_host::store::Store;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::exit::Exit;
+use crate::{host, output, table};
+
+/// Time between two looks with --watch.
+const WATCH_PERIOD: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the command is to end.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
+
+/// Cursor to the upper left corner, and nothing on the screen.
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
+
+const EXAMPLES: &str = "Examples:
+  lro status
+  lro status --watch
+  lro status --json | jq .totals.tokens_saved";
+
+/// Show the gateways that run with this directory of offloads (--dir), and what they did
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Print one line of JSON: {"gateways", "totals"}
+    #[arg(long)]
+    json: bool,
+    /// Look again each second, until Ctrl-C; prints lines of JSON where there is no terminal
+    #[arg(long)]
+    watch: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    gateways: Vec<Gateway>,
+    totals: Snapshot,
+}
+
+#[derive(Serialize)]
+struct Gateway {
+    uptime_ms: u64,
+    #[serde(flatten)]
+    status: Status,
+}
+
+/// One line for people. The names are the headings.
+#[derive(Serialize)]
+struct Row {
+    pid: String,
+    up: String,
+    calls: u64,
+    pass: u64,
+    offload: u64,
+    truncate: u64,
+    reject: u64,
+    fail: u64,
+    #[serde(rename = "in")]
+    bytes_in: String,
+    #[serde(rename = "out")]
+    bytes_out: String,
+    #[serde(rename = "tokens saved")]
+    tokens_saved: u64,
+    policy: String,
+    #[serde(rename = "own calls")]
+    own_calls: u64,
+    client: String,
+    server: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
+    let store = Store::open_unswept(host::store_config(config))?;
+    let draws = io::stdout().is_terminal() && !arguments.json;
+    if !arguments.watch {
+        let report = Report::of(&store)?;
+        if arguments.json {
+            output::json(&report)?;
+        } else {
+            output::text(&report.for_people(&store)?)?;
+        }
+        return Ok(Exit::Success);
+    }
+    let ends = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&ends))?;
+    }
+    while !ends.load(Ordering::Relaxed) {
+        let report = Report::of(&store)?;
+        if draws {
+            let drawn = report.for_people(&store)?;
+            output::raw(CLEAR)?;
+            output::text(&drawn)?;
+        } else {
+            output::json(&report)?;
+        }
+        let start = Instant::now();
+        while start.elapsed() < WATCH_PERIOD && !ends.load(Ordering::Relaxed) {
+            thread::sleep(SIGNAL_POLL);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+impl Report {
+    fn of(store: &Store) -> anyhow::Result<Self> {
+        let statuses = live(store);
+        let statuses =
+            statuses.with_context(|| format!("the gateways of {} cannot be read", store.root().display()))?;
+        let totals = statuses.iter().map(|status| &status.totals).sum();
+        let gateways = statuses.into_iter().map(|status| Gateway { uptime_ms: status.uptime_ms(), status }).collect();
+        Ok(Self { gateways, totals })
+    }
+
+    fn for_people(&self, store: &Store) -> anyhow::Result<String> {
+        if self.gateways.is_empty() {
+            return Ok(format!("no gateway runs with the directory {}\n", store.root().display()));
+        }
+        let of_gateway = |gateway: &Gateway| {
+            let Status { about, client, totals } = &gateway.status;
+            Row {
+                pid: about.pid.to_string(),
+                up: time(Duration::from_millis(gateway.uptime_ms)),
+                client: client.clone().unwrap_or_default(),
+                server: about.server.clone(),
+                ..Row::of(totals)
+            }
+        };
+        let mut rows: Vec<Row> = self.gateways.iter().map(of_gateway).collect();
+        if rows.len() > 1 {
+            rows.push(Row { pid: "all".to_owned(), ..Row::of(&self.totals) });
+        }
+        let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<String>>>()?;
+        Ok(table::of_lines(&lines.join("\n")))
+    }
+}
+
+impl Row {
+    fn of(totals: &Snapshot) -> Self {
+        let verdicts = &totals.verdicts;
+        Self {
+            pid: String::new(),
+            up: String::new(),
+            calls: totals.calls,
+            pass: verdicts.pass,
+            offload: verdicts.offload,
+            truncate: verdicts.truncate,
+            reject: verdicts.reject,
+            fail: verdicts.fail,
+            bytes_in: bytes(totals.bytes_in),
+            bytes_out: bytes(totals.bytes_out),
+            tokens_saved: totals.tokens_saved,
+            policy: time(Duration::from_micros(totals.policy_micros)),
+            own_calls: totals.own_calls,
+            client: String::new(),
+            server: String::new(),
+        }
+    }
+}
+
+/// Three digits and a unit, such as `12.3 MB`.
+fn bytes(count: u64) -> String {
+    let mut amount = count as f64;
+    for unit in ["B", "kB", "MB", "GB"] {
+        if amount < 999.5 {
+            return rounded(amount, unit);
+        }
+        amount /= 1000.0;
+    }
+    rounded(amount, "TB")
+}
+
+/// The largest units that fit, such as `1.25 s` or `2 h 5 min`.
+fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 86_400, seconds / 3600, seconds / 60) {
+        (0, 0, 0) if seconds == 0 => rounded(time.as_secs_f64() * 1e3, "ms"),
+        (0, 0, 0) => rounded(time.as_secs_f64(), "s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (days, hours, _) => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// An amount with three digits, less when it is whole.
+fn rounded(amount: f64, unit: &str) -> String {
+    match amount {
+        amount if amount.fract() == 0.0 || amount >= 99.95 => format!("{amount:.0} {unit}"),
+        amount if amount >= 9.995 => format!("{amount:.1} {unit}"),
+        amount => format!("{amount:.2} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_three_digits() {
+        let cases = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1 kB"),
+            (1234, "1.23 kB"),
+            (999_600, "1.00 MB"),
+            (12_345_678, "12.3 MB"),
+        ];
+        for (count, expected) in cases {
+            assert_eq!(bytes(count), expected);
+        }
+        let cases = [
+            (0, "0 ms"),
+            (1234, "1.23 ms"),
+            (999_900, "1000 ms"),
+            (61_000_000, "1 min 1 s"),
+            (7_500_000_000, "2 h 5 min"),
+        ];
+        for (micros, expected) in cases {
+            assert_eq!(time(Duration::from_micros(micros)), expected);
+        }
+    }
+}
