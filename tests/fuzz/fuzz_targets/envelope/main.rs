@@ -9,7 +9,7 @@ mod tree;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use lro_mcp::{
-    BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolResult,
+    BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolChange, ToolResult,
     error_response, listed_tools, looks_like_tool_result, response, shortened, with_abilities, with_result_type,
     with_template, with_tools,
 };
@@ -26,6 +26,9 @@ const PATHS: [&[&str]; 6] = [
     &["error"],
     &["params", "arguments"],
 ];
+
+/// Characters of a result that some tools are to declare.
+const RESULT_CHARACTERS: u64 = 100_000;
 
 const GUIDANCE: &str = "Results are \"offloaded\".";
 const TOOL: &str = r#"{"name":"lro_read","inputSchema":{"type":"object"}}"#;
@@ -177,24 +180,39 @@ fn expect_abilities(value: &mut Value) {
     }
 }
 
-fn change_of(tool: &str) -> SchemaChange {
-    match tool.len() % 3 {
+fn change_of(tool: &str) -> ToolChange {
+    let schema = match tool.len() % 3 {
         0 => SchemaChange::Widen,
         1 => SchemaChange::Keep,
         _ => SchemaChange::Remove,
-    }
+    };
+    ToolChange { schema, result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS) }
 }
 
 /// What a list of tools becomes, as far as that is not the business of a schema.
 fn expect_tools(value: &mut Value) {
     let Some(tools) = value.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
     for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
-        let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
-        if change_of(name) == SchemaChange::Remove {
+        let Some(name) = tool.get("name").and_then(Value::as_str).map(str::to_owned) else { continue };
+        let name = name.as_str();
+        if change_of(name).schema == SchemaChange::Remove {
             tool.remove("outputSchema");
+        }
+        if change_of(name).result_characters.is_some() {
+            expect_size(tool);
         }
     }
     tools.push(serde_json::from_str(TOOL).expect("JSON"));
+}
+
+/// A tool declares results of at least so many characters, unless its metadata has no members.
+fn expect_size(tool: &mut serde_json::Map<String, Value>) {
+    const KEY: &str = "anthropic/maxResultSizeChars";
+    let Some(metadata) = tool.entry("_meta").or_insert_with(|| json!({})).as_object_mut() else { return };
+    let is_enough = metadata.get(KEY).and_then(Value::as_f64).is_some_and(|size| size >= RESULT_CHARACTERS as f64);
+    if !is_enough {
+        metadata.insert(KEY.to_owned(), json!(RESULT_CHARACTERS));
+    }
 }
 
 /// Takes the widened schemas out of a changed list, after a look at them.
@@ -203,7 +221,8 @@ fn narrow(value: &mut Value, before: &Value) {
     for (index, tool) in tools.iter_mut().enumerate() {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some(original) = before.pointer(&format!("/result/tools/{index}/outputSchema")) else { continue };
-        let is_widened = tool.get("name").is_some_and(Value::is_string) && change_of(name) == SchemaChange::Widen;
+        let is_widened =
+            tool.get("name").is_some_and(Value::is_string) && change_of(name).schema == SchemaChange::Widen;
         if let (true, Some(object)) = (is_widened, original.as_object()) {
             check_widened(&tool["outputSchema"], object);
             tool["outputSchema"] = original.clone();

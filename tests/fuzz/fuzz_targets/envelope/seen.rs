@@ -9,9 +9,9 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::tree::Members;
 use lro_mcp::{Kind, Message, ToolResult};
 use lro_payload::{PartKind, PayloadReader};
-use crate::tree::Members;
 
 /// Names and values of the protocol, in which there is nothing to hide.
 const KNOWN: [&str; 26] = [
