@@ -34,21 +34,25 @@ fn package() -> TempDir {
     package
 }
 
-/// Cargo in the package. What the workspace has compiled with the same features is used again.
-fn cargo(package: &TempDir, arguments: &[&str]) -> Command {
+/// Cargo in the package.
+fn cargo(package: &TempDir, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).arg("--offline").current_dir(package.path());
-    command.env("CARGO_TARGET_DIR", lro_tests::target());
-    command
+    let components = lro_tests::target().join("wasm32-unknown-unknown/component");
+    command.env("LRO_POLICY_COMPONENT", components.join("lro_policy.wasm"));
+    command.env("LRO_EXTRACT_COMPONENT", components.join("lro_extract.wasm"));
+    let output = command.env("CARGO_TARGET_DIR", lro_tests::target().join("embedded")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
 fn a_program_of_thirty_lines_filters_a_result() {
-    let package = package();
-    assert!(fs::read_to_string(package.path().join("program.rs")).unwrap().lines().count() <= 30);
-    let store = package.path().join("offloads");
-    let mut program = cargo(&package, &["run", "--quiet", "--release", "--", store.to_str().unwrap()]);
-    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    assert!(fs::read_to_string(workspace().join("tests/embed/program.rs")).unwrap().lines().count() <= 30);
+    let store = TempDir::new().unwrap();
+    let mut program = Command::new(lro_tests::target().join("release/examples/embedded"));
+    let mut program =
+        program.arg(store.path().join("offloads")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let rows = json!((0..5_000).map(|id| json!({"id": id, "city": "Bern"})).collect::<Vec<_>>()).to_string();
     let message = json!({"content": [{"type": "text", "text": rows}]}).to_string();
     program.stdin.take().unwrap().write_all(message.as_bytes()).unwrap();
@@ -60,13 +64,14 @@ fn a_program_of_thirty_lines_filters_a_result() {
 }
 
 #[test]
+fn it_compiles_in_a_directory_of_its_own() {
+    cargo(&package(), &["check", "--quiet"]);
+}
+
+#[test]
 fn it_compiles_no_crate_for_other_things() {
     let package = package();
-    let output = cargo(&package, &["tree", "--edges", "normal,build", "--prefix", "none", "--package", "lro-host"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let tree = String::from_utf8(output.stdout).unwrap();
+    let tree = cargo(&package, &["tree", "--edges", "normal,build", "--prefix", "none", "--package", "lro-host"]);
     // A line is `name v1.2.3 (proc-macro) (*)`.
     let crates: BTreeSet<Vec<&str>> = tree.lines().map(|line| line.split(' ').take(2).collect()).collect();
     assert!(crates.len() <= CRATES_MAX, "{} crates: {crates:?}", crates.len());
