@@ -25,6 +25,7 @@ component: setup ## Build the policies and the query component
 
 .PHONY: build
 build: component ## Build the components and the lro command
+	@[ -e $(LRO) ] || echo "building the lro command: 5 minutes on two cores, the first time"
 	@$(CARGO) build --locked --release -p lro
 
 .PHONY: demo
@@ -37,6 +38,7 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 
 .PHONY: test
 test: build test-data ## Run all tests
+	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
 	@$(CARGO) test --locked --release $(HOST) -p lro-tests
 	@$(CARGO) test --locked --release $(GUEST) -p lro-extract -p lro-redact
