@@ -43,7 +43,7 @@ const TENANT: &str = "default";
 const POLICY_DATA_BYTES: u64 = 4096;
 
 /// Longest run of a command, however slow the machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A call to meet: its kind, and its number among those of its kind in its thread, from 1.
 struct Point {
