@@ -109,7 +109,9 @@ fn shell_blocks_run() {
         }
         let root = TempDir::new().unwrap();
         let (programs, work) = (root.path().join("bin"), root.path().join("work"));
-        [&programs, &work].map(|directory| fs::create_dir(directory).unwrap());
+        for directory in [&programs, &work] {
+            fs::create_dir(directory).unwrap();
+        }
         fs::write(programs.join("lro"), LRO).unwrap();
         set_executable(&programs.join("lro"));
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
