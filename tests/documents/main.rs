@@ -198,6 +198,8 @@ fn the_smallest_policy_is_one() {
     let example = read(&workspace().join("tests/policies/examples/small.rs"));
     let (_, code) = example.split_once("\n\n").unwrap();
     assert_eq!(shown, code.replace("../../wit", "wit"));
+    let built = target().join("wasm32-unknown-unknown/component/examples/small.wasm");
+    assert!(built.exists(), "{} is not there: run `make test`, which builds it", built.display());
     let small = component("examples/small.wasm");
     assert!(imports(&small).iter().any(|import| import.starts_with("lro:filter/types@")));
 }
