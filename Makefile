@@ -65,9 +65,19 @@ bench: build test-data ## Measure against plain writes, native code, Python, jq 
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
 	@$(CARGO) bench --locked -p lro-tests
 
+.PHONY: test-crate
+test-crate: build ## Run the tests of one crate, such as CRATE=lro-mcp
+	@$(CARGO) test --locked --release -p $(or $(CRATE),$(error make test-crate CRATE=NAME))
+
+.PHONY: fmt
+fmt: ## Format the Rust sources
+	@$(CARGO) fmt --all
+
 .PHONY: lint
-lint: component ## Check formatting, lints and documentation
+lint: component ## Check formatting, spelling, lints and documentation
 	@$(CARGO) fmt --all --check
+	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
+	@$(TARGET)/test-data/venv-lint/bin/typos
 	@$(CARGO) clippy --locked --release --all-targets $(HOST) -p lro-tests -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-extract -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings

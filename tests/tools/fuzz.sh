@@ -29,29 +29,41 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 # With --target, the flags are for the targets alone and not for build scripts.
 CARGO_TARGET_DIR=$work cargo build --locked --quiet --release --target "$host" --bins
 
-printf '%-10s %12s %10s %10s %10s %8s\n' target runs runs/s coverage features inputs
-status=0
-for name in "$@"; do
+# Runs one target, prints what came of it, and fails when it does.
+run() {
+    name=$1
     mkdir -p "$work/corpus/$name" "corpus/$name" "$work/crashes"
     log=$work/$name.log
-    if "$work/$host/release/$name" "$work/corpus/$name" "corpus/$name" -max_total_time="$seconds" \
+    failed=
+    "$work/$host/release/$name" "$work/corpus/$name" "corpus/$name" -max_total_time="$seconds" \
         -max_len=$INPUT_BYTES_MAX -timeout=$INPUT_SECONDS_MAX -rss_limit_mb=$MEMORY_MIB_MAX -print_final_stats=1 \
-        -artifact_prefix="$work/crashes/$name-" > "$log" 2>&1; then
-        failed=
-    else
-        failed=yes
-        status=1
-    fi
+        -artifact_prefix="$work/crashes/$name-" > "$log" 2>&1 || failed=yes
     awk -v name="$name" '
         / cov: / { for (i = 1; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "ft:") ft = $(i + 1)
                    if ($i == "corp:") corp = $(i + 1) } }
         /^stat::number_of_executed_units/ { runs = $2 }
         /^stat::average_exec_per_sec/ { speed = $2 }
         END { sub("/.*", "", corp); printf "%-10s %12d %10d %10d %10d %8d\n", name, runs, speed, cov, ft, corp }' "$log"
-    if [ "$failed" ]; then
-        echo "fuzz: $name failed; the log is $log" >&2
-        sed -n 's/.*Test unit written to /input: /p' "$log" >&2
-        sed -n '/panicked at/,/^stack backtrace/p; /^SUMMARY/p' "$log" | head -n 20 >&2
-    fi
+    [ "$failed" ] || return 0
+    echo "fuzz: $name failed; the log is $log" >&2
+    sed -n 's/.*Test unit written to /input: /p' "$log" >&2
+    sed -n '/panicked at/,/^stack backtrace/p; /^SUMMARY/p' "$log" | head -n 20 >&2
+    return 1
+}
+
+printf '%-10s %12s %10s %10s %10s %8s\n' target runs runs/s coverage features inputs
+status=0
+# As many at a time as there are processors.
+while [ $# -gt 0 ]; do
+    running=
+    for _ in $(seq "$(nproc)"); do
+        [ $# -gt 0 ] || break
+        run "$1" &
+        running="$running $!"
+        shift
+    done
+    for one in $running; do
+        wait "$one" || status=1
+    done
 done
 exit $status

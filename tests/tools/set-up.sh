@@ -2,6 +2,7 @@
 # Installs the packages the tests use, for their data and as MCP servers and clients: set-up.sh TARGET_DIR
 # or what the benchmarks measure against:                                            set-up.sh TARGET_DIR bench
 # or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
+# or what the sources are checked with:                                              set-up.sh TARGET_DIR lint
 #
 # Nothing of them is kept in git. What is there already is left alone, and a run that was cut short goes on where it was,
 # so this is quick when called again. Versions are pinned: a test may count on what the data holds.
@@ -10,6 +11,7 @@ set -eu
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
 PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0"
 BENCH_PACKAGES="duckdb==2.0.0"
+LINT_PACKAGES="typos==1.52.0"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
 
@@ -35,12 +37,12 @@ case "$(uname -sm)" in
 esac
 
 usage() {
-    echo "usage: set-up.sh TARGET_DIR [bench | runtimes]" >&2
+    echo "usage: set-up.sh TARGET_DIR [bench | lint | runtimes]" >&2
     exit 2
 }
 
 case "$#${2+ $2}" in
-    1 | "2 bench" | "2 runtimes") ;;
+    1 | "2 bench" | "2 lint" | "2 runtimes") ;;
     *) usage ;;
 esac
 mkdir -p "$1"
@@ -117,6 +119,9 @@ if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
     install_python venv bench "$BENCH_PACKAGES"
     install_crate mcp-proxy "$BENCH_CRATE"
+elif [ "${2-}" = lint ]; then
+    require_tools python3:python3
+    install_python venv-lint lint "$LINT_PACKAGES"
 elif [ "${2-}" = runtimes ]; then
     require_tools node:nodejs npm:npm python3:python3
     install_python venv-runtimes runtimes "$RUNTIME_PACKAGES"

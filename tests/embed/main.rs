@@ -1,0 +1,76 @@
+//! A program in a directory of its own takes the host as a dependency, and no more crates than it needs.
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Most crates that an embedding program compiles for the host, itself included.
+const CRATES_MAX: usize = 190;
+
+/// Crates for HTTP, metrics endpoints, settings and schemas: none of them filters results.
+const FOREIGN: [&str; 7] = ["axum", "clap", "hyper", "jsonschema", "metrics-exporter-prometheus", "reqwest", "toml"];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The program as a package, with the versions of this workspace.
+fn package() -> TempDir {
+    let package = TempDir::new().unwrap();
+    let host = workspace().join("host-example/host");
+    let manifest = format!(
+        "[package]\nname = \"embedded\"\nedition = \"2024\"\n[workspace]\n[[bin]]\nname = \"embedded\"\npath = \"program.rs\"\n\
+         [dependencies]\nlro-host = {{ path = {host:?} }}\n"
+    );
+    fs::write(package.path().join("Cargo.toml"), manifest).unwrap();
+    fs::copy(workspace().join("tests/embed/program.rs"), package.path().join("program.rs")).unwrap();
+    fs::copy(workspace().join("Cargo.lock"), package.path().join("Cargo.lock")).unwrap();
+    package
+}
+
+/// Cargo in the package. What the workspace has compiled with the same features is used again.
+fn cargo(package: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).arg("--offline").current_dir(package.path());
+    command.env("CARGO_TARGET_DIR", lro_tests::target());
+    command
+}
+
+#[test]
+fn a_program_of_thirty_lines_filters_a_result() {
+    let package = package();
+    assert!(fs::read_to_string(package.path().join("program.rs")).unwrap().lines().count() <= 30);
+    let store = package.path().join("offloads");
+    let mut program = cargo(&package, &["run", "--quiet", "--release", "--", store.to_str().unwrap()]);
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let rows = json!((0..5_000).map(|id| json!({"id": id, "city": "Bern"})).collect::<Vec<_>>()).to_string();
+    let message = json!({"content": [{"type": "text", "text": rows}]}).to_string();
+    program.stdin.take().unwrap().write_all(message.as_bytes()).unwrap();
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let reply: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let descriptor: Value = serde_json::from_str(reply["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(descriptor["offloaded"], true, "{reply}");
+}
+
+#[test]
+fn it_compiles_no_crate_for_other_things() {
+    let package = package();
+    let output = cargo(&package, &["tree", "--edges", "normal,build", "--prefix", "none", "--package", "lro-host"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    // A line is `name v1.2.3 (proc-macro) (*)`.
+    let crates: BTreeSet<Vec<&str>> = tree.lines().map(|line| line.split(' ').take(2).collect()).collect();
+    assert!(crates.len() <= CRATES_MAX, "{} crates: {crates:?}", crates.len());
+    for foreign in FOREIGN {
+        assert!(!crates.iter().any(|found| found[0] == foreign), "{foreign}");
+    }
+}
