@@ -39,7 +39,7 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 .PHONY: test
 test: build test-data ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
-	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
 	@$(CARGO) test --locked --release $(HOST) -p lro-tests
 	@$(CARGO) test --locked --release $(GUEST) -p lro-extract -p lro-redact
 	@$(CARGO) test --locked --release -p lro-fail-points

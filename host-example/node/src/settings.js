@@ -1,5 +1,5 @@
 /**
- * What a policy is told: the record `settings` of `wit/types.wit`, from options with the README's names in camelCase.
+ * What a policy is told: the record `settings` of `wit/types.wit`, from options with the names of the settings in camelCase.
  */
 
 const DEFAULTS = {
