@@ -25,9 +25,11 @@ fn options() -> impl Strategy<Value = Options> {
         (0..3_usize, any::<bool>()),
         proptest::collection::vec(proptest::sample::select(&["a", "id"][..]).prop_map(String::from), 0..2),
     )
-        .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), aside)| {
-            Options { sections, keep, keep_bytes, inline_bytes, inline_total, aside, large_max, profile }
-        })
+        .prop_map(
+            |(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), inline_exclude)| {
+                Options { sections, keep, keep_bytes, inline_bytes, inline_total, inline_exclude, large_max, profile }
+            },
+        )
 }
 
 /// Whether a container is taken apart although it is no section: what the documentation of `Options` says.
@@ -108,7 +110,7 @@ proptest! {
         prop_assert!(inline <= options.inline_total);
         prop_assert!(output.files.iter().filter(|file| file.section.is_none()).count() <= options.large_max);
         prop_assert!(document.inline.iter().all(|(_, value)| value.len() <= options.inline_bytes));
-        for name in &options.aside {
+        for name in &options.inline_exclude {
             let is_own = |pointer: &str| pointer.ends_with(&format!("/{name}"));
             prop_assert!(document.inline.iter().all(|(pointer, value)| value == "null" || !is_own(pointer)));
         }
@@ -189,7 +191,7 @@ fn members_are_set_aside_by_name() {
         keep_bytes: 100,
         inline_bytes: 100,
         inline_total: 100,
-        aside: vec!["next".into()],
+        inline_exclude: vec!["next".into()],
         ..Options::default()
     };
     let (document, output) = split(&[text], &options).expect("valid");
@@ -202,7 +204,7 @@ fn members_are_set_aside_by_name() {
         r#"{"pointer":"/b","value":{"c":[{"n":1,"next":2}]}}"#,
         "\n"
     );
-    assert_eq!((output.rest.map(|rest| rest.text).as_deref(), document.has_aside), (Some(rest), true));
+    assert_eq!((output.rest.map(|rest| rest.text).as_deref(), document.has_excluded), (Some(rest), true));
 }
 
 /// After so many files of large members, the others are lines of the rest, whatever their type and size.

@@ -87,7 +87,7 @@ impl<S: Source> Writer<'_, S> {
         match split(self.source, index, options, &mut records)? {
             Ok(document) => {
                 let (files, size) = (records.entries, document.bytes);
-                let rest = files.iter().find(|entry| entry.pointer.is_none()).filter(|_| document.has_aside);
+                let rest = files.iter().find(|entry| entry.pointer.is_none()).filter(|_| document.has_excluded);
                 self.contents.cursor = rest.map(|entry| entry.section.clone()).or(self.contents.cursor.take());
                 self.contents.entries.extend(files);
                 self.contents.compact_bytes += size;
@@ -130,7 +130,7 @@ impl<S: Source> Writer<'_, S> {
                 DescriptorLevel::Standard => 320,
                 DescriptorLevel::Full => 2048,
             },
-            aside: CURSORS.map(str::to_owned).into(),
+            inline_exclude: CURSORS.map(str::to_owned).into(),
             profile: settings.infer,
         }
     }

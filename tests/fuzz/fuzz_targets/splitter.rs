@@ -57,7 +57,7 @@ fn run(text: &str, slice_bytes: usize, sections: Vec<Section>) -> Result<(), Syn
         keep_bytes: 8,
         inline_bytes: 16,
         inline_total: 40,
-        aside: Vec::new(),
+        inline_exclude: Vec::new(),
         large_max: 2,
         profile: true,
     };

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use lro_mcp::{
     BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolResult,
-    error_response, listed_tools, looks_like_tool_result, response, shortened, with_abilities, with_result_type,
+    error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities, with_result_type,
     with_template, with_tools,
 };
 use serde_json::value::RawValue;
@@ -227,8 +227,8 @@ fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
 
 fn check_announcements(message: &Message, text: &str) {
     let templates = with_template(message, r#"{"uriTemplate":"lro://"}"#);
-    let (abilities, tools) = (with_abilities(message, GUIDANCE), with_tools(message, change_of, &[TOOL.to_owned()]));
-    for changed in [&templates, &abilities, &tools] {
+    let (capabilities, tools) = (with_capabilities(message, GUIDANCE), with_tools(message, change_of, &[TOOL.to_owned()]));
+    for changed in [&templates, &capabilities, &tools] {
         assert!(is_json(changed), "{text} became {}", String::from_utf8_lossy(changed));
     }
     for tool in listed_tools(message) {
@@ -239,7 +239,7 @@ fn check_announcements(message: &Message, text: &str) {
         |changed: &Bytes| strict(std::str::from_utf8(changed).expect("UTF-8")).expect("as unambiguous as before");
     let mut expected = before.clone();
     expect_abilities(&mut expected);
-    assert_eq!(read(&abilities), expected, "{text}");
+    assert_eq!(read(&capabilities), expected, "{text}");
     let (mut expected, mut tools) = (before.clone(), read(&tools));
     expect_tools(&mut expected);
     narrow(&mut tools, &before);
