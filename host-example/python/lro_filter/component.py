@@ -164,7 +164,6 @@ class Policy:
     def inspect(self, call: dict, parts: Sequence[Part], limits: Limits = Limits()) -> Any:
         """The verdict on a result: a `verdict` of `wit/types.wit` as plain data (see `values`).
 
-
         Raises:
             PolicyError: The call failed.
         """

@@ -131,7 +131,7 @@ def _binary(data: str, of: dict, rest: dict) -> tuple[Part, dict] | None:
 
 
 def _same(text: bytes, value: bytes, structured: dict) -> str | None:
-    """Which of the two becomes the part when a text and the structured content hold the same: `structured` or `text`."""
+    """The one that becomes the part when a text and the structured content are equal: `structured` or `text`."""
     if _same_json(text, value):
         return "structured"
     if not isinstance(structured, dict) or len(structured) != 1:
