@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the component, and tells where it is.
+/// Builds the component and returns its path.
 fn component() -> String {
     let arguments = ["build", "--release", "--target", "wasm32-unknown-unknown", "--message-format", "json"];
     let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
@@ -17,7 +17,7 @@ fn component() -> String {
     names.find_map(|name| name.as_str().filter(|name| name.ends_with(".wasm")).map(str::to_owned)).unwrap()
 }
 
-/// What the host tells about a recorded result whose parts are large from 200 bytes on; `directory` is for the files.
+/// The host's report on a recorded result, with a threshold of 200 bytes; `directory` is for the files.
 fn offload(name: &str, flags: &[&str], directory: &Path) -> Value {
     let lro = std::env::var("LRO").unwrap_or_else(|_| "lro".to_owned());
     let result = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results").join(name);
@@ -38,7 +38,7 @@ fn recorded(name: &str) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A directory of a test; the host wants it private, and makes it.
+/// A directory for a test, which the host creates privately.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&path);
