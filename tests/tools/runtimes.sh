@@ -1,5 +1,5 @@
 #!/bin/sh
-# What other runtimes and other tools make of the policies: runtimes.sh TARGET_DIR
+# Runs the policies in other runtimes and tools: runtimes.sh TARGET_DIR
 #
 # Builds the policies as their authors may, runs the tests of the packages and of the policies of authors, starts each example
 # as a new user would, from a fresh directory, and prints the table of the runtimes.
