@@ -188,7 +188,7 @@ const DIFFERENT: [(&str, &str); 17] = [
     ("null | .a += 1", "an update does not make an object of null; it is {} that is counted in"),
     ("[limit(0; 1, 2)]", "jq 1.6 gives one, 1.7 none"),
     ("try .tags.x catch .", "messages are worded otherwise"),
-    ("$__loc__", "there is no place of a program in a file"),
+    ("$__loc__", "a program has no location in a file"),
     ("infinite | tostring", "a text of infinity is Infinity"),
     ("1425599507.5 | todate", "a fraction of a second is kept"),
     ("\"10:15\" | strptime(\"%H:%M\")", "a time needs a date"),

@@ -43,12 +43,12 @@ async function offload(text, flags = []) {
     const path = join(scratch, "log.txt");
     await writeFile(path, text);
     const { stdout } = await asked(["offload", "--json", "--as", "text", "--failure", "closed", "--policy", POLICY, ...flags, path]).catch((error) => error);
-    const told = JSON.parse(stdout);
-    const file = told.files?.[0] && (await readFile(told.files[0].path));
-    return { ...told, file, summary: told.descriptor?.summary.log };
+    const report = JSON.parse(stdout);
+    const file = report.files?.[0] && (await readFile(report.files[0].path));
+    return { ...report, file, summary: report.descriptor?.summary.log };
 }
 
-/** A log of at least `size` bytes. Every thousandth line is an error. */
+/** A log of at least `bytes` bytes. Every thousandth line is an error. */
 function log(bytes) {
     const lines = [];
     for (let [size, number] = [0, 1]; size < bytes; number += 1) {

@@ -116,14 +116,14 @@ pub(crate) fn find(text: &str, from: usize, before: [u8; 2], complete: bool, pat
 
 /// Bytes that every secret contains, at its beginning or, except `@`, within [`WORD_BYTES_MAX`] of it.
 const TRIGGERS: [bool; 256] = {
-    let mut telling = [false; 256];
+    let mut triggers = [false; 256];
     let bytes = b"@23456-_JAz";
     let mut index = 0;
     while index < bytes.len() {
-        telling[bytes[index] as usize] = true;
+        triggers[bytes[index] as usize] = true;
         index += 1;
     }
-    telling
+    triggers
 };
 
 /// Most letters before the trigger byte of a key: those of `github_pat_`, and one more that shows that a word is

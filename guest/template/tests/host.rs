@@ -48,32 +48,32 @@ fn directory(name: &str) -> PathBuf {
 #[test]
 fn a_large_text_is_in_a_file_and_the_small_one_stays() {
     let directory = directory("log");
-    let told = offload("log.json", &[], &directory);
-    assert_eq!(told["verdict"], "offload", "{told}");
+    let report = offload("log.json", &[], &directory);
+    assert_eq!(report["verdict"], "offload", "{report}");
     let text = recorded("log.json")["content"][1]["text"].as_str().unwrap().to_owned();
-    let file = told["files"][0]["path"].as_str().unwrap();
+    let file = report["files"][0]["path"].as_str().unwrap();
     assert_eq!(fs::read_to_string(file).unwrap(), text);
-    assert_eq!(told["descriptor"]["files"]["text"], file);
-    let summary = &told["descriptor"]["summary"]["text"];
+    assert_eq!(report["descriptor"]["files"]["text"], file);
+    let summary = &report["descriptor"]["summary"]["text"];
     assert_eq!((summary["lines"].as_u64(), summary["bytes"].as_u64()), (Some(120), Some(text.len() as u64)));
     assert_eq!(summary["head"].as_str().unwrap(), text.split_inclusive('\n').take(3).collect::<String>());
-    let reply: Value = serde_json::from_str(told["reply"].as_str().unwrap()).unwrap();
+    let reply: Value = serde_json::from_str(report["reply"].as_str().unwrap()).unwrap();
     assert_eq!(reply["content"][0]["text"], "The last 120 lines:");
-    assert_eq!(reply["content"][1]["text"].as_str().unwrap().parse::<Value>().unwrap(), told["descriptor"]);
+    assert_eq!(reply["content"][1]["text"].as_str().unwrap().parse::<Value>().unwrap(), report["descriptor"]);
 }
 
 #[test]
 fn structured_content_is_one_json_file() {
     let directory = directory("search");
-    let told = offload("search.json", &["--custom", "{\"head\": 0}"], &directory);
-    let file = fs::read_to_string(told["files"][0]["path"].as_str().unwrap()).unwrap();
+    let report = offload("search.json", &["--custom", "{\"head\": 0}"], &directory);
+    let file = fs::read_to_string(report["files"][0]["path"].as_str().unwrap()).unwrap();
     assert!(!file.contains('\n'));
     assert_eq!(serde_json::from_str::<Value>(&file).unwrap(), recorded("search.json")["structuredContent"]);
-    assert_eq!(told["descriptor"]["summary"]["structured"]["head"], "");
+    assert_eq!(report["descriptor"]["summary"]["structured"]["head"], "");
 }
 
 #[test]
 fn a_wrong_setting_is_an_error_of_the_policy() {
-    let told = offload("log.json", &["--custom", "{\"head\": true}"], &directory("wrong"));
-    assert!(told["error"].as_str().unwrap().contains("custom: must be"), "{told}");
+    let report = offload("log.json", &["--custom", "{\"head\": true}"], &directory("wrong"));
+    assert!(report["error"].as_str().unwrap().contains("custom: must be"), "{report}");
 }

@@ -1,9 +1,9 @@
 // Shared by the drivers of the two TypeScript clients.
 //
-// A driver reads one JSON object a line and answers each with one line, {"ok": …} or {"error": …}, until its input ends.
-// The first line says how to connect: {"command": ["program", "argument", …], "env": {…}} or {"url": "http://…"}, and
-// perhaps "era". Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}.
-// A last member "progress": true adds what the server told of the progress.
+// A driver reads one JSON object per line and answers each with one line, {"ok": …} or {"error": …}, until its input
+// ends. The first line says how to connect: {"command": ["program", "argument", …], "env": {…}} or {"url": "http://…"},
+// and optionally "era". Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}. A
+// last member "progress": true adds the progress notifications of the server.
 
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
