@@ -1,4 +1,4 @@
-/** Makes the component: node build.js writes `log-policy.wasm`. */
+/** Builds the component: node build.js writes `log-policy.wasm`. */
 
 import { rename, writeFile } from "node:fs/promises";
 import { chdir } from "node:process";
@@ -12,7 +12,7 @@ const { component } = await componentize({
     sourcePath: "policy.js",
     witPath: "../../wit",
     worldName: "lro-policy",
-    // What a policy has no use for: the host gives it none of these.
+    // A policy does not need these, and the host does not provide them.
     disableFeatures: ["random", "stdio", "clocks", "http", "fetch-event"],
 });
 

@@ -1,31 +1,31 @@
 /**
- * A policy for logs: a text larger than the threshold is written unchanged to a file, and the descriptor shows how many of its
- * lines match a pattern, and the first of them. Everything else stays in the reply.
+ * A policy for logs: writes a text larger than the threshold unchanged to a file, and shows in the descriptor how many
+ * of its lines match a pattern, and the first of them. Everything else stays in the reply.
  */
 
 import { getDirectories } from "wasi:filesystem/preopens@0.2.12";
 
-/** What `custom` may say: a regular expression, and how many matching lines of a text are shown. */
+/** Defaults of `custom`: a regular expression, and the number of matching lines to show of a text. */
 const DEFAULTS = { pattern: "ERROR|WARN", lines: 20 };
 
-/** Most matching lines that can be asked for. */
+/** Most matching lines that `custom` can request. */
 const LINES_MAX = 1000;
 
-/** Bytes read at a time. Larger slices are garbage that the engine collects too late. */
+/** Bytes read at a time. The engine collects larger slices too late. */
 const SLICE_BYTES = 64 * 1024;
 
-/** UTF-16 units of one line that are searched. A longer line is written whole, but its rest is not looked at. */
+/** Most UTF-16 units of a line that are searched. A longer line is written whole, but its rest is not searched. */
 const SEARCHED_UNITS_MAX = 64 * 1024;
 
-/** Characters of one line that are shown. */
+/** Most characters shown of a line. */
 const SHOWN_CHARACTERS_MAX = 200;
 
-/** Characters of a file name that come from the name of a part. */
+/** Most characters of a file name that come from the name of a part. */
 const NAME_CHARACTERS_MAX = 48;
 
 const ENCODER = new TextEncoder();
 
-/** A slice as bytes: one buffer for all, because garbage of this size is collected late. */
+/** The bytes of a slice: one buffer for all, because the engine collects buffers of this size late. */
 const BUFFER = new Uint8Array(SLICE_BYTES);
 
 // The generated bindings decode each slice, and would drop a byte order mark at its beginning; this decoder keeps it.
@@ -33,7 +33,7 @@ const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 const { decode } = TextDecoder.prototype;
 TextDecoder.prototype.decode = (bytes) => decode.call(DECODER, bytes);
 
-/** The two calls of the contract. What they throw is a `policy-error`. */
+/** The two calls of the contract. They throw a `policy-error`. */
 export const lroFilter = {
     inspectResult(call, payload) {
         const { settings } = call;
@@ -115,7 +115,7 @@ function readCustom(text) {
     }
 }
 
-/** Whether a text is larger than a size. Bytes bound the other units from above; no more is read than it takes to know. */
+/** Whether a text is larger than a size. Bytes bound the other units from above; reads only until this is decided. */
 function isLarger(payload, index, bytes, { amount, unit }) {
     if (unit === "bytes" || bytes <= amount) {
         return bytes > amount;
@@ -133,7 +133,7 @@ function isLarger(payload, index, bytes, { amount, unit }) {
     return false;
 }
 
-/** The slices of a text from its beginning, each as text and as bytes; the bytes hold until the next slice. */
+/** The slices of a text from its beginning, as text and as bytes; the bytes are valid until the next slice. */
 function* slices(payload, index) {
     for (let offset = 0n; ; ) {
         const text = read(payload, index, offset);
@@ -161,7 +161,7 @@ function measure({ text, bytes }) {
     }
     let characters = 0;
     let quarters = 0;
-    // By index: an iterator is many times slower where nothing is compiled to machine code.
+    // By index: an iterator is many times slower in an engine without a compiler.
     for (let at = 0; at < bytes.length; at += 1) {
         const byte = bytes[at];
         if ((byte & 0xc0) !== 0x80) {
@@ -177,7 +177,7 @@ function tokensOf(quarters) {
     return BigInt(Math.ceil(quarters / 4));
 }
 
-/** Writes a text to a file of its own, and tells what is in it. */
+/** Writes a text to a file; returns its entry. */
 function writeLog(payload, { index, name, size, mediaType }, directory, { pattern, lines }) {
     const file = create(directory, `${name}.txt`);
     const search = new Search(pattern, lines);
@@ -196,7 +196,7 @@ function writeLog(payload, { index, name, size, mediaType }, directory, { patter
     return { index, name, mediaType, bytes: size, tokens: tokensOf(quarters), search };
 }
 
-/** The lines of a text that match, found slice by slice. */
+/** Finds the matching lines of a text slice by slice. */
 class Search {
     /** Lines seen. */
     count = 0;
@@ -204,7 +204,7 @@ class Search {
     matches = 0;
     /** The first of those, each as `NUMBER: LINE`. */
     shown = [];
-    /** The beginning of a line whose end is in a later slice. */
+    /** The beginning of a line that ends in a later slice. */
     #open = "";
 
     constructor(pattern, shownMax) {
@@ -222,7 +222,7 @@ class Search {
         this.#extend(text, start, text.length);
     }
 
-    /** The last line, when nothing ended it. */
+    /** Ends the last line, if it has no line break. */
     finish() {
         if (this.#open !== "") {
             this.#close();
@@ -246,7 +246,7 @@ class Search {
     }
 }
 
-/** The beginning of a line. Whole characters: half a surrogate pair would not be JSON. */
+/** The beginning of a line, cut between characters: half a surrogate pair would not be JSON. */
 function beginning(line) {
     const characters = [...line.slice(0, 2 * SHOWN_CHARACTERS_MAX).trimEnd()];
     return characters.slice(0, SHOWN_CHARACTERS_MAX).join("");
@@ -280,7 +280,7 @@ function failed({ payload: code }, what) {
     return isFull ? { tag: "no-space" } : { tag: "io", val: `${what}: ${code}` };
 }
 
-/** A name for a file and its section: safe letters of the last step of a part's name, and a number where it is taken. */
+/** A name for a file and its section: safe characters of the end of a part's name, and a number if it is taken. */
 function freeName(partName, logs) {
     const last = (partName ?? "").split(/[/:]/).findLast((step) => step !== "") ?? "log";
     const name = last.replace(/\.txt$/, "").replace(/[^A-Za-z0-9_-]/g, "_").slice(0, NAME_CHARACTERS_MAX) || "log";
@@ -292,7 +292,7 @@ function freeName(partName, logs) {
     return candidate;
 }
 
-/** What the model sees. Each log gets the same share of the room that the counts leave to lines. */
+/** The descriptor. Each log gets an equal share of the characters that the counts leave for lines. */
 function describe(call, logs, { pattern }) {
     const { abilities, settings } = call;
     const entries = (value) => Object.fromEntries(logs.map((log) => [log.name, value(log)]));
@@ -318,7 +318,7 @@ function describe(call, logs, { pattern }) {
     return content(new Map(logs.map(({ name, search }) => [name, fitting(search.shown, share)])));
 }
 
-/** The first of some texts that fit as elements of a JSON array. */
+/** The first texts that fit as elements of a JSON array. */
 function fitting(texts, room) {
     const end = texts.findIndex((text) => (room -= JSON.stringify(text).length + 1) < 0);
     return end === -1 ? texts : texts.slice(0, end);

@@ -2,8 +2,8 @@
 /**
  * Transpiles a policy for the edge: node build.js [POLICY.wasm [FOLDER]]
  *
- * As `build.js` of the Node example, and the most memory is written into the modules: nothing is compiled at run time
- * there.
+ * As `build.js` of the Node example, but also writes the memory limit into the modules, because nothing can be compiled
+ * at run time there.
  */
 
 import { execFileSync } from "node:child_process";

@@ -8,13 +8,13 @@ const config :Workerd.Config = (
 const filter :Workerd.Worker = (
   compatibilityDate = "2026-11-01",
   bindings = [
-    # Most bytes of files in memory; the oldest go first.
+    # Most bytes of files in memory; the oldest are removed first.
     (name = "TOTAL_BYTES", text = "67108864"),
     # Most bytes of one result.
     (name = "BODY_BYTES", text = "33554432"),
-    # Seconds after which files are gone.
+    # Seconds until files expire.
     (name = "TTL_SECONDS", text = "3600"),
-    # What every request must show; without it none is answered.
+    # The token that every request must send.
     (name = "TOKEN", fromEnvironment = "LRO_EDGE_TOKEN"),
   ],
   modules = [

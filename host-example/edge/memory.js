@@ -1,4 +1,4 @@
-/** Files in memory: the directory a policy writes to, and the store that serves them afterwards. */
+/** Files in memory: the directory that a policy writes to, and the store that serves its files. */
 
 /** A directory for `filesystem.js`. */
 export class MemoryDirectory {
@@ -75,13 +75,13 @@ class MemoryFile {
 
     close() {}
 
-    /** Everything in it. */
+    /** The content. */
     bytes() {
         return this.#bytes.subarray(0, this.#size);
     }
 }
 
-/** Published files, at most `totalBytes` of them: the oldest go first, and those older than `timeToLiveMs` are gone. */
+/** Published files of at most `totalBytes` together: removes the oldest first, and those older than `timeToLiveMs`. */
 export class MemoryStore {
     #offloads = new Map();
     #bytes = 0;
@@ -94,7 +94,7 @@ export class MemoryStore {
     }
 
     /**
-     * Keeps the files `{ name }` of a directory under a handle. Throws `ENOSPC` when there is no room for them.
+     * Publishes the files `{ name }` of a directory under a handle. Throws `ENOSPC` when they exceed `totalBytes`.
      */
     publish(id, files, directory) {
         const kept = new Map(files.map(({ name }) => [name, { bytes: directory.files.get(name).bytes().slice() }]));
@@ -113,7 +113,7 @@ export class MemoryStore {
         this.#bytes += bytes;
     }
 
-    /** A published file, `{ bytes }`, if it is still there. */
+    /** A published file, `{ bytes }`, unless it was removed. */
     get(id, name) {
         this.#expire();
         return this.#offloads.get(id)?.files.get(name);

@@ -1,6 +1,6 @@
 /**
- * The transpiled policy. Its modules are compiled when the worker is loaded: an edge runtime allows it at no other
- * time.
+ * The transpiled policy. Its modules are compiled when the worker is loaded, the only time that an edge runtime allows
+ * it.
  */
 
 import core from "./component/policy.core.wasm";

@@ -55,7 +55,7 @@ async function refused(request, token) {
     return problem(401, "expected the token of this worker: authorization: Bearer TOKEN", headers);
 }
 
-/** Whether two texts are the same. Every byte of their digests is compared, so the time tells nothing. */
+/** Whether two texts are equal. Compares every byte of their digests, so that the time reveals nothing. */
 async function isSame(one, other) {
     const digest = async (text) =>
         new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
@@ -63,7 +63,7 @@ async function isSame(one, other) {
     return first.reduce((difference, byte, index) => difference | (byte ^ second[index]), 0) === 0;
 }
 
-/** A file as a download: whoever made the data must not have a browser run it on this origin. */
+/** Serves a file as a download, so that a browser cannot run its data on this origin. */
 function serve(id, name) {
     const file = store.get(id, name);
     if (file === undefined) {
@@ -92,7 +92,7 @@ async function filter(request, url, env) {
     );
 }
 
-/** What a request asks for. */
+/** The parameters of a request. */
 function asked(request, url) {
     const call = Object.fromEntries(url.searchParams);
     checkCall(call);
@@ -103,7 +103,7 @@ function asked(request, url) {
     return { call, settings: policySettings(given), failure };
 }
 
-/** The text of a request of at most so many bytes. */
+/** The body of a request of at most `bytesMax` bytes. */
 async function body(request, bytesMax) {
     const chunks = [];
     let bytes = 0;
@@ -117,11 +117,11 @@ async function body(request, bytesMax) {
     return new Blob(chunks).text();
 }
 
-/** The result that goes on. After a descriptor come links to the files: whoever has the token may read them. */
+/** The result to send. Links to the files follow a descriptor: clients with the token may read them. */
 function decided(call, settings, failure, origin, result, taken, env) {
     const id = ulid();
     const address = `${origin}/offloads/${id}`;
-    // Its reader has neither a shell on a disk with these files nor a tool that reads them: the handle is shown.
+    // The reader has neither a shell with these files nor a tool that reads them, so the descriptor shows the handle.
     const record = callRecord(call, id, result.isError === true, address, {}, settings);
     const limits = { ...LIMITS, writtenBytes: Number(env.TOTAL_BYTES) };
     const parts = encoded(taken.parts);

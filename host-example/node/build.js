@@ -2,8 +2,8 @@
 /**
  * Transpiles a policy with jco: node build.js [POLICY.wasm [FOLDER]]
  *
- * Without arguments the default policy, from where cargo builds it, into `component/`. `new Filter({ policy: FOLDER })`
- * takes any other.
+ * Without arguments, transpiles the default policy from cargo's target directory into `component/`. `new Filter({
+ * policy: FOLDER })` takes any other.
  */
 
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";

@@ -1,6 +1,6 @@
-/** Large tool results of an MCP server go to files, and a short descriptor to the model. */
+/** Writes large tool results of an MCP server to files, and gives the model a short descriptor. */
 
-/** A `CallToolResult` of the Model Context Protocol; other members than these stay as they are. */
+/** A `CallToolResult` of the Model Context Protocol; other members are preserved. */
 export interface ToolResult {
     content?: unknown[];
     structuredContent?: unknown;
@@ -15,9 +15,9 @@ export interface Call {
     tool: string;
     /** The client's session, any text. */
     session?: string;
-    /** What was asked, such as the arguments of the call: repeated in the header line of each JSONL file. */
+    /** The request, such as the arguments of the call: repeated in the header line of each JSONL file. */
     query?: unknown;
-    /** Whose result it is. Default: `default`. */
+    /** The tenant of the result. Default: `default`. */
     tenant?: string;
 }
 
@@ -35,31 +35,31 @@ export interface SectionRule {
     recipes?: { name: string; description: string; command: string }[];
 }
 
-/** What a policy is told. */
+/** Settings of a policy. */
 export interface Settings {
-    /** When a result is acted upon. Default: `by-size`. */
+    /** When the action applies to a result. Default: `by-size`. */
     mode?: "by-size" | "always" | "never";
-    /** A result larger than this is acted upon. Default: 50,000. */
+    /** The action applies to results larger than this. Default: 50,000. */
     threshold?: number;
     /** Unit of `threshold` and `truncateLimit`. Default: `characters`. */
     unit?: "bytes" | "characters" | "tokens";
-    /** A threshold with a name, in the place of `threshold` and `unit`: 1,600 or 25,000 tokens. */
+    /** A named threshold instead of `threshold` and `unit`: 1,600 or 25,000 tokens. */
     preset?: "1600-tokens" | "25k";
-    /** What is done with a result that is acted upon. Default: `offload`. */
+    /** The action. Default: `offload`. */
     action?: "offload" | "truncate" | "reject";
     /** Sections to write. Default: the policy finds them. */
     sections?: SectionRule[];
     /** JSON Pointers or plain top-level keys whose values are repeated in the descriptor. */
     inlineKeys?: string[];
-    /** Most bytes of one other value that stays inline in the descriptor. Default: 512. */
+    /** Most bytes of any other value that stays inline in the descriptor. Default: 512. */
     inlineLimit?: number;
     /** Whether schemas and summaries are inferred. Default: true. */
     infer?: boolean;
     /** `type` in the header line of each JSONL file. Default: `mcp_lro`. */
     headerType?: string;
-    /** Key of the result whose value stands in for the session in file names. */
+    /** Key of the result whose value identifies the session in file names. */
     sessionKey?: string;
-    /** How much a descriptor tells. Default: `standard`. */
+    /** Level of detail of a descriptor. Default: `standard`. */
     level?: "pointer" | "standard" | "full";
     /** Field names of a descriptor. Default: `sections`. */
     dialect?: "sections" | "specification";
@@ -69,15 +69,15 @@ export interface Settings {
     truncateLimit?: number;
     /** Text after the cut of a truncated result. */
     truncateSuffix?: string;
-    /** Advice of a rejected result. Default: the policy writes its own. */
+    /** Advice of a rejected result. Default: the policy's. */
     advice?: string;
-    /** Settings of this policy alone: a text, or anything else as its JSON. */
+    /** Policy-specific settings: text, or any other value as JSON. */
     custom?: unknown;
 }
 
-/** Bounds of one call of a policy, of which a result takes up to two. */
+/** Limits of one policy call; a result takes up to two calls. */
 export interface Limits {
-    /** Milliseconds from the start of the call; its thread is ended then. Default: 30,000. */
+    /** Milliseconds from the start of the call until its thread is ended. Default: 30,000. */
     wallTimeMs?: number;
     /** Bytes of linear memory, in whole pages of 64 KiB. Default: 64 MiB. */
     memoryBytes?: number;
@@ -95,52 +95,52 @@ export interface Limits {
     nameBytes?: number;
     /** Bytes of one write, characters of a descriptor. Default: 8 MiB. */
     crossingBytes?: number;
-    /** Characters of an error's text. Default: 4,096. */
+    /** Characters of an error message. Default: 4,096. */
     logBytes?: number;
 }
 
 /** Options of a filter. */
 export interface Options extends Settings {
-    /** Where files go: a private directory, which is made with mode 0700 when it is missing. */
+    /** Directory for files: private, created with mode 0700 when it is missing. */
     directory: string;
     /** Folder of a policy that `build.js` transpiled. Default: the default policy. */
     policy?: string;
     /** Age in seconds at which files are removed. Default: 3,600. */
     ttlSeconds?: number;
     /**
-     * What happens when the policy fails: `open` passes the result, or a truncated one when it could not be written;
+     * What happens when the policy fails: `open` passes the result, or a truncated one when it cannot be written;
      * `truncate` always truncates; `closed` answers with an error. Default: `open`.
      */
     failure?: "open" | "truncate" | "closed";
     /** Threads in which policies run. Default: 2, or 1 on a machine with one core. */
     threads?: number;
-    /** What the reader of a descriptor can use; guidance and recipes name nothing else. Default: `{ shell: true }`. */
+    /** Abilities of the reader of a descriptor; guidance and recipes name only these. Default: `{ shell: true }`. */
     abilities?: { shell?: boolean; extractTool?: boolean; readTool?: boolean };
-    /** Bounds of a call. */
+    /** Limits of a call. */
     limits?: Limits;
 }
 
 /** Filters tool results by a policy. */
 export class Filter {
-    /** Throws a `TypeError` that names an option that makes no sense. The policy is loaded in the background. */
+    /** Throws a `TypeError` that names an invalid option. The policy is loaded in the background. */
     constructor(options: Options);
 
     /**
-     * The result that goes on in the place of `result`, which is not changed.
+     * The result to send in place of `result`, which is not modified.
      *
-     * Throws when `result` is no tool result, when the policy cannot be loaded, and when the directory is not a private
-     * one. A policy that fails is no error here: the failure mode decides, and a process warning `LroFilterWarning`
-     * tells why.
+     * Throws when `result` is not a tool result, when the policy cannot be loaded, and when the directory is not
+     * private. A failing policy does not throw: the failure mode decides, and the process warning `LroFilterWarning`
+     * gives the reason.
      */
     apply<Result extends ToolResult>(call: Call, result: Result): Promise<Result>;
 
-    /** Ends the threads. They keep no process alive. */
+    /** Ends the threads. They do not keep the process alive. */
     close(): Promise<void>;
 }
 
 /**
  * The output schema, a JSON Schema, of a tool whose results are filtered: its own results, descriptors and truncated
- * results satisfy it. Throws a `TypeError` when the schema refers to a place of itself outside `$defs` and
+ * results satisfy it. Throws a `TypeError` when the schema refers to a part of itself outside `$defs` and
  * `definitions`.
  */
 export function offloadable(schema: object): object;

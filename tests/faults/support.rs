@@ -1,4 +1,4 @@
-//! What the tests share: an input, and what readers make of a store.
+//! Shared by the tests: an input, processes, and a reader of the store.
 
 use lro_host::store::{Store, Ulid};
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{RwLock, RwLockReadGuard};
 use tempfile::TempDir;
 
-/// Held for writing while a process starts. Until it executes its program it has a copy of all descriptors, and with them of
-/// the locks that tell a store which owners live.
+/// Held for writing while a process starts. Until it executes its program, the child has a copy of all descriptors,
+/// including the locks that show a store which owners live.
 static STARTING: RwLock<()> = RwLock::new(());
 
 /// Starts a process.
@@ -18,12 +18,12 @@ pub(crate) fn spawn(command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}: run `make test-data`"))
 }
 
-/// Starts a process and waits for its end.
+/// Runs a process to its end.
 pub(crate) fn output(mut command: Command) -> Output {
     spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).wait_with_output().unwrap()
 }
 
-/// While this is held, no process starts: for what looks for the owners of a store.
+/// No process starts while this is held: for code that checks the owners of a store.
 pub(crate) fn none_starts() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap()
 }
@@ -34,18 +34,18 @@ pub(crate) fn rows(count: usize) -> String {
     format!("[{}]", rows.collect::<Vec<_>>().join(","))
 }
 
-/// Names in a directory; none when it is not there.
+/// Names in a directory; empty when it is missing.
 pub(crate) fn names(path: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(path).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// A directory in memory where there is one: what a disk may lose is chosen here.
+/// A directory in memory where available, because the test itself decides what a disk loses.
 pub(crate) fn scratch() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
-/// Reads all of an offload as readers do.
+/// Reads a whole offload as a reader does.
 pub(crate) fn verify(store: &Store, tenant: &str, id: Ulid) -> Result<(), String> {
     let offload = store.find(tenant, id).map_err(|error| format!("{error:?}"))?;
     for file in &offload.record().files {

@@ -1,4 +1,4 @@
-//! Clients that others wrote, by their drivers in `tests/tools/clients`. They validate what they get, as they do by default.
+//! Third-party clients, with their drivers in `tests/tools/clients`. They validate results, as they do by default.
 
 use crate::support::{
     Environment, PATIENCE, Process, driver, environment, installed, mcp_package, node, path_text, python,
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Longest wait for the inspector, which starts anew for each step.
+/// Longest wait for the inspector, which starts again for each step.
 const INSPECTOR_PATIENCE: &str = "60000";
 
-/// A client of another project.
+/// A third-party client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     /// `@modelcontextprotocol/sdk` 1.x.
@@ -36,16 +36,16 @@ impl Client {
     }
 }
 
-/// How a client gets to a server.
+/// The transport between a client and a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
-    /// It starts it.
+    /// The client starts the server.
     Command(Vec<String>, Environment),
     /// Streamable HTTP.
     Url(String),
 }
 
-/// A client at work. The clients that can negotiate a revision do.
+/// A running client. Clients that can negotiate a revision do.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     way: Way,
@@ -75,10 +75,10 @@ impl Connection {
         connection
     }
 
-    /// Takes a step; see `steps.mjs`. Returns the whole answer.
+    /// Runs a step, see `steps.mjs`. Returns the whole answer.
     ///
     /// # Errors
-    /// What the client complains of, and be it in its log alone.
+    /// The error of the client, even if it only logs it.
     pub(crate) fn step(&mut self, step: &Value) -> Result<Value, String> {
         match self.driver {
             Some(_) => self.take(step),
@@ -91,7 +91,7 @@ impl Connection {
         self.outcome("call", tool)
     }
 
-    /// What a step gives. Panics when the client does not accept it.
+    /// The result of a step. Panics when the client does not accept it.
     pub(crate) fn outcome(&mut self, step: &str, argument: &Value) -> Value {
         let client = self.client;
         self.step(&json!({ step: argument })).unwrap_or_else(|error| panic!("{client:?}, {step} {argument}: {error}"))["ok"].take()

@@ -1,4 +1,4 @@
-//! What a server that a gateway starts gets and sees: its own variables and no file of the gateway's.
+//! Checks what a server started by a gateway can see: its own variables and none of the gateway's files.
 
 use crate::faults::{Gate, error, new_mark, text, wait_until};
 use crate::http::{Session, post};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// The user that owns nothing, and its group.
 const NOBODY: u32 = 65534;
 
-/// What the gateway is told in these tests, where `@` stands for the directory of its files.
+/// Settings of the gateway in these tests; `@` stands for the directory of its files.
 const SETTINGS: &str = "policy-dir = \"@/policies\"\npolicy-keep = \"@/keep\"\n\
     [gateway]\nadmin-token = \"env:THE_ADMIN\"\n[gateway.tokens]\nacme = \"env:ACME_SECRET\"\nbeta = \"file:@/beta.token\"\n";
 
@@ -31,7 +31,7 @@ const VARIABLES: [(&str, &str); 8] = [
     ("NODE_EXTRA_CA_CERTS", "/none"),
 ];
 
-/// The files of a gateway: all that its server should not see.
+/// The files of a gateway, which its server must not see.
 struct Files(TempDir);
 
 impl Files {
@@ -53,7 +53,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// What is secret, with something in each.
+    /// The secret paths, none of them empty.
     fn secret(&self) -> Vec<String> {
         let names = ["out", "cache/lro-filter-compiled", "policies", "keep", "beta.token", "lro.toml"];
         names.iter().map(|name| path_text(&self.path(name))).collect()
@@ -94,7 +94,7 @@ fn as_user(user: u32) -> Vec<String> {
 /// The nosy server.
 fn nosy(arguments: &[&str]) -> Vec<String> {
     let script = path_text(&workspace().join("tests/tools/servers/nosy.py"));
-    // One that every user can reach.
+    // A directory that every user can reach.
     let python = ["/usr/bin/python3", "/usr/local/bin/python3"].into_iter().find(|path| Path::new(path).exists());
     let mut command = words(&[python.unwrap_or("python3"), "-I", "-S", &script]);
     command.extend(words(arguments));
@@ -111,20 +111,20 @@ fn command(before: Vec<String>, flags: &[&str], server: &[String]) -> Vec<String
     command
 }
 
-/// What a tool of the nosy server says.
+/// The answer of a tool of the nosy server.
 fn ask(wire: &mut Wire, id: u32, tool: &str, arguments: &Value) -> Value {
     let result = wire.result(&call(id, &json!({"name": tool, "arguments": arguments}), false));
     serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
 }
 
-/// Whether this user may have mounts of its own here. Containers often refuse that.
+/// Whether this user may create mounts here, which containers often deny.
 fn has_namespaces(user: u32) -> bool {
     let mut command = as_user(user);
     command.extend(words(if user == 0 { &["unshare", "-m", "true"] } else { &["unshare", "-Urm", "true"] }));
     Command::new(&command[0]).args(&command[1..]).status().is_ok_and(|status| status.success())
 }
 
-/// What a server sees of all that is secret, and whether it is isolated.
+/// The secrets that a server sees, and whether it is isolated.
 fn looked(user: u32, flags: &[&str], files: &Files) -> (Value, String) {
     let command = command(as_user(user), flags, &nosy(&[]));
     let mut wire = Wire::start(&command, &files.variables(&[]));
@@ -220,7 +220,7 @@ fn a_server_is_not_isolated_where_that_is_off_or_impossible() {
     if !has_namespaces(NOBODY) || !is_root() {
         return println!("not tested: where mounts cannot be had");
     }
-    // In a user namespace of the test's own, which may have no mounts.
+    // In a separate user namespace that may not mount.
     let script = "echo 0 > /proc/sys/user/max_mnt_namespaces && exec \"$0\" \"$@\"";
     let before = words(&["unshare", "-Ur", "sh", "-c", script]);
     let files = Files::of(0);

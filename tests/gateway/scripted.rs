@@ -1,4 +1,4 @@
-//! The gateway before a server that says what the test wants, byte for byte: `tests/tools/servers/scripted.py`.
+//! The gateway before a server that replays a script byte for byte: `tests/tools/servers/scripted.py`.
 
 use crate::support::{Ended, Environment, Process, environment, lro, path_text, python, words};
 use crate::wire::{LEGACY, member, request};
@@ -8,29 +8,29 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What the server is to say.
+/// The script of the server.
 #[derive(Default)]
 pub(crate) struct Script {
     steps: Map<String, Value>,
     tools: Vec<String>,
 }
 
-/// How the gateway is started.
+/// Options of the gateway.
 #[derive(Default)]
 pub(crate) struct Setup<'a> {
     pub(crate) flags: &'a [&'a str],
     pub(crate) toml: &'a str,
     pub(crate) variables: &'a [(&'a str, &'a str)],
-    /// The URL of a server in the place of the command with the script.
+    /// The URL of a server, instead of the command with the script.
     pub(crate) upstream: &'a str,
-    /// What is logged; warnings by default.
+    /// Log filter; warnings by default.
     pub(crate) log: &'a str,
 }
 
-/// The gateway at work.
+/// A running gateway.
 pub(crate) struct Scripted {
     process: Process,
-    /// What arrived that was no answer to a request.
+    /// Received messages that did not answer a request.
     others: VecDeque<String>,
     pub(crate) home: TempDir,
     /// The answer to `initialize`.
@@ -44,7 +44,7 @@ impl Script {
         Self::default()
     }
 
-    /// What is done for a key of the script.
+    /// Sets the action for a key of the script.
     pub(crate) fn steps(mut self, key: &str, steps: Value) -> Self {
         self.steps.insert(key.to_owned(), steps);
         self
@@ -104,7 +104,7 @@ impl Script {
         scripted
     }
 
-    /// The gateway, for a client that has said nothing yet.
+    /// The gateway, before the handshake.
     pub(crate) fn silent(&self, setup: &Setup<'_>) -> Scripted {
         let home = TempDir::new().unwrap();
         let (command, variables) = self.command(setup, &home);
@@ -156,12 +156,12 @@ impl Scripted {
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
-    /// The URL that it is served at.
+    /// The URL of the gateway.
     pub(crate) fn url(&mut self) -> String {
         self.told("listening on ")
     }
 
-    /// Waits for a line on the standard error, and returns what follows this text in it.
+    /// Waits for a line with this text on the standard error, and returns the rest of the line.
     pub(crate) fn told(&mut self, beginning: &str) -> String {
         self.process.told(beginning)
     }
@@ -171,7 +171,7 @@ impl Scripted {
         self.process.send(line);
     }
 
-    /// The next line that is no answer to a request sent with one of the methods here.
+    /// The next line that does not answer a request sent with a method of this type.
     pub(crate) fn next(&mut self) -> String {
         self.others.pop_front().unwrap_or_else(|| self.process.line())
     }
@@ -230,13 +230,13 @@ impl Scripted {
         self.result("tools/list", json!({}))["tools"].as_array().unwrap().clone()
     }
 
-    /// The lines that the server has got so far.
+    /// The lines that the server has received so far.
     pub(crate) fn seen(&mut self) -> Vec<String> {
         let lines = self.result("scripted/seen", json!({}))["lines"].take();
         serde_json::from_value(lines).unwrap()
     }
 
-    /// Where files are offloaded to.
+    /// The root of the offloads.
     pub(crate) fn directory(&self) -> PathBuf {
         self.home.path().join("out")
     }
@@ -252,7 +252,7 @@ impl Scripted {
         found
     }
 
-    /// The bytes of all files of all offloads, but the records of the store.
+    /// The bytes of all files of all offloads, except the records of the store.
     pub(crate) fn files(&self) -> Vec<Vec<u8>> {
         let files = |offload: PathBuf| std::fs::read_dir(offload).unwrap().map(|file| file.unwrap().path());
         let mut paths: Vec<PathBuf> = self.offloads().into_iter().flat_map(files).collect();
@@ -260,18 +260,18 @@ impl Scripted {
         paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
     }
 
-    /// Whether some file of an offload holds these bytes.
+    /// Whether a file of an offload contains these bytes.
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         self.files().iter().any(|file| file.windows(bytes.len()).any(|window| window == bytes))
     }
 
-    /// Closes the connection; what it said last.
+    /// Closes the connection; returns the last output.
     pub(crate) fn end(self) -> Ended {
         self.process.end()
     }
 }
 
-/// The descriptor in a result: the text that is one.
+/// The descriptor in a result.
 pub(crate) fn descriptor(result: &Value) -> Option<Value> {
     let blocks = result["content"].as_array()?.iter();
     let objects = blocks.filter_map(|block| serde_json::from_str::<Value>(block["text"].as_str()?).ok());
@@ -288,7 +288,7 @@ pub(crate) fn first_text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }
 
-/// A tool result of one text.
+/// A tool result with one text.
 pub(crate) fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
@@ -298,7 +298,7 @@ pub(crate) fn structured(value: &Value) -> Value {
     json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value})
 }
 
-/// So many records, of about 45 bytes each.
+/// A number of records of about 45 bytes each.
 pub(crate) fn records(count: usize) -> Value {
     let record = |id: usize| json!({"id": id, "name": format!("record number {id}"), "even": id.is_multiple_of(2)});
     (0..count).map(record).collect()

@@ -1,4 +1,4 @@
-//! Servers that others wrote, and the gateway before one of them.
+//! Third-party servers, and the gateway before one of them.
 
 use crate::clients::Way;
 use crate::support::{
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Commits of the repository that the git server looks at.
+/// Commits in the repository of the git server.
 pub(crate) const COMMITS: usize = 500;
 
 /// Entities in the graph of the memory server.
 pub(crate) const ENTITIES: usize = 900;
 
-/// Rows of the database.
+/// Rows in the database.
 pub(crate) const ROWS: usize = 3000;
 
-/// A server on standard streams, with the files it works on.
+/// A server on standard streams, with its files.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) command: Vec<String>,
@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-/// The reference server with something of everything.
+/// The reference server with every feature.
 pub(crate) fn everything() -> Server {
     Server::new("everything", vec![node(), mcp_package("server-everything/dist/index.js"), "stdio".to_owned()])
 }
@@ -71,7 +71,7 @@ pub(crate) fn memory() -> Server {
     server
 }
 
-/// What an entity is.
+/// The type of an entity.
 pub(crate) fn entity_type(number: usize) -> &'static str {
     ["person", "place", "thing", "idea"][number % 4]
 }
@@ -117,7 +117,7 @@ pub(crate) fn of_repository(server: &Server, tool: &str, mut arguments: Value) -
     json!({"name": tool, "arguments": arguments})
 }
 
-/// The reference server of times.
+/// The reference server for times.
 pub(crate) fn time() -> Server {
     let command = [&python(), "-m", "mcp_server_time", "--local-timezone", "UTC"];
     Server { modern: true, ..Server::new("time", words(&command)) }
@@ -147,7 +147,7 @@ pub(crate) fn sqlite() -> Server {
     server
 }
 
-/// A FastMCP server that gives its lists in pages.
+/// A FastMCP server with paginated lists.
 pub(crate) fn paged() -> Server {
     Server { modern: true, ..Server::new("paged", vec![python(), driver("paged_server.py")]) }
 }
@@ -158,7 +158,7 @@ pub(crate) struct HttpServer {
     _process: Process,
 }
 
-/// The reference server with something of everything, over HTTP. It speaks legacy revisions, in sessions.
+/// The reference server with every feature, over HTTP. It speaks legacy revisions, in sessions.
 pub(crate) fn everything_over_http() -> HttpServer {
     let port = free_port();
     let command = [node(), mcp_package("server-everything/dist/index.js"), "streamableHttp".to_owned()];
@@ -180,7 +180,7 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Serves this text at any path as long as the process lives, and returns the address.
+/// Serves this text at any path until the process ends; returns the address.
 pub(crate) fn serve_text(text: String) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -201,7 +201,7 @@ pub(crate) fn serve_text(text: String) -> String {
     format!("http://{address}")
 }
 
-/// The gateway, with a directory of its own for what it offloads.
+/// The gateway, with a separate directory for its offloads.
 pub(crate) struct Gateway {
     pub(crate) directory: TempDir,
     /// Variables besides those that every gateway gets.
@@ -221,7 +221,7 @@ impl Gateway {
         Self { directory: TempDir::new().unwrap(), more: Environment::new(), flags: words(flags) }
     }
 
-    /// Variables of the gateway, and of what it starts.
+    /// Variables of the gateway and its children.
     pub(crate) fn variables(&self, more: &Environment) -> Environment {
         // All gateways of a run share what they compiled.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");

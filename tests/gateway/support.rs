@@ -1,4 +1,4 @@
-//! Programs to run: where they are, and a process whose standard streams are lines of text.
+//! Paths of programs, and a process whose standard streams are lines of text.
 
 use lro_tests::{target, workspace};
 use std::collections::BTreeMap;
@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longest wait for one line: a busy machine is slow, a gateway that lost an answer waits for ever.
+/// Longest wait for one line: long enough for a busy machine; a gateway that lost an answer would wait for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Longest wait for a process to end once its input is closed.
+/// Longest wait for a process to end after its input is closed.
 const END_PATIENCE: Duration = PATIENCE;
 
 /// Variables by their names.
 pub(crate) type Environment = BTreeMap<String, String>;
 
-/// An installed program or file. Panics when it is not there, and says what to run.
+/// An installed program or file. Panics with the command to run when it is missing.
 pub(crate) fn installed(path: &str) -> String {
     present(target().join("test-data").join(path), "make test-data")
 }
@@ -28,12 +28,12 @@ pub(crate) fn driver(name: &str) -> String {
     present(workspace().join("tests/tools/clients").join(name), "git checkout tests/tools/clients")
 }
 
-/// The command that is tested.
+/// The command under test.
 pub(crate) fn lro() -> String {
     present(target().join("release/lro"), "make build")
 }
 
-/// Node 22 as a package, or what is installed where there is no such package.
+/// Node 22 from its package, or the installed Node where the package does not exist.
 pub(crate) fn node() -> String {
     let packaged = target().join("test-data/mcp/node_modules/.bin/node");
     if packaged.exists() { path_text(&packaged) } else { "node".to_owned() }
@@ -54,7 +54,7 @@ fn present(path: PathBuf, hint: &str) -> String {
     path_text(&path)
 }
 
-/// The text of a path. Panics when it has none.
+/// The text of a path. Panics when it is not UTF-8.
 pub(crate) fn path_text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
@@ -69,7 +69,7 @@ pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A process and its descendants; they end with it, at the latest when this is dropped.
+/// A process and its descendants, which end when this is dropped.
 pub(crate) struct Process {
     name: String,
     child: Child,
@@ -78,7 +78,7 @@ pub(crate) struct Process {
     errors: Arc<Mutex<String>>,
 }
 
-/// What was left when a process ended.
+/// The output of a process at its end.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) lines: Vec<String>,
@@ -86,7 +86,7 @@ pub(crate) struct Ended {
 }
 
 impl Process {
-    /// Starts a command. What it says on its standard error is kept for messages.
+    /// Starts a command. Its standard error is kept for messages.
     pub(crate) fn start(command: &[String], variables: &Environment) -> Self {
         use std::os::unix::process::CommandExt;
         let (program, arguments) = command.split_first().unwrap();
@@ -132,7 +132,7 @@ impl Process {
         written.unwrap_or_else(|error| panic!("{}: {error}: {}", self.name, self.errors()));
     }
 
-    /// The next line. Panics when there is none in time.
+    /// The next line. Panics when none comes in time.
     pub(crate) fn line(&self) -> String {
         self.line_within(PATIENCE).unwrap_or_else(|| panic!("{}: no answer: {}", self.name, self.errors()))
     }
@@ -146,12 +146,12 @@ impl Process {
         }
     }
 
-    /// What it has said on its standard error so far.
+    /// Its standard error so far.
     pub(crate) fn errors(&self) -> String {
         self.errors.lock().unwrap().clone()
     }
 
-    /// Waits for a line on the standard error, and returns what follows this text in it.
+    /// Waits for a line with this text on the standard error, and returns the rest of the line.
     pub(crate) fn told(&mut self, beginning: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -166,7 +166,7 @@ impl Process {
         }
     }
 
-    /// Closes its input and waits for its end. Panics when it goes on.
+    /// Closes its input and waits for its end. Panics when it does not end in time.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.input.take());
         let end = Instant::now() + END_PATIENCE;
@@ -191,7 +191,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its group is what it started, too; a process that ended has none left, which is no failure.
+        // The group includes its descendants; that the group no longer exists is not a failure.
         let group = format!("-{}", self.child.id());
         let _ = Command::new("sh").args(["-c", r#"kill -9 "$0" 2> /dev/null"#, &group]).status();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! A client that is nothing but lines: it sends what it is told and keeps every byte that arrives.
+//! A client of plain lines, which keeps every received byte.
 
 use crate::support::{Ended, Environment, Process};
 use serde_json::value::RawValue;
@@ -12,17 +12,17 @@ pub(crate) const LEGACY: &str = "2025-11-25";
 /// The newest modern revision.
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// How long a process that should have nothing more to say is listened to.
+/// Time to listen for unexpected output.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// A connection to a server on standard streams.
 pub(crate) struct Wire {
     process: Process,
-    /// What arrived that was no answer to a request so far.
+    /// Received messages that did not answer a request.
     others: Vec<String>,
 }
 
-/// Everything that arrived: answers by their id as compact JSON, and all else in the order of the bytes.
+/// Everything received: answers by their id as compact JSON, and all else ordered by bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recording {
     pub(crate) answers: BTreeMap<String, String>,
@@ -34,7 +34,7 @@ impl Wire {
         Self { process: Process::start(command, variables), others: Vec::new() }
     }
 
-    /// The process that was started.
+    /// The started process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
@@ -101,7 +101,7 @@ pub(crate) fn initialize() -> Value {
     json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "lro-tests-wire", "version": "1.0.0"}})
 }
 
-/// What a modern request says about its client.
+/// The client metadata of a modern request.
 pub(crate) fn modern_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -115,7 +115,7 @@ pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Valu
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
 }
 
-/// A call of a tool. A modern one says who asks.
+/// A call of a tool; a modern one has client metadata.
 pub(crate) fn call(id: impl Into<Value>, tool: &Value, modern: bool) -> Value {
     let mut params = tool.clone();
     if modern {
@@ -124,7 +124,7 @@ pub(crate) fn call(id: impl Into<Value>, tool: &Value, modern: bool) -> Value {
     request(id, "tools/call", params)
 }
 
-/// The bytes of a value inside of a JSON text, by the keys that lead there.
+/// The bytes of a value inside a JSON text, by the path of keys.
 pub(crate) fn member<'a>(json: &'a str, path: &[&str]) -> Option<&'a str> {
     path.iter().try_fold(json, |json, key| {
         let members: BTreeMap<String, &'a RawValue> = serde_json::from_str(json).ok()?;

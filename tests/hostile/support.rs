@@ -1,4 +1,4 @@
-//! What the attacks share: limits that are met soon, the places to attack, and what lies there.
+//! Shared by the attacks: low limits, the directories to attack, and their content.
 
 use lro_host::filter::{Decision, Filter, Request};
 use lro_host::mcp::{self, ToolResult};
@@ -13,7 +13,7 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Limits that are met soon.
+/// Low limits.
 pub(crate) fn tight() -> Limits {
     Limits {
         wall_time: Duration::from_millis(250),
@@ -33,16 +33,16 @@ pub(crate) fn result() -> ToolResult {
     ToolResult::parse(format!(r#"{{"content":[{{"type":"text","text":"[{rows}]"}}],"isError":false}}"#).into()).unwrap()
 }
 
-/// A request in whose settings a policy of `tests/policies` finds what to do.
+/// A request whose settings name the behaviour of a policy of `tests/policies`.
 pub(crate) fn request(tenant: &str, behaviour: &str) -> Request {
     let settings = PolicySettings { custom: Some(behaviour.to_owned()), ..always() };
     Request { tenant: tenant.to_owned(), ..lro_tests::request(settings) }
 }
 
-/// A store with something of another tenant in it, in a directory with something else beside it.
+/// A store with an offload of another tenant, in a directory with another file.
 pub(crate) struct Place {
     root: TempDir,
-    /// What can be published here.
+    /// Publishes an offload here.
     pub(crate) filter: Filter,
 }
 
@@ -57,7 +57,7 @@ impl Place {
         Self { root, filter }
     }
 
-    /// One attack, with the answer that the client gets.
+    /// Runs one attack; returns the answer to the client.
     pub(crate) fn attack(
         &self,
         policy: &Policy,
@@ -73,7 +73,7 @@ impl Place {
         (decision, String::from_utf8(answer.to_vec()).unwrap())
     }
 
-    /// Everything here, with what is in it: files by their digest.
+    /// All paths here with their content: files by digest.
     pub(crate) fn walk(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         walk(self.root.path(), &mut found);
@@ -97,14 +97,14 @@ fn walk(directory: &Path, found: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// Lets a policy of `tests/policies` write into a directory, without publishing what it wrote.
+/// Lets a policy of `tests/policies` write into a directory, without publishing.
 pub(crate) fn write(policy: &Policy, limits: &Limits, behaviour: &str, directory: &Path) -> Result<Written, CallError> {
     let call = call_of(request(TENANT, behaviour));
     let plan = Plan { parts: Vec::new() };
     policy.prepared().write(limits, &call, result().payload(), &plan, directory).map(|(written, _)| written)
 }
 
-/// The attempts that a descriptor tells of: what, where, and how it ended.
+/// The attempts that a descriptor reports: action, target and outcome.
 pub(crate) fn attempts(written: &Written) -> Vec<(String, String, String)> {
     let descriptor: serde_json::Value = serde_json::from_str(&written.descriptor.content).unwrap();
     serde_json::from_value(descriptor["attempts"].clone()).unwrap()
@@ -112,12 +112,12 @@ pub(crate) fn attempts(written: &Written) -> Vec<(String, String, String)> {
 
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// For a test that may run beside others.
+/// Held by a test that may run in parallel with others.
 pub(crate) fn together() -> RwLockReadGuard<'static, ()> {
     MACHINE.read().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// For a test that measures: nothing else runs in this process.
+/// Held by a test that measures, so that nothing else runs in this process.
 pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 // The worker in which `edge.mjs` runs the vectors: the policy, the file system and the contract of the edge example.
 //
-// POST / with a vector, large texts in it, gives the answer and the files; GET / writes once more what was posted last.
+// POST / with a vector, including large texts, returns the answer and the files; GET / repeats the last write.
 
 import { MemoryDirectory } from "../../host-example/edge/memory.js";
 import { policy } from "../../host-example/edge/policy.js";

@@ -1,7 +1,7 @@
 // Runs the vectors in workerd: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
 //
-// The time is that of a request that only makes one call of `write-sections`, its instance and files in memory
-// included, measured around the request: a clock inside stands still while code runs. The memory is that of workerd.
+// The time is that of a request with one call of `write-sections`, including its instance and files in memory, measured
+// around the request: a clock inside stands still while code runs. The memory is that of workerd.
 
 import { execFileSync, spawn } from "node:child_process";
 import { cpSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const HERE = fileURLToPath(new URL(".", import.meta.url));
 const EDGE = join(HERE, "../../host-example/edge");
 const COMPONENT = "host-example/edge/component";
 
-/** What the worker imports besides the component, itself first. */
+/** The worker and its imports, without the component. */
 const MODULES = [
     "tests/runtimes/edge-worker.mjs",
     "tests/runtimes/vectors.mjs",
@@ -55,7 +55,7 @@ async function tried(vector) {
     return difference(vector, answered, files);
 }
 
-/** The worker writes what it was given last. */
+/** The worker writes the last vector again. */
 async function timed() {
     const start = performance.now();
     await (await fetch(address)).text();

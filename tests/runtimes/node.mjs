@@ -1,6 +1,6 @@
 // Runs the vectors in Node: node node.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
 //
-// The time is that of one call of `write-sections`, its instance and real files included.
+// The time is that of one call of `write-sections`, including its instance and real files.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -22,7 +22,7 @@ const { url, modules } = await load(join(scratch, "policy"), LIMITS);
 const { instantiate } = await import(url);
 const policy = { instantiate, modules };
 
-/** Of the vector that was tried last. */
+/** State of the last vector. */
 let parts;
 
 await report({

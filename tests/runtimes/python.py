@@ -32,7 +32,7 @@ def part(told: dict, inputs: Path) -> Part:
 
 
 def check(policy: Policy, vector: dict, parts: list[Part]) -> str | None:
-    """Why a vector fails; none when it passes."""
+    """The reason why a vector fails; None when it passes."""
     try:
         verdict = policy.inspect(vector["call"], parts)
     except PolicyError as error:
@@ -57,7 +57,7 @@ def check(policy: Policy, vector: dict, parts: list[Part]) -> str | None:
 
 
 def milliseconds(policy: Policy, vector: dict, parts: list[Part]) -> float:
-    """Median of five writes, after one that does not count."""
+    """Median of five writes, after a warm-up."""
     times = []
     for _ in range(6):
         with tempfile.TemporaryDirectory() as directory:
@@ -82,7 +82,7 @@ def main(component: str, vectors: str, inputs: str) -> int:
             reason = f"{type(error).__name__}: {error}"
         report["passed"] += reason is None
         report["failed"] += [] if reason is None else [{"vector": path.stem, "reason": reason[:1000]}]
-    # Linux tells it in KiB.
+    # In KiB on Linux.
     report["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(report))
     return 1 if report["failed"] else 0

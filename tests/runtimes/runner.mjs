@@ -1,4 +1,4 @@
-// What the runners in Node share: arguments, a scratch folder, and the report about all vectors.
+// Shared by the runners in Node: arguments, a scratch folder, and the report on all vectors.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ import { MEASURED, median } from "./vectors.mjs";
 const WARM_UP = 1;
 const RUNS = 5;
 
-/** The arguments `COMPONENT.wasm VECTORS_DIR INPUTS_DIR`, and a folder that is gone when the process is. */
+/** The arguments `COMPONENT.wasm VECTORS_DIR INPUTS_DIR`, and a temporary folder, removed when the process ends. */
 export function prepared(program) {
     const [component, vectors, inputs] = process.argv.slice(2);
     if (inputs === undefined) {
@@ -23,8 +23,8 @@ export function prepared(program) {
 }
 
 /**
- * Prints the report. `tried(vector)` tells why a vector fails, `timed(vector)` how many milliseconds one more writing of it
- * takes, `peakBytes()` the most memory that was used.
+ * Prints the report. `tried(vector)` returns the reason why a vector fails, `timed(vector)` the milliseconds of one
+ * more write, `peakBytes()` the peak memory.
  */
 export async function report({ runtime, component, vectors, tried, timed, peakBytes }) {
     const found = {

@@ -1,4 +1,4 @@
-"""One component in every runtime: `table.py TARGET_DIR`, a row a runtime.
+"""One component in every runtime: `table.py TARGET_DIR` prints a row per runtime.
 
 Each runner gets the same component, the same vectors (those of the default and of the redacting policy) and the same inputs, one
 runner after another. A row shows which component ran, how many vectors it gave byte for byte, how long `write-sections` took for
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNNERS = ROOT / "tests/runtimes"
 VECTORS = ROOT / "tests/vectors"
 
-# How many times the Rust host's time a runtime may take.
+# The most time of a runtime, as a multiple of the Rust host's.
 ASKED = {"python": 4, "node": 6}
 
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 class Row:
-    """A runtime with the components it is given."""
+    """A runtime with its components."""
 
     def __init__(self, kind: str, runner: list, components: Path, built: str = "") -> None:
         self.kind, self.runner, self.components = kind, [str(word) for word in runner], components

@@ -1,5 +1,5 @@
-// What the runners of Node and of the edge runtime share: the values of `tests/vectors` in the form that jco takes and
-// gives, and the comparison.
+// Shared by the runners of Node and of the edge runtime: the values of `tests/vectors` in jco's representation, and the
+// comparison.
 
 import { isDeepStrictEqual } from "node:util";
 
@@ -81,7 +81,8 @@ function bytesOf(part, input) {
 }
 
 /**
- * What a policy makes of a vector: `verdict` or `error`, then `descriptor` or `write-error`, and the time of writing.
+ * The result of a policy on a vector: `verdict` or `error`, then `descriptor` or `write-error`, and the time of
+ * writing.
  */
 export function answer(policy, vector, parts, directory) {
     const call = toValue(vector.call);
@@ -100,7 +101,7 @@ export function answer(policy, vector, parts, directory) {
     return { ...answered, descriptor: toJson(written.value) };
 }
 
-/** Writes once more with the plan of a vector. */
+/** Writes again with the plan of a vector. */
 export function writeAgain(policy, vector, parts, directory) {
     const plan = toValue(vector.verdict.offload);
     write(policy, toValue(vector.call), parts, plan, directory, LIMITS);
@@ -114,7 +115,7 @@ function attempt(operation) {
     }
 }
 
-/** Why an answer and the files `{ NAME: { bytes, sha256 } }` are not those of a vector; undefined when they are. */
+/** The difference between an answer with files `{ NAME: { bytes, sha256 } }` and a vector; undefined without one. */
 export function difference(vector, answered, files) {
     for (const name of ["verdict", "error", "descriptor", "write-error"]) {
         if (!isDeepStrictEqual(answered[name], vector[name])) {
@@ -132,7 +133,7 @@ function shown(value) {
     return (JSON.stringify(value) ?? "nothing").slice(0, 500);
 }
 
-/** The middle of an odd number of times. */
+/** The median of an odd number of times. */
 export function median(times) {
     return times.sort((one, other) => one - other)[(times.length - 1) / 2];
 }

@@ -1,6 +1,6 @@
-//! What the tests share: where things are, a filter to call, and the Python checker.
+//! Shared by the tests: paths, filters, and the Python checker.
 //!
-//! A failure to prepare a test is a panic that says what to run.
+//! A helper that cannot prepare a test panics with the command to run.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "every caller is a test")]
 
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 /// The only tenant of most tests.
 pub const TENANT: &str = "tests";
 
-/// Status of `check.py` when it finds something wrong: a crash of the checker must not pass for a finding.
+/// Exit status of `check.py` for a finding, distinct from that of a crash of the checker.
 const FOUND: i32 = 3;
 
 /// Root of the workspace.
@@ -54,17 +54,17 @@ pub fn test_data(path: &str) -> PathBuf {
     found
 }
 
-/// Reads a text of the test data.
+/// Reads a text file of the test data.
 pub fn read_data(path: &str) -> String {
     read(&test_data(path))
 }
 
-/// Reads a text.
+/// Reads a text file.
 pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs `tests/tools/check.py`. Panics with what it says when it finds anything wrong; returns its JSON.
+/// Runs `tests/tools/check.py` and returns its JSON. Panics with its message on a finding.
 pub fn check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> serde_json::Value {
     match try_check(arguments) {
         Ok(counts) => counts,
@@ -72,10 +72,10 @@ pub fn check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> serde_json::Value {
     }
 }
 
-/// As [`check`], with what is wrong as an error.
+/// As [`check`], but returns findings as an error.
 ///
 /// # Errors
-/// What the checker says on its standard error.
+/// The standard error of the checker.
 pub fn try_check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<serde_json::Value, String> {
     let python = target().join("test-data/venv/bin/python");
     assert!(python.exists(), "{} is not there: run `make test-data`", python.display());
@@ -89,7 +89,7 @@ pub fn try_check(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<serde_json
     Err(text)
 }
 
-/// The engine all tests of a process share.
+/// The engine that all tests of a process share.
 pub fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| Sandbox::new().expect("an engine"))
@@ -114,14 +114,14 @@ pub fn hostile_policy() -> Policy {
     POLICY.get_or_init(load).clone()
 }
 
-/// The built-in component that answers questions, compiled once, with the default limits of the configuration.
+/// The built-in extract component, compiled once, with the default limits of the configuration.
 pub fn extractor() -> Extractor {
     extractor_with(&Config::default().query)
 }
 
 /// As [`extractor`], with other limits.
 pub fn extractor_with(limits: &QueryLimits) -> Extractor {
-    // Compiling takes a second; the cache makes it one for all tests of a run.
+    // Compiling takes a second; with the cache, only once for all tests of a run.
     static CACHE: OnceLock<(TempDir, CompileCache)> = OnceLock::new();
     let (_, cache) = CACHE.get_or_init(|| {
         let directory = TempDir::new().expect("a directory");
@@ -132,7 +132,7 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
     Extractor::from_bytes(sandbox(), EXTRACT_COMPONENT, &options, limits.into()).expect("the built-in component")
 }
 
-/// A filter with a policy that writes below `root`. Does not wait for the disk.
+/// A filter with a policy that writes below `root`, without `fsync`.
 pub fn filter_with(policy: Policy, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
     let store = Ok(Store::open(config).expect("a store"));
@@ -149,12 +149,12 @@ pub fn settings() -> PolicySettings {
     Config::default().for_tool("tool")
 }
 
-/// The default settings, but any result is written to files.
+/// The default settings, except that every result is written to files.
 pub fn always() -> PolicySettings {
     PolicySettings { mode: DecisionMode::Always, ..settings() }
 }
 
-/// As [`always`], with everything a descriptor can tell.
+/// As [`always`], with descriptors at the full level.
 pub fn always_full() -> PolicySettings {
     PolicySettings { level: DescriptorLevel::Full, ..always() }
 }
@@ -172,7 +172,7 @@ pub fn request(settings: PolicySettings) -> Request {
     }
 }
 
-/// A call as the host would make it of a request, of fixed id and time.
+/// The call for a request, with a fixed id and time.
 pub fn call_of(request: Request) -> Call {
     Call {
         id: "01K00000000000000000000000".to_owned(),
@@ -188,33 +188,33 @@ pub fn call_of(request: Request) -> Call {
     }
 }
 
-/// Processor time that this thread has used, in steps of 10 ms: a bound on it holds on a busy machine.
+/// Processor time of this thread, in steps of 10 ms: a bound on it holds on a busy machine.
 pub fn processor_time() -> Duration {
     let stat = read(Path::new("/proc/thread-self/stat"));
-    // The name of the thread, in parentheses, may hold spaces.
+    // The name of the thread, in parentheses, may contain spaces.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap_or_default());
     Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
-/// A component that was built for the tests or for use, such as `lro_policy.wasm`.
+/// A built component, such as `lro_policy.wasm`.
 pub fn component(name: &str) -> Vec<u8> {
     let path = target().join("wasm32-unknown-unknown/component").join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A version of the component of `tests/policies`: it signs with this number.
+/// A version of the component of `tests/policies` that signs with this number.
 pub fn version(number: u32) -> Vec<u8> {
-    // What it signs with as long as nothing else is put in its place.
+    // The default signature, which is replaced.
     replaced(&component("lro_test_policies.wasm"), b"SIGNATURE-AAAAAAAA", signature(number).as_bytes())
 }
 
-/// What version `number` signs with.
+/// The signature of version `number`.
 pub fn signature(number: u32) -> String {
     format!("SIGNATURE-{number:08}")
 }
 
-/// Bytes with the only occurrence of a marker replaced by another of its length.
+/// Replaces the only occurrence of a marker with another of the same length.
 pub fn replaced(bytes: &[u8], marker: &[u8], by: &[u8]) -> Vec<u8> {
     assert_eq!(marker.len(), by.len());
     let places: Vec<_> =
@@ -239,17 +239,17 @@ pub fn imports(component: &[u8]) -> BTreeSet<String> {
     imports
 }
 
-/// A number of rounds: the variable's, else a default that keeps the suite short.
+/// The number of rounds from a variable, or a default that keeps the suite short.
 pub fn rounds(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }
 
-/// A result of one part of structured content.
+/// A result with one part of structured content.
 pub fn structured(json: impl Into<Bytes>) -> Arc<Payload> {
     one_part(PartKind::Structured, json)
 }
 
-/// A result of one text.
+/// A result with one text.
 pub fn text(text: impl Into<Bytes>) -> Arc<Payload> {
     one_part(PartKind::Text, text)
 }
@@ -258,7 +258,7 @@ fn one_part(kind: PartKind, text: impl Into<Bytes>) -> Arc<Payload> {
     Arc::new(Payload::new(vec![Part::text(kind, text.into()).expect("UTF-8")]))
 }
 
-/// What a decision published. Panics when it is another one.
+/// The offload that a decision published. Panics on any other decision.
 pub fn offloaded(decision: Decision) -> Offloaded {
     match decision.outcome {
         Outcome::Offload(offloaded) => *offloaded,

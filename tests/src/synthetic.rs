@@ -1,12 +1,12 @@
-//! Synthetic tool results, the same bytes for the same number of records: about 207 bytes each, with integers, decimals,
-//! several alphabets, escapes, nulls, a nested object and an array.
+//! Deterministic synthetic tool results: records of about 207 bytes each, with integers, decimals, several alphabets,
+//! escapes, nulls, a nested object and an array.
 
 use std::fmt::Write;
 
 const CATEGORIES: [&str; 12] =
     ["billing", "search", "auth", "storage", "network", "ui", "api", "export", "import", "mail", "report", "audit"];
 
-/// Words as they stand in JSON.
+/// Words, escaped for JSON.
 const WORDS: [&str; 16] = [
     "invoice",
     "timeout",
@@ -76,7 +76,7 @@ fn rounded(value: f64, digits: usize) -> String {
     if text.contains('.') { text } else { format!("{text}.0") }
 }
 
-/// The Mersenne Twister as Python seeds and reads it.
+/// The Mersenne Twister with Python's seeding and output.
 struct Mt19937 {
     state: [u32; 624],
     next: usize,

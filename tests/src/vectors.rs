@@ -1,9 +1,10 @@
-//! Vectors: calls of a policy and all that comes of them, for every runtime to reproduce byte for byte.
+//! Vectors: calls of a policy and their complete results, which every runtime must reproduce byte for byte.
 //!
-//! Each is a JSON file of its own in `tests/vectors`; [`Vector::outcome`] makes its text with the Rust host. The members are
-//! `description`, `call`, `parts`, `verdict` or `error`, and, of an offload, `descriptor` or `write-error`, and `files`.
-//! Values of the contract are written so: a record is an object with the names of the WIT, where an absent option is an absent
-//! member; an enum is a string, and so is a case without payload; a case with one is an object of one member; flags are an array.
+//! Each is a JSON file in `tests/vectors`; [`Vector::outcome`] generates its text with the Rust host. The members are
+//! `description`, `call`, `parts`, `verdict` or `error`, and, for an offload, `descriptor` or `write-error`, and
+//! `files`. Values of the contract are encoded as follows: a record is an object with the names of the WIT, where an
+//! absent option is an absent member; an enum, or a case without payload, is a string; a case with payload is an object
+//! of one member; flags are an array.
 
 mod cases;
 mod json;
@@ -23,14 +24,14 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most bytes of a file whose text stands in the vector beside its digest.
+/// Most bytes of a file whose text a vector contains besides its digest.
 const SHOWN_BYTES_MAX: usize = 16 * 1024;
 
-/// What a part holds.
+/// The data of a part.
 pub enum Content {
-    /// Text that stands in the vector.
+    /// Text in the vector.
     Text(String),
-    /// Bytes that stand in the vector as base64.
+    /// Bytes in the vector, as base64.
     Bytes(Vec<u8>),
     /// Text too long for a vector: the name of its file in the folder of inputs, and the text.
     Input(String, String),
@@ -48,7 +49,7 @@ pub struct Input {
 pub struct Vector {
     /// Name of its file without `.json`.
     pub name: String,
-    /// What it shows.
+    /// The behaviour it shows.
     pub description: String,
     request: Request,
     parts: Vec<Input>,
@@ -62,12 +63,12 @@ impl Vector {
         Self { name: name.to_owned(), description: description.to_owned(), request, parts }
     }
 
-    /// Where the vectors of the default policy lie; those of another one are in a folder with its name.
+    /// The folder of the default policy's vectors; those of any other policy are in a subfolder with its name.
     pub fn folder() -> PathBuf {
         workspace().join("tests/vectors")
     }
 
-    /// The inputs that are too long for a vector: names and texts.
+    /// Names and texts of the inputs that are too long for a vector.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parts.iter().filter_map(|part| match &part.content {
             Content::Input(name, text) => Some((name.as_str(), text.as_str())),
@@ -75,7 +76,7 @@ impl Vector {
         })
     }
 
-    /// The vector as it stands in its file: what was called, and what this policy makes of it in a directory that is empty.
+    /// The content of the vector's file: the call, and its result with this policy in an empty directory.
     pub fn outcome(&self, policy: &Policy, directory: &Path) -> String {
         let (call, payload) = (call_of(self.request.clone()), self.payload());
         let mut vector = Map::new();
@@ -106,7 +107,7 @@ impl Vector {
     /// Writes the planned files once, as a measurement.
     ///
     /// # Errors
-    /// When the policy does not want the result written, or fails.
+    /// When the policy does not offload the result, or fails.
     pub fn writer<'a>(&self, policy: &'a Policy) -> Result<impl Fn(&Path) -> Result<(), CallError> + 'a, CallError> {
         let (call, payload, limits) = (call_of(self.request.clone()), self.payload(), Limits::default());
         let (verdict, _) = policy.prepared().inspect(&limits, &call, &payload)?;
@@ -154,7 +155,7 @@ impl Input {
     }
 }
 
-/// The answer, or the policy's own error as JSON. Whatever else happens to a call is no part of a vector.
+/// The answer, or the policy's error as JSON. Any other failure of a call is not part of a vector.
 fn policy_answer<T>(answer: Result<T, CallError>) -> Result<T, Value> {
     answer.map_err(|error| match error {
         CallError::Policy(error) => json::policy_error(&error),

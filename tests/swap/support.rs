@@ -1,4 +1,4 @@
-//! Components made of others, and calls that tell which version answered.
+//! Derived components, and calls that show which version answered.
 
 use lro_host::filter::{Decision, Filter, Outcome, Request};
 use lro_host::policy::{Policy, Slot};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for something that is to happen.
+/// Longest wait for a condition.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The component of `tests/policies`.
@@ -19,7 +19,7 @@ pub(crate) fn component() -> Vec<u8> {
     lro_tests::component("lro_test_policies.wasm")
 }
 
-/// Bytes with every occurrence of a text replaced by another of its length.
+/// Replaces every occurrence of a text with another of the same length.
 pub(crate) fn all_replaced(bytes: &[u8], text: &str, by: &str) -> Vec<u8> {
     assert_eq!(text.len(), by.len());
     let mut bytes = bytes.to_vec();
@@ -32,7 +32,7 @@ pub(crate) fn all_replaced(bytes: &[u8], text: &str, by: &str) -> Vec<u8> {
     bytes
 }
 
-/// A component with one more section behind the others.
+/// A component with one more section at its end.
 pub(crate) fn with_section(component: &[u8], id: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = component.to_vec();
     bytes.push(id);
@@ -41,12 +41,12 @@ pub(crate) fn with_section(component: &[u8], id: u8, content: &[u8]) -> Vec<u8> 
     bytes
 }
 
-/// A component that does the same and has another digest.
+/// A component with the same behaviour and another digest.
 pub(crate) fn with_note(component: &[u8], note: &str) -> Vec<u8> {
     with_section(component, 0, &[&[4][..], b"note", note.as_bytes()].concat())
 }
 
-/// A component that traps when an instance is made.
+/// A component that traps on instantiation.
 pub(crate) fn with_trap_at_start(component: &[u8]) -> Vec<u8> {
     // One type without parameters, one function of it that is `unreachable`, and it is the start function.
     let module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x08\x01\0\x0a\x05\x01\x03\0\0\x0b";
@@ -56,7 +56,7 @@ pub(crate) fn with_trap_at_start(component: &[u8]) -> Vec<u8> {
     with_section(&with_section(component, 1, module), 2, &instance)
 }
 
-/// A component with a module that nobody uses and that is slow to compile: so many functions of so many steps.
+/// A component with an unused module that is slow to compile: a number of functions with a number of steps.
 pub(crate) fn with_work(component: &[u8], functions: usize, steps: usize) -> Vec<u8> {
     // One local beside the parameter; each step multiplies, adds, and stores to one of them in turn.
     let step = b"\x20\0\x20\x01\x7e\x42\x07\x7c\x21\0\x20\x01\x20\0\x7c\x21\x01";
@@ -99,13 +99,13 @@ fn leb128(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-/// A filter whose calls go through a slot. It waits, however loaded the machine is.
+/// A filter whose calls go through a slot, with long waits for a loaded machine.
 pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
     Filter { slot, store: Ok(Store::open(config).unwrap()), limits: Limits::default(), failure: FailureMode::Closed }
 }
 
-/// As [`filter`], with limits that are met soon.
+/// As [`filter`], with low limits.
 pub(crate) fn strict(slot: Arc<Slot>, root: &Path) -> Filter {
     let limits = Limits {
         wall_time: Duration::from_secs(1),
@@ -118,7 +118,7 @@ pub(crate) fn strict(slot: Arc<Slot>, root: &Path) -> Filter {
     Filter { limits, ..filter(slot, root) }
 }
 
-/// A call that has the test policies act in this way.
+/// A call that selects a behaviour of the test policies.
 pub(crate) fn acting(behaviour: &str) -> Request {
     request(PolicySettings { custom: Some(behaviour.to_owned()), ..always() })
 }
@@ -133,7 +133,7 @@ pub(crate) fn act(filter: &Filter, behaviour: &str) -> Decision {
     filter.apply(&acting(behaviour), &payload())
 }
 
-/// The signature of a reply, which plan, file and descriptor have to bear alike.
+/// The signature of a reply, which must be the same in plan, file and descriptor.
 pub(crate) fn signed(decision: &Decision) -> String {
     let Outcome::Offload(offloaded) = &decision.outcome else { panic!("{decision:?}") };
     let descriptor: serde_json::Value = serde_json::from_str(&offloaded.descriptor).unwrap();
@@ -143,17 +143,17 @@ pub(crate) fn signed(decision: &Decision) -> String {
     file
 }
 
-/// Which version answers.
+/// The version that answers.
 pub(crate) fn answers(filter: &Filter) -> String {
     signed(&act(filter, "sign"))
 }
 
-/// A policy of the test engine, compiled here.
+/// Compiles a policy for the test engine.
 pub(crate) fn policy(bytes: &[u8]) -> Policy {
     Policy::from_bytes(lro_tests::sandbox(), bytes, &lro_host::policy::LoadOptions::default()).unwrap()
 }
 
-/// Waits until something is so. Panics when it takes too long.
+/// Waits for a condition. Panics when it takes too long.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {

@@ -21,7 +21,7 @@ from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
-# Names of the descriptor's own, never of data.
+# Names reserved by the descriptor, never of data.
 RESERVED = {
     "offloaded", "handle", "files", "more_files", "inline", "summary", "schemas", "jq_recipes", "guidance", "file_path",
     "line_schema", "integrity", "warning",
@@ -30,20 +30,20 @@ HEADER = {
     "type", "operation", "section", "pointer", "shape", "count", "estimated_tokens", "query", "schema_version",
     "timestamp", "detail",
 }
-# Status of a finding, other than that of a crash of this program (1) and of a wrong call (2).
+# Exit status of a finding, distinct from a crash of this program (1) and wrong arguments (2).
 FOUND = 3
-# Of a large file the schema is checked on so many first lines, and on so many others chosen with a fixed seed.
+# Number of first lines, and of others chosen with a fixed seed, on which the schema of a large file is checked.
 SCHEMA_FIRST, SCHEMA_SAMPLE = 20_000, 2_000
-# Bytes of a file between two points that its index has an entry for.
+# Bytes of a file between two index entries.
 INDEX_STEP = 64 * 1024
 
 
 class Wrong(Exception):
-    """What the offload got wrong."""
+    """A finding: an error in the offload."""
 
 
 class Number(str):
-    """The text of a number."""
+    """A number as written."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ def index(data, start):
 
 
 class Offload:
-    """A published directory: its manifest, its descriptor, and its files, each of them checked for integrity."""
+    """A published directory: its manifest, its descriptor, and its files, with integrity checks."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -125,10 +125,10 @@ class Offload:
             require(file["index"] == expected, f"{file['name']}: index {file['index']}, not {expected}")
 
     def lines(self, file):
-        """The lines of a JSONL file without its header, which is checked."""
+        """Checks the header of a JSONL file; returns its other lines."""
         text = (self.directory / file["name"]).read_bytes().decode("utf-8")
         require(text.endswith("\n"), f"{file['name']}: the last line does not end")
-        # Not splitlines: it takes more characters than the line feed for the end of a line.
+        # Not splitlines, which splits at more characters than the line feed.
         header, *lines = text[:-1].split("\n")
         header = json.loads(header)
         require(set(header) == HEADER, f"{file['name']}: header {sorted(header)}")
@@ -172,7 +172,7 @@ def lossless_text(offload, data):
 
 
 class Account:
-    """Finds each value of the document among the files, the inline values and the rest, and uses each of them once."""
+    """Finds each value of the document exactly once among the files, the inline values and the rest."""
 
     def __init__(self, offload):
         self.offload = offload
@@ -214,7 +214,7 @@ class Account:
         if pointer.count("/") == 1:
             names.add(pointer[1:].replace("~1", "/").replace("~0", "~"))
         for index, (name, other) in enumerate(self.inline):
-            # A name that was taken has a number behind it.
+            # A name that was taken has a number appended.
             if (name in names or re.sub(r"-\d+$", "", name) in names) and same(value, other):
                 del self.inline[index]
                 self.inline_used += 1
@@ -232,7 +232,7 @@ class Account:
         else:
             wanted = [value]
         lines = self.offload.lines(file)
-        # An object of another shape is the one record of a section.
+        # An object of another shape is the only record of a section.
         if isinstance(value, Object) and file["shape"] == "members":
             wanted = [Object((("key", key), ("value", member))) for key, member in value]
         require(len(lines) == len(wanted), f"`{pointer}`: {len(lines)} records, not {len(wanted)}")
@@ -279,7 +279,7 @@ def summary(directory):
         for line in lines:
             gather(exact(line), [], fields)
         for name, detail in found.items():
-            # A field whose name was taken, such as `count`, has a number behind it.
+            # A field whose name was taken, such as `count`, has a number appended.
             values = fields.get(name, fields.get(re.sub(r"-\d+$", "", name)))
             require(values is not None, f"{file['section']}: no field `{name}`")
             compare_summary(f"{file['section']}.{name}", dict(detail), values)
@@ -288,7 +288,7 @@ def summary(directory):
 
 
 def gather(value, path, fields):
-    """Adds the scalars under a record, null apart, to those of their field; arrays are not looked into."""
+    """Adds the scalars of a record, except null, to those of their field; skips arrays."""
     values = fields.setdefault(".".join(path) or ".", [])
     if isinstance(value, Object):
         for key, member in value:
@@ -302,7 +302,7 @@ def compare_summary(name, detail, values):
     for key, wanted in (("min", min), ("max", max)):
         if key in detail:
             require(Decimal(detail[key]) == wanted(numbers), f"{name}: {key} {detail[key]}, not {wanted(numbers)}")
-    # A number is told from a string of the same text.
+    # A number is distinct from a string of the same text.
     counts = Counter((isinstance(value, Number), type(value) is bool, value) for value in values)
     if "distinct" in detail:
         require(detail["distinct"] == str(len(counts)), f"{name}: distinct {detail['distinct']}, not {len(counts)}")
@@ -311,7 +311,7 @@ def compare_summary(name, detail, values):
         for value, count in top:
             require(counts[value] == count, f"{name}: {value[2]} {count} times, not {counts[value]}")
         require(sorted((count for _, count in top), reverse=True) == [count for _, count in top], f"{name}: order")
-        # The most frequent of those short enough to show; numbers with a fraction are not ranked.
+        # The most frequent values that are short enough to show; numbers with a fraction are not ranked.
         ranked = [value for value in counts if not (value[0] and re.search("[.eE]", value[2]))]
         short = [value for value in ranked if len(json.dumps(value[2], ensure_ascii=False).encode()) <= 40]
         best = sorted((counts[value] for value in short), reverse=True)[: len(top)]
@@ -325,7 +325,7 @@ def main(arguments):
     if check is None or len(arguments) != count + 1:
         print(__doc__, file=sys.stderr)
         return 2
-    # Documents may nest deeper than Python expects of a program.
+    # Documents may nest deeper than Python's default recursion limit.
     sys.setrecursionlimit(20_000)
     try:
         print(json.dumps(check(*arguments[1:])))

@@ -3,8 +3,8 @@
 #
 #     conformance.sh TARGET_DIR [NODE_MODULES]
 #
-# Passes when every check does the same on both ways. Takes the programs from CONFORMANCE_SERVER and LRO, or else from
-# TARGET_DIR/release, and the suite from NODE_MODULES, or else from where set-up.sh installs it.
+# Passes when every check has the same result both ways. Takes the programs from CONFORMANCE_SERVER and LRO, or else
+# from TARGET_DIR/release, and the suite from NODE_MODULES, or else from where set-up.sh installs it.
 set -euo pipefail
 
 REVISIONS="2025-11-25 2026-07-28"
@@ -40,8 +40,8 @@ trap 'exit 130' INT
 trap 'exit 143' HUP TERM
 export MCP_LRO_DIR=$work/offloads
 
-# The servers read 7, and end when it closes: when this script, which alone holds 9, ends in whatever way. 8 is there for
-# a moment because one end of a pipe does not open without the other.
+# The servers read 7, and end when it closes: when this script, which alone holds 9, ends in any way. 8 is only needed
+# because a pipe does not open at one end alone.
 mkfifo "$work/input"
 exec 8<> "$work/input" 9> "$work/input" 7< "$work/input" 8>&-
 
@@ -70,7 +70,7 @@ run() {
     timeout "$RUN_SECONDS" node "$suite" server --url "$3" --requirements "$2" --output-dir "$work/$name" \
         < /dev/null 7<&- 9>&- > "$work/$name.log" 2>&1 &
     children+=($!)
-    # A check that fails makes the suite fail. It came to its end if it tells how many passed.
+    # A failing check makes the suite fail. The suite ran to its end if it reports how many checks passed.
     wait $! || true
     unset 'children[-1]'
     if ! grep -q '^Total: [1-9]' "$work/$name.log"; then

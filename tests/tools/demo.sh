@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job on real data: the metadata of this workspace, which `cargo metadata` prints as one line of JSON, goes
-# through the default policy; then one of the recipes of the descriptor runs on the files, and three questions.
+# Offloads real data: the metadata of this workspace, one line of JSON from `cargo metadata`, goes through the default
+# policy; then a recipe of the descriptor and three queries run on the files.
 set -euo pipefail
 lro=${LRO:-target/release/lro}
 command -v jq >/dev/null || { echo "installing jq"; apt-get update -qq && apt-get install -y -qq jq >/dev/null; }
@@ -39,8 +39,8 @@ ask --section packages --where 'license contains apache' --ignore-case --count
 ask --section packages --group-by license --sort=-count --limit 3 --format table
 ask --section packages --jq 'select(.dependencies | length > 25) | .name'
 
-# The same between a real client and a real server: the inspector of the protocol calls a tool of the reference server for
-# files, with the gateway in between. Without it the connection drops, as the answer is longer than clients read.
+# The same between a real client and a real server: the protocol's inspector calls a tool of the reference file server
+# through the gateway. Without the gateway the connection drops, because the answer is longer than clients read.
 modules=${TEST_DATA:-target/test-data}/mcp/node_modules
 data=${TEST_DATA:-target/test-data}/npm/node_modules/vega-datasets/data
 for folder in "$PWD/$modules"/node-linux-*/bin; do PATH=$folder:$PATH; done
@@ -48,7 +48,7 @@ files=$work/files
 mkdir "$files"
 cp "$data/flights-200k.json" "$files"
 server="node $PWD/$modules/@modelcontextprotocol/server-filesystem/dist/index.js $files"
-# A client's configuration, with and without the gateway before the server's command.
+# A client's configuration, with and without the gateway in front of the server's command.
 jq -n --arg server "$server" --arg lro "$(realpath "$lro")" --arg dir "$MCP_LRO_DIR" '($server | split(" ")) as $command | {
     mcpServers: {
         direct: { command: $command[0], args: $command[1:] },

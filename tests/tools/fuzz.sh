@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs every fuzz target for some time, 60 seconds each by default: fuzz.sh TARGET_DIR [SECONDS] [NAME...]
 #
-# Needs a C++ compiler for libFuzzer, and neither nightly nor cargo-fuzz. The inputs of tests/fuzz/corpus are run first, so
-# they are regression tests too; what is found besides them is kept in TARGET_DIR/fuzz/corpus for the next time. Status 1
-# when a target fails; the input that made it fail is named then.
+# Needs a C++ compiler for libFuzzer, but neither nightly nor cargo-fuzz. The inputs of tests/fuzz/corpus run first, so
+# they are regression tests too; new inputs are kept in TARGET_DIR/fuzz/corpus for the next run. Exits with status 1
+# when a target fails, and names the input that made it fail.
 set -eu
 
 [ $# -ge 1 ] || { echo "usage: fuzz.sh TARGET_DIR [SECONDS] [NAME...]" >&2; exit 2; }
@@ -13,7 +13,7 @@ seconds=${2:-60}
 [ $# -gt 2 ] && shift 2 || set --
 cd "$(dirname "$0")/../fuzz"
 
-# What cargo-fuzz sets, but for the address sanitizer, which needs nightly: there is next to no unsafe code here.
+# The flags of cargo-fuzz, except the address sanitizer, which needs nightly: there is almost no unsafe code here.
 RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks"

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Puts the component that cargo built into the packages that carry it: packages.sh TARGET_DIR
+# Copies the built component into the packages that contain it: packages.sh TARGET_DIR
 set -eu
 
 [ $# -eq 1 ] || { echo "usage: packages.sh TARGET_DIR" >&2; exit 2; }
 built=$(cd "$1" && pwd)/wasm32-unknown-unknown/component
-# A newer Node than many distributions have, where it was installed for the tests.
+# A newer Node than many distributions have, if it was installed for the tests.
 for folder in "$built"/../../test-data/mcp/node_modules/node-linux-*/bin; do PATH=$folder:$PATH; done
 cd "$(dirname "$0")/../../host-example"
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What other runtimes and other tools make of the policies: runtimes.sh TARGET_DIR
+# Runs the policies in other runtimes and tools: runtimes.sh TARGET_DIR
 #
-# Builds the policies as their authors may, runs the tests of the packages and of the policies of authors, starts each example
-# as a new user would, from a fresh directory, and prints the table of the runtimes.
+# Builds the example policies, runs the tests of the packages and of these policies, starts each example as a new user
+# would, from a fresh directory, and prints the table of the runtimes.
 set -eu
 
 [ $# -eq 1 ] || { echo "usage: runtimes.sh TARGET_DIR" >&2; exit 2; }
@@ -13,7 +13,7 @@ python=$target/test-data/venv-runtimes/bin/python
 fresh=$(mktemp -d)
 edge=
 trap '[ -z "$edge" ] || kill "$edge"; rm -rf "$fresh"' EXIT
-# Some of what is built and run here needs a newer Node than many distributions have.
+# Some builds and tests need a newer Node than many distributions have.
 for folder in "$target"/test-data/mcp/node_modules/node-linux-*/bin; do PATH=$folder:$PATH; done
 PATH=$target/release:$target/test-data/cargo-component/bin:$PATH
 LRO=$target/release/lro

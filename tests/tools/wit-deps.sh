@@ -7,7 +7,7 @@ set -eu
 FILES="filesystem clocks io"
 
 cd "$(dirname "$0")/../.."
-# Each key of the metadata on a line of its own makes the one path findable without a JSON parser.
+# With each key of the metadata on a separate line, the path can be found without a JSON parser.
 source=$(cargo metadata --locked --format-version 1 | tr ',' '\n' \
     | sed -n 's|^"manifest_path":"\(.*/wasmtime-wasi-[0-9][^/"]*\)/Cargo\.toml"$|\1|p')
 if [ ! -d "$source" ]; then

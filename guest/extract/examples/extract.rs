@@ -1,7 +1,7 @@
-//! Asks one question about a JSON Lines file and prints the answer and how long it took.
+//! Runs one query on a JSON Lines file and prints the answer and the time taken:
 //!
-//! `extract FILE [where FIELD OP JSON]… [select FIELD]… [group FIELD]… [sort FIELD | desc FIELD]… [sample N] [count] [distinct] [limit N]`
-//! or `extract FILE jq PROGRAM`, `extract FILE slurp PROGRAM`.
+//! `extract FILE [where FIELD OP JSON]… [select FIELD]… [group FIELD]… [sort FIELD | desc FIELD]… [sample N] [count]
+//! [distinct] [limit N]` or `extract FILE jq PROGRAM`, `extract FILE slurp PROGRAM`.
 
 use lro_extract::bindings::lro::filter::types::{Condition, Group, Operator, Query, Selection, SortKey, Test};
 use lro_extract::{Budget, Jq, Question, Source, extract};
@@ -59,7 +59,7 @@ fn question(mut words: impl Iterator<Item = String>) -> Result<Question, String>
         limit: None,
     };
     while let Some(word) = words.next() {
-        let mut next = || words.next().ok_or_else(|| format!("{word} needs more"));
+        let mut next = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "jq" | "slurp" => {
                 return Ok(Question::Jq(Jq { filter: next()?, slurp: word == "slurp", arguments: Vec::new() }));
@@ -81,7 +81,7 @@ fn question(mut words: impl Iterator<Item = String>) -> Result<Question, String>
             "limit" => query.limit = Some(next()?.parse().map_err(|_| "limit needs a number")?),
             "distinct" => query.distinct = true,
             "count" => query.count = true,
-            _ => return Err(format!("{word} is no part of a query")),
+            _ => return Err(format!("unknown clause: {word}")),
         }
     }
     if !query.where_.is_empty() {
@@ -104,6 +104,6 @@ fn operator(word: &str) -> Result<Operator, String> {
         "matches" => Operator::Matches,
         "exists" => Operator::Exists,
         "is-null" => Operator::IsNull,
-        _ => return Err(format!("{word} is no operator")),
+        _ => return Err(format!("unknown operator: {word}")),
     })
 }

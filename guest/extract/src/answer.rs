@@ -1,4 +1,4 @@
-//! The lines of an answer, as many as its budget has room for.
+//! The lines of an answer, within its budget.
 
 use crate::json::{self, Damaged};
 use crate::{Answer, Budget};
@@ -11,7 +11,7 @@ pub(crate) struct Lines {
     text: String,
     size: Measure,
     results: u64,
-    /// Bytes of the first result that found no room, its line feed included.
+    /// Bytes of the first result that did not fit, its line feed included.
     next_bytes: Option<u64>,
 }
 
@@ -20,12 +20,12 @@ impl Lines {
         Self { budget, text: String::new(), size: Measure::text(), results: 0, next_bytes: None }
     }
 
-    /// Whether a result found no room: none after it is added.
+    /// Whether a result did not fit; no later one is added.
     pub(crate) fn is_full(&self) -> bool {
         self.next_bytes.is_some()
     }
 
-    /// Adds a result that was copied from the file, if there is room for it.
+    /// Adds a result that was copied from the file, if it fits.
     pub(crate) fn push_copied(&mut self, line: &[u8]) -> Result<(), Damaged> {
         if self.has_bytes_for(line) {
             self.push(json::checked(line)?);
@@ -33,7 +33,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Adds a result, if there is room for it.
+    /// Adds a result, if it fits.
     pub(crate) fn push(&mut self, line: &str) {
         if !self.has_bytes_for(line.as_bytes()) {
             return;
@@ -59,7 +59,7 @@ impl Lines {
         !self.is_full()
     }
 
-    /// The answer, of which these counts are known besides.
+    /// The answer, completed with these counts.
     pub(crate) fn answer(self, total: u64, matched: u64, examined: u64) -> Answer {
         Answer {
             lines: self.text,

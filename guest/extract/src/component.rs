@@ -1,4 +1,4 @@
-//! The component: a file in the preopened directory.
+//! The component: answers questions about a file in the preopened directory.
 
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};

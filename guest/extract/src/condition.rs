@@ -1,4 +1,4 @@
-//! Which records count: the tests of a query and how they are combined.
+//! The condition of a query: tests and their combination.
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
@@ -12,27 +12,27 @@ use regex_lite::Regex;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Most steps of a condition. Bounds the depth of the recursion over them.
+/// Most steps of a condition: 256. Bounds the recursion depth.
 pub const STEPS_MAX: usize = 256;
 
-/// Longest regular expression, in bytes.
+/// Longest regular expression, in bytes: 4 KiB.
 pub const PATTERN_BYTES_MAX: usize = 4096;
 
-/// Most memory of a compiled regular expression.
+/// Most memory of a compiled regular expression, in bytes.
 const PATTERN_MEMORY_MAX: usize = 1 << 20;
 
-/// Most memory of the values of one `one-of`.
+/// Most memory of the values of one `one-of`, in bytes.
 const VALUES_BYTES_MAX: usize = 4 << 20;
 
 /// A compiled condition.
 #[derive(Debug)]
 pub(crate) struct Where {
     steps: Vec<Node>,
-    /// For each step but tests whether it holds for the current record, once that is known.
+    /// For each step except tests, whether it holds for the current record, once that is known.
     known: Vec<Option<bool>>,
-    /// Whether such steps refer to such steps.
+    /// Whether any of these steps refers to another.
     is_nested: bool,
-    /// Room for a key.
+    /// Scratch buffer for a key.
     scratch: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ enum Node {
     Negation(usize),
 }
 
-/// What is tested of a value.
+/// A test of a value.
 #[derive(Debug)]
 enum Check {
     Exists,
@@ -53,7 +53,7 @@ enum Check {
         to: Literal,
         equal: bool,
     },
-    /// Whether the order of the value and the literal is among these.
+    /// Whether the order of the value and the literal is one of these.
     Order {
         to: Literal,
         orders: &'static [Ordering],
@@ -77,14 +77,14 @@ struct Literal {
 
 #[derive(Debug)]
 enum Kind {
-    /// A string, without the difference of case where that is ignored.
+    /// A string, case-folded when the test ignores case.
     Text(Vec<u8>),
     Number(Box<Threshold>),
     Other,
 }
 
 impl Where {
-    /// None for an empty condition.
+    /// Compiles a condition; `None` for an empty one.
     pub(crate) fn new(conditions: &[Condition], fields: &mut Fields) -> Result<Option<Self>, ExtractError> {
         if conditions.len() > STEPS_MAX {
             return Err(ExtractError::Limit(format!("condition-steps: a condition has at most {STEPS_MAX} steps")));
@@ -94,7 +94,7 @@ impl Where {
             let fail = |why: String| ExtractError::Invalid(format!("where[{index}]: {why}"));
             let below = |step: &u32| match *step as usize {
                 step if step < index => Ok(step),
-                step => Err(fail(format!("step {step} is not below its own number"))),
+                step => Err(fail(format!("step {step} must have a lower number than the step that refers to it"))),
             };
             steps.push(match condition {
                 Condition::Test(test) => Node::Test(fields.add(&test.field)?, Box::new(check(test).map_err(fail)?)),
@@ -108,7 +108,7 @@ impl Where {
         Ok((!steps.is_empty()).then_some(Self { steps, known, is_nested, scratch: Vec::new() }))
     }
 
-    /// Whether a record counts.
+    /// Whether a record satisfies the condition.
     #[inline(always)]
     pub(crate) fn matches(&mut self, fields: &Fields, record: &Record<'_>) -> Result<bool, Damaged> {
         if self.is_nested {
@@ -118,7 +118,7 @@ impl Where {
     }
 }
 
-/// Whether a step holds. What is no test is looked at once at most, however many others refer to it.
+/// Whether a step holds. A step other than a test is evaluated at most once, however many others refer to it.
 fn holds(
     steps: &[Node],
     index: usize,
@@ -127,7 +127,7 @@ fn holds(
     fields: &Fields,
     record: &Record<'_>,
 ) -> Result<bool, Damaged> {
-    // The first step of this truth decides.
+    // The first step with this result decides.
     let (among, wanted) = match steps.get(index) {
         Some(Node::Test(field, check)) => return passes(*field, check, scratch, fields, record),
         Some(Node::All(among)) => (among.as_slice(), false),
@@ -175,7 +175,7 @@ fn passes(
 }
 
 fn check(test: &Test) -> Result<Check, String> {
-    let case = if test.ignore_case { Case::Ignored } else { Case::Matters };
+    let case = if test.ignore_case { Case::Insensitive } else { Case::Sensitive };
     if matches!(test.operator, Operator::Exists | Operator::IsNull) {
         return match (&test.value, test.operator) {
             (Some(_), _) => Err("this operator takes no value".to_owned()),
@@ -229,7 +229,7 @@ fn pattern(value: &str, case: Case) -> Result<Check, String> {
         return Err(format!("a regular expression has at most {PATTERN_BYTES_MAX} bytes"));
     }
     regex_lite::RegexBuilder::new(&String::from_utf8_lossy(&text))
-        .case_insensitive(case == Case::Ignored)
+        .case_insensitive(case == Case::Insensitive)
         .size_limit(PATTERN_MEMORY_MAX)
         .build()
         .map(Check::Matches)
@@ -249,7 +249,7 @@ impl Literal {
         Ok(Self { kind, key, case })
     }
 
-    /// How a value compares with this; none for one of another type.
+    /// Compares a value with this literal; `None` for a value of another type.
     #[inline(always)]
     fn compare(&self, value: &[u8], scratch: &mut Vec<u8>) -> Result<Option<Ordering>, Damaged> {
         match (&self.kind, value.first()) {
@@ -278,11 +278,11 @@ impl Literal {
     }
 }
 
-/// What the string at the beginning of `value` means.
+/// The content of the string at the beginning of `value`.
 #[inline(always)]
 fn content(value: &[u8], case: Case) -> Result<Cow<'_, [u8]>, Damaged> {
     let text = json::string(value, 0)?.unescaped();
-    if case == Case::Ignored { key::folded(&text).map(Cow::Owned) } else { Ok(text) }
+    if case == Case::Insensitive { key::folded(&text).map(Cow::Owned) } else { Ok(text) }
 }
 
 impl Check {
@@ -304,7 +304,7 @@ impl Check {
                 Ok(content(value, *case)?.starts_with(prefix))
             }
             Self::Matches(pattern) if is_string => {
-                let text = content(value, Case::Matters)?;
+                let text = content(value, Case::Sensitive)?;
                 Ok(pattern.is_match(std::str::from_utf8(&text).map_err(|_| Damaged)?))
             }
             Self::StartsWith(_) | Self::Matches(_) => Ok(false),
@@ -330,7 +330,7 @@ impl Literal {
     }
 }
 
-/// Whether `part` is somewhere in `text`.
+/// Whether `text` contains `part`.
 fn has_part(text: &[u8], part: &[u8]) -> bool {
     let Some(&first) = part.first() else { return true };
     let mut at = 0;

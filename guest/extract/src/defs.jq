@@ -1,4 +1,4 @@
-# What jq has and the standard library of the interpreter has not, or has otherwise.
+# Definitions of jq that the interpreter's standard library lacks or defines differently.
 
 def ascii: [.] | implode;
 def toarray: if type == "array" then . else [.] end;
@@ -15,7 +15,7 @@ def INDEX(f): INDEX(.[]; f);
 def IN(s): any(s == .; .);
 def IN(src; s): any(src == s; .);
 
-# From the last to the first, so that no element moves before its turn; what is not there is not deleted.
+# From the last to the first, so that no element moves before it is deleted; missing paths are skipped.
 def delpaths($paths): reduce ($paths | unique | reverse)[] as $path (.; . as $all | try (getpath($path) |= empty) catch $all);
 def del(f): delpaths([path(f)]);
 
@@ -25,7 +25,7 @@ def from_entries: reduce .[] as $entry ({};
       ($entry | if has("value") then .value elif has("v") then .v else .Value end) });
 def with_entries(f): to_entries | map(f) | from_entries;
 
-# Also through what is not there yet.
+# Also through missing values.
 def setpath($path; $value):
   if $path == [] then $value
   else $path[0] as $step

@@ -1,4 +1,4 @@
-//! The fields a query names: where they are in a record, and whether there are any.
+//! The fields of a query: their values in a record, and whether any record has them.
 
 use crate::ExtractError;
 use crate::find::{Finder, Record};
@@ -13,7 +13,7 @@ pub(crate) type FieldId = usize;
 struct Field {
     spelled: String,
     steps: Vec<Step>,
-    /// The member of the record that the first step is; none for the whole record.
+    /// Index of the member that the first step leads to; `None` for the whole record.
     member: Option<usize>,
 }
 
@@ -21,16 +21,16 @@ struct Field {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     fields: Vec<Field>,
-    /// Keys of the members that the fields begin with.
+    /// Keys of the first steps of the fields.
     members: Vec<Vec<u8>>,
-    /// Those that no record had so far.
+    /// The fields that no record had so far.
     unseen: Vec<FieldId>,
-    /// Of groups, the only fields there are.
+    /// For groups, the only valid fields.
     names: Option<Vec<String>>,
 }
 
 impl Fields {
-    /// Fields of results that have these keys.
+    /// The fields of results with these keys.
     pub(crate) fn of_groups(names: Vec<String>) -> Self {
         Self { names: Some(names), ..Self::default() }
     }
@@ -65,12 +65,12 @@ impl Fields {
         self.members.len() - 1
     }
 
-    /// A finder of what the fields begin with.
+    /// A finder of the first steps of the fields.
     pub(crate) fn finder(&self) -> Finder {
         Finder::new(&self.members)
     }
 
-    /// The text that begins with the value of a field.
+    /// The text from the value of a field on.
     #[inline(always)]
     pub(crate) fn value<'a>(&self, record: &Record<'a>, id: FieldId) -> Result<Option<&'a [u8]>, Damaged> {
         let Some(field) = self.fields.get(id) else { return Ok(None) };
@@ -88,7 +88,7 @@ impl Fields {
         }
     }
 
-    /// Notes which fields a record has.
+    /// Records which fields a record has.
     #[inline(always)]
     pub(crate) fn note(&mut self, record: &Record<'_>) -> Result<(), Damaged> {
         if self.unseen.is_empty() { Ok(()) } else { self.note_unseen(record) }
@@ -105,7 +105,7 @@ impl Fields {
         Ok(())
     }
 
-    /// A field that no record had, as the query spells it.
+    /// A field that no record had, as the query writes it.
     pub(crate) fn first_unseen(&self) -> Option<&str> {
         self.fields.get(*self.unseen.first()?).map(|field| field.spelled.as_str())
     }

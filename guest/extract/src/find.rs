@@ -1,10 +1,10 @@
-//! Finds the wanted members of each record, 64 bytes at a time and without parsing the rest.
+//! Finds the requested members of each record, 64 bytes at a time and without parsing the rest.
 
 use crate::ExtractError;
 use crate::json::{self, opens, same};
 use crate::masks::{self, BLOCK, Strings};
 
-/// Position of a member that is not there.
+/// Position of a missing member.
 const MISSING: u32 = u32::MAX;
 
 /// One line of the file.
@@ -16,21 +16,21 @@ pub(crate) struct Record<'a> {
     pub(crate) offset: u64,
     /// The line without its line feed.
     pub(crate) line: &'a [u8],
-    /// Where in the line the value of each wanted member begins.
+    /// Index in the line of the value of each requested member.
     found: &'a [u32],
 }
 
 impl Record<'_> {
-    /// Where in the line the value of the member with this index begins.
+    /// Index in the line of the value of the member with this index.
     #[inline(always)]
     pub(crate) fn member(&self, index: usize) -> Option<usize> {
         self.found.get(index).filter(|at| **at != MISSING).map(|at| *at as usize)
     }
 }
 
-/// A wanted key at the top level of the records, and the last eight bytes of its usual spelling.
+/// A requested key at the top level of the records, and the last eight bytes of its usual spelling.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct RequestedKey {
     key: Vec<u8>,
     /// The key between quotes.
     quoted: Vec<u8>,
@@ -38,7 +38,7 @@ struct Wanted {
     mask: u64,
 }
 
-impl Wanted {
+impl RequestedKey {
     fn new(key: Vec<u8>) -> Self {
         let quoted = [b"\"", key.as_slice(), b"\""].concat();
         let mut suffix = [0; 8];
@@ -55,7 +55,7 @@ impl Wanted {
         suffix & self.mask == self.suffix && {
             let start = before.len().checked_sub(self.quoted.len());
             start.and_then(|start| before.get(start..)).is_some_and(|end| same(end, &self.quoted))
-                // The first quote is the beginning of a string: it is not escaped.
+                // The first quote begins a string, so it is not escaped.
                 && start.and_then(|start| before.get(start.wrapping_sub(1))) != Some(&b'\\')
         }
     }
@@ -67,11 +67,11 @@ fn filter_bit(suffix: u64) -> u64 {
     1_u64.wrapping_shl((suffix >> 48) as u32 ^ ((suffix >> 40) as u32).wrapping_mul(5))
 }
 
-/// Goes through lines and finds the wanted members of each.
+/// Scans lines and finds the requested members of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Finder {
-    wanted: Vec<Wanted>,
-    /// The bits that wanted keys have.
+    wanted: Vec<RequestedKey>,
+    /// The filter bits of the requested keys.
     filter: u64,
     found: Vec<u32>,
     /// Lines so far.
@@ -81,8 +81,8 @@ pub(crate) struct Finder {
 impl Finder {
     /// A finder of the members with these keys.
     pub(crate) fn new(keys: &[Vec<u8>]) -> Self {
-        let wanted: Vec<Wanted> = keys.iter().map(|key| Wanted::new(key.clone())).collect();
-        let bit = |wanted: &Wanted| if wanted.key.is_empty() { u64::MAX } else { filter_bit(wanted.suffix) };
+        let wanted: Vec<RequestedKey> = keys.iter().map(|key| RequestedKey::new(key.clone())).collect();
+        let bit = |wanted: &RequestedKey| if wanted.key.is_empty() { u64::MAX } else { filter_bit(wanted.suffix) };
         let filter = wanted.iter().fold(0, |filter, wanted| filter | bit(wanted));
         Self { wanted, filter, found: vec![MISSING; keys.len()], examined: 0 }
     }
@@ -94,13 +94,13 @@ impl Finder {
         lines: &[u8],
         mut each: impl FnMut(Record<'_>) -> Result<(), ExtractError>,
     ) -> Result<(), ExtractError> {
-        let mut place = Place::default();
+        let mut state = ScanState::default();
         let mut strings = Strings::default();
         let mut start = 0;
         while start < lines.len() {
             let masks = masks::classify_at(lines, start);
             if masks.backslash != 0 {
-                place.backslash = start + BLOCK - masks.backslash.leading_zeros() as usize;
+                state.backslash = start + BLOCK - masks.backslash.leading_zeros() as usize;
             }
             let inside = strings.next(&masks);
             let colons = masks.colon & !inside;
@@ -110,11 +110,11 @@ impl Finder {
             let mut structure = masks.structure & !inside | wrong;
             let mut done = 0;
             loop {
-                // Past the last one all lower bits are left.
+                // After the last one, all remaining bits.
                 let lowest = structure & structure.wrapping_neg();
                 let below = lowest.wrapping_sub(1);
-                if place.depth == 1 {
-                    self.members(lines, start, colons & below & !done, &mut place);
+                if state.depth == 1 {
+                    self.members(lines, start, colons & below & !done, &mut state);
                 }
                 if lowest == 0 {
                     break;
@@ -122,15 +122,15 @@ impl Finder {
                 done = below;
                 let index = start + structure.trailing_zeros() as usize;
                 match lines.get(index).copied().unwrap_or_default() {
-                    b'\n' if place.depth == 0 && wrong & lowest == 0 => {
-                        self.end_line(offset, lines, place.line, index, &mut each)?;
-                        place.line = index + 1;
-                        place.token = index + 1;
+                    b'\n' if state.depth == 0 && wrong & lowest == 0 => {
+                        self.end_line(offset, lines, state.line, index, &mut each)?;
+                        state.line = index + 1;
+                        state.token = index + 1;
                     }
                     b'\n' => return Err(ExtractError::Damaged(self.examined)),
-                    bracket if opens(bracket) => place.depth += 1,
-                    _ if place.depth == 0 => return Err(ExtractError::Damaged(self.examined)),
-                    _ => place.depth -= 1,
+                    bracket if opens(bracket) => state.depth += 1,
+                    _ if state.depth == 0 => return Err(ExtractError::Damaged(self.examined)),
+                    _ => state.depth -= 1,
                 }
                 structure &= structure - 1;
             }
@@ -139,31 +139,31 @@ impl Finder {
         Ok(())
     }
 
-    /// Looks at the members whose colons are given.
+    /// Checks the members whose colons are given.
     #[inline(always)]
-    fn members(&mut self, lines: &[u8], start: usize, mut colons: u64, place: &mut Place) {
+    fn members(&mut self, lines: &[u8], start: usize, mut colons: u64, state: &mut ScanState) {
         while colons != 0 {
             let colon = start + colons.trailing_zeros() as usize;
             let before = lines.get(..colon).unwrap_or_default();
             match before.last_chunk::<8>() {
-                Some(suffix) if suffix[7] == b'"' && (place.backslash <= place.token || is_plain(before)) => {
+                Some(suffix) if suffix[7] == b'"' && (state.backslash <= state.token || is_plain(before)) => {
                     let suffix = u64::from_le_bytes(*suffix);
                     if self.filter & filter_bit(suffix) != 0 {
                         for (wanted, found) in self.wanted.iter().zip(&mut self.found) {
                             if wanted.ends(suffix, before) {
-                                *found = (colon + 1 - place.line) as u32;
+                                *found = (colon + 1 - state.line) as u32;
                             }
                         }
                     }
                 }
-                _ => self.member(before, place.line),
+                _ => self.member(before, state.line),
             }
-            place.token = colon;
+            state.token = colon;
             colons &= colons - 1;
         }
     }
 
-    /// Looks at one member in any spelling: with escapes, or with white space before its colon.
+    /// Checks one member in any spelling: with escapes, or with white space before its colon.
     #[cold]
     fn member(&mut self, before: &[u8], line: usize) {
         let trimmed = before.trim_ascii_end();
@@ -196,16 +196,16 @@ impl Finder {
     }
 }
 
-/// Where a scan is.
+/// The state of a scan.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct ScanState {
     /// Index of the first byte of the line.
     line: usize,
-    /// Brackets that are open.
+    /// Open brackets.
     depth: u32,
     /// Index of the last colon at depth 1, or of the first byte of the line.
     token: usize,
-    /// Index after the last backslash; one further on in the same block counts already.
+    /// Index after the last backslash of the current block, also when it lies ahead.
     backslash: usize,
 }
 
@@ -227,7 +227,7 @@ fn is_plain(before: &[u8]) -> bool {
     })
 }
 
-/// Of the given bytes of a block those that are line feeds.
+/// The line feeds among the given bytes of a block.
 #[cold]
 fn line_feeds(lines: &[u8], start: usize, mask: u64) -> u64 {
     (0..BLOCK).filter(|bit| mask >> bit & 1 == 1 && lines.get(start + bit) == Some(&b'\n')).map(|bit| 1 << bit).sum()

@@ -1,4 +1,4 @@
-//! Groups of records with equal values, and what is computed over each.
+//! Groups of records with equal values, and their aggregates.
 
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Aggregate, AggregateKind, Group};
@@ -11,7 +11,7 @@ use crate::number::{self, Decimal, spelled};
 use crate::path;
 use crate::results::{Output, outputs, write_selected};
 
-/// Most memory of all groups, once for what tells them apart and once for their results: 16 MiB.
+/// Most memory of all groups, in bytes, once for their keys and once for their results: 16 MiB.
 pub const GROUPS_BYTES_MAX: usize = 16 << 20;
 
 /// All groups so far.
@@ -22,10 +22,10 @@ pub(crate) struct Groups {
     keys: Keys,
     /// The first members of each group's result, one after another.
     text: Vec<u8>,
-    /// Where in the text each group's ends.
+    /// End of each group's members in the text.
     ends: Vec<u32>,
-    /// As many a group as there are aggregates.
-    states: Vec<State>,
+    /// The accumulators of each group, one per aggregate.
+    accumulators: Vec<Accumulator>,
     key: Vec<u8>,
 }
 
@@ -36,18 +36,18 @@ struct Computed {
     field: Option<FieldId>,
 }
 
-/// What is known of one aggregate of one group.
+/// The accumulator of one aggregate of one group.
 #[derive(Clone, Debug)]
-enum State {
+enum Accumulator {
     Count(u64),
-    /// Also of a mean.
+    /// Also for a mean.
     Sum {
         integers: i128,
         others: f64,
         has_others: bool,
         count: u64,
     },
-    /// Of a smallest or greatest number.
+    /// For a least or greatest number.
     Extreme(Option<Extreme>),
 }
 
@@ -70,7 +70,7 @@ impl Groups {
             keys: Keys::new("groups-bytes", GROUPS_BYTES_MAX),
             text: Vec::new(),
             ends: Vec::new(),
-            states: Vec::new(),
+            accumulators: Vec::new(),
             key: Vec::new(),
         };
         let names = groups.names();
@@ -93,15 +93,15 @@ impl Groups {
         self.key.clear();
         for output in &self.by {
             let value = fields.value(record, output.field).map_err(damaged)?;
-            key::push(&mut self.key, value, Case::Matters).map_err(damaged)?;
+            key::push(&mut self.key, value, Case::Sensitive).map_err(damaged)?;
         }
         let (index, is_new) = self.keys.index(&self.key)?;
         if is_new {
             self.begin(fields, record)?;
         }
         let count = self.aggregates.len();
-        let states = self.states.iter_mut().skip(index * count);
-        for (aggregate, state) in self.aggregates.iter().zip(states) {
+        let accumulators = self.accumulators.iter_mut().skip(index * count);
+        for (aggregate, state) in self.aggregates.iter().zip(accumulators) {
             let value = match aggregate.field {
                 Some(field) => match fields.value(record, field).map_err(damaged)? {
                     Some(value) => Some(value),
@@ -120,14 +120,14 @@ impl Groups {
         let start = self.text.len();
         write_selected(&mut self.text, &self.by, fields, record).map_err(damaged)?;
         json::checked(self.text.get(start..).unwrap_or_default()).map_err(damaged)?;
-        self.begin_states()
+        self.begin_accumulators()
     }
 
-    /// A group whose first members are the last in the text.
-    fn begin_states(&mut self) -> Result<(), ExtractError> {
+    /// Begins a group whose first members are the last in the text.
+    fn begin_accumulators(&mut self) -> Result<(), ExtractError> {
         self.ends.push(self.text.len() as u32);
-        self.states.extend(self.aggregates.iter().map(|aggregate| State::new(aggregate.kind)));
-        if self.text.len() + self.states.len() * size_of::<State>() > GROUPS_BYTES_MAX {
+        self.accumulators.extend(self.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.kind)));
+        if self.text.len() + self.accumulators.len() * size_of::<Accumulator>() > GROUPS_BYTES_MAX {
             let message = format!("groups-bytes: all groups together need more than {GROUPS_BYTES_MAX} bytes");
             return Err(ExtractError::Limit(message));
         }
@@ -138,14 +138,14 @@ impl Groups {
     pub(crate) fn into_lines(mut self) -> Result<Vec<u8>, ExtractError> {
         if self.by.is_empty() && self.ends.is_empty() {
             self.text.extend_from_slice(b"{}");
-            self.begin_states()?;
+            self.begin_accumulators()?;
         }
-        let mut lines = Vec::with_capacity(self.text.len() + self.states.len() * 16);
-        let (mut start, mut states) = (0, self.states.iter());
+        let mut lines = Vec::with_capacity(self.text.len() + self.accumulators.len() * 16);
+        let (mut start, mut accumulators) = (0, self.accumulators.iter());
         for end in &self.ends {
             let members = self.text.get(start..*end as usize).unwrap_or_default();
             lines.extend_from_slice(members.strip_suffix(b"}").unwrap_or_default());
-            for (index, (aggregate, state)) in self.aggregates.iter().zip(&mut states).enumerate() {
+            for (index, (aggregate, state)) in self.aggregates.iter().zip(&mut accumulators).enumerate() {
                 if index > 0 || members.len() > 2 {
                     lines.push(b',');
                 }
@@ -180,7 +180,7 @@ fn computed(asked: &Aggregate, fields: &mut Fields) -> Result<Computed, ExtractE
     Ok(Computed { name, kind: asked.kind, field })
 }
 
-impl State {
+impl Accumulator {
     fn new(kind: AggregateKind) -> Self {
         match kind {
             AggregateKind::Count => Self::Count(0),
@@ -208,7 +208,7 @@ impl State {
             }
             (Self::Extreme(extreme), Some(number)) => {
                 scratch.clear();
-                key::push(scratch, Some(number), Case::Matters)?;
+                key::push(scratch, Some(number), Case::Sensitive)?;
                 let is_better = extreme.as_ref().is_none_or(|extreme| match kind {
                     AggregateKind::Min => scratch.as_slice() < extreme.key.as_ref(),
                     _ => scratch.as_slice() > extreme.key.as_ref(),
@@ -239,7 +239,7 @@ impl State {
     }
 }
 
-/// An integer that is written as one and not too large.
+/// The number, if it is written as an integer and not too large.
 #[inline(always)]
 fn integer(number: &[u8]) -> Result<Option<i128>, Damaged> {
     match number::short(number) {

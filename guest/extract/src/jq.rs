@@ -1,4 +1,4 @@
-//! A jq program over each record, or over the array of all.
+//! Runs a jq program on each record, or on the array of all.
 
 use crate::answer::Lines;
 use crate::find::Finder;
@@ -17,13 +17,13 @@ use jaq_json::{Num, Val, read};
 /// Longest program: 64 KiB.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
 
-/// Most variables of a program.
+/// Most variables of a program: 100.
 pub const ARGUMENTS_MAX: usize = 100;
 
-/// Longest message of a failure; it may quote a whole record.
+/// Longest message of a failure, in bytes; the original may quote a whole record.
 const MESSAGE_BYTES_MAX: usize = 500;
 
-/// What jq has and a sandbox has not: environment, clock, further inputs, other outputs, an exit.
+/// Functions of jq that a sandbox cannot offer: environment, clock, further inputs, other outputs, exit.
 const UNAVAILABLE: [&str; 19] = [
     "$ENV",
     "debug",
@@ -72,7 +72,7 @@ pub(crate) fn run(source: &Source, jq: &Jq, budget: Budget, read: &mut Read<'_>)
     program.answer(examined, examined)
 }
 
-/// Runs a program on every record; gives their number.
+/// Runs a program on every record; returns their number.
 fn each_record(
     source: &Source,
     read: &mut Read<'_>,
@@ -109,7 +109,7 @@ fn each_record(
     Ok(finder.examined)
 }
 
-/// The value of a line. The check also keeps the parser from what it takes besides JSON, and from too deep a nesting.
+/// The value of a line. The check also keeps the parser from accepting more than JSON, and from nesting too deeply.
 fn record(line: &[u8]) -> Option<Val> {
     read::parse_single(json::checked(line).ok()?.as_bytes()).ok()
 }
@@ -124,11 +124,11 @@ fn arguments(arguments: &[Argument]) -> Result<(Vec<String>, Vec<Val>), ExtractE
         let fail = |why| ExtractError::Invalid(format!("argument {}: {why}", argument.name));
         let starts_well = argument.name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         if !starts_well || !argument.name.chars().all(|other| other.is_ascii_alphanumeric() || other == '_') {
-            return Err(fail("is no name of a variable"));
+            return Err(fail("is not a valid variable name"));
         }
         let name = format!("${}", argument.name);
         if names.contains(&name) {
-            return Err(fail("is given twice"));
+            return Err(fail("is defined twice"));
         }
         names.push(name);
         values.push(record(argument.value.trim_ascii().as_bytes()).ok_or_else(|| fail("is not JSON"))?);
@@ -136,7 +136,7 @@ fn arguments(arguments: &[Argument]) -> Result<(Vec<String>, Vec<Val>), ExtractE
     Ok((names, values))
 }
 
-/// Definitions and functions of jq, without those that reach out of the sandbox.
+/// Compiles a program with the definitions and functions of jq, without those in [`UNAVAILABLE`].
 fn compiled(program: &str, variables: &[String]) -> Result<Filter<Data>, ExtractError> {
     no_modules(program)?;
     let own = parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
@@ -170,7 +170,7 @@ fn is_available(name: &str) -> bool {
     !UNAVAILABLE.contains(&name)
 }
 
-/// Refuses `import` and `include`, which stand at the beginning of a program.
+/// Rejects `import` and `include`, which can only begin a program.
 fn no_modules(program: &str) -> Result<(), ExtractError> {
     let mut before = ";";
     for Token(word, kind) in Lexer::new(program).lex().unwrap_or_default() {
@@ -213,7 +213,7 @@ fn syntax(program: &str, part: &str, message: String) -> ExtractError {
     ExtractError::Syntax(SyntaxError { offset, message })
 }
 
-/// A compiled program and what it gave so far.
+/// A compiled program and its results so far.
 struct Program<'f> {
     filter: &'f Filter<Data>,
     values: Vec<Val>,
@@ -244,7 +244,7 @@ impl Program<'_> {
     }
 
     fn push(&mut self, value: &Val) -> Result<(), String> {
-        // Written also when there is no room left: a value that JSON has not is a failure wherever it comes.
+        // Also written when the answer is full: a value that JSON cannot represent is a failure wherever it comes.
         self.text.clear();
         write(&mut self.text, value, lro_jsonl::DEPTH_MAX)?;
         self.lines.push(&self.text);
@@ -252,7 +252,8 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// The answer. Results of a program that failed everywhere, but not at once, are worth more than its error alone.
+    /// The answer. When every run failed, but some gave results first, the results are more useful than the error
+    /// alone.
     fn answer(self, examined: u64, runs: u64) -> Result<Answer, ExtractError> {
         match self.failures {
             Some(failures) if failures.records == runs && self.total == 0 => Err(ExtractError::Failed(failures)),
@@ -261,7 +262,7 @@ impl Program<'_> {
     }
 }
 
-/// What an error says: a text, or the JSON of another value.
+/// The message of an error: its text, or the JSON of any other value.
 fn message(error: Val) -> String {
     let mut text = match &error {
         Val::TStr(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -280,8 +281,8 @@ fn message(error: Val) -> String {
     text
 }
 
-/// Appends a value as JSON. What JSON has not becomes what jq makes of it: null for NaN, the largest number for infinity,
-/// U+FFFD for bytes that are no text.
+/// Appends a value as JSON. Values that JSON cannot represent are written as jq writes them: null for NaN, the largest
+/// number for infinity, U+FFFD for invalid bytes.
 fn write(out: &mut String, value: &Val, depth: usize) -> Result<(), String> {
     let below = || depth.checked_sub(1).ok_or("the result is nested too deeply".to_owned());
     match value {

@@ -1,4 +1,4 @@
-//! Finds its way in JSON text without parsing it: a value is the index of its first byte.
+//! Navigates JSON text without parsing it: a value is the index of its first byte.
 
 use crate::masks::{self, BLOCK, Strings};
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// Index of the first byte from `at` on that is no white space.
+/// Index of the first byte from `at` on that is not white space.
 #[inline(always)]
 pub(crate) fn skip_white(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
@@ -17,7 +17,7 @@ pub(crate) fn skip_white(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// A string, as it stands between its quotes.
+/// The text between the quotes of a string.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     pub(crate) bytes: &'a [u8],
@@ -32,7 +32,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The string whose first quote is at `at`.
+/// Reads the string whose first quote is at `at`.
 #[inline(always)]
 pub(crate) fn string(text: &[u8], at: usize) -> Result<Raw<'_>, Damaged> {
     let (start, mut from, mut has_escapes) = (at + 1, at + 1, false);
@@ -65,7 +65,7 @@ pub(crate) fn value_end(text: &[u8], at: usize) -> Result<usize, Damaged> {
     }
 }
 
-/// The value that `text` begins with.
+/// The value at the beginning of `text`.
 pub(crate) fn value(text: &[u8]) -> Result<&[u8], Damaged> {
     text.get(..value_end(text, 0)?).ok_or(Damaged)
 }
@@ -90,13 +90,13 @@ fn container_end(text: &[u8], at: usize) -> Result<usize, Damaged> {
     Err(Damaged)
 }
 
-/// Of a bracket, whether it opens.
+/// Whether a bracket opens.
 #[inline(always)]
 pub(crate) fn opens(bracket: u8) -> bool {
     bracket & 2 != 0
 }
 
-/// Whether two texts are the same. They are short: comparing them here costs less than a call.
+/// Whether two texts are equal. They are short: comparing them here is faster than a call.
 #[inline(always)]
 pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
     let ((left_words, left_rest), (right_words, right_rest)) = (left.as_chunks::<8>(), right.as_chunks::<8>());
@@ -108,7 +108,7 @@ pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
         && left_rest.iter().zip(right_rest).all(|(left, right)| left == right)
 }
 
-/// Calls `each` with the key and the value of every member of the object at `at`; gives the index after the object.
+/// Calls `each` with the key and the value of every member of the object at `at`; returns the index after the object.
 pub(crate) fn members<'a>(
     text: &'a [u8],
     at: usize,
@@ -138,7 +138,7 @@ pub(crate) fn members<'a>(
     }
 }
 
-/// Calls `each` with every element of the array at `at`; gives the index after the array.
+/// Calls `each` with every element of the array at `at`; returns the index after the array.
 pub(crate) fn elements(
     text: &[u8],
     at: usize,
@@ -159,7 +159,7 @@ pub(crate) fn elements(
     }
 }
 
-/// The meaning of a string with escapes. A lone surrogate, which no text can hold, becomes U+FFFD.
+/// Decodes a string with escapes. A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD.
 pub(crate) fn unescape(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -174,13 +174,13 @@ pub(crate) fn unescape(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The same text, when it is one JSON value with nothing around it but white space.
+/// Checks that a text is one JSON value with only white space around it.
 pub(crate) fn checked(text: &[u8]) -> Result<&str, Damaged> {
     let text = std::str::from_utf8(text).map_err(|_| Damaged)?;
     let valid = match text.as_bytes().first() {
         Some(b'{') => lro_jsonl::members(text).is_ok(),
         Some(b'[') => lro_jsonl::elements(text).is_ok(),
-        // What stands alone in an array stands alone.
+        // A text is one value when it is the only element of an array.
         _ => lro_jsonl::elements(&format!("[{text}]")).is_ok_and(|elements| elements.len() == 1),
     };
     if valid { Ok(text) } else { Err(Damaged) }

@@ -1,6 +1,6 @@
-//! Keys: bytes that are equal where JSON values are equal, and in the order in which values are sorted.
+//! Keys: bytes that are equal exactly where JSON values are equal, and that order like sorted values.
 //!
-//! A missing value is 0, and no key is the beginning of another: keys may follow one another, and all bytes of one may be
+//! A missing value is 0, and no key is a prefix of another: keys may be concatenated, and all bytes of one may be
 //! inverted for a descending order.
 
 use crate::json::{self, Damaged, Raw};
@@ -15,14 +15,14 @@ const STRING: u8 = 5;
 const ARRAY: u8 = 6;
 const OBJECT: u8 = 7;
 
-/// Whether upper and lower case of strings are the same.
+/// Whether strings are compared with or without case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
-    Matters,
-    Ignored,
+    Sensitive,
+    Insensitive,
 }
 
-/// Appends the key of the value that `text` begins with, or of a missing one.
+/// Appends the key of the value at the beginning of `text`, or of a missing value.
 pub(crate) fn push(key: &mut Vec<u8>, text: Option<&[u8]>, case: Case) -> Result<(), Damaged> {
     match text {
         Some(text) => push_value(key, text, 0, case, lro_jsonl::DEPTH_MAX).map(|_| ()),
@@ -33,7 +33,7 @@ pub(crate) fn push(key: &mut Vec<u8>, text: Option<&[u8]>, case: Case) -> Result
     }
 }
 
-/// Appends the key of the value at `at`; gives the index after it.
+/// Appends the key of the value at `at`; returns the index after it.
 fn push_value(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usize) -> Result<usize, Damaged> {
     let rest = text.get(at..).unwrap_or_default();
     let mut literal = |word: &[u8], tag| {
@@ -63,12 +63,12 @@ fn push_value(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usiz
 
 fn push_string(key: &mut Vec<u8>, string: Raw<'_>, case: Case) -> Result<(), Damaged> {
     key.push(STRING);
-    if !string.has_escapes && case == Case::Matters {
-        // Without escapes there is no zero byte.
+    if !string.has_escapes && case == Case::Sensitive {
+        // Without escapes, a string contains no zero byte.
         key.extend_from_slice(string.bytes);
     } else {
         let text = string.unescaped();
-        push_text(key, &if case == Case::Ignored { folded(&text)?.into() } else { text });
+        push_text(key, &if case == Case::Insensitive { folded(&text)?.into() } else { text });
     }
     key.extend_from_slice(&[0, 1]);
     Ok(())
@@ -83,13 +83,13 @@ fn push_text(key: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// A text without the difference between upper and lower case.
+/// Folds the case of a text.
 pub(crate) fn folded(text: &[u8]) -> Result<Vec<u8>, Damaged> {
     if text.is_ascii() {
         return Ok(text.to_ascii_lowercase());
     }
     let text = std::str::from_utf8(text).map_err(|_| Damaged)?;
-    // Through upper case, which brings together what has more than one lower case, such as the two small sigmas.
+    // Through upper case, which unites characters with several lower-case forms, such as the two small sigmas.
     Ok(text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>().into_bytes())
 }
 
@@ -100,7 +100,7 @@ fn push_array(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usiz
     Ok(end)
 }
 
-/// Keys in order first, then their values: so `jq` orders objects too.
+/// Sorted keys first, then their values, as `jq` orders objects.
 fn push_object(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usize) -> Result<usize, Damaged> {
     key.push(OBJECT);
     let mut members = Vec::new();
@@ -131,7 +131,7 @@ mod tests {
 
     fn key(text: &str) -> Vec<u8> {
         let mut key = Vec::new();
-        push(&mut key, Some(text.as_bytes()), Case::Matters).unwrap();
+        push(&mut key, Some(text.as_bytes()), Case::Sensitive).unwrap();
         key
     }
 

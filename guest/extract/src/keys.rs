@@ -1,12 +1,12 @@
-//! A set of byte strings, each with its number, in little memory.
+//! A compact set of numbered byte strings.
 
 use crate::ExtractError;
 use crate::json::same;
 
-/// Place of the table that no key has.
+/// A free slot of the table.
 const FREE: u32 = u32::MAX;
 
-/// Keys in the order in which they came.
+/// Keys in the order of insertion.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     /// All keys, one after another.
@@ -20,7 +20,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// No keys, of which there may come as many as have room in `limit` bytes.
+    /// An empty set for keys of up to `limit` bytes together.
     pub(crate) fn new(limit_name: &'static str, limit: usize) -> Self {
         Self { bytes: Vec::new(), ends: Vec::new(), table: vec![FREE; 16], limit, limit_name }
     }
@@ -32,43 +32,43 @@ impl Keys {
         self.bytes.get(start as usize..end as usize).unwrap_or_default()
     }
 
-    /// Where in the table a key is, or belongs.
+    /// The slot of a key in the table, or the free slot for it.
     #[inline(always)]
-    fn place(&self, key: &[u8]) -> usize {
+    fn slot(&self, key: &[u8]) -> usize {
         let mask = self.table.len() - 1;
-        let mut place = hash(key) as usize & mask;
+        let mut slot = hash(key) as usize & mask;
         loop {
-            match self.table.get(place) {
-                Some(&number) if number != FREE && !same(self.key(number), key) => place = (place + 1) & mask,
-                _ => return place,
+            match self.table.get(slot) {
+                Some(&number) if number != FREE && !same(self.key(number), key) => slot = (slot + 1) & mask,
+                _ => return slot,
             }
         }
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        self.table.get(self.place(key)).is_some_and(|number| *number != FREE)
+        self.table.get(self.slot(key)).is_some_and(|number| *number != FREE)
     }
 
     /// The number of a key, and whether it is new.
     #[inline(always)]
     pub(crate) fn index(&mut self, key: &[u8]) -> Result<(usize, bool), ExtractError> {
-        let place = self.place(key);
-        match self.table.get(place) {
+        let slot = self.slot(key);
+        match self.table.get(slot) {
             Some(&number) if number != FREE => Ok((number as usize, false)),
-            _ => self.add(key, place).map(|number| (number, true)),
+            _ => self.add(key, slot).map(|number| (number, true)),
         }
     }
 
     #[cold]
-    fn add(&mut self, key: &[u8], place: usize) -> Result<usize, ExtractError> {
+    fn add(&mut self, key: &[u8], slot: usize) -> Result<usize, ExtractError> {
         let number = self.ends.len();
         if self.bytes.len() + key.len() + (number + 1) * 16 > self.limit {
             let (name, limit) = (self.limit_name, self.limit);
-            return Err(ExtractError::Limit(format!("{name}: more than {limit} bytes of different values")));
+            return Err(ExtractError::Limit(format!("{name}: more than {limit} bytes of distinct values")));
         }
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len() as u32);
-        if let Some(slot) = self.table.get_mut(place) {
+        if let Some(slot) = self.table.get_mut(slot) {
             *slot = number as u32;
         }
         if self.ends.len() * 2 > self.table.len() {
@@ -80,15 +80,15 @@ impl Keys {
     fn grow(&mut self) {
         self.table = vec![FREE; self.table.len() * 2];
         for number in 0..self.ends.len() as u32 {
-            let place = self.place(self.key(number));
-            if let Some(slot) = self.table.get_mut(place) {
+            let slot = self.slot(self.key(number));
+            if let Some(slot) = self.table.get_mut(slot) {
                 *slot = number;
             }
         }
     }
 }
 
-/// Always the same for the same bytes.
+/// A deterministic hash.
 #[inline(always)]
 fn hash(key: &[u8]) -> u64 {
     let mut hash = key.len() as u64;
@@ -97,7 +97,7 @@ fn hash(key: &[u8]) -> u64 {
         hash = mix(hash, u64::from_le_bytes(*word));
     }
     let rest = match key.last_chunk::<8>() {
-        // Some of these bytes a second time.
+        // Overlaps with bytes that were already mixed.
         Some(last) => u64::from_le_bytes(*last),
         None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     };

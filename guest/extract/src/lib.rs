@@ -1,7 +1,7 @@
 //! Answers questions about offloaded records: typed queries and jq programs over one JSONL file.
 //!
-//! Typed queries stream: the file is read in slices, each record is looked at in place, and only what the answer needs is
-//! kept. Nothing is parsed that the query does not name.
+//! Typed queries stream: the file is read in slices, each record is read in place, and only values needed for the
+//! answer are kept. Fields that the query does not name are not parsed.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | `masks`, `find` | the wanted members of each record, 64 bytes at a time |
 //! | `json`, `path` | values inside a record |
 //! | `number`, `key`, `keys` | exact comparison, order and equality of values |
-//! | `fields`, `near` | the fields of a query, and names for one that is unknown |
+//! | `fields`, `near` | the fields of a query, and suggestions for an unknown one |
 //! | `condition`, `group`, `results`, `order` | the steps of a query |
 //! | `query` | a typed query from beginning to end |
 //! | `jq` | a jq program |
-//! | `reach`, `record` | what it reads of a record, and records as its values |
+//! | `reach`, `record` | the members that a jq program reads, and records as jq values |
 //! | `answer` | lines within the budget |
 
 mod answer;
@@ -39,7 +39,7 @@ mod reach;
 mod record;
 mod results;
 
-/// What the WIT files say, as Rust types.
+/// Rust types of the WIT files.
 #[allow(missing_docs, clippy::all, reason = "generated")]
 pub mod bindings {
     wit_bindgen::generate!({ path: "../../wit", world: "lro-extract", generate_all });
@@ -55,13 +55,13 @@ pub use lines::RECORD_BYTES_MAX;
 pub use order::ORDER_BYTES_MAX;
 pub use results::{DISTINCT_BYTES_MAX, LIMIT_DEFAULT, LIMIT_MAX};
 
-/// Reads up to so many bytes from an offset of the file; none only at its end. The error is a text for people.
+/// Reads up to a number of bytes from an offset of the file; empty only at its end. The error is a message for people.
 pub type Read<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, String> + 'a;
 
-/// Answers a question about the records that `read` gives.
+/// Answers a question about the records that `read` returns.
 ///
 /// # Errors
-/// Every kind of [`ExtractError`], as the WIT tells.
+/// [`ExtractError`], as described in the WIT.
 pub fn extract(
     source: &Source,
     question: &Question,
@@ -69,7 +69,7 @@ pub fn extract(
     read: &mut Read<'_>,
 ) -> Result<Answer, ExtractError> {
     if source.start > source.bytes {
-        return Err(ExtractError::Invalid("source: starts beyond its end".to_owned()));
+        return Err(ExtractError::Invalid("source: start is beyond its end".to_owned()));
     }
     match question {
         Question::Query(query) => query::run(source, query, budget, read),

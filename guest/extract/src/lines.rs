@@ -1,11 +1,11 @@
-//! Reads a file in slices and hands on complete lines.
+//! Reads a file in slices and passes on complete lines.
 
 use crate::{ExtractError, Read, Source};
 
-/// Bytes asked for at a time.
+/// Bytes read at a time.
 const SLICE_BYTES: u64 = 512 * 1024;
 
-/// Longest record: 16 MiB. The file is never held in memory, but a record is.
+/// Longest record, in bytes: 16 MiB. The file is never held in memory, but a record is.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
 /// Calls `each` with runs of complete lines, each with its line feed, and their offset in the file.
@@ -15,7 +15,7 @@ pub(crate) fn each_run(
     mut each: impl FnMut(u64, &[u8]) -> Result<(), ExtractError>,
 ) -> Result<(), ExtractError> {
     let mut offset = source.start;
-    // The beginning of a line whose end has not been read.
+    // The beginning of an incomplete line.
     let mut open = Vec::new();
     while offset < source.bytes {
         let slice = read_slice(read, offset, (source.bytes - offset).min(SLICE_BYTES))?;
@@ -72,7 +72,7 @@ fn extend(open: &mut Vec<u8>, bytes: &[u8]) -> Result<(), ExtractError> {
     if open.len() + bytes.len() > RECORD_BYTES_MAX {
         return Err(ExtractError::Limit(format!("record-bytes: a record is longer than {RECORD_BYTES_MAX} bytes")));
     }
-    // Doubling would take three times the record while it is copied.
+    // Doubling the capacity would take three times the record during the copy.
     open.reserve_exact(bytes.len());
     open.extend_from_slice(bytes);
     Ok(())

@@ -1,8 +1,8 @@
-//! Turns bytes into bit masks, one bit a byte: the only file with intrinsics.
+//! Turns bytes into bit masks, one bit per byte: the only file with intrinsics.
 
 use lro_jsonl::{escaped, prefix_xor};
 
-/// Where which bytes are in a block of 64; bit 0 is the first byte.
+/// The positions of each class of bytes in a block of 64; bit 0 is the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {
     /// `"`.
@@ -37,7 +37,7 @@ fn classify_last(rest: &[u8]) -> Masks {
     classify(&block)
 }
 
-/// What is inside strings, carried from block to block.
+/// The state of strings, carried from block to block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Strings {
     /// All ones in a string.
@@ -46,7 +46,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Which bytes of the next block are inside strings: first quotes are, last ones are not.
+    /// Marks the bytes of the next block that are inside strings: first quotes are, last ones are not.
     #[inline(always)]
     pub(crate) fn next(&mut self, masks: &Masks) -> u64 {
         let mut quote = masks.quote;
@@ -108,12 +108,12 @@ fn classify(block: &[u8; BLOCK]) -> Masks {
 
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 fn classify(block: &[u8; BLOCK]) -> Masks {
-    classify_plainly(block)
+    classify_portable(block)
 }
 
-/// The same byte by byte: for other processors, and what the tests compare with.
+/// [`classify`] byte by byte: for other processors, and the reference of the tests.
 #[cfg(any(test, not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))))]
-fn classify_plainly(block: &[u8; BLOCK]) -> Masks {
+fn classify_portable(block: &[u8; BLOCK]) -> Masks {
     let mut masks = Masks::default();
     for (bit, &byte) in block.iter().enumerate() {
         let set = |condition: bool| u64::from(condition) << bit;
@@ -139,7 +139,7 @@ pub(crate) fn find_either(text: &[u8], mut at: usize, one: u8, other: u8) -> Opt
     rest.iter().position(|&byte| byte == one || byte == other).map(|index| at + index)
 }
 
-/// Which of 16 bytes are `one` or `other`.
+/// Marks the bytes among 16 that are `one` or `other`.
 #[inline(always)]
 fn either(chunk: &[u8; 16], one: u8, other: u8) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn vectors_and_bytes_classify_alike() {
         for byte in 0..=u8::MAX {
-            for place in 0..BLOCK {
+            for index in 0..BLOCK {
                 for around in [b'a', b' ', b'"', 0, 0xFF] {
                     let mut block = [around; BLOCK];
-                    block[place] = byte;
-                    assert_eq!(classify(&block), classify_plainly(&block), "{byte} at {place} among {around}");
+                    block[index] = byte;
+                    assert_eq!(classify(&block), classify_portable(&block), "{byte} at {index} among {around}");
                 }
             }
         }

@@ -1,23 +1,23 @@
-//! Names of fields there are, for a query that names one there is not.
+//! Suggests existing fields for a query that names an unknown one.
 
 use crate::json::{self, Damaged};
 use crate::path;
 use crate::{ExtractError, Read, Source, UnknownField, lines};
 use std::cmp::Ordering;
 
-/// Records whose fields are offered.
+/// Most records whose fields are suggested.
 const RECORDS_MAX: u64 = 1000;
 
-/// Bytes of the file that are read for that.
+/// Most bytes of the file that are read for suggestions.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Most different names that are looked at.
+/// Most distinct names that are compared.
 const NAMES_MAX: usize = 1000;
 
-/// Steps of a name.
+/// Most steps of a name.
 const STEPS_MAX: usize = 8;
 
-/// Names in an answer.
+/// Most suggestions in an error.
 const NEAR_MAX: usize = 10;
 
 /// The error for a field that no record has.
@@ -25,7 +25,7 @@ pub(crate) fn unknown_field(source: &Source, read: &mut Read<'_>, field: &str) -
     let mut names = Vec::new();
     let beginning = Source { bytes: source.bytes.min(source.start + BYTES_MAX), ..source.clone() };
     let mut records = 0;
-    // What cannot be read here has been read before; then there are just fewer names.
+    // The file was readable before; a failure here only means fewer suggestions.
     let _ = lines::each_run(&beginning, read, |_, run| {
         for line in run.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             if records < RECORDS_MAX {
@@ -38,7 +38,7 @@ pub(crate) fn unknown_field(source: &Source, read: &mut Read<'_>, field: &str) -
     ranked(field, names)
 }
 
-/// The error for a field that is not among some names.
+/// The error for a field that is not among `names`.
 pub(crate) fn ranked(field: &str, mut names: Vec<String>) -> ExtractError {
     names.sort_by(|left, right| {
         similarity(field, right).partial_cmp(&similarity(field, left)).unwrap_or(Ordering::Equal)
@@ -47,7 +47,7 @@ pub(crate) fn ranked(field: &str, mut names: Vec<String>) -> ExtractError {
     ExtractError::UnknownField(UnknownField { field: field.to_owned(), near: names })
 }
 
-/// Adds the fields of the value at `at`. Of an array the first element stands for all.
+/// Adds the fields of the value at `at`. The first element of an array stands for all.
 fn collect(names: &mut Vec<String>, keys: &mut Vec<String>, text: &[u8], at: usize) -> Result<(), Damaged> {
     if keys.len() == STEPS_MAX {
         return Ok(());
@@ -85,7 +85,7 @@ fn add(names: &mut Vec<String>, name: String) {
     }
 }
 
-/// How similar two names are: as a whole, or, a little less, their last steps.
+/// The similarity of two names: as a whole or, with a little less weight, of their last steps.
 fn similarity(wanted: &str, name: &str) -> f64 {
     let (wanted, name) = (wanted.trim_start_matches('/').to_lowercase(), name.to_lowercase());
     let last = |name: &str| name.rsplit(['.', '/']).next().unwrap_or_default().to_owned();

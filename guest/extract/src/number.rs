@@ -1,4 +1,4 @@
-//! Numbers of any size, compared by their exact amount.
+//! Numbers of any size, compared by their exact value.
 
 use crate::json::{Damaged, is_delimiter};
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ pub(crate) struct Short {
     pub(crate) scale: usize,
 }
 
-/// Reads the number at the beginning of `text`; none also for a number that is too long for this, or no number.
+/// Reads the number at the beginning of `text`; `None` when it is too long or not a number.
 #[inline(always)]
 pub(crate) fn short(text: &[u8]) -> Option<Short> {
     let (negative, digits) = match text {
@@ -37,11 +37,11 @@ pub(crate) fn short(text: &[u8]) -> Option<Short> {
     None
 }
 
-/// Any number: `0.D × 10^exponent`, where D are digits without zeros at either end; none of them is zero itself.
+/// Any number: `0.D × 10^exponent`, where D are digits without zeros at either end; D is empty for zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Decimal<'a> {
     negative: bool,
-    /// Digits before and after the point; the first and last significant ones are at the ends of both together.
+    /// Digits before and after the point; together, they begin and end with a significant digit.
     digits: [&'a [u8]; 2],
     exponent: i64,
     /// Written without point and exponent.
@@ -82,7 +82,7 @@ impl<'a> Decimal<'a> {
         self.digits.iter().all(|digits| digits.is_empty())
     }
 
-    /// Appends bytes that compare like the amount.
+    /// Appends bytes that order like the value.
     pub(crate) fn push_key(&self, key: &mut Vec<u8>) {
         if self.is_zero() {
             key.push(1);
@@ -90,7 +90,7 @@ impl<'a> Decimal<'a> {
         }
         key.push(if self.negative { 0 } else { 2 });
         let start = key.len();
-        // The usual exponents take one byte.
+        // Common exponents take one byte.
         match self.exponent {
             near @ -100..=100 => key.push((128 + near) as u8),
             far => {
@@ -132,7 +132,7 @@ fn exponent(text: &[u8]) -> Result<(i64, &[u8]), Damaged> {
     Ok((if negative { -amount } else { amount }, rest))
 }
 
-/// Both runs of digits without the zeros at the beginning and end of the whole, and the zeros dropped at the beginning.
+/// Both runs of digits without leading and trailing zeros of the whole, and the number of leading zeros dropped.
 fn significant<'a>(mut whole: &'a [u8], mut fraction: &'a [u8]) -> (&'a [u8], &'a [u8], i64) {
     let mut skipped = 0;
     while let [b'0', rest @ ..] = whole {
@@ -154,8 +154,8 @@ fn significant<'a>(mut whole: &'a [u8], mut fraction: &'a [u8]) -> (&'a [u8], &'
     (whole, fraction, skipped)
 }
 
-/// A number that many short ones are compared with: for each scale the greatest mantissa that is not above it, and
-/// whether that one is equal to it.
+/// A number prepared for comparison with many short ones: for each scale the greatest mantissa that is not above it,
+/// and whether that one is equal to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Threshold([(i64, bool); SHORT_DIGITS + 1]);
 
@@ -181,7 +181,7 @@ impl Threshold {
         }))
     }
 
-    /// How a short number compares with this.
+    /// Compares a short number with this one.
     #[inline(always)]
     pub(crate) fn compare(&self, number: Short) -> Ordering {
         let (floor, exact) = self.0.get(number.scale).copied().unwrap_or_default();
@@ -192,8 +192,8 @@ impl Threshold {
     }
 }
 
-/// A floating point number as JSON, the shortest spelling that reads back the same. One beyond the range of JSON, which
-/// has no infinity, becomes the largest.
+/// A floating point number as JSON, in the shortest form that reads back the same. Infinity, which JSON cannot
+/// represent, becomes the largest number.
 pub(crate) fn spelled(amount: f64) -> String {
     let amount = amount.clamp(-f64::MAX, f64::MAX);
     let magnitude = amount.abs();

@@ -1,16 +1,16 @@
-//! Keeps the first results in an order, or a sample of them, in bounded memory.
+//! Keeps the first results of an order, or a sample of them, in bounded memory.
 
 use crate::ExtractError;
 use crate::find::Record;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Most memory of the results that are kept until all have been seen: 16 MiB.
+/// Most memory of the results kept until all have been seen, in bytes: 16 MiB.
 pub const ORDER_BYTES_MAX: usize = 16 << 20;
 
-/// Where a result is.
+/// The location of a result in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// Number in the file, counted from 0.
     pub(crate) number: u64,
     pub(crate) offset: u64,
@@ -19,15 +19,15 @@ pub(crate) struct Place {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Kept {
-    /// Chance, for a sample; else 0.
+    /// Random rank for a sample; else 0.
     rank: u64,
     key: Box<[u8]>,
-    place: Place,
+    location: Location,
 }
 
 impl Ord for Kept {
     fn cmp(&self, other: &Self) -> Ordering {
-        (self.rank, &self.key, self.place.number).cmp(&(other.rank, &other.key, other.place.number))
+        (self.rank, &self.key, self.location.number).cmp(&(other.rank, &other.key, other.location.number))
     }
 }
 
@@ -37,7 +37,7 @@ impl PartialOrd for Kept {
     }
 }
 
-/// The least results so far, at most a certain number.
+/// The least results so far, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Least {
     heap: BinaryHeap<Kept>,
@@ -52,7 +52,7 @@ impl Least {
         Self { heap: BinaryHeap::new(), most, by_chance: false, bytes: 0 }
     }
 
-    /// Keeps `most` results by chance.
+    /// Keeps a random sample of `most` results.
     pub(crate) fn sample(most: u64) -> Self {
         Self { by_chance: true, ..Self::sorted(most) }
     }
@@ -63,7 +63,7 @@ impl Least {
         let rank = if self.by_chance { chance(record.number) } else { 0 };
         if self.heap.len() as u64 >= self.most {
             match self.heap.peek() {
-                Some(last) if (rank, key, record.number) < (last.rank, &last.key, last.place.number) => {}
+                Some(last) if (rank, key, record.number) < (last.rank, &last.key, last.location.number) => {}
                 _ => return Ok(()),
             }
             self.bytes -= self.heap.pop().map_or(0, |kept| kept.key.len() + size_of::<Kept>());
@@ -74,21 +74,23 @@ impl Least {
                 format!("sort-bytes: the results up to the last one wanted need more than {ORDER_BYTES_MAX} bytes");
             return Err(ExtractError::Limit(message));
         }
-        let place = Place { number: record.number, offset: record.offset, length: record.line.len() as u64 };
-        self.heap.push(Kept { rank, key: key.into(), place });
+        let location = Location { number: record.number, offset: record.offset, length: record.line.len() as u64 };
+        self.heap.push(Kept { rank, key: key.into(), location });
         Ok(())
     }
 
-    /// Where the results are, in the order of the keys; equal ones in the order of the file.
-    pub(crate) fn into_places(self) -> impl Iterator<Item = Place> {
+    /// The locations of the results, in the order of the keys; equal ones in the order of the file.
+    pub(crate) fn into_locations(self) -> impl Iterator<Item = Location> {
         let mut kept = self.heap.into_vec();
-        kept.sort_unstable_by(|left, right| (&left.key, left.place.number).cmp(&(&right.key, right.place.number)));
-        let places: Vec<Place> = kept.into_iter().map(|kept| kept.place).collect();
-        places.into_iter()
+        kept.sort_unstable_by(|left, right| {
+            (&left.key, left.location.number).cmp(&(&right.key, right.location.number))
+        });
+        let locations: Vec<Location> = kept.into_iter().map(|kept| kept.location).collect();
+        locations.into_iter()
     }
 }
 
-/// A number that looks like chance and is always the same: a step of SplitMix64.
+/// A deterministic pseudorandom number: a step of SplitMix64.
 fn chance(number: u64) -> u64 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! Paths to a field: JSON Pointers, or keys with dots between them.
+//! Paths to a field: JSON Pointers, or keys joined by dots.
 
 use crate::json::{self, Damaged};
 
@@ -6,7 +6,7 @@ use crate::json::{self, Damaged};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) key: Vec<u8>,
-    /// What the key is as an index.
+    /// The key as an index.
     index: Option<usize>,
 }
 
@@ -17,7 +17,7 @@ impl Step {
     }
 }
 
-/// The steps of a path as a query spells it; none for the whole record.
+/// The steps of a path as a query writes it; empty for the whole record.
 pub(crate) fn steps(field: &str) -> Vec<Step> {
     match field.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|step| Step::new(step.replace("~1", "/").replace("~0", "~"))).collect(),
@@ -26,7 +26,7 @@ pub(crate) fn steps(field: &str) -> Vec<Step> {
     }
 }
 
-/// The path of some keys, with dots between them where that is unambiguous.
+/// The path of some keys, joined by dots where that is unambiguous.
 pub(crate) fn spelled(keys: &[String]) -> String {
     if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
         return keys.join(".");
@@ -34,13 +34,14 @@ pub(crate) fn spelled(keys: &[String]) -> String {
     keys.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
-/// A path with dots between its keys where that is unambiguous.
+/// A path in its normal form: keys joined by dots where that is unambiguous.
 pub(crate) fn normal(field: &str) -> String {
     let keys: Vec<String> = steps(field).iter().map(|step| String::from_utf8_lossy(&step.key).into_owned()).collect();
     spelled(&keys)
 }
 
-/// Index of the value that `steps` lead to from the value at `at`. Of members with the same key the last one counts.
+/// Index of the value that `steps` lead to from the value at `at`. The last of several members with the same key is
+/// used.
 pub(crate) fn find(text: &[u8], mut at: usize, steps: &[Step]) -> Result<Option<usize>, Damaged> {
     for step in steps {
         let mut found = None;

@@ -1,4 +1,4 @@
-//! A typed query from beginning to end.
+//! Runs a typed query.
 
 use crate::bindings::lro::filter::types::Query;
 use crate::condition::Where;
@@ -31,7 +31,7 @@ pub(crate) fn run(source: &Source, query: &Query, budget: Budget, read: &mut Rea
     Ok(lines.answer(total, matched, examined))
 }
 
-/// Calls `each` with every record that satisfies the condition; gives their number, and that of all records.
+/// Calls `each` with every record that satisfies the condition; returns their number and that of all records.
 fn scan(
     source: &Source,
     fields: &mut Fields,

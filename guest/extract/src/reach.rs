@@ -1,13 +1,13 @@
-//! What a jq program reads of a record, told from its text, so that no more than that is parsed.
+//! Finds out from the text of a jq program which members of a record it reads, so that the others need no parsing.
 //!
-//! Two things are found out, each of them only where it is certain:
+//! It detects two things, each only where it is certain:
 //!
-//! * The program reads nothing of its input but some members. Then a record is an object of these alone.
-//! * The program is `select(TEST and …) | …` with tests such as `.name == "value"`. Where one of them is surely false, the
-//!   program gives nothing, and need not run.
+//! * The program reads only some members of its input. Then a record is reduced to an object of these.
+//! * The program is `select(TEST and …) | …` with tests such as `.name == "value"`. Where one of them is surely false,
+//!   the program has no results and need not run.
 //!
-//! Neither changes an answer: an object that lacks what nobody reads gives the same results, and so does a program that is
-//! not run where it would give none and could not fail.
+//! Neither changes an answer: an object without unread members gives the same results, and a program is skipped only
+//! where it has none and cannot fail.
 
 use crate::Argument;
 use crate::json;
@@ -19,24 +19,24 @@ use jaq_core::ops::Cmp;
 use jaq_core::path::{Part, Path};
 use std::cmp::Ordering;
 
-/// Numbers with at most 15 digits compare as 64-bit floating point as they do exactly.
+/// Greatest mantissa, of 15 digits, up to which 64-bit floating point numbers compare exactly.
 const MANTISSA_MAX: u64 = 999_999_999_999_999;
 
-/// Most members that a record is reduced to; a program that reads more gets all.
+/// Most members of a reduced record; a program that reads more gets all.
 const KEYS_MAX: usize = 32;
 
-/// What a program reads of a record that is an object.
+/// The members of a record that a program reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reach {
-    /// Keys of the members that are looked at.
+    /// Keys of the members that are read or tested.
     pub(crate) keys: Vec<String>,
     /// Whether the program reads the members of these keys and nothing else.
     pub(crate) is_all: bool,
-    /// Tests of which each must hold, by index of the key.
+    /// Tests that must all hold, by index of the key.
     tests: Vec<(usize, Cmp, Literal)>,
 }
 
-/// A constant that a member is compared with.
+/// A constant in a comparison with a member.
 #[derive(Clone, Debug)]
 enum Literal {
     Text(Vec<u8>),
@@ -46,7 +46,7 @@ enum Literal {
 }
 
 impl Reach {
-    /// What a program, that compiles, reads.
+    /// Analyses a program that compiles.
     pub(crate) fn of(program: &str, arguments: &[Argument]) -> Self {
         let mut reach = Self::default();
         let Some(term) = load::parse(program, |parser| parser.term()) else { return reach };
@@ -61,8 +61,8 @@ impl Reach {
         reach
     }
 
-    /// Whether the program surely gives nothing for a record whose member of this index `value` tells: the text that
-    /// begins with its value, none for one that is missing.
+    /// Whether the program surely has no results for a record. `value` returns the text from the value of a member on,
+    /// by its index, or `None` for a missing member.
     #[inline(always)]
     pub(crate) fn excludes<'a>(&self, value: impl Fn(usize) -> Option<&'a [u8]>) -> bool {
         self.tests.iter().any(|(key, compare, literal)| {
@@ -71,7 +71,8 @@ impl Reach {
         })
     }
 
-    /// Adds the tests that a condition begins with. One that is not understood may fail, which the later ones must not hide.
+    /// Adds the tests at the beginning of a condition. Stops at a term that is not understood: it may fail, and later
+    /// tests must not hide that.
     fn add_tests(&mut self, condition: &Term<&str>, arguments: &[Argument]) -> bool {
         match condition {
             Term::BinOp(left, BinaryOp::And, right) => {
@@ -95,7 +96,7 @@ impl Reach {
     }
 }
 
-/// The condition of a program that is `select(CONDITION)`, or begins with it.
+/// The condition of a program that is or begins with `select(CONDITION)`.
 fn selection<'t, 's>(term: &'t Term<&'s str>) -> Option<&'t Term<&'s str>> {
     match term {
         Term::Call("select", arguments) => arguments.first(),
@@ -104,7 +105,7 @@ fn selection<'t, 's>(term: &'t Term<&'s str>) -> Option<&'t Term<&'s str>> {
     }
 }
 
-/// The key of `.key` alone.
+/// The key of a term `.key`.
 fn member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Path(base, Path(parts)) if matches!(**base, Term::Id) && parts.len() == 1 => first_key(parts),
@@ -114,7 +115,7 @@ fn member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
 
 type Parts<'s> = [(Part<Term<&'s str>>, jaq_core::path::Opt)];
 
-/// The key that a path begins with.
+/// The first key of a path.
 fn first_key<'s>(parts: &Parts<'s>) -> Option<&'s str> {
     match parts.first() {
         Some((Part::Index(index), _)) => plain_text(index),
@@ -165,7 +166,7 @@ fn constant(json: &str) -> Option<Literal> {
 }
 
 fn number(text: &str, negated: bool) -> Option<Literal> {
-    // A short number is read up to what delimits it.
+    // A short number is read up to its delimiter.
     let short = number::short(format!("{text} ").as_bytes()).filter(is_comparable)?;
     Some(Literal::Number(if negated { Short { mantissa: -short.mantissa, ..short } } else { short }))
 }
@@ -223,7 +224,7 @@ fn compared(left: Short, right: Short) -> Ordering {
     }
 }
 
-/// Whether a term reads members of its input by constant keys, which are added, and nothing else of it.
+/// Whether a term reads only members of its input with constant keys, which are added to `keys`.
 fn reads(term: &Term<&str>, keys: &mut Vec<String>) -> bool {
     match term {
         Term::Num(_) | Term::Var(_) => true,
@@ -240,7 +241,7 @@ fn reads(term: &Term<&str>, keys: &mut Vec<String>) -> bool {
         }),
         Term::BinOp(left, operator, right) => match operator {
             BinaryOp::Pipe(None) => match &**left {
-                // What passes `select` is the input again.
+                // `select` passes its input on.
                 Term::Call("select", arguments) => {
                     arguments.iter().all(|argument| reads(argument, keys)) && reads(right, keys)
                 }

@@ -1,18 +1,18 @@
-//! Records as jq values, one in the place of the one before.
+//! Reads records as jq values, each in place of the previous one.
 //!
-//! Records of one file look alike. The value of the last one is kept, and while nobody else holds it, the next record only
-//! replaces what is in it: keys, maps and most memory stay. Strings without escapes are spans of the slice.
+//! Records of one file are alike. The value of the last one is kept, and while nothing else holds it, the next record
+//! only replaces its contents: keys, maps and most memory are reused. Strings without escapes are spans of the slice.
 //!
-//! Whatever is out of the ordinary, right or wrong, is left to the parser of jaq.
+//! Anything unusual, valid or not, is left to the parser of jaq.
 
 use crate::json;
 use bytes::Bytes;
 use jaq_json::{Map, Num, Rc, Val};
 
-/// Deepest nesting that is read here.
+/// Deepest nesting read here.
 const DEPTH_MAX: usize = 64;
 
-/// Most digits of an integer that is read here: it fits in 64 bits.
+/// Most digits of an integer read here, which fits in 64 bits.
 const DIGITS_MAX: usize = 18;
 
 /// The last record, as a whole and as an object of some members.
@@ -23,22 +23,22 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// The value of the line at a place of a slice without control characters but line feeds; none when it is out of the
-    /// ordinary.
+    /// The value of a line of a slice, which has no control characters except line feeds; `None` when the line is
+    /// unusual.
     pub(crate) fn read(&mut self, slice: &Bytes, start: usize, end: usize) -> Option<Val> {
         let mut cursor = Cursor { text: slice.get(..end)?, at: start, slice };
         cursor.fill(&mut self.whole, 0)?;
         (cursor.at == end).then(|| self.whole.clone())
     }
 
-    /// An object of these keys, with the values that begin at these places of the slice and end before `end`; null where
-    /// there is none.
+    /// An object of these keys, with the values at these indices of the slice, which end before `end`; null for a
+    /// missing one.
     pub(crate) fn reduced(
         &mut self,
         slice: &Bytes,
         end: usize,
         keys: &[String],
-        places: impl Iterator<Item = Option<usize>>,
+        starts: impl Iterator<Item = Option<usize>>,
     ) -> Option<Val> {
         if !matches!(&self.reduced, Val::Obj(members) if Rc::strong_count(members) == 1) {
             let member = |key: &String| (Val::utf8_str(key.clone()), Val::Null);
@@ -46,7 +46,7 @@ impl Records {
         }
         let Val::Obj(members) = &mut self.reduced else { return None };
         let mut cursor = Cursor { text: slice.get(..end)?, at: 0, slice };
-        for ((_, value), place) in Rc::get_mut(members)?.iter_mut().zip(places) {
+        for ((_, value), place) in Rc::get_mut(members)?.iter_mut().zip(starts) {
             match place {
                 Some(at) => {
                     cursor.at = at;
@@ -59,7 +59,7 @@ impl Records {
     }
 }
 
-/// A place in the slice. The lines are compact JSON: white space between tokens is out of the ordinary.
+/// A position in the slice. The lines are compact JSON: white space between tokens is unusual.
 struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -72,7 +72,7 @@ impl Cursor<'_> {
         self.text.get(self.at).copied().unwrap_or_default()
     }
 
-    /// Goes past a byte, if it is this one.
+    /// Skips a byte, if it is this one.
     #[inline(always)]
     fn take(&mut self, byte: u8) -> bool {
         let taken = self.peek() == byte;
@@ -80,7 +80,7 @@ impl Cursor<'_> {
         taken
     }
 
-    /// Reads a value into the place of another.
+    /// Reads a value and overwrites another with it.
     fn fill(&mut self, value: &mut Val, depth: usize) -> Option<()> {
         match self.peek() {
             b'"' => self.string(value),
@@ -104,7 +104,7 @@ impl Cursor<'_> {
         Some(())
     }
 
-    /// The inside of a string without escapes, and goes past it.
+    /// Reads a string without escapes; returns the span of its inside.
     #[inline(always)]
     fn plain(&mut self) -> Option<(usize, usize)> {
         let string = json::string(self.text, self.at).ok()?;
@@ -187,7 +187,7 @@ impl Cursor<'_> {
         Some(())
     }
 
-    /// Reads the value of the member at this place: usually that of the key which was here in the last record.
+    /// Reads the value of the member at this index, which usually has the same key as in the last record.
     #[inline(always)]
     fn member(&mut self, members: &mut Map, index: usize, start: usize, end: usize, depth: usize) -> Option<()> {
         let key = self.text.get(start..end)?;
@@ -200,7 +200,7 @@ impl Cursor<'_> {
         let key = Val::TStr(Box::new(Bytes::copy_from_slice(key)));
         let mut value = Val::Null;
         self.fill(&mut value, depth)?;
-        // A key that comes twice is out of the ordinary.
+        // A duplicate key is unusual.
         members.insert(key, value).is_none().then_some(())
     }
 
@@ -243,7 +243,7 @@ impl Cursor<'_> {
         Some(())
     }
 
-    /// One digit or more.
+    /// Reads one or more digits.
     #[inline(always)]
     fn digits(&mut self) -> Option<&[u8]> {
         let rest = self.text.get(self.at..)?;
@@ -253,7 +253,7 @@ impl Cursor<'_> {
     }
 }
 
-/// A string with its escapes replaced, where none of them is a code unit.
+/// Decodes a string whose escapes are all simple, without code units.
 fn simply_unescaped(raw: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(raw.len());
     let mut rest = raw;

@@ -1,4 +1,4 @@
-//! From the records or groups that count to the lines of the answer: selected, distinct, sorted, sampled, cut.
+//! Turns matching records or groups into the lines of the answer: selected, distinct, sorted, sampled, cut.
 
 use crate::answer::Lines;
 use crate::bindings::lro::filter::types::{Query, Selection};
@@ -10,35 +10,35 @@ use crate::keys::Keys;
 use crate::order::Least;
 use crate::{Budget, ExtractError, Read, lines};
 
-/// Results when the query does not say how many.
+/// Default number of results: 50.
 pub const LIMIT_DEFAULT: u32 = 50;
 
-/// Most results a query may ask for, and most of a sample.
+/// Most results of a query or a sample: 100,000.
 pub const LIMIT_MAX: u32 = 100_000;
 
-/// Most memory for telling distinct results apart: 16 MiB.
+/// Most memory for the keys of distinct results, in bytes: 16 MiB.
 pub const DISTINCT_BYTES_MAX: usize = 16 << 20;
 
-/// What is done with each result.
+/// Processes the results.
 #[derive(Debug)]
 pub(crate) struct Results {
     select: Vec<Output>,
     distinct: Option<Keys>,
     sort: Vec<(FieldId, bool)>,
     least: Option<Least>,
-    /// Results, without those equal to one before.
+    /// The number of results, without those equal to an earlier one.
     total: u64,
     count: bool,
     sample: Option<u64>,
     offset: u64,
-    /// Number of the first result that is not wanted any more.
+    /// Number of the first result beyond the limit.
     end: u64,
     lines: Lines,
     key: Vec<u8>,
     line: Vec<u8>,
 }
 
-/// A field and how it begins in a result: `"name":`.
+/// A field and its key in a result: `"name":`.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) name: String,
@@ -114,7 +114,7 @@ impl Results {
         self.lines.push_copied(line).map_err(damaged)
     }
 
-    /// The answer. Results that were kept by their place are read again.
+    /// The answer. Results that were kept by their location are read again.
     pub(crate) fn finish(mut self, fields: &Fields, read: &mut Read<'_>) -> Result<(Lines, u64), ExtractError> {
         let total = self.sample.map_or(self.total, |sample| sample.min(self.total));
         if self.count {
@@ -125,14 +125,14 @@ impl Results {
         self.key = Vec::new();
         let wanted = (self.end - self.offset) as usize;
         let skipped = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        for place in least.into_places().skip(skipped).take(wanted) {
+        for location in least.into_locations().skip(skipped).take(wanted) {
             if self.lines.is_full() {
                 break;
             }
-            let line = lines::read_line(read, place.offset, place.length)?;
+            let line = lines::read_line(read, location.offset, location.length)?;
             let mut finder = fields.finder();
-            finder.examined = place.number;
-            finder.scan(place.offset, &line, |record| self.emit(fields, &record))?;
+            finder.examined = location.number;
+            finder.scan(location.offset, &line, |record| self.emit(fields, &record))?;
         }
         Ok((self.lines, total))
     }
@@ -140,13 +140,13 @@ impl Results {
 
 fn within_limit(name: &str, amount: u32) -> Result<u64, ExtractError> {
     match amount {
-        0 => Err(ExtractError::Invalid(format!("{name}: is 0"))),
+        0 => Err(ExtractError::Invalid(format!("{name}: must be at least 1"))),
         1..=LIMIT_MAX => Ok(u64::from(amount)),
-        _ => Err(ExtractError::Invalid(format!("{name}: is more than {LIMIT_MAX}"))),
+        _ => Err(ExtractError::Invalid(format!("{name}: must be at most {LIMIT_MAX}"))),
     }
 }
 
-/// Fields under their names, which are all different.
+/// The selected fields under distinct names.
 pub(crate) fn outputs(part: &str, selections: &[Selection], fields: &mut Fields) -> Result<Vec<Output>, ExtractError> {
     let mut outputs: Vec<Output> = Vec::with_capacity(selections.len());
     for selection in selections {
@@ -159,20 +159,20 @@ pub(crate) fn outputs(part: &str, selections: &[Selection], fields: &mut Fields)
     Ok(outputs)
 }
 
-/// Appends a key that equal results have in common.
+/// Appends a key that is equal for equal results.
 fn identify(key: &mut Vec<u8>, select: &[Output], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
     if select.is_empty() {
         let at = json::skip_white(record.line, 0);
-        return key::push(key, record.line.get(at..), Case::Matters);
+        return key::push(key, record.line.get(at..), Case::Sensitive);
     }
-    select.iter().try_for_each(|output| key::push(key, fields.value(record, output.field)?, Case::Matters))
+    select.iter().try_for_each(|output| key::push(key, fields.value(record, output.field)?, Case::Sensitive))
 }
 
-/// Appends a key in the order of the results.
+/// Appends a key that orders like the results.
 fn rank(key: &mut Vec<u8>, sort: &[(FieldId, bool)], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
     for (field, descending) in sort {
         let start = key.len();
-        key::push(key, fields.value(record, *field)?, Case::Matters)?;
+        key::push(key, fields.value(record, *field)?, Case::Sensitive)?;
         if *descending {
             key.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
         }

@@ -1,4 +1,4 @@
-//! Random queries over random records give what a naive evaluation over parsed values gives.
+//! Random queries on random records give the same results as a naive evaluation on parsed values.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use support::{ROOMY, aggregate, all, ask_cut};
 
-/// A value as it is going to be spelled.
+/// A value with its spelling.
 #[derive(Clone, Debug)]
 enum Spelled {
     Plain(&'static str),
@@ -22,7 +22,7 @@ enum Spelled {
     Object(Vec<(&'static str, Self)>),
 }
 
-/// Several spellings of some of them, so that values are often equal but not the same.
+/// Values in several spellings, so that they are often equal but not identical.
 const PLAIN: [&str; 38] = [
     "null",
     "true",
@@ -85,7 +85,7 @@ const FIELDS: [&str; 16] = [
     "a.b.a",
 ];
 
-/// Has all of them but one.
+/// All of the keys but one.
 const COMPLETE: &str = r#"{"a":{"b":{"a":1},"0":2,"1":{"b":3}},"b":{"a":4},"c d":5,"e.f":"x","g/h":null,"é":true,"long_key_name":[1],"q\"\\":{}}"#;
 
 fn value() -> impl Strategy<Value = Spelled> {
@@ -228,7 +228,7 @@ fn find<'a>(record: &'a Value, field: &str) -> Option<&'a Value> {
     })
 }
 
-/// A number in units of 10 to the minus 9.
+/// A number in units of 10⁻⁹.
 fn amount(number: &str) -> i128 {
     let (digits, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -331,7 +331,7 @@ fn object(record: &Value, fields: &[lro_extract::bindings::lro::filter::types::S
     Value::Object(members.collect())
 }
 
-/// All fields the query names, in the order in which the first missing one is reported.
+/// All fields of the query, in the order in which a missing one is reported.
 fn named(query: &Query) -> Vec<&str> {
     let tests = query.where_.iter().filter_map(|step| match step {
         Condition::Test(test) => Some(test.field.as_str()),
@@ -395,7 +395,7 @@ fn grouped(records: &[&Value], group: &lro_extract::bindings::lro::filter::types
             let exact_sum = serde_json::from_str(&integers.to_string()).unwrap();
             result.insert("sum_a".to_owned(), if exact { exact_sum } else { float(sum) });
             result.insert("min_a".to_owned(), ordered.first().map_or(Value::Null, |value| (*value).clone()));
-            // Of equal ones the first that came.
+            // The first of equal ones.
             let max = ordered
                 .last()
                 .and_then(|last| numbers.iter().find(|number| compare(Some(number), Some(last)).is_eq()).copied());
@@ -412,7 +412,7 @@ fn grouped(records: &[&Value], group: &lro_extract::bindings::lro::filter::types
         .collect()
 }
 
-/// Results, their number and that of the matching records; or the first field that no record has.
+/// The results, their number and that of the matching records; or the first field that no record has.
 fn naive<'q>(records: &[Value], query: &'q Query) -> Result<(Vec<Value>, u64, u64), &'q str> {
     if !records.is_empty()
         && let Some(field) =
@@ -424,7 +424,7 @@ fn naive<'q>(records: &[Value], query: &'q Query) -> Result<(Vec<Value>, u64, u6
     let matching: Vec<&Value> = records.iter().filter(counts).collect();
     let groups = query.group.as_ref().map(|group| grouped(&matching, group));
     let sources: Vec<&Value> = groups.as_ref().map_or_else(|| matching.clone(), |groups| groups.iter().collect());
-    // Keys of groups are plain, whatever is in them.
+    // Names of group fields are plain keys, whatever characters they contain.
     let by_name = |value: &'_ Value, field: &str| match groups {
         Some(_) => value.as_object().and_then(|members| members.get(field)).cloned(),
         None => find(value, field).cloned(),

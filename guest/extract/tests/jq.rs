@@ -1,4 +1,4 @@
-//! jq programs: what they answer, how they fail, and how they compare with the jq that is installed.
+//! jq programs: their answers, their failures, and the comparison with the installed jq.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ const RECORDS: &str = r#"{"id":1,"name":"Ann Lee","age":41,"score":0.5,"tags":["
 {"id":3,"name":"Zoë \"Z\" 東京","age":null,"score":-3,"tags":["blue","red","red"],"meta":{"owner":"u1","n":[1,[2]]},"at":"1999-12-31T23:59:59Z"}
 "#;
 
-/// Programs from the feature list of the jq manual. They run on each record.
+/// Programs for the features in the jq manual. They run on each record.
 const PROGRAMS: [&str; 158] = [
     ".",
     ".name",
@@ -177,7 +177,7 @@ const PROGRAMS: [&str; 158] = [
     "(.id | IN(1, 3)), (.tags | map(IN(\"red\")))",
 ];
 
-/// Programs that answer otherwise, and why. jq 1.6 is meant where no version is named.
+/// Programs with different answers, and the reason. Refers to jq 1.6 unless a version is named.
 const DIFFERENT: [(&str, &str); 17] = [
     (".[] as [$a] ?// $a | $a | type", "the interpreter has no alternative destructuring"),
     ("add(.tags[]) // \"none\"", "jq has add/1 from 1.7.1 on"),
@@ -188,7 +188,7 @@ const DIFFERENT: [(&str, &str); 17] = [
     ("null | .a += 1", "an update does not make an object of null; it is {} that is counted in"),
     ("[limit(0; 1, 2)]", "jq 1.6 gives one, 1.7 none"),
     ("try .tags.x catch .", "messages are worded otherwise"),
-    ("$__loc__", "there is no place of a program in a file"),
+    ("$__loc__", "a program has no location in a file"),
     ("infinite | tostring", "a text of infinity is Infinity"),
     ("1425599507.5 | todate", "a fraction of a second is kept"),
     ("\"10:15\" | strptime(\"%H:%M\")", "a time needs a date"),
@@ -229,7 +229,7 @@ fn installed_jq(program: &str) -> Vec<Value> {
     values(&String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap())
 }
 
-/// Values with numbers by amount: `2.0` is `2`.
+/// Values with normalized numbers: `2.0` becomes `2`.
 fn values(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| plain(serde_json::from_str(line).unwrap())).collect()
 }

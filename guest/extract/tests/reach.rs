@@ -1,14 +1,14 @@
-//! A jq program answers the same whether or not it is understood beforehand what it reads.
+//! A jq program gives the same answer with and without the analysis of what it reads.
 
 mod support;
 
 use proptest::prelude::*;
 use support::{ROOMY, ask_cut, jq};
 
-/// In front of a program, hides from the analysis what it does.
+/// A prefix that defeats the analysis of a program.
 const HIDDEN: &str = "def hidden: .; ";
 
-/// Values that are easily taken for another: numbers near the limits of exactness, texts with escapes, all types.
+/// Values that are easily confused: numbers near the limits of exactness, texts with escapes, all types.
 const VALUES: [&str; 24] = [
     "null",
     "true",
@@ -53,7 +53,7 @@ const LITERALS: [&str; 14] = [
     "$value",
 ];
 
-/// Programs of one condition `C` or one constant `L`.
+/// Programs with one condition `C` or one constant `L`.
 const PROGRAMS: [&str; 24] = [
     "select(C)",
     "select(C) | .b",

@@ -1,4 +1,4 @@
-//! Typed queries: what each part answers, and how it fails.
+//! Typed queries: the answers and errors of each clause.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -152,11 +152,11 @@ fn a_sample_is_the_same_every_time_and_in_order() {
     let ids: Vec<u32> = answer.lines.lines().map(|line| line[6..line.len() - 1].parse().unwrap()).collect();
     assert!(ids.is_sorted() && ids[0] < 250 && ids[19] > 750, "{ids:?}");
     assert_eq!(ask_cut(text.as_bytes(), 17, &Question::Query(query.clone()), ROOMY).unwrap().lines, answer.lines);
-    // Sorted, it is the same sample in another order.
+    // Sorting gives the same sample in another order.
     let mut reversed = lines(&text, Query { sort: sort("id", true), ..query.clone() });
     reversed.reverse();
     assert_eq!(reversed, lines(&text, query.clone()));
-    // A larger one holds it.
+    // A larger sample contains it.
     let larger = lines(&text, Query { sample: Some(30), ..query.clone() });
     assert!(lines(&text, query.clone()).iter().all(|line| larger.contains(line)));
     assert_eq!(lines(&text, Query { offset: 19, ..query }).len(), 1);

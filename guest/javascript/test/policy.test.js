@@ -24,31 +24,31 @@ before(async () => {
         assert.fail(`${error.message}; \`make build\` in the repository builds it, the variable LRO says where it is`),
     );
     scratch = await mkdtemp(join(tmpdir(), "log-policy-"));
-    // The first load compiles a whole engine, which takes a busy machine longer than the limit.
+    // The first load compiles a whole engine, which takes longer than the limit on a busy machine.
     environment = { ...process.env, MCP_LRO_LOADING_COMPILE_MS: "300000", MCP_LRO_FSYNC: "false", MCP_LRO_DIR: join(scratch, "offloads") };
     await asked(["gateway", "--policy", POLICY, "--", process.execPath, SERVER]);
 });
 
 after(() => rm(scratch, { recursive: true, force: true }));
 
-/** Runs the host with nothing to read, and gives what it says. */
+/** Runs the host without input and returns its output. */
 async function asked(flags) {
     const running = run(LRO, flags, { env: environment, maxBuffer: 1 << 28 });
     running.child.stdin.end();
     return running;
 }
 
-/** What becomes of a text, as `lro offload --json` tells it. */
+/** The report of `lro offload --json` on a text. */
 async function offload(text, flags = []) {
     const path = join(scratch, "log.txt");
     await writeFile(path, text);
     const { stdout } = await asked(["offload", "--json", "--as", "text", "--failure", "closed", "--policy", POLICY, ...flags, path]).catch((error) => error);
-    const told = JSON.parse(stdout);
-    const file = told.files?.[0] && (await readFile(told.files[0].path));
-    return { ...told, file, summary: told.descriptor?.summary.log };
+    const report = JSON.parse(stdout);
+    const file = report.files?.[0] && (await readFile(report.files[0].path));
+    return { ...report, file, summary: report.descriptor?.summary.log };
 }
 
-/** A log of at least so many bytes. Every thousandth line is an error. */
+/** A log of at least `bytes` bytes. Every thousandth line is an error. */
 function log(bytes) {
     const lines = [];
     for (let [size, number] = [0, 1]; size < bytes; number += 1) {

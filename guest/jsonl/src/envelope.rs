@@ -8,13 +8,13 @@ use crate::{SyntaxError, SyntaxErrorKind};
 pub struct Member<'a> {
     /// The key with its quotes and escapes.
     pub key: &'a str,
-    /// The value, without white space around it; inside it is untouched.
+    /// The value, without the white space around it; white space inside is untouched.
     pub value: &'a str,
 }
 
-/// Takes an object apart: its direct members in document order, duplicate keys included.
+/// The direct members of an object in document order, duplicate keys included.
 ///
-/// The whole text is validated, nested values too. To go on into a value call this again on [`Member::value`]: only
+/// Validates the whole text, nested values too. To descend into a value, call this again on [`Member::value`]: only
 /// that value is read again.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn members(document: &str) -> Result<Vec<Member<'_>>, SyntaxError> {
     Ok(members)
 }
 
-/// Takes an array apart: its elements in order, without white space around them. Validates like [`members`].
+/// The elements of an array in order, without the white space around them. Validates like [`members`].
 ///
 /// # Errors
 ///
@@ -62,13 +62,15 @@ pub fn elements(document: &str) -> Result<Vec<&str>, SyntaxError> {
     Ok(elements)
 }
 
-/// A part of the document. One that is not there would be a defect here: hosts read with this, so it is an error and no panic.
+/// A span of the document, trimmed. An invalid span would be a bug in this module; it is reported as an error because a
+/// host must not panic on input.
 fn trimmed(document: &str, start: usize, end: usize) -> Result<&str, SyntaxError> {
     let part = document.get(start..end).map(|part| part.trim_matches([' ', '\t', '\n', '\r']));
     part.ok_or(SyntaxError { kind: SyntaxErrorKind::UnexpectedToken, offset: start as u64 })
 }
 
-/// Validates a document and reports the keys, colons and commas of the container at its root, and its closing bracket.
+/// Validates a document and calls `token` for the keys, colons and commas of the root container and for its closing
+/// bracket.
 fn walk(
     document: &str,
     root: u8,

@@ -1,14 +1,14 @@
-//! What can be wrong with a document, and where.
+//! Errors of a document, with their offsets.
 
 use std::fmt;
 
-/// Why a text is not one JSON document, and where that shows.
+/// The reason why a text is not one JSON document, and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: SyntaxErrorKind,
-    /// Offset in bytes, from the beginning of the document, of the first byte that cannot be there; the length of the
-    /// document when it ends too early.
+    /// Offset in bytes, from the beginning of the document, of the first invalid byte; the length of the document when
+    /// it ends too early.
     pub offset: u64,
 }
 
@@ -16,9 +16,9 @@ pub struct SyntaxError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyntaxErrorKind {
-    /// The text ends before the document does; an empty text is the shortest case.
+    /// The text ends before the document is complete; also for an empty text.
     UnexpectedEnd,
-    /// A token, or a byte that begins no token, where the grammar has no place for it.
+    /// A token that the grammar does not allow here, or a byte that cannot begin a token.
     UnexpectedToken,
     /// A `}` or `]` that does not close the innermost open container.
     MismatchedBracket,
@@ -30,10 +30,10 @@ pub enum SyntaxErrorKind {
     InvalidEscape,
     /// A byte below 0x20: unescaped in a string, or between tokens and not tab, line feed or carriage return.
     ControlCharacter,
-    /// More than [`DEPTH_MAX`](crate::DEPTH_MAX) containers inside one another.
+    /// More than [`DEPTH_MAX`](crate::DEPTH_MAX) nested containers.
     DepthLimit,
-    /// A key longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX), outside all sections. The offset is that of the end of
-    /// the slice or token where this was noticed.
+    /// A key outside all sections that is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX). The offset is the end of
+    /// the slice or token where the splitter noticed it.
     KeyLimit,
     /// [`members`](crate::members) was called on something that is not an object.
     NotAnObject,
@@ -69,9 +69,9 @@ impl std::error::Error for SyntaxError {}
 /// Why a [`Splitter`](crate::Splitter) stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error<E> {
-    /// The document is not JSON, or beyond a limit.
+    /// The document is not JSON, or exceeds a limit.
     Syntax(SyntaxError),
-    /// The [`Output`](crate::Output) failed; its own error.
+    /// The [`Output`](crate::Output) failed with this error.
     Output(E),
 }
 

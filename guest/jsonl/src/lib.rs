@@ -1,27 +1,27 @@
 //! Splits one JSON document into JSON Lines in a single pass, and infers a schema and a summary of the lines.
 //!
-//! The document comes in slices ([`Splitter::push`]) and is validated in full. Each record of the wanted [`Section`]s
+//! [`Splitter::push`] takes the document in slices and validates all of it. Each record of the requested [`Section`]s
 //! becomes one line, copied byte for byte without the white space between tokens: big integers, `1.0`, `1e2`, escapes,
-//! key order and duplicate keys stay as they came. What is in no section stays inline when it is small and goes to a
-//! file of its own when it is large, so the document can be put together again from the output.
+//! key order and duplicate keys are preserved. Small values outside the sections stay inline, large ones get a separate
+//! file, so the document can be reassembled from the output.
 //!
 //! Memory does not grow with the document, a record, a string or a number: it is bounded by [`BLOCK_BYTES`], the
-//! inline limits of [`Options`], [`KEY_BYTES_MAX`] and, when asked for, one [`Profile`].
+//! inline limits of [`Options`], [`KEY_BYTES_MAX`] and, with [`Options::profile`], one [`Profile`].
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`Splitter`] | the document to files of lines: [`Options`] in, [`Output`] and [`Document`] out |
-//! | [`Survey`] | finds the sections worth splitting in the beginning of a document |
-//! | [`Validator`] | whether a text is a document |
+//! | [`Splitter`] | splits a document into files of lines: [`Options`] in, [`Output`] and [`Document`] out |
+//! | [`Survey`] | finds the sections worth splitting at the beginning of a document |
+//! | [`Validator`] | checks that a text is one JSON document |
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
 //! | [`members`], [`elements`] | the parts of a document in memory, as spans of it |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
-//! | [`escaped`], [`prefix_xor`], [`unescape`] | strings, for readers of their own: 64 bytes at once, or one escape |
+//! | [`escaped`], [`prefix_xor`], [`unescape`] | building blocks of string scanners: 64 bytes at once, or one escape |
 //!
-//! # What is accepted
+//! # Accepted documents
 //!
-//! Exactly RFC 8259, with three remarks: numbers may have any number of digits and any exponent; `\ud800` and other
-//! lone surrogates are grammatical and therefore accepted; containers may nest [`DEPTH_MAX`] deep.
+//! Exactly RFC 8259. Numbers may have any number of digits and any exponent; `\ud800` and other lone surrogates follow
+//! the grammar and are therefore accepted; containers may nest [`DEPTH_MAX`] deep.
 
 mod envelope;
 mod error;

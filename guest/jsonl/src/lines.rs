@@ -1,4 +1,4 @@
-//! The lines of one value, and how they become compact JSON again when the value turns out to be small.
+//! The lines of one value, and their conversion back to compact JSON when the value turns out to be small.
 
 use crate::pointer;
 use crate::{LargeShape, Shape};
@@ -6,9 +6,9 @@ use crate::{LargeShape, Shape};
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Elements of an array, one a line.
+    /// Elements of an array, one per line.
     Elements,
-    /// Members of an object, one a line.
+    /// Members of an object, one per line.
     Members,
     /// The value on one line.
     Value,
@@ -42,14 +42,14 @@ impl Form {
     }
 }
 
-/// What stands around the key and the value of a member in a line of a file.
+/// The text around the key and the value of a member in a line of a file.
 pub(crate) const BEFORE_KEY: &[u8] = b"{\"key\":";
 pub(crate) const BEFORE_VALUE: &[u8] = b",\"value\":";
 pub(crate) const AFTER_VALUE: &[u8] = b"}\n";
 
-/// Turns a value that was gathered as lines (members as `K:V`) into compact JSON, in place.
+/// Turns a value that was buffered as lines (members as `K:V`) into compact JSON, in place.
 ///
-/// Compact JSON has no line feed of its own, so every one is the end of a line.
+/// Compact JSON contains no line feeds, so every one of them ends a line.
 pub(crate) fn join(form: Form, lines: &mut Vec<u8>) {
     let brackets = match form {
         Form::Elements => (b'[', b']'),
@@ -69,10 +69,10 @@ pub(crate) fn join(form: Form, lines: &mut Vec<u8>) {
     lines.insert(0, brackets.0);
 }
 
-/// Turns members that were gathered as lines `K:V` into the lines of a file. The last one may be cut anywhere.
-pub(crate) fn member_lines(gathered: &[u8]) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(gathered.len() * 2);
-    for line in gathered.split_inclusive(|&byte| byte == b'\n') {
+/// Turns members that were buffered as lines `K:V` into the lines of a file. The last one may be cut anywhere.
+pub(crate) fn member_lines(buffered: &[u8]) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(buffered.len() * 2);
+    for line in buffered.split_inclusive(|&byte| byte == b'\n') {
         lines.extend_from_slice(BEFORE_KEY);
         let (line, after_value) = match line.strip_suffix(b"\n") {
             Some(line) => (line, AFTER_VALUE),

@@ -1,16 +1,16 @@
-//! How large a text is, in the three units of a threshold: bytes, characters, estimated tokens.
+//! The size of a text in the three units of a threshold: bytes, characters, estimated tokens.
 
 use crate::simd;
 
-/// The size of a text, given in pieces.
+/// Measures a text that is given in pieces.
 ///
 /// # Tokens
 ///
-/// An estimate, the same for every model: a character counts a quarter of a token when it is ASCII or Latin
-/// (up to U+02FF), a half in the other alphabets (U+0300 to U+1FFF: Greek, Cyrillic, Hebrew, Arabic, Indic, Thai and
-/// so on), and one token from U+2000 on (punctuation and symbols, kana, CJK, Hangul, emoji). The sum is rounded up.
-/// Four characters a token is the usual rule of thumb for English; a tokenizer rarely needs more than one token for a
-/// CJK character or emoji of everyday use.
+/// An estimate that does not depend on the model: a character counts a quarter of a token when it is ASCII or Latin
+/// (up to U+02FF), half a token in the other alphabets (U+0300 to U+1FFF: Greek, Cyrillic, Hebrew, Arabic, Indic, Thai
+/// and so on), and one token from U+2000 on (punctuation and symbols, kana, CJK, Hangul, emoji). The sum is rounded up.
+/// Four characters per token is the usual rule of thumb for English; a tokenizer rarely needs more than one token for
+/// a common CJK character or emoji.
 ///
 /// ```
 /// let mut size = lro_jsonl::Measure::json();
@@ -34,7 +34,7 @@ impl Measure {
         Self { compact: true, ..Self::default() }
     }
 
-    /// Measures everything.
+    /// Measures a text as it is.
     #[must_use]
     pub fn text() -> Self {
         Self::default()
@@ -73,7 +73,7 @@ impl Measure {
         self.quarters.div_ceil(4)
     }
 
-    /// Counts the characters that begin in `chunk` and their quarters, both from the first bytes alone.
+    /// Counts the characters that begin in `chunk` and their quarters of a token, both from their first bytes alone.
     fn count(&mut self, chunk: &[u8]) {
         let (mut characters, mut beyond_latin, mut beyond_alphabets) = (0_u8, 0_u8, 0_u8);
         for &byte in chunk {
@@ -101,7 +101,7 @@ impl Measure {
     }
 }
 
-/// Bytes whose counts fit in a byte, a multiple of the widest vector register.
+/// Bytes per chunk: few enough for the counts to fit in a `u8`, and a multiple of the widest vector register.
 const COUNT_BYTES: usize = 192;
 
 /// First UTF-8 byte of U+0300, the first character beyond Latin and its modifier letters.
@@ -110,7 +110,7 @@ const FIRST_BYTE_0300: u8 = 0xCC;
 /// First UTF-8 byte of U+2000.
 const FIRST_BYTE_2000: u8 = 0xE2;
 
-/// Estimated tokens of a whole text; see [`Measure`] for the rule.
+/// Estimated tokens of a whole text; [`Measure`] describes the rule.
 #[must_use]
 pub fn tokens(text: &str) -> u64 {
     let mut measure = Measure::text();

@@ -1,62 +1,63 @@
-//! What a caller asks of the splitter, and what the splitter hands back.
+//! Options and output of the splitter.
 
 use crate::Profile;
 
-/// Bytes of lines that are gathered before they go to [`Output::write`]: 256 KiB.
+/// Bytes of lines that are buffered before they go to [`Output::write`]: 256 KiB.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Default of [`Options::large_max`]: 32, so that no document can make its reader open thousands of files.
 pub const LARGE_MAX: usize = 32;
 
-/// How the records of a section lie in the document.
+/// The container that holds the records of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// An array: one line an element.
+    /// An array: one line per element.
     Elements,
-    /// An object used as a table: one line a member, `{"key":K,"value":V}`.
+    /// An object used as a table: one line per member, `{"key":K,"value":V}`.
     Members,
 }
 
 /// One part of the document that becomes a file of lines.
 ///
-/// A value of another shape than the wanted one is taken as it is: [`Shape::Elements`] over an object or a scalar gives
-/// one line, the value; [`Shape::Members`] over an array gives one line an element, over a scalar one line.
+/// A value of a different shape is written as it is: [`Shape::Elements`] on an object or a scalar writes the value on
+/// one line; [`Shape::Members`] writes one line per element of an array, and a scalar on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// JSON Pointer (RFC 6901) of the value; `""` is the document itself, `/0/rows` passes through an array.
     pub pointer: String,
-    /// How its records lie.
+    /// The container that holds its records.
     pub shape: Shape,
 }
 
-/// What a [`Splitter`](crate::Splitter) does with a document.
+/// Options of a [`Splitter`](crate::Splitter).
 ///
-/// The ancestors of `sections` and `keep` are the skeleton: their other members are kept, inline, large or rest. With
-/// no section at all, a root object is skeleton, and a root array or scalar is one member with the pointer `""`.
+/// The ancestors of `sections` and `keep` are the skeleton: their other members are kept, inline, large or rest.
+/// Without sections, a root object is the skeleton, and a root array or scalar is one member with the pointer `""`.
 ///
 /// By default everything is empty, off or 0, except `large_max`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The parts that become files. Of two with the same pointer the first counts; one inside another is ignored.
+    /// The parts that become files. Of two with the same pointer the first is used; one inside another is ignored.
     pub sections: Vec<Section>,
-    /// JSON Pointers of values that stay inline, white space dropped, up to `keep_bytes` each. A longer one is treated
-    /// like any other member; one inside a section is ignored.
+    /// JSON Pointers of values that stay inline, as compact JSON of up to `keep_bytes` each. A longer value is treated
+    /// like any other member; a pointer into a section is ignored.
     pub keep: Vec<String>,
     /// Longest compact JSON, in bytes, of a kept value.
     pub keep_bytes: usize,
-    /// Longest compact JSON, in bytes, of any other member that stays inline; a longer one becomes a file of its own,
-    /// or a line of the rest.
+    /// Longest compact JSON, in bytes, of any other member that stays inline; a longer one gets a separate file or a
+    /// line of the rest.
     pub inline_bytes: usize,
-    /// Bytes of pointers and values that stay inline together, kept ones not counted; members beyond go to one file
-    /// more, the rest.
+    /// Limit in bytes on all inline pointers and values together, without the kept ones; members that exceed it go to
+    /// one more file, the rest.
     pub inline_total: usize,
-    /// Names of members that do not stay inline, nor a value with one in it: unless it is null, or in `keep`, such a member
-    /// goes to the rest.
-    pub aside: Vec<String>,
-    /// Files of large members, [`LARGE_MAX`] by default. A large member after so many of them is one line of the rest,
-    /// streamed whatever its size and without a profile; with 0 all are.
+    /// Names of members that must not stay inline. Such a member, or a small value that contains one, goes to the rest,
+    /// unless the member is null or the value is in `keep`.
+    pub inline_exclude: Vec<String>,
+    /// Most files of large members, [`LARGE_MAX`] by default. Further large members become one line of the rest each,
+    /// streamed whatever their size and without a profile; with 0 all of them do.
     pub large_max: usize,
-    /// Infer schema and summary of the records of every section and large member; [`Profile`] tells what that costs.
+    /// Whether to infer schema and summary of the records of every section and large member; for the cost see
+    /// [`Profile`].
     pub profile: bool,
 }
 
@@ -68,14 +69,14 @@ impl Default for Options {
             keep_bytes: 0,
             inline_bytes: 0,
             inline_total: 0,
-            aside: Vec::new(),
+            inline_exclude: Vec::new(),
             large_max: LARGE_MAX,
             profile: false,
         }
     }
 }
 
-/// What a new output file is for.
+/// The content of a new output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// The records of a section. When its key occurs twice in the document, a second file begins.
@@ -84,33 +85,34 @@ pub enum Target<'a> {
         index: usize,
         /// Its JSON Pointer.
         pointer: &'a str,
-        /// Its shape as it was asked for.
+        /// Its shape, as [`Options::sections`] gives it.
         shape: Shape,
     },
-    /// A member outside all sections that is longer than [`Options::inline_bytes`], at most [`Options::large_max`] times.
+    /// A member outside all sections that is longer than [`Options::inline_bytes`]; at most [`Options::large_max`]
+    /// files.
     Large {
         /// Its JSON Pointer.
         pointer: &'a str,
-        /// What its lines are.
+        /// The content of its lines.
         shape: LargeShape,
     },
-    /// The small members that no longer fit inline or must not stay there, and the large ones after [`Options::large_max`]
-    /// files: lines `{"pointer":P,"value":V}`, in document order.
+    /// The small members that do not fit inline or are excluded from it, and the large ones beyond
+    /// [`Options::large_max`]: lines `{"pointer":P,"value":V}`, in document order.
     Rest,
 }
 
-/// What the lines of a [`Target::Large`] file are.
+/// The lines of a [`Target::Large`] file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LargeShape {
-    /// An array: one line an element.
+    /// An array: one line per element.
     Elements,
-    /// An object: one line a member, `{"key":K,"value":V}`.
+    /// An object: one line per member, `{"key":K,"value":V}`.
     Members,
     /// A string or a number: the JSON value on one line.
     Value,
 }
 
-/// Which of the two files that can be open at the same time.
+/// One of the two files that can be open at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// The file of the section or large member being read.
@@ -119,34 +121,34 @@ pub enum Stream {
     Rest,
 }
 
-/// Where the lines go. Any error stops the splitter, which then calls nothing more.
+/// Receives the lines. The splitter stops at the first error and makes no further calls.
 ///
-/// To have the output back after an error, give the splitter `&mut output`.
+/// To keep the output after an error, give the splitter `&mut output`.
 pub trait Output {
     /// The error of this output.
     type Error;
 
-    /// Begins a file. A [`Target::Rest`] becomes [`Stream::Rest`], at most once a document; any other becomes
+    /// Begins a file. [`Target::Rest`] becomes [`Stream::Rest`], at most once per document; any other target becomes
     /// [`Stream::Current`], one after another.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the file from being made.
+    /// When the file cannot be created.
     fn begin(&mut self, target: Target<'_>) -> Result<(), Self::Error>;
 
     /// Appends bytes: UTF-8, cut anywhere, at most [`BLOCK_BYTES`] at a time.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the bytes from being written.
+    /// When the bytes cannot be written.
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Ends a file: at the end of its value, or for [`Stream::Rest`] at the end of the document. Every line, the last
-    /// one too, has ended with a line feed.
+    /// Ends a file: at the end of its value, or for [`Stream::Rest`] at the end of the document. Every line, including
+    /// the last, ends with a line feed.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the file from being completed.
+    /// When the file cannot be completed.
     fn end(&mut self, stream: Stream, report: FileReport) -> Result<(), Self::Error>;
 }
 
@@ -166,28 +168,28 @@ impl<O: Output> Output for &mut O {
     }
 }
 
-/// What was written to one file.
+/// Counts of one written file.
 #[derive(Clone, Debug, Default)]
 pub struct FileReport {
     /// Lines, each ended by a line feed.
     pub records: u64,
     /// Bytes, line feeds included.
     pub bytes: u64,
-    /// Schema and summary of the lines: with [`Options::profile`], and not for [`Target::Rest`].
+    /// Schema and summary of the lines, with [`Options::profile`]; never for [`Target::Rest`].
     pub profile: Option<Profile>,
 }
 
-/// What stays of a document that has been split.
+/// The values of a split document that stay inline, and its size.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// Pointer and compact JSON of the kept values, in the order of [`Options::keep`]; missing ones are skipped, one
-    /// whose key occurs twice is there twice.
+    /// Pointer and compact JSON of the kept values, in the order of [`Options::keep`]; missing ones are skipped, and a
+    /// value whose key occurs twice is listed twice.
     pub kept: Vec<(String, String)>,
-    /// Pointer and compact JSON of the small members outside all sections, in document order. An empty container of the
-    /// skeleton is here too, as `{}` or `[]`.
+    /// Pointer and compact JSON of the small members outside all sections, in document order. Includes the empty
+    /// containers of the skeleton, as `{}` or `[]`.
     pub inline: Vec<(String, String)>,
-    /// Whether a member went to the rest for its name, see [`Options::aside`].
-    pub has_aside: bool,
+    /// Whether a member went to the rest because of its name, see [`Options::inline_exclude`].
+    pub has_excluded: bool,
     /// Size of the whole document in bytes, without white space between tokens.
     pub bytes: u64,
 }

@@ -1,8 +1,8 @@
-//! JSON Pointers (RFC 6901) and the keys they are made of.
+//! JSON Pointers (RFC 6901) and their keys.
 
-/// Appends a key to a pointer: `/` and the key, escaped. `raw` is the key as it stands between its quotes.
+/// Appends `/` and the escaped key to a pointer. `raw` is the text between the quotes of the key.
 ///
-/// A lone surrogate, which no text can hold, stays the six characters of its escape.
+/// A lone surrogate, which a `String` cannot hold, stays the six characters of its escape.
 pub(crate) fn push_key(pointer: &mut String, raw: &str) {
     pointer.push('/');
     let mut rest = raw;
@@ -31,7 +31,8 @@ fn push_escaped(pointer: &mut String, text: &str) {
     }
 }
 
-/// The length of the string, with its quotes, that valid `json` begins with; all of it when the string is cut.
+/// Length in bytes, with the quotes, of the string at the beginning of valid `json`; all of `json` when the string is
+/// cut.
 pub(crate) fn string_length(json: &[u8]) -> usize {
     let mut escaped = false;
     let end = json.iter().skip(1).position(|&byte| {
@@ -42,8 +43,9 @@ pub(crate) fn string_length(json: &[u8]) -> usize {
     end.map_or(json.len(), |end| end + 2)
 }
 
-/// Reads one valid escape of a JSON string at the beginning of `text`, from its backslash on: the character, `None` for a
-/// lone surrogate, and the bytes it takes. An escape that is cut is `None` and takes all of `text`.
+/// Decodes the valid escape of a JSON string at the beginning of `text`, from its backslash on. Returns the character,
+/// or `None` for a lone surrogate, and the length of the escape in bytes. A cut escape is `None` with the length of
+/// `text`.
 #[must_use]
 pub fn unescape(text: &[u8]) -> (Option<char>, usize) {
     let simple = |character| (Some(character), 2);

@@ -1,9 +1,9 @@
-//! Numbers and literals, by the grammar of RFC 8259 and of any length.
+//! Numbers and literals of any length, by the grammar of RFC 8259.
 
 use crate::SyntaxErrorKind;
 use crate::simd;
 
-/// How far a number or literal has been read.
+/// The state of the parser inside a number or literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     /// After `-`: a digit must follow.
@@ -22,18 +22,18 @@ pub(crate) enum Scalar {
     Sign,
     /// After a digit of the exponent.
     Power,
-    /// In a literal: what must still come.
+    /// In a literal: the bytes that must follow.
     Literal(&'static [u8]),
 }
 
-/// What [`check`] found.
+/// The result of [`check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checked {
-    /// Correct, and ended before the end of the slice.
+    /// Valid, and ends before the end of the slice.
     Complete,
-    /// Correct up to the end of the slice.
+    /// Valid up to the end of the slice.
     Open(Scalar),
-    /// The byte at this index of the slice cannot be there.
+    /// The byte at this index of the slice is invalid.
     Wrong(usize, SyntaxErrorKind),
 }
 
@@ -53,7 +53,7 @@ impl Scalar {
         }
     }
 
-    /// The state after one byte more.
+    /// The state after one more byte.
     fn step(self, byte: u8) -> Result<Self, SyntaxErrorKind> {
         match (self, byte) {
             (Self::Minus, b'0') => Ok(Self::Zero),
@@ -68,12 +68,12 @@ impl Scalar {
         }
     }
 
-    /// Whether it may end here.
+    /// Whether the scalar may end here.
     pub(crate) fn is_complete(self) -> bool {
         matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::Power | Self::Literal([]))
     }
 
-    /// The error for whatever breaks it.
+    /// The kind of error for an invalid byte in this state.
     fn error(self) -> SyntaxErrorKind {
         match self {
             Self::Literal(_) => SyntaxErrorKind::InvalidLiteral,
@@ -96,7 +96,8 @@ impl Scalar {
     }
 }
 
-/// Whether a byte outside strings belongs to a scalar, right or wrong: no white space, control character or structure.
+/// Whether a byte outside strings belongs to a scalar, valid or not: any byte except white space, control characters
+/// and structural characters.
 fn is_scalar_byte(byte: u8) -> bool {
     byte > b' ' && !matches!(byte, b'"' | b',' | b':' | b'[' | b']' | b'{' | b'}')
 }
@@ -104,12 +105,12 @@ fn is_scalar_byte(byte: u8) -> bool {
 /// Checks the scalar that begins at `at`.
 #[inline(always)]
 pub(crate) fn check(text: &[u8], at: usize) -> Checked {
-    if ends_well(text, at) { Checked::Complete } else { check_slowly(text, at) }
+    if is_complete(text, at) { Checked::Complete } else { check_slow(text, at) }
 }
 
-/// The same for any case: near the end of the slice, and to tell what is wrong.
+/// The slow path of [`check`]: near the end of the slice, and to find the error.
 #[cold]
-fn check_slowly(text: &[u8], at: usize) -> Checked {
+fn check_slow(text: &[u8], at: usize) -> Checked {
     match text.get(at).map(|&byte| Scalar::begin(byte)) {
         Some(Ok(scalar)) => scalar.read(text, at + 1),
         Some(Err(kind)) => Checked::Wrong(at, kind),
@@ -117,9 +118,9 @@ fn check_slowly(text: &[u8], at: usize) -> Checked {
     }
 }
 
-/// Whether a correct scalar begins at `at` and ends before the end of the slice; `false` also for "cannot tell".
+/// Whether a valid scalar begins at `at` and ends before the end of the slice; `false` also when that is not known yet.
 #[inline(always)]
-fn ends_well(text: &[u8], at: usize) -> bool {
+fn is_complete(text: &[u8], at: usize) -> bool {
     let end = match text.get(at) {
         Some(b't') => word(text, at, *b"true"),
         Some(b'n') => word(text, at, *b"null"),
@@ -135,7 +136,7 @@ fn word(text: &[u8], at: usize, word: [u8; 4]) -> Option<usize> {
     (text.get(at..at + 4)? == word).then_some(at + 4)
 }
 
-/// The end of the longest correct number from `at` on.
+/// The end of the longest valid number from `at` on.
 #[inline(always)]
 fn number(text: &[u8], at: usize) -> Option<usize> {
     let first = at + usize::from(*text.get(at)? == b'-');

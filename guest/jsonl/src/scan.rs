@@ -1,24 +1,25 @@
-//! Reads a document 64 bytes at a time: finds its tokens and validates them, mostly on 64 bytes at once.
+//! Reads a document 64 bytes at a time: finds its tokens and validates them, mostly on all 64 bytes at once.
 //!
-//! Each class of bytes is a bit mask. The grammar is checked by looking at what follows what: a mask moved up by one
-//! and rippled over white space ([`follow`]) tells where the next token must begin, and the type of container around a
-//! place decides what it may be. Only brackets, numbers, literals and escapes are looked at one by one.
+//! Each class of bytes is a bit mask. The grammar is checked as a relation between neighbouring tokens: a mask shifted
+//! by one and carried over white space ([`follow`]) marks where the next token must begin, and the type of the
+//! enclosing container decides which token is allowed there. Only brackets, numbers, literals and escapes are checked
+//! one by one.
 
 use crate::scalar::{self, Checked, Scalar};
 use crate::simd::{self, BLOCK};
 use crate::{SyntaxError, SyntaxErrorKind};
 
-/// Containers inside one another that a document may have: 1,024. An error names this limit beyond; deeper documents
-/// hardly occur, and parsers refuse them (`serde_json` by default at 128).
+/// Most nested containers of a document: 1,024. Deeper documents are rare, and parsers reject them (`serde_json` by
+/// default beyond 128).
 pub const DEPTH_MAX: usize = 1024;
 
-/// The tokens of 64 bytes, one bit a byte, all outside strings and in places where the grammar wants them. Bits beyond
-/// the end of the slice are unset except in `white`.
+/// The tokens of 64 bytes, one bit per byte, all outside strings and valid where they stand. Bits beyond the end of the
+/// slice are unset except in `white`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     /// Index of the first byte in the slice.
     pub(crate) start: usize,
-    /// Bytes of the slice in it: 64, or fewer in its last one.
+    /// Length in bytes: 64, or fewer in the last block of a slice.
     pub(crate) length: usize,
     /// White space.
     pub(crate) white: u64,
@@ -40,12 +41,12 @@ pub(crate) struct Block {
     pub(crate) scalar_bytes: u64,
 }
 
-/// The state between two blocks; each `u64` is 0 or 1, or a mask of all zeros or ones where it says so.
+/// The state between two blocks. Each `u64` is 0 or 1, except masks of all zeros or ones where noted.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner {
-    /// Bytes of all slices before this one.
+    /// Bytes of all previous slices.
     offset: u64,
-    /// White space outside strings so far.
+    /// White space outside strings so far, in bytes.
     white_bytes: u64,
     /// Which of the open containers are objects, the innermost at `depth - 1`.
     objects: [bool; DEPTH_MAX],
@@ -59,9 +60,9 @@ pub(crate) struct Scanner {
     value_due: u64,
     colon_due: u64,
     after_separator: u64,
-    /// A number or literal that reached the end of the last slice.
+    /// A number or literal that is cut by the end of the last slice.
     scalar: Option<Scalar>,
-    /// Hex digits of an escape that are still to come in the next slice.
+    /// Hex digits of an escape that must follow in the next slice.
     hex_due: usize,
 }
 
@@ -85,7 +86,7 @@ impl Scanner {
         }
     }
 
-    /// Begins a slice: completes what the last one cut.
+    /// Begins a slice: completes the tokens that the end of the last one cut.
     pub(crate) fn begin(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
         let due = self.hex_due.min(text.len());
         if let Some(wrong) = text.iter().take(due).position(|byte| !byte.is_ascii_hexdigit()) {
@@ -107,7 +108,7 @@ impl Scanner {
         self.offset += text.len() as u64;
     }
 
-    /// Ends the document; gives its size without white space.
+    /// Ends the document and returns its size in bytes without white space.
     pub(crate) fn finish(&self) -> Result<u64, SyntaxError> {
         let cut = self.scalar.is_some_and(|scalar| !scalar.is_complete());
         if self.in_string != 0 || self.depth > 0 || self.value_due != 0 || cut {
@@ -116,7 +117,7 @@ impl Scanner {
         Ok(self.offset - self.white_bytes)
     }
 
-    /// The offset in the document of an index in the slice.
+    /// An error at an index of the slice.
     pub(crate) fn error(&self, index: usize, kind: SyntaxErrorKind) -> SyntaxError {
         SyntaxError { kind, offset: self.offset + index as u64 }
     }
@@ -188,8 +189,8 @@ impl Scanner {
 }
 
 impl Scanner {
-    /// Follows the brackets of a block: which of its places are in an object, and which in no container. A bracket that
-    /// opens counts as inside, one that closes as outside.
+    /// Follows the brackets of a block. Returns two masks: the bytes inside an object, and the bytes outside all
+    /// containers. An opening bracket counts as inside, a closing one as outside.
     #[inline(always)]
     fn containers(
         &mut self,
@@ -250,7 +251,7 @@ impl Scanner {
         }
     }
 
-    /// Checks what comes after backslashes.
+    /// Checks the bytes after backslashes.
     fn escapes(&mut self, text: &[u8], start: usize, mut escaped: u64, first_error: &mut FirstError) {
         while escaped != 0 {
             let index = start + escaped.trailing_zeros() as usize;
@@ -270,11 +271,11 @@ impl Scanner {
     }
 }
 
-/// Where the tokens begin that follow `mask`, over white space; `carry` takes them over to the next block.
+/// The first byte after each bit of `mask` that is not white space; `carry` passes it on to the next block.
 #[inline(always)]
 fn follow(mask: u64, carry: &mut u64, white: u64) -> u64 {
     let next = mask << 1 | *carry;
-    // Adding to white space carries a bit on to the first place after it.
+    // Adding to a run of white space carries the bit to the first position after it.
     let (sum, over) = next.overflowing_add(white);
     *carry = mask >> 63 | u64::from(over);
     sum & !white
@@ -291,15 +292,15 @@ fn controls(text: &[u8], start: usize, in_string: u64, first_error: &mut FirstEr
     }
 }
 
-/// The error of a block with the lowest index; checks find them in any order.
+/// The error with the lowest index in a block; the checks find errors in any order.
 struct FirstError(Option<(usize, SyntaxErrorKind)>);
 
 impl FirstError {
     #[cold]
     fn add(&mut self, index: usize, kind: SyntaxErrorKind) {
-        // What is wrong inside a token says more than that it is out of place.
-        let more = kind != SyntaxErrorKind::UnexpectedToken;
-        if self.0.is_none_or(|(first, _)| index < first || (index == first && more)) {
+        // An error inside a token is more specific than an unexpected token.
+        let specific = kind != SyntaxErrorKind::UnexpectedToken;
+        if self.0.is_none_or(|(first, _)| index < first || (index == first && specific)) {
             self.0 = Some((index, kind));
         }
     }

@@ -1,6 +1,6 @@
-//! Turns 64 bytes into bit masks, one bit a byte: the only file with intrinsics.
+//! Turns 64 bytes into bit masks, one bit per byte: the only file with intrinsics.
 
-/// Where which bytes are in a block of 64; bit 0 is the first byte.
+/// The positions of each class of bytes in a block of 64; bit 0 is the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {
     /// `"`.
@@ -17,7 +17,7 @@ pub(crate) struct Masks {
     pub(crate) colon: u64,
     /// Bytes up to 0x20: white space and control characters.
     pub(crate) low: u64,
-    /// Whether there is a byte below 0x20 at all.
+    /// Whether the block has a byte below 0x20.
     pub(crate) control: bool,
 }
 
@@ -36,8 +36,8 @@ pub(crate) fn classify_chunk(chunk: &[u8]) -> Masks {
     classify(&block)
 }
 
-/// Which of 64 bytes are escaped by a backslash before them, given the places of the backslashes, the first byte in bit 0;
-/// `carry` tells whether the first one is.
+/// Marks the bytes that a backslash escapes, given the mask of the backslashes; bit 0 is the first byte. `carry` says
+/// whether the first byte is escaped.
 #[inline(always)]
 #[must_use]
 pub fn escaped(mut backslash: u64, carry: bool) -> u64 {
@@ -51,7 +51,7 @@ pub fn escaped(mut backslash: u64, carry: bool) -> u64 {
     escaped
 }
 
-/// Each bit becomes the exclusive or of itself and all lower ones: quotes become the insides of strings.
+/// Each bit becomes the exclusive or of itself and all lower ones, which turns quotes into the insides of strings.
 #[inline(always)]
 #[must_use]
 pub fn prefix_xor(mut mask: u64) -> u64 {
@@ -125,12 +125,12 @@ pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
 
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 pub(crate) fn classify(block: &[u8; BLOCK]) -> Masks {
-    classify_plainly(block)
+    classify_portable(block)
 }
 
-/// The same byte by byte: for other processors, and what the tests compare with.
+/// [`classify`] byte by byte: for other processors, and the reference of the tests.
 #[cfg(any(test, not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))))]
-fn classify_plainly(block: &[u8; BLOCK]) -> Masks {
+fn classify_portable(block: &[u8; BLOCK]) -> Masks {
     let mut masks = Masks::default();
     for (bit, &byte) in block.iter().enumerate() {
         let set = |condition: bool| u64::from(condition) << bit;
@@ -146,7 +146,7 @@ fn classify_plainly(block: &[u8; BLOCK]) -> Masks {
     masks
 }
 
-/// Index of the first byte from `at` on that is no digit; the length of `text` if there is none.
+/// Index of the first byte from `at` on that is not a digit; the length of `text` if all are digits.
 #[inline(always)]
 pub(crate) fn skip_digits(text: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
@@ -165,7 +165,7 @@ fn skip_digits_at_end(text: &[u8], at: usize) -> usize {
     at + rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len())
 }
 
-/// Which of 16 bytes are digits.
+/// Marks the digits among 16 bytes.
 #[inline(always)]
 pub(crate) fn digits(chunk: &[u8; 16]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -193,7 +193,7 @@ pub(crate) fn digits(chunk: &[u8; 16]) -> u32 {
     }
 }
 
-/// 16 bytes as a number, the first one on top. WebAssembly has no instruction for that but a shuffle.
+/// Reads 16 bytes as a big-endian number. WebAssembly has no byte-swap instruction, so there it is a shuffle.
 #[inline(always)]
 pub(crate) fn big_endian(chunk: &[u8; 16]) -> u128 {
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
@@ -217,11 +217,11 @@ mod tests {
     #[test]
     fn vectors_and_bytes_classify_alike() {
         for byte in 0..=u8::MAX {
-            for place in 0..BLOCK {
+            for index in 0..BLOCK {
                 for around in [b'a', b' ', b'"', 0, 0xFF] {
                     let mut block = [around; BLOCK];
-                    block[place] = byte;
-                    assert_eq!(classify(&block), classify_plainly(&block), "{byte} at {place} among {around}");
+                    block[index] = byte;
+                    assert_eq!(classify(&block), classify_portable(&block), "{byte} at {index} among {around}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The splitter: walks the skeleton of a document and the borders of records.
+//! The splitter: walks the skeleton of a document and the boundaries of records.
 
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form};
 use crate::pointer;
@@ -10,10 +10,10 @@ use crate::{Document, Error, FileReport, Options, Output, Stream, SyntaxErrorKin
 /// Longest key outside all sections, in bytes of raw JSON with its quotes: 64 KiB. Keys inside records have no limit.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
 
-/// Splits one document, given in slices. After an error it must not be used any more.
+/// Splits one document, given in slices. Must not be used after an error.
 ///
-/// Memory: what [`Options`] lets stay inline, twice the longest value that may, one block of each file, the state of the
-/// scanner, and the [`Profile`](crate::Profile) of one file.
+/// Memory: the inline values that [`Options`] allows, twice the longest one of them, one block of each open file, the
+/// state of the scanner, and the [`Profile`](crate::Profile) of one file.
 #[derive(Debug)]
 pub struct Splitter<O: Output> {
     pub(crate) options: Options,
@@ -29,18 +29,18 @@ pub struct Splitter<O: Output> {
     pub(crate) buffer: Vec<u8>,
     pub(crate) rest: Option<(Vec<u8>, FileReport)>,
     pub(crate) profile: Profile,
-    /// The containers of the skeleton around the current place.
+    /// The open containers of the skeleton.
     frames: Vec<Frame>,
     /// The pointer of the current member, or of the innermost frame between members.
     pub(crate) pointer: String,
     /// Open containers.
     depth: usize,
-    /// The depth at which tokens count: that of the skeleton or between records.
+    /// The depth whose tokens are read: that of the skeleton, or between records.
     level: usize,
     pub(crate) state: State,
-    /// Index in the slice of the first byte that is not yet copied to the buffer, while in a key or value.
+    /// Index in the slice of the first byte not yet copied to the buffer, while in a key or value.
     pub(crate) span: usize,
-    /// White space of the block still to be skipped, and where the block begins.
+    /// White space of the block still to be skipped, and the index of the block in the slice.
     white: u64,
     block_start: usize,
     /// Whether the value being read is profiled.
@@ -49,19 +49,19 @@ pub struct Splitter<O: Output> {
     profile_from: u32,
 }
 
-/// The text of bytes that were copied from one token to another.
+/// The text of bytes that were copied between two tokens.
 pub(crate) fn copied_text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_else(|error| unreachable!("a character was cut: {error}"))
 }
 
-/// Where in the document the splitter is.
+/// The state of the splitter.
 #[derive(Debug)]
 pub(crate) enum State {
     /// Between the tokens of the skeleton.
     Skeleton,
     /// In a key of the skeleton.
     Key,
-    /// In a value that is written somewhere.
+    /// In a value.
     Value(Value),
 }
 
@@ -71,7 +71,7 @@ struct Frame {
     object: bool,
     /// Index of the current element.
     index: u64,
-    /// Length of its own pointer.
+    /// Length of its pointer.
     pointer_length: usize,
     empty: bool,
 }
@@ -104,11 +104,12 @@ impl<O: Output> Splitter<O> {
         }
     }
 
-    /// Reads the next slice of the document, cut at any character. 256 KiB is a good size; short ones cost speed.
+    /// Reads the next slice of the document, cut between any two characters. 256 KiB is a good size; shorter slices are
+    /// slower.
     ///
     /// # Errors
     ///
-    /// [`Error::Syntax`] at the first byte that cannot be there, [`Error::Output`] as soon as the output fails.
+    /// [`Error::Syntax`] at the first invalid byte, [`Error::Output`] as soon as the output fails.
     pub fn push(&mut self, text: &str) -> Result<(), Error<O::Error>> {
         let text = text.as_bytes();
         self.scanner.begin(text)?;
@@ -152,7 +153,7 @@ impl<O: Output> Splitter<O> {
         Ok((self.document, self.output))
     }
 
-    /// Follows the brackets of a block and looks at the tokens between them that lie on the level.
+    /// Follows the brackets of a block and handles the tokens between them that lie on the level.
     #[inline(always)]
     fn read(&mut self, text: &[u8], block: &Block) -> Result<(), Error<O::Error>> {
         self.white = block.white;
@@ -214,7 +215,7 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// A token between the records of a value, or between key and value of a record.
+    /// Handles a token between the records of a value, or between key and value of a record.
     #[inline(always)]
     fn record_token(&mut self, text: &[u8], index: usize) -> Result<(), Error<O::Error>> {
         match text[index] {
@@ -237,7 +238,7 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// A token of the skeleton, or the comma after a value that is written on one line.
+    /// Handles a token of the skeleton, or the comma after a value that is written on one line.
     fn skeleton_token(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
         let index = block.start + bit as usize;
         match text[index] {
@@ -269,7 +270,7 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// A bracket that opens on the level: a record, or a value of the skeleton.
+    /// Handles an opening bracket on the level: of a record, or of a value of the skeleton.
     #[inline(always)]
     fn open(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
         if matches!(self.state, State::Value(_)) {
@@ -289,7 +290,7 @@ impl<O: Output> Splitter<O> {
         }
     }
 
-    /// A bracket that closes the container of the level.
+    /// Handles the bracket that closes the container of the level.
     #[inline(always)]
     fn close(&mut self, text: &[u8], block: &Block, bit: u32) -> Result<(), Error<O::Error>> {
         if matches!(&self.state, State::Value(value) if value.form != Form::Value) {
@@ -305,7 +306,7 @@ impl<O: Output> Splitter<O> {
         }
     }
 
-    /// Notes that the innermost frame has a member, and completes the pointer of an element.
+    /// Marks the innermost frame as not empty, and completes the pointer of an element.
     fn enter_member(&mut self) {
         if let Some(frame) = self.frames.last_mut() {
             frame.empty = false;
@@ -348,7 +349,7 @@ impl<O: Output> Splitter<O> {
         self.end_value()
     }
 
-    /// Ends a line of a file, or of what may become one.
+    /// Ends a line of a file, or of a value that may become one.
     #[inline(always)]
     pub(crate) fn end_line(&mut self) -> Result<(), Error<O::Error>> {
         match &mut self.state {
@@ -364,8 +365,8 @@ impl<O: Output> Splitter<O> {
         }
     }
 
-    /// Copies what is not copied yet up to `until`, without white space. No byte may be missing and none may come twice, so
-    /// a span that is wrong ends the program.
+    /// Copies the bytes from `span` to `until`, without white space. Panics on an invalid span: to lose or repeat a
+    /// byte would be worse.
     #[inline(always)]
     pub(crate) fn copy_until(&mut self, text: &[u8], until: usize) -> Result<(), Error<O::Error>> {
         while self.white != 0 {
@@ -375,7 +376,7 @@ impl<O: Output> Splitter<O> {
                 break;
             }
             let length = (self.white >> bit).trailing_ones();
-            // White space before the span lies outside the value; behind the end of the slice every bit is set.
+            // White space before the span lies outside the value; beyond the end of the slice every bit is set.
             if run >= self.span {
                 self.copy_span(text, run)?;
                 self.span = until.min(run + length as usize);

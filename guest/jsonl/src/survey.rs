@@ -1,82 +1,82 @@
-//! Finds the sections of a document by itself.
+//! Finds the sections of a document automatically.
 
 use crate::pointer;
 use crate::scan::Scanner;
 use crate::{KEY_BYTES_MAX, Section, Shape, SyntaxError};
 
-/// Bytes of the beginning of a document that are worth a survey: 4 MiB. Sections that begin later than that are rare, and
-/// a survey costs about as much as splitting.
+/// Bytes at the beginning of a document that are worth a survey: 4 MiB. Sections rarely begin later, and a survey costs
+/// about as much as splitting.
 pub const SURVEY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A closed container shorter than this (8 KiB of text) is never a section.
+/// Shortest closed container, in bytes of text, that can be a section: 8 KiB.
 pub const SECTION_BYTES_MIN: usize = 8 * 1024;
 
-/// Members from which on an object with values of one type is a table: 16.
+/// Fewest members of an object with values of one type that make it a table: 16.
 pub const KEYED_MEMBERS_MIN: usize = 16;
 
-/// Most sections that are found: 32.
+/// Most sections of a survey: 32.
 pub const SECTIONS_MAX: usize = 32;
 
-/// Finds the sections worth splitting in the beginning of a document, outermost first, in document order.
+/// Finds the sections worth splitting at the beginning of a document, outermost first, in document order.
 ///
-/// * An array at the root is a section, and so is any array with at least two elements in view. One with fewer is looked
-///   into instead.
+/// * An array at the root is a section, and so is any array with at least two elements in view. An array with fewer is
+///   searched for sections instead.
 /// * An object with at least [`KEYED_MEMBERS_MIN`] members whose values all have the same type is a table:
 ///   [`Shape::Members`](crate::Shape::Members).
-/// * Any other object is skeleton: its members are looked into.
-/// * Closed containers shorter than [`SECTION_BYTES_MIN`] do not count, except an array at the root.
+/// * Any other object is skeleton: its members are searched.
+/// * Closed containers shorter than [`SECTION_BYTES_MIN`] are skipped, except an array at the root.
 ///
-/// Keeps the open containers and the large ones with their keys, and nothing of the text.
+/// Memory: the open containers and the large ones, with their keys; none of the text.
 #[derive(Debug)]
 pub struct Survey {
     scanner: Scanner,
     open: Vec<Container>,
     root: Option<Container>,
-    /// Bytes of the slices before this one.
+    /// Bytes of the previous slices.
     offset: usize,
-    /// The last key of the slice before and what comes after it, when its value has not begun there.
+    /// The last key of the previous slice and the text after it, when its value did not begin there.
     carried: Option<String>,
-    /// Containers that are open inside an array whose inside is skipped.
+    /// Open containers inside an array whose content is skipped.
     skipped: usize,
 }
 
-/// What matters of one container.
+/// A container that may be or contain a section.
 #[derive(Debug)]
 struct Container {
     object: bool,
     /// Offset in the document.
     start: usize,
-    place: Place,
-    /// Members or elements that are wholly in view.
+    segment: Segment,
+    /// Members or elements that are complete in view.
     complete: usize,
-    /// The type of the first value, as [`value_type`] tells it.
+    /// The type of the first value, see [`value_type`].
     value_type: u8,
     /// Whether all values have that type.
     uniform: bool,
     /// Whether the last value is a scalar whose end was not yet seen.
     in_scalar: bool,
-    /// Where the last key begins, when that is in this slice.
+    /// Index of the last key, when it begins in this slice.
     key: Option<usize>,
     /// Containers in it that are open or long.
     children: Vec<Self>,
 }
 
-/// Where a container is in the one around it.
+/// The last segment of the pointer of a container.
 #[derive(Debug)]
-enum Place {
-    /// At the root, or an element of this index.
+enum Segment {
+    /// Index in an array; 0 at the root.
     Index(usize),
-    /// Its key begins here in the slice.
+    /// A key that begins at this index of the slice.
     KeyAt(usize),
-    /// Its key, without quotes and with its escapes.
+    /// A key, without quotes and with its escapes.
     Key(String),
 }
 
-/// A survey of a document in memory, or of its beginning: `complete` when `prefix` is all of it.
+/// Surveys a document in memory, or its beginning; `complete` when `prefix` is the whole document.
 ///
 /// # Errors
 ///
-/// What is wrong with the document in view. A cut `prefix` is no error unless `complete`.
+/// The first [`SyntaxError`] of `prefix`. A document that ends too early is an error only when `complete`.
 pub fn survey(prefix: &str, complete: bool) -> Result<Vec<Section>, SyntaxError> {
     let mut survey = Survey::new();
     survey.push(prefix)?;
@@ -96,11 +96,11 @@ impl Survey {
         Self { scanner: Scanner::new(), open: Vec::new(), root: None, offset: 0, carried: None, skipped: 0 }
     }
 
-    /// Looks at the next slice, cut at any character. After an error it must not be used any more.
+    /// Reads the next slice, cut between any two characters. The survey must not be used after an error.
     ///
     /// # Errors
     ///
-    /// What is wrong with the document so far.
+    /// The first [`SyntaxError`] of the document.
     pub fn push(&mut self, slice: &str) -> Result<(), SyntaxError> {
         if let Some(carried) = &mut self.carried {
             carried.push_str(&slice[..slice.floor_char_boundary(KEY_BYTES_MAX)]);
@@ -129,11 +129,11 @@ impl Survey {
         Ok(())
     }
 
-    /// The sections of what was in view; `complete` when that is the whole document.
+    /// The sections found; `complete` when the slices were the whole document.
     ///
     /// # Errors
     ///
-    /// When the whole document is none.
+    /// When `complete` and the document ends too early.
     pub fn finish(mut self, complete: bool) -> Result<Vec<Section>, SyntaxError> {
         if complete {
             self.scanner.finish()?;
@@ -150,14 +150,14 @@ impl Survey {
         Ok(sections)
     }
 
-    /// Whether the innermost container is a section whatever else is in it.
+    /// Whether the innermost container is a section whatever follows in it.
     #[inline(always)]
     fn is_decided(&self) -> bool {
         self.open.last().is_some_and(Container::is_list)
     }
 
-    /// Goes past the inside of the innermost container, given the brackets to come in a block. Returns the places from its
-    /// own closing bracket on.
+    /// Skips the content of the innermost container, given the remaining brackets of a block. Returns the mask of the
+    /// positions from its closing bracket on.
     #[inline(always)]
     fn skip(&mut self, open: u64, close: u64) -> u64 {
         let closing = close.count_ones() as usize;
@@ -191,15 +191,15 @@ impl Survey {
             }
             (b',', Some(container)) => container.end_scalar(),
             (b'{' | b'[', innermost) => {
-                let place = innermost.map_or(Place::Index(0), |container| {
+                let segment = innermost.map_or(Segment::Index(0), |container| {
                     container.begin_value(byte);
                     match (container.object, container.key) {
-                        (false, _) => Place::Index(container.complete),
-                        (true, Some(key)) => Place::KeyAt(key),
-                        (true, None) => Place::Key(key_of(&self.carried.take().unwrap_or_default())),
+                        (false, _) => Segment::Index(container.complete),
+                        (true, Some(key)) => Segment::KeyAt(key),
+                        (true, None) => Segment::Key(key_of(&self.carried.take().unwrap_or_default())),
                     }
                 });
-                self.open.push(Container::new(byte == b'{', self.offset + index, place));
+                self.open.push(Container::new(byte == b'{', self.offset + index, segment));
             }
             (b'}' | b']', Some(container)) => {
                 container.end_scalar();
@@ -213,7 +213,7 @@ impl Survey {
         }
     }
 
-    /// Takes the innermost container off; `ended` by its bracket, or by the end of the view.
+    /// Closes the innermost container: `ended` by its bracket, or else by the end of the view.
     #[inline(always)]
     fn close(&mut self, slice: &str, end: usize, ended: bool) {
         let Some(mut container) = self.open.pop() else {
@@ -224,7 +224,7 @@ impl Survey {
             Some(parent) => {
                 parent.complete += usize::from(ended);
                 if long {
-                    container.place.keep(slice);
+                    container.segment.keep(slice);
                     parent.children.push(container);
                 }
             }
@@ -233,10 +233,10 @@ impl Survey {
         }
     }
 
-    /// Keeps the keys that are still needed, because the slice goes.
+    /// Copies the keys that are still needed out of the slice.
     fn end_slice(&mut self, slice: &str) {
         for container in &mut self.open {
-            container.place.keep(slice);
+            container.segment.keep(slice);
         }
         let last_key = self.open.last_mut().and_then(|container| container.key.take());
         for container in &mut self.open {
@@ -250,8 +250,8 @@ impl Survey {
     }
 }
 
-impl Place {
-    /// Takes the key out of the slice.
+impl Segment {
+    /// Copies the key out of the slice.
     fn keep(&mut self, slice: &str) {
         if let Self::KeyAt(start) = *self {
             *self = Self::Key(key_of(&slice[start..]));
@@ -259,16 +259,26 @@ impl Place {
     }
 }
 
-/// The inside of the string that a text begins with.
+/// The text between the quotes of the string at the beginning of `text`.
 fn key_of(text: &str) -> String {
     let end = pointer::string_length(text.as_bytes()).saturating_sub(1);
     text.get(1..end).unwrap_or_default().to_owned()
 }
 
 impl Container {
-    fn new(object: bool, start: usize, place: Place) -> Self {
+    fn new(object: bool, start: usize, segment: Segment) -> Self {
         let children = Vec::new();
-        Self { object, start, place, complete: 0, value_type: 0, uniform: true, in_scalar: false, key: None, children }
+        Self {
+            object,
+            start,
+            segment,
+            complete: 0,
+            value_type: 0,
+            uniform: true,
+            in_scalar: false,
+            key: None,
+            children,
+        }
     }
 
     fn begin_value(&mut self, first: u8) {
@@ -283,12 +293,12 @@ impl Container {
         self.complete += usize::from(std::mem::take(&mut self.in_scalar));
     }
 
-    /// Whether it is an array of several elements, which makes it a section.
+    /// Whether it is an array of at least two elements, which makes it a section.
     fn is_list(&self) -> bool {
         !self.object && self.complete >= 2
     }
 
-    /// Adds the sections in this container, whose own pointer is given.
+    /// Adds the sections in this container, whose pointer is given.
     fn find(&self, pointer: &mut String, sections: &mut Vec<Section>) {
         let shape = match self.object {
             true if self.complete >= KEYED_MEMBERS_MIN && self.uniform => Some(Shape::Members),
@@ -303,14 +313,14 @@ impl Container {
         }
         for child in &self.children {
             let length = pointer.len();
-            match &child.place {
-                Place::Key(key) => pointer::push_key(pointer, key),
-                Place::Index(index) => {
+            match &child.segment {
+                Segment::Key(key) => pointer::push_key(pointer, key),
+                Segment::Index(index) => {
                     pointer.push('/');
                     pointer.push_str(&index.to_string());
                 }
-                // `Place::keep` was called when the child closed.
-                Place::KeyAt(_) => {}
+                // `Segment::keep` was called when the child closed.
+                Segment::KeyAt(_) => {}
             }
             child.find(pointer, sections);
             pointer.truncate(length);
@@ -318,7 +328,7 @@ impl Container {
     }
 }
 
-/// One byte for each JSON type, told from the first byte of a value.
+/// One byte for each JSON type, derived from the first byte of a value.
 fn value_type(first: u8) -> u8 {
     match first {
         b'-' | b'0'..=b'9' => b'0',

@@ -1,9 +1,9 @@
-//! Whether a text is JSON, and nothing else of it.
+//! Validates a document and does nothing else.
 
 use crate::SyntaxError;
 use crate::scan::Scanner;
 
-/// Validates one document, given in slices, and keeps nothing of it. After an error it must not be used any more.
+/// Validates one document, given in slices, and keeps none of it. Must not be used after an error.
 ///
 /// ```
 /// let mut validator = lro_jsonl::Validator::new();
@@ -28,11 +28,11 @@ impl Validator {
         Self(Scanner::new())
     }
 
-    /// Reads the next slice of the document, cut at any character.
+    /// Reads the next slice of the document, cut between any two characters.
     ///
     /// # Errors
     ///
-    /// What is wrong with the document so far.
+    /// The first [`SyntaxError`] of the document.
     pub fn push(&mut self, text: &str) -> Result<(), SyntaxError> {
         let text = text.as_bytes();
         self.0.begin(text)?;
@@ -48,7 +48,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// When it is not complete.
+    /// When the document ends too early.
     pub fn finish(self) -> Result<(), SyntaxError> {
         self.0.finish().map(drop)
     }

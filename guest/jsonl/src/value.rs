@@ -1,11 +1,11 @@
-//! Where the values of a document go: inline, to a file of their own, or to the rest.
+//! Decides where the values of a document go: inline, to a separate file, or to the rest.
 
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form, join, member_lines};
 use crate::pointer;
 use crate::split::{KEY_BYTES_MAX, Splitter, State, copied_text};
 use crate::{BLOCK_BYTES, Error, FileReport, Output, Stream, Target};
 
-/// What a value outside or at the root of a section is.
+/// The role of a value outside or at the root of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The section with this index.
@@ -22,21 +22,21 @@ pub(crate) struct Value {
     pub(crate) form: Form,
     pub(crate) records: u64,
     role: Role,
-    /// Bytes that the buffer may hold: of a value that may stay inline, its limit; of a file, one block.
+    /// Bytes that the buffer may hold: the inline limit of a value that may stay inline, one block of a file.
     limit: usize,
-    /// Bytes already handed to the output.
+    /// Bytes already written to the output.
     written: u64,
-    place: Place,
+    destination: Destination,
 }
 
 /// Where the bytes of a value go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// They are gathered, because it may be small.
+enum Destination {
+    /// Buffered in memory, while the value may still be small.
     Memory,
-    /// To a file of its own.
+    /// A separate file.
     File,
-    /// To a line of the rest.
+    /// A line of the rest.
     Rest,
 }
 
@@ -80,8 +80,8 @@ impl<O: Output> Splitter<O> {
             Role::Keep(_) => self.options.keep_bytes.max(self.options.inline_bytes),
             Role::Other => self.options.inline_bytes,
         };
-        let place = if section.is_some() { Place::File } else { Place::Memory };
-        self.state = State::Value(Value { form, records: 0, role, limit, written: 0, place });
+        let destination = if section.is_some() { Destination::File } else { Destination::Memory };
+        self.state = State::Value(Value { form, records: 0, role, limit, written: 0, destination });
         Ok(form)
     }
 
@@ -103,9 +103,9 @@ impl<O: Output> Splitter<O> {
     #[cold]
     fn append_beyond(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
         match &self.state {
-            State::Value(Value { place: Place::Memory, form, .. }) => {
+            State::Value(Value { destination: Destination::Memory, form, .. }) => {
                 let begins_key = *form == Form::Members && self.buffer.last().is_none_or(|last| *last == b'\n');
-                if self.begin_large()? == Place::File && begins_key {
+                if self.begin_large()? == Destination::File && begins_key {
                     self.buffer.extend_from_slice(BEFORE_KEY);
                 }
             }
@@ -121,27 +121,27 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// Appends what stands between the parts of a line of a file; as long as there is none, `gathered`.
+    /// Appends the text between the parts of a line: `written` in a file, `buffered` elsewhere.
     #[inline(always)]
-    pub(crate) fn punctuate(&mut self, gathered: &[u8], written: &[u8]) -> Result<(), Error<O::Error>> {
+    pub(crate) fn punctuate(&mut self, buffered: &[u8], written: &[u8]) -> Result<(), Error<O::Error>> {
         match &self.state {
-            State::Value(Value { place: Place::File, .. }) => self.append(written),
-            State::Value(Value { place: Place::Rest, .. }) if gathered == b"\n" => self.append(b","),
-            State::Value(Value { place: Place::Rest, .. }) => self.append(gathered),
-            // Not against the limit: the form of a line must not change within its punctuation.
+            State::Value(Value { destination: Destination::File, .. }) => self.append(written),
+            State::Value(Value { destination: Destination::Rest, .. }) if buffered == b"\n" => self.append(b","),
+            State::Value(Value { destination: Destination::Rest, .. }) => self.append(buffered),
+            // Without the limit check: the form of a line must not change within its punctuation.
             _ => {
-                self.buffer.extend_from_slice(gathered);
+                self.buffer.extend_from_slice(buffered);
                 Ok(())
             }
         }
     }
 
-    /// Gives the current value a file, or a line of the rest, because it is too long to stay inline.
-    fn begin_large(&mut self) -> Result<Place, Error<O::Error>> {
-        let State::Value(value) = &mut self.state else { unreachable!("no value grew too long") };
+    /// Begins a file or a line of the rest for the current value, which is too long to stay inline.
+    fn begin_large(&mut self) -> Result<Destination, Error<O::Error>> {
+        let State::Value(value) = &mut self.state else { unreachable!("a large value began outside a value") };
         value.limit = BLOCK_BYTES;
         if self.large_files >= self.options.large_max {
-            value.place = Place::Rest;
+            value.destination = Destination::Rest;
             let opening: &[u8] = match value.form {
                 Form::Elements => b"[",
                 Form::Members => b"{",
@@ -151,9 +151,9 @@ impl<O: Output> Splitter<O> {
             self.begin_rest_line()?;
             self.write_rest(opening)?;
             self.flush()?;
-            return Ok(Place::Rest);
+            return Ok(Destination::Rest);
         }
-        value.place = Place::File;
+        value.destination = Destination::File;
         self.large_files += 1;
         let target = Target::Large { pointer: &self.pointer, shape: value.form.large_shape() };
         self.output.begin(target).map_err(Error::Output)?;
@@ -163,12 +163,12 @@ impl<O: Output> Splitter<O> {
         if self.buffer.len() > BLOCK_BYTES {
             self.flush()?;
         }
-        Ok(Place::File)
+        Ok(Destination::File)
     }
 
-    /// Hands the buffer to the output.
+    /// Writes the buffer to the output.
     fn flush(&mut self) -> Result<(), Error<O::Error>> {
-        if let State::Value(Value { place: Place::Rest, .. }) = self.state {
+        if let State::Value(Value { destination: Destination::Rest, .. }) = self.state {
             let buffer = std::mem::take(&mut self.buffer);
             self.write_rest(&buffer)?;
             self.buffer = buffer;
@@ -178,7 +178,7 @@ impl<O: Output> Splitter<O> {
         for block in self.buffer.chunks(BLOCK_BYTES) {
             self.output.write(Stream::Current, block).map_err(Error::Output)?;
         }
-        let State::Value(value) = &mut self.state else { unreachable!("no value has these bytes") };
+        let State::Value(value) = &mut self.state else { unreachable!("bytes were flushed outside a value") };
         value.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -189,16 +189,18 @@ impl<O: Output> Splitter<O> {
         let State::Value(value) = &mut self.state else {
             return Ok(());
         };
-        if value.place == Place::Rest {
+        if value.destination == Destination::Rest {
             let form = value.form;
             return self.end_large_in_rest(form);
         }
-        // A container without records has no line, and then nothing at all was copied.
+        // An empty container has no line, and nothing was copied for it.
         if value.records > 0 || value.written > 0 || !self.buffer.is_empty() {
             self.end_line()?;
         }
-        let State::Value(Value { form, role, place, .. }) = self.state else { unreachable!("a line ended the value") };
-        if place == Place::File {
+        let State::Value(Value { form, role, destination, .. }) = self.state else {
+            unreachable!("a line ended the value")
+        };
+        if destination == Destination::File {
             return self.end_file();
         }
         let bytes = match form {
@@ -219,8 +221,8 @@ impl<O: Output> Splitter<O> {
                 }
                 false => self.end_in_rest(form),
             },
-            _ if self.is_aside() => {
-                self.document.has_aside = true;
+            _ if self.is_excluded() => {
+                self.document.has_excluded = true;
                 self.end_in_rest(form)
             }
             _ if self.inline_total + self.pointer.len() + bytes <= self.options.inline_total => {
@@ -233,8 +235,8 @@ impl<O: Output> Splitter<O> {
         }
     }
 
-    /// Whether the small value in the buffer has a name that does not stay inline, or a member with one.
-    fn is_aside(&self) -> bool {
+    /// Whether the small value in the buffer, or one of its members, is excluded from inline by its name.
+    fn is_excluded(&self) -> bool {
         let own = self.pointer.rsplit('/').next();
         let is_null = |value: &[u8]| value.starts_with(b"null");
         let is_member = |name: &String| {
@@ -249,7 +251,7 @@ impl<O: Output> Splitter<O> {
             false
         };
         let is_own = |name: &String| own == Some(name) && !is_null(&self.buffer);
-        self.options.aside.iter().any(|name| is_own(name) || is_member(name))
+        self.options.inline_exclude.iter().any(|name| is_own(name) || is_member(name))
     }
 
     /// The pointer and compact JSON of a small value.
@@ -265,7 +267,7 @@ impl<O: Output> Splitter<O> {
         if !self.buffer.is_empty() {
             self.flush()?;
         }
-        let State::Value(value) = &self.state else { unreachable!("no value has this file") };
+        let State::Value(value) = &self.state else { unreachable!("a file ended outside a value") };
         let profile = self.profiling.then(|| std::mem::take(&mut self.profile));
         let report = FileReport { records: value.records, bytes: value.written, profile };
         self.output.end(Stream::Current, report).map_err(Error::Output)?;
@@ -273,7 +275,7 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// Ends a value that was gathered as a line of the rest.
+    /// Ends a buffered value as a line of the rest.
     fn end_in_rest(&mut self, form: Form) -> Result<(), Error<O::Error>> {
         join(form, &mut self.buffer);
         let value = std::mem::take(&mut self.buffer);
@@ -283,7 +285,7 @@ impl<O: Output> Splitter<O> {
         self.end_rest_line()
     }
 
-    /// Ends a value that went to a line of the rest while it was read.
+    /// Ends a value that was streamed to a line of the rest.
     fn end_large_in_rest(&mut self, form: Form) -> Result<(), Error<O::Error>> {
         self.flush()?;
         self.write_rest(match form {
@@ -307,7 +309,7 @@ impl<O: Output> Splitter<O> {
 
     fn end_rest_line(&mut self) -> Result<(), Error<O::Error>> {
         self.write_rest(AFTER_VALUE)?;
-        let Some((_, report)) = &mut self.rest else { unreachable!("no file of the rest has this line") };
+        let Some((_, report)) = &mut self.rest else { unreachable!("a line of the rest ended before the file began") };
         report.records += 1;
         self.buffer.clear();
         self.state = State::Skeleton;
@@ -315,7 +317,9 @@ impl<O: Output> Splitter<O> {
     }
 
     fn write_rest(&mut self, bytes: &[u8]) -> Result<(), Error<O::Error>> {
-        let Some((lines, report)) = &mut self.rest else { unreachable!("no file of the rest has these bytes") };
+        let Some((lines, report)) = &mut self.rest else {
+            unreachable!("bytes of the rest came before the file began")
+        };
         report.bytes += bytes.len() as u64;
         for piece in bytes.chunks(BLOCK_BYTES) {
             if lines.len() + piece.len() > BLOCK_BYTES {
@@ -327,7 +331,7 @@ impl<O: Output> Splitter<O> {
         Ok(())
     }
 
-    /// An empty container of the skeleton is a member, so that it is not lost.
+    /// Adds an empty container of the skeleton as a member, so that it is not lost.
     pub(crate) fn keep_empty(&mut self, object: bool) -> Result<(), Error<O::Error>> {
         self.begin_value(Role::Other, if object { b'{' } else { b'[' })?;
         self.end_value()

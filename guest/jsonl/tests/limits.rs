@@ -1,4 +1,4 @@
-//! Sizes: memory does not grow with the document, time grows with it in proportion, limits are named.
+//! Memory does not grow with the document, time grows linearly, and errors name limits.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -15,10 +15,10 @@ use lro_jsonl::{
 };
 use support::split;
 
-/// Counts what is allocated, and the most there was at once.
+/// Counts allocated bytes and their peak.
 struct Counting;
 
-/// Held by every test here, because the allocator counts for all threads.
+/// Every test holds this lock, because the allocator counts for all threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -73,7 +73,7 @@ fn options() -> Options {
     Options { sections, inline_bytes: 1024, inline_total: 4096, profile: true, ..Options::default() }
 }
 
-/// Splits `head`, `count` times `piece`, `tail`; gives also the most memory that was used meanwhile.
+/// Splits `head`, `count` times `piece`, `tail`; also returns the peak memory.
 fn stream(head: &str, piece: &str, count: usize, tail: &str) -> (Document, Count, usize) {
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -87,7 +87,7 @@ fn stream(head: &str, piece: &str, count: usize, tail: &str) -> (Document, Count
     (document, output, MOST.load(Ordering::Relaxed) - before)
 }
 
-/// What the documentation of `Splitter` promises, generously: two blocks, the inline values, the scanner, a profile.
+/// The bound in the documentation of `Splitter`, rounded up: two blocks, the inline values, the scanner, a profile.
 const MEMORY_BYTES_MAX: usize = 2 * BLOCK_BYTES + 64 * 1024;
 
 /// One million records, a string of 200 MB, a number, a record and a key of 8 MB: all in the same memory.
@@ -143,7 +143,7 @@ fn keys_of_the_skeleton_are_limited() {
     assert!(split(&[&document("{\"rows\":[{", KEY_BYTES_MAX + 1, "}]}")], &options()).is_ok());
 }
 
-/// The error of the output is the splitter's, and the output comes back.
+/// The splitter returns the error of the output, and the output is available afterwards.
 #[test]
 fn a_failing_output_stops() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ fn a_failing_output_stops() {
     assert!(output.0 > 2 * BLOCK_BYTES as u64);
 }
 
-/// Processor time of this thread in hundredths of a second, which is the same on a busy machine.
+/// Processor time of this thread in hundredths of a second, which does not depend on the load of the machine.
 fn processor_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("Linux has it");
     let (_, fields) = stat.rsplit_once(')').expect("the name of the thread is in parentheses");

@@ -35,7 +35,7 @@ proptest! {
         }
     }
 
-    /// The size of compact JSON, however it came.
+    /// The size of compact JSON, however it is formatted.
     // row 3
     #[test]
     fn json_is_measured_compact(json in json(), dice in dice(), cuts in dice()) {
@@ -47,7 +47,7 @@ proptest! {
         prop_assert_eq!(measure.tokens(), tokens(&compact));
     }
 
-    /// The rule as it is documented, character by character.
+    /// The documented rule, character by character.
     // row 3
     #[test]
     fn tokens_are_estimated(text in "(\\PC|[a-zß€ж東📦 ]){0,400}") {
@@ -85,7 +85,7 @@ fn parts_are_validated() {
     assert_eq!(found, [("\"a\"", "1"), ("\"a\"", "{\"b\": [ ]}")]);
 }
 
-/// The sections, which are the same however the text is cut into slices.
+/// The sections, which do not depend on how the text is cut into slices.
 fn found(text: &str, complete: bool) -> Vec<(String, Shape)> {
     let sections = survey(text, complete).expect("valid");
     for slice_bytes in [1, 7, 64, 1000] {
@@ -109,7 +109,7 @@ fn rows(count: usize) -> String {
     format!("[{}]", rows.collect::<Vec<_>>().join(","))
 }
 
-/// Sections are found in the shapes that tools really return.
+/// Sections are found in the shapes that real tools return.
 // row 48
 #[test]
 fn sections_are_found() {
@@ -145,7 +145,7 @@ fn sections_are_found() {
     }
 }
 
-/// A view that ends early finds what has begun.
+/// A view that ends early finds sections that have begun.
 #[test]
 fn a_cut_view_is_enough() {
     let text = format!("{{\"meta\":{{\"page\":1}},\"data\":[{{\"rows\":{}", rows(4_000));

@@ -1,4 +1,4 @@
-//! A profile is true for every line, and its counts are those of a plain walk over all records.
+//! A profile holds for every line, and its counts equal those of a naive walk over all records.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -25,7 +25,7 @@ fn profile_of_lines(lines: &[&str]) -> Profile {
     profile(&format!("[{}]", lines.join(",")), &[255], Shape::Elements)
 }
 
-/// A key as `Key::raw` spells it.
+/// A key in the form of `Key::raw`.
 fn canonical(key: &str) -> String {
     key[1..key.len() - 1].replace("\\u0061", "a")
 }
@@ -52,7 +52,7 @@ fn validates(schema: &Value, json: &Json) -> bool {
         }
         Json::Object(members) => {
             let required = schema["required"].as_array();
-            // `"\ud800"` is no text for serde_json, so such a key cannot be looked up.
+            // serde_json rejects `"\ud800"`, so such a key cannot be looked up.
             let known = |key: &str| schema["properties"].get(canonical(key).replace("\\\"", "\""));
             is("object")
                 && members.iter().all(|(key, value)| known(key).is_none_or(|schema| validates(schema, value)))
@@ -64,7 +64,7 @@ fn validates(schema: &Value, json: &Json) -> bool {
     }
 }
 
-/// What a plain walk finds out about one field.
+/// The statistics of one field from a naive walk.
 #[derive(Debug, Default)]
 struct Facts {
     present: u64,
@@ -217,7 +217,7 @@ fn extremes_are_exact() {
     }
 }
 
-/// Beyond a limit less is known, and nothing wrong is said.
+/// Beyond a limit a profile has less information, but none that is wrong.
 // row 26
 #[test]
 fn limits() {
@@ -258,7 +258,7 @@ fn limits() {
     assert_eq!(distinct(&strings), None);
 }
 
-/// A number that goes over many slices is still an integer or not.
+/// A number across many slices keeps its type.
 #[test]
 fn long_numbers_keep_their_type() {
     let digits = "7".repeat(5_000);

@@ -25,12 +25,14 @@ fn options() -> impl Strategy<Value = Options> {
         (0..3_usize, any::<bool>()),
         proptest::collection::vec(proptest::sample::select(&["a", "id"][..]).prop_map(String::from), 0..2),
     )
-        .prop_map(|(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), aside)| {
-            Options { sections, keep, keep_bytes, inline_bytes, inline_total, aside, large_max, profile }
-        })
+        .prop_map(
+            |(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), inline_exclude)| {
+                Options { sections, keep, keep_bytes, inline_bytes, inline_total, inline_exclude, large_max, profile }
+            },
+        )
 }
 
-/// Whether a container is taken apart although it is no section: what the documentation of `Options` says.
+/// Whether a container is split although it is not a section, as the documentation of `Options` says.
 fn is_skeleton(json: &Json, pointer: &str, options: &Options) -> bool {
     let above = |other: &str| other.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/'));
     let empty = match json {
@@ -46,7 +48,7 @@ fn is_skeleton(json: &Json, pointer: &str, options: &Options) -> bool {
     !empty && !section && (above_section || !kept && (above_kept || root))
 }
 
-/// The value that a piece stands for: compact JSON, or the lines of a file.
+/// The value of a piece: compact JSON, or the lines of a file.
 fn assemble(json: &Json, piece: &str) -> String {
     match json {
         Json::Array(_) if piece.is_empty() => "[]".into(),
@@ -65,7 +67,7 @@ fn assemble(json: &Json, piece: &str) -> String {
     }
 }
 
-/// Puts the document together again from the pieces.
+/// Reassembles the document from the pieces.
 fn rebuild(json: &Json, pointer: &str, options: &Options, pieces: &mut Pieces) -> String {
     if !is_skeleton(json, pointer, options) {
         let compact = json.compact();
@@ -108,7 +110,7 @@ proptest! {
         prop_assert!(inline <= options.inline_total);
         prop_assert!(output.files.iter().filter(|file| file.section.is_none()).count() <= options.large_max);
         prop_assert!(document.inline.iter().all(|(_, value)| value.len() <= options.inline_bytes));
-        for name in &options.aside {
+        for name in &options.inline_exclude {
             let is_own = |pointer: &str| pointer.ends_with(&format!("/{name}"));
             prop_assert!(document.inline.iter().all(|(pointer, value)| value == "null" || !is_own(pointer)));
         }
@@ -117,7 +119,7 @@ proptest! {
         prop_assert!(pieces.is_empty());
     }
 
-    /// One line an element or member, in order, equal to the text of that element alone.
+    /// One line per element or member, in order, equal to the text of that element alone.
     // row 23
     #[test]
     fn records_are_lines(json in json(), dice in dice(), cuts in dice(), members in any::<bool>(), profile in any::<bool>()) {
@@ -147,7 +149,7 @@ fn section(pointer: &str, shape: Shape) -> Section {
     Section { pointer: pointer.into(), shape }
 }
 
-/// Two sections in one document are two files; what is neither goes by its size.
+/// Two sections in one document become two files; other members go by size.
 // row 12
 // row 15
 #[test]
@@ -180,7 +182,7 @@ fn each_value_goes_where_it_belongs() {
     assert_eq!(output.rest.map(|rest| rest.text), Some("{\"pointer\":\"/m\",\"value\":6}\n".into()));
 }
 
-/// Members of some names go to the rest, and what has one in it, but for null and what is to be kept.
+/// Members with excluded names, and values that contain one, go to the rest, unless null or kept.
 #[test]
 fn members_are_set_aside_by_name() {
     let text = r#"{"next": "x", "a": {"next": null}, "b": {"c": [{"n": 1, "next": 2}]}, "text": "\"next\":", "k": {"next": 3}}"#;
@@ -189,7 +191,7 @@ fn members_are_set_aside_by_name() {
         keep_bytes: 100,
         inline_bytes: 100,
         inline_total: 100,
-        aside: vec!["next".into()],
+        inline_exclude: vec!["next".into()],
         ..Options::default()
     };
     let (document, output) = split(&[text], &options).expect("valid");
@@ -202,10 +204,10 @@ fn members_are_set_aside_by_name() {
         r#"{"pointer":"/b","value":{"c":[{"n":1,"next":2}]}}"#,
         "\n"
     );
-    assert_eq!((output.rest.map(|rest| rest.text).as_deref(), document.has_aside), (Some(rest), true));
+    assert_eq!((output.rest.map(|rest| rest.text).as_deref(), document.has_excluded), (Some(rest), true));
 }
 
-/// After so many files of large members, the others are lines of the rest, whatever their type and size.
+/// Beyond the limit of files, large members become lines of the rest, whatever their type and size.
 #[test]
 fn large_members_are_limited() {
     let long = "0123456789".repeat(60_000);
@@ -238,7 +240,7 @@ fn large_members_are_limited() {
     assert_eq!(Options::default().large_max, LARGE_MAX);
 }
 
-/// Sections over other values than they were made for, at the root, through arrays, and missing.
+/// Sections on values of other shapes, at the root, through arrays, and missing.
 // row 68
 #[test]
 fn sections_take_what_they_find() {

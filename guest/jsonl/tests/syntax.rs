@@ -1,4 +1,4 @@
-//! Exactly the JSON documents are accepted, and an error is where the document stops being one.
+//! Accepts exactly the JSON documents, and reports an error at the first invalid byte.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn serde_accepts(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
-/// Accepts the text if and only if `serde_json` does; an error does not depend on what follows, or on the slices.
+/// Accepts the text if and only if `serde_json` does; an error does not depend on the text after it, or on the slices.
 fn agrees(text: &str, cuts: &[u8]) -> Result<(), TestCaseError> {
     let result = split(&slices(text, cuts), &options()).map(|_| ());
     prop_assert_eq!(result.is_ok(), serde_accepts(text), "{:?}", result);
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// Every single byte at every place of a small document.
+/// Every byte at every position of a small document.
 // row 88
 #[test]
 fn every_byte_everywhere() {
@@ -112,7 +112,7 @@ fn every_byte_everywhere() {
     }
 }
 
-/// Cut anywhere, a document is not one.
+/// A document cut anywhere is invalid.
 // row 68
 #[test]
 fn every_cut_is_an_error() {
@@ -162,7 +162,7 @@ fn errors_say_what_and_where() {
     }
 }
 
-/// The limit itself is accepted, one more is refused by name, however many follow.
+/// The limit itself is accepted, one more is rejected by name, however many follow.
 // row 68
 #[test]
 fn depth_is_limited() {

@@ -1,4 +1,4 @@
-//! What the gateway adds to the answers in which a server tells what it has: capabilities, instructions, tools, templates.
+//! Adds the gateway's capabilities, instructions, tools and templates to the answers of a server.
 
 use std::borrow::Cow;
 
@@ -9,30 +9,30 @@ use super::schema;
 use super::span::{self, Span};
 use super::text::quoted;
 
-/// What becomes of the output schema of a tool.
+/// Change to the output schema of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaChange {
-    /// It stays.
+    /// Keep it.
     Keep,
-    /// It also allows what stands in for a result that was replaced.
+    /// Also allow the replacement of a result.
     Widen,
-    /// It is taken away.
+    /// Remove it.
     Remove,
 }
 
-/// What becomes of a tool.
+/// Changes to a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolChange {
-    /// Of its output schema.
+    /// Change to its output schema.
     pub schema: SchemaChange,
-    /// Characters of a result that it declares at least.
+    /// Least size of a result, in characters, that the tool is to declare.
     pub result_characters: Option<u64>,
 }
 
-/// Key of the metadata of a tool with the greatest number of characters of a result that a client hands to its model.
+/// Metadata key of a tool: the greatest number of characters of a result that a client passes to its model.
 const RESULT_CHARACTERS: &str = "anthropic/maxResultSizeChars";
 
-/// A tool of a list of tools.
+/// A tool in an answer to `tools/list`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedTool<'a> {
     /// Its name.
@@ -43,9 +43,9 @@ pub struct ListedTool<'a> {
     pub input_schema: Option<&'a [u8]>,
 }
 
-/// Answer to `initialize` or `server/discover` with the capabilities `tools` and `resources`, and with guidance at the end of
-/// the instructions. Everything else stays byte for byte.
-pub fn with_abilities(answer: &Message, guidance: &str) -> Bytes {
+/// Adds the capabilities `tools` and `resources` to an answer to `initialize` or `server/discover`, and `guidance` to
+/// the end of the instructions. Everything else is preserved byte for byte.
+pub fn with_capabilities(answer: &Message, guidance: &str) -> Bytes {
     let bytes = answer.bytes();
     let Some(result) = object(bytes, answer.find(&["result"])) else { return bytes.clone() };
     let mut edits = Vec::new();
@@ -93,7 +93,7 @@ pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
     tools(answer).iter().filter_map(tool).collect()
 }
 
-/// Answer to `tools/list` with changed tools, and with more of them at its end. Everything else stays byte for byte.
+/// Changes the tools of an answer to `tools/list` and appends more. Everything else is preserved byte for byte.
 pub fn with_tools(answer: &Message, change: impl Fn(&str) -> ToolChange, more: &[String]) -> Bytes {
     let bytes = answer.bytes();
     let mut edits = Vec::new();
@@ -109,14 +109,14 @@ pub fn with_tools(answer: &Message, change: impl Fn(&str) -> ToolChange, more: &
     span::spliced(bytes, edits)
 }
 
-/// The definition of a tool, as JSON, that declares results of so many characters.
+/// The definition of a tool as JSON, with the declared size of its results in characters.
 pub fn with_result_characters(definition: &str, characters: u64) -> String {
     let definition = Bytes::copy_from_slice(definition.as_bytes());
     let edit = size_edit(&definition, &(0..definition.len()), characters);
     String::from_utf8_lossy(&span::spliced(&definition, Vec::from_iter(edit))).into_owned()
 }
 
-/// A result object with one more entry of its metadata.
+/// A result object with one more metadata entry.
 pub fn with_metadata(result: &Bytes, key: &str, json: &str) -> Bytes {
     let entry = format!("{}:{json}", quoted(key));
     span::spliced(result, Vec::from_iter(metadata_edit(result, &(0..result.len()), &entry)))
@@ -131,7 +131,7 @@ fn schema_edit(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Option<(Span
     }
 }
 
-/// None when the tool declares as much or more.
+/// `None` when the tool already declares at least this size.
 fn size_edit(bytes: &Bytes, tool: &Span, characters: u64) -> Option<(Span, Vec<u8>)> {
     let metadata = object(bytes, span::child(bytes, tool, "_meta"));
     let Some(declared) = metadata.and_then(|metadata| span::child(bytes, &metadata, RESULT_CHARACTERS)) else {
@@ -142,7 +142,7 @@ fn size_edit(bytes: &Bytes, tool: &Span, characters: u64) -> Option<(Span, Vec<u
     (!is_enough).then(|| (declared, characters.to_string().into_bytes()))
 }
 
-/// Adds an entry to the metadata of an object. None when its metadata is no object.
+/// Adds an entry to the metadata of an object; `None` when the metadata is not an object.
 fn metadata_edit(bytes: &Bytes, of: &Span, entry: &str) -> Option<(Span, Vec<u8>)> {
     match span::child(bytes, of, "_meta") {
         Some(metadata) => appended(bytes, &metadata, b"{}", &[entry.to_owned()]),
@@ -150,7 +150,7 @@ fn metadata_edit(bytes: &Bytes, of: &Span, entry: &str) -> Option<(Span, Vec<u8>
     }
 }
 
-/// Answer to `resources/templates/list` with one more template.
+/// Appends a template to an answer to `resources/templates/list`.
 pub fn with_template(answer: &Message, template: &str) -> Bytes {
     let list = answer.find(&["result", "resourceTemplates"]);
     let edit = list.and_then(|list| appended(answer.bytes(), &list, b"[]", &[template.to_owned()]));
@@ -166,7 +166,7 @@ fn object(bytes: &[u8], span: Option<Span>) -> Option<Span> {
     span.filter(|span| bytes.get(span.start) == Some(&b'{'))
 }
 
-/// The edit that adds members to an object or elements to an array; none where the value has other brackets.
+/// The edit that adds members to an object or elements to an array; `None` when the value has other brackets.
 fn appended(bytes: &[u8], container: &Span, brackets: &[u8; 2], items: &[String]) -> Option<(Span, Vec<u8>)> {
     let end = container.end.checked_sub(1)?;
     if items.is_empty() || *brackets != [*bytes.get(container.start)?, *bytes.get(end)?] {
@@ -177,7 +177,7 @@ fn appended(bytes: &[u8], container: &Span, brackets: &[u8; 2], items: &[String]
     Some((end..end, format!("{comma}{}", items.join(",")).into_bytes()))
 }
 
-/// Two insertions at the same place become one.
+/// Merges insertions at the same position.
 fn merge(edits: &mut Vec<(Span, Vec<u8>)>) {
     edits.dedup_by(|later, earlier| {
         let same = later.0 == earlier.0;
@@ -192,7 +192,7 @@ fn merge(edits: &mut Vec<(Span, Vec<u8>)>) {
     });
 }
 
-/// The span of a member with the comma that goes away with it.
+/// The span of a member and of the comma to remove with it.
 fn removal(bytes: &[u8], object: &Span, key: &str) -> Option<Span> {
     let (members, _) = span::members(bytes, object.start, usize::MAX, |_, _| None);
     let index = members.iter().position(|member| span::string(bytes, &member.key).is_some_and(|name| name == key))?;

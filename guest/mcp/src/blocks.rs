@@ -1,4 +1,4 @@
-//! One walk over a message: its members, its content blocks, and the part that each block becomes.
+//! Walks over a message once: finds its members and content blocks, and makes the part of each block.
 
 use bytes::Bytes;
 use lro_jsonl::{SyntaxError, Validator};
@@ -7,25 +7,25 @@ use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::span::{self, Member, Span};
 use lro_payload::{Part, PartKind};
 
-/// Most bytes that a content block may have besides its text or data (media type, URI, annotations, metadata). A block
-/// with more is one part as a whole, so that nothing gets past the size check in its margins.
+/// Most bytes of a content block besides its text or data (media type, URI, annotations, metadata): 1 KiB. A block with
+/// more becomes one part as a whole, so that no data evades the size check.
 pub const BLOCK_EXTRA_BYTES_MAX: usize = 1_024;
 
-/// Longest base64 text with JSON escapes in it (some servers write `\/`), in bytes. It has to be copied to be decoded; a
-/// longer one is one part with its JSON.
+/// Longest base64 text with JSON escapes in it (some servers write `\/`), in bytes: 16 MiB. Decoding needs a copy of
+/// it; a block with a longer one becomes one part with its JSON.
 pub const ESCAPED_BASE64_BYTES_MAX: usize = 16 << 20;
 
-/// Most members of a content block or embedded resource of a known type (the protocol knows six); a block with more is
-/// one part with its JSON. Bounds what is remembered of each block to 600 bytes.
+/// Most members of a content block or embedded resource of a known type (the protocol has six); a block with more
+/// becomes one part with its JSON. Bounds the memory per block to 600 bytes.
 const BLOCK_MEMBERS_MAX: usize = 16;
 
-/// Members that annotations have.
+/// Number of members that the protocol gives annotations.
 const ANNOTATIONS_MAX: usize = 3;
 
-/// Roles that an audience is made of.
+/// Number of roles that the protocol has.
 const ROLES_MAX: usize = 2;
 
-/// Longest number of a priority, which lies between 0 and 1, in bytes.
+/// Longest number of a priority, which is between 0 and 1, in bytes.
 const PRIORITY_BYTES_MAX: usize = 8;
 
 /// Longest time, in bytes with its quotation marks.
@@ -47,9 +47,9 @@ pub(super) struct Object {
 pub(super) struct FoundBlock {
     pub(super) span: Span,
     members: Vec<Member>,
-    /// None when its JSON is to become the part.
+    /// `None` when the JSON of the block becomes the part.
     pub(super) part: Option<Part>,
-    /// The inside of the string literal that the part was made from, valid by that.
+    /// The inside of the string literal of the part, which making the part has validated.
     literal: Span,
 }
 
@@ -90,7 +90,7 @@ impl Object {
         }
     }
 
-    /// The value of the one member with this key.
+    /// The value of the only member with this key.
     pub(super) fn get(&self, message: &[u8], key: &str) -> Option<&Span> {
         span::member(message, &self.members, key)
     }
@@ -113,8 +113,8 @@ fn walk_blocks(message: &[u8], start: usize) -> (Vec<FoundBlock>, usize) {
     (found.collect(), end)
 }
 
-/// The part of a block of a known type, and the literal it was made from. None when the block is of another type,
-/// malformed, or has members that the part would not show to a policy.
+/// The part of a block of a known type, and its literal. `None` when the block is of another type, malformed, or has
+/// members that the part would hide from a policy.
 fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
     let get = |name| span::member(message, &block.members, name);
     let text = |value: Option<&Span>| value.and_then(|value| span::string(message, value)).map(String::from);
@@ -159,7 +159,7 @@ fn typed(message: &Bytes, block: &FoundBlock) -> Option<(Part, Span)> {
     }
 }
 
-/// Whether a member of a block has one of these names, or says nothing that a policy would have to see.
+/// Whether a member of a block has one of these names, or holds nothing that a policy must see.
 fn is_plain(message: &[u8], member: &Member, names: &[&str]) -> bool {
     let value = || message.get(member.value.clone()).unwrap_or_default();
     match span::string(message, &member.key).as_deref() {
@@ -173,7 +173,7 @@ fn is_plain(message: &[u8], member: &Member, names: &[&str]) -> bool {
     }
 }
 
-/// Whether annotations are those of the protocol: for whom, how important, from when.
+/// Whether annotations have only the members of the protocol: audience, priority, time of the last change.
 fn is_plain_annotations(message: &[u8], annotations: &Span) -> bool {
     let is_plain = |member: &Member| {
         let value = message.get(member.value.clone()).unwrap_or_default();
@@ -204,13 +204,13 @@ fn is_audience(message: &[u8], roles: &Span) -> bool {
     elements.len() <= ROLES_MAX && elements.iter().all(is_role)
 }
 
-/// Whether a JSON string is a time as RFC 3339 writes it: its digits are no number of anything else.
+/// Whether a JSON string is a time in the format of RFC 3339, so that it cannot carry other data.
 fn is_time(json: &[u8]) -> bool {
     let is_known = |byte: &u8| byte.is_ascii_digit() || b"\"-+:.TZ".contains(byte);
     json.len() <= TIME_BYTES_MAX && json.get(11).is_some_and(|byte| *byte == b'T') && json.iter().all(is_known)
 }
 
-/// Whether a text is written as media types are.
+/// Whether a text has only the characters of media types.
 fn is_media_type(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+.-_;= ".contains(&byte))
 }
@@ -232,7 +232,7 @@ fn base64_part(message: &Bytes, literal: Span) -> Option<(Part, Span)> {
     Some((Part::base64(plain).ok()?, literal))
 }
 
-/// The literals that parts were made from, in order.
+/// The literals of the parts, in order.
 pub(super) fn literals(outer: &Object) -> Vec<Span> {
     let inner = outer.result.iter().flat_map(|result| &result.blocks);
     let literals = outer.blocks.iter().chain(inner).map(|block| block.literal.clone());
@@ -241,8 +241,8 @@ pub(super) fn literals(outer: &Object) -> Vec<Span> {
     literals
 }
 
-/// Validates all of the message except the literals that are valid because a part was made from them: with those taken
-/// out it is JSON exactly when it was before.
+/// Validates the whole message except the literals that are already valid: without their content, the message is JSON
+/// exactly when it was before.
 pub(super) fn validate(text: &str, literals: &[Span]) -> Result<(), ParseError> {
     let mut validator = Validator::new();
     let mut at = 0;
@@ -254,7 +254,7 @@ pub(super) fn validate(text: &str, literals: &[Span]) -> Result<(), ParseError> 
     validator.finish().map_err(|error| syntax(error, literals))
 }
 
-/// The error with its offset in the message, where `removed` spans were taken out in order.
+/// The error with its offset in the message, from which the `removed` spans were left out, in order.
 fn syntax(mut error: SyntaxError, removed: &[Span]) -> ParseError {
     for span in removed {
         if error.offset > span.start as u64 {

@@ -1,14 +1,14 @@
-//! How much of a limit is used up, counted on the text as it goes on the wire.
+//! Tracks how much of a limit is spent, measured on the text as sent on the wire.
 
 use lro_jsonl::Measure;
 
 use super::reply::in_unit;
 use lro_payload::{Size, SizeUnit};
 
-/// Most bytes of UTF-8 in one unit: a token is four Latin letters of two bytes each.
+/// Most bytes of UTF-8 per unit: a token is four Latin letters of two bytes each.
 const BYTES_PER_UNIT_MAX: u64 = 8;
 
-/// A limit and what was spent of it. Every text is counted exactly; nothing is rounded before the sum.
+/// A limit and the amount spent of it. Every text is counted exactly; only the sum is rounded.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     spent: Measure,
@@ -20,28 +20,28 @@ impl Budget {
         Self { spent: Measure::text(), limit }
     }
 
-    /// What is left, in the unit of the limit.
+    /// The amount left, in the unit of the limit.
     pub(super) fn left(&self) -> u64 {
         self.limit.amount.saturating_sub(in_unit(&self.spent, self.limit.unit))
     }
 
-    /// No text of more bytes can fit.
+    /// Upper bound on the bytes of a text that fits.
     pub(super) fn bytes_max(&self) -> u64 {
-        // A token may have been counted in part.
+        // A part of a token may be spent.
         self.left().saturating_add(1).saturating_mul(BYTES_PER_UNIT_MAX)
     }
 
-    /// What a text of so many Latin letters takes, in the unit of the limit.
+    /// The cost of this many Latin letters, in the unit of the limit.
     pub(super) fn of_bytes(&self, bytes: u64) -> u64 {
         if self.limit.unit == SizeUnit::Tokens { bytes.div_ceil(4) } else { bytes }
     }
 
-    /// Spends without asking.
+    /// Spends on a text, even beyond the limit.
     pub(super) fn spend(&mut self, text: &str) {
         self.spent.push(text);
     }
 
-    /// Spends if there is enough left.
+    /// Spends on a text if it fits.
     pub(super) fn take(&mut self, text: &str) -> bool {
         if text.len() as u64 > self.bytes_max() {
             return false;
@@ -55,8 +55,8 @@ impl Budget {
         fits
     }
 
-    /// Lets `spending` use the budget, less an amount that is set aside.
-    pub(super) fn set_aside<T>(&mut self, amount: u64, spending: impl FnOnce(&mut Self) -> T) -> T {
+    /// Lets `spending` use the budget except a reserved amount.
+    pub(super) fn with_reserve<T>(&mut self, amount: u64, spending: impl FnOnce(&mut Self) -> T) -> T {
         let all = self.limit.amount;
         self.limit.amount = all.saturating_sub(amount);
         let result = spending(self);
@@ -64,18 +64,18 @@ impl Budget {
         result
     }
 
-    /// Spends on the longest beginning of a text that fits in its form on the wire, and returns that beginning.
+    /// Spends on the longest prefix of a text that fits, measured as sent on the wire, and returns that prefix.
     pub(super) fn take_head<'a>(&mut self, text: &'a str, wire: impl Fn(&str) -> String) -> &'a str {
         self.longest(text.len(), |length| text.get(..text.floor_char_boundary(length)).unwrap_or_default(), wire)
     }
 
-    /// The same from the end of a text.
+    /// As [`take_head`](Self::take_head), for the longest suffix.
     pub(super) fn take_tail<'a>(&mut self, text: &'a str, wire: impl Fn(&str) -> String) -> &'a str {
         let start = |length| text.ceil_char_boundary(text.len() - length);
         self.longest(text.len(), |length| text.get(start(length)..).unwrap_or_default(), wire)
     }
 
-    /// Spends on the text of the greatest length up to `most` that fits.
+    /// Spends on the longest text of length up to `most` that fits.
     fn longest<'a>(&mut self, most: usize, text: impl Fn(usize) -> &'a str, wire: impl Fn(&str) -> String) -> &'a str {
         let bound = usize::try_from(self.bytes_max()).unwrap_or(usize::MAX);
         let (mut fitting, mut beyond) = (0, most.min(bound) + 1);

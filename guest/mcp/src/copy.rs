@@ -1,4 +1,4 @@
-//! Whether a text is only the serialized copy of the structured content, whatever its white space and escapes.
+//! Detects text that is only a serialized copy of the structured content, whatever its white space and escapes.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use super::span::{self, Span};
 use lro_payload::json_string::{BLOCK, equal, escaped};
 use lro_payload::{Part, PartKind, Payload, PayloadReader};
 
-/// Bytes that are decoded at a time.
+/// Bytes decoded at a time.
 const SLICE_BYTES: u32 = 64 << 10;
 
-/// Which of the two stands for both when a text part and the structured content hold the same.
+/// Which of the two becomes the part when a text and the structured content hold the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Same {
-    /// The text is the structured content as JSON, or the value of its lone member `result`, as servers wrap values that
-    /// are no objects: what is structured tells more.
+    /// The text is the structured content as JSON, or the value of its only member `result`, with which servers wrap
+    /// values that are not objects. The structured form carries more information.
     Structured,
-    /// The structured content is an object whose lone member is the text as a string: the text is all there is.
+    /// The structured content is an object whose only member is the text as a string: the text is the whole content.
     Text,
 }
 
-/// Whether a text part and the structured content hold the same.
+/// Compares a text part with the structured content.
 ///
-/// White space between tokens and the spelling of characters in strings do not matter; numbers are compared as text,
-/// members in their order. Memory does not grow with the text.
+/// Ignores white space between tokens and the escaping of characters in strings; compares numbers as text, and members
+/// in their order. Memory does not grow with the text.
 pub(super) fn same(part: &Part, message: &Bytes, structured: &Span) -> Option<Same> {
     if part.kind != PartKind::Text || part.name.is_some() {
         return None;
@@ -67,37 +67,37 @@ fn same_text(one: &Part, other: &Part) -> bool {
 fn same_json(part: &Part, json: Bytes) -> bool {
     let Ok(json) = Part::text(PartKind::Structured, json) else { return false };
     let (mut one, mut other) = (Tokens::new(part.clone()), Tokens::new(json));
-    let mut place = Place { in_string: false, before: 0 };
+    let mut state = LexState { in_string: false, previous: 0 };
     loop {
-        if !skip_common(&mut one, &mut other, &mut place) {
+        if !skip_common(&mut one, &mut other, &mut state) {
             return false;
         }
         match (one.peek(), other.peek()) {
-            (None, None) => return !place.in_string,
-            (Some(byte), None) if !place.in_string && is_white(byte) => one.at += 1,
-            (None, Some(byte)) if !place.in_string && is_white(byte) => other.at += 1,
-            (Some(byte), Some(same)) if !place.in_string || (byte == same && byte != b'\\') => {}
+            (None, None) => return !state.in_string,
+            (Some(byte), None) if !state.in_string && is_white(byte) => one.at += 1,
+            (None, Some(byte)) if !state.in_string && is_white(byte) => other.at += 1,
+            (Some(byte), Some(same)) if !state.in_string || (byte == same && byte != b'\\') => {}
             (Some(_), Some(_)) if one.unit().is_some_and(|unit| unit != END && other.unit() == Some(unit)) => {}
             _ => return false,
         }
     }
 }
 
-/// Where a comparison stands.
-struct Place {
+/// The lexical state of a comparison.
+struct LexState {
     in_string: bool,
-    /// The byte before.
-    before: u8,
+    /// The previous byte.
+    previous: u8,
 }
 
-/// Skips what is equal on both sides up to the end of a slice or, in a string, to an escape or another spelling. Tells
-/// whether the texts may still be the same.
-fn skip_common(one: &mut Tokens, other: &mut Tokens, place: &mut Place) -> bool {
+/// Skips equal bytes on both sides up to the end of a slice or, in a string, to an escape or a difference. Returns
+/// whether the texts may still be equal.
+fn skip_common(one: &mut Tokens, other: &mut Tokens, state: &mut LexState) -> bool {
     let (left, right) = (one.rest(), other.rest());
     let (mut at, mut same_at) = (0, 0);
-    let mut may_be_same = true;
+    let mut may_be_equal = true;
     while let (Some(byte), Some(same)) = (left.get(at), right.get(same_at)) {
-        let skipped = place.skip_block(left.get(at..).unwrap_or_default(), right.get(same_at..).unwrap_or_default());
+        let skipped = state.skip_block(left.get(at..).unwrap_or_default(), right.get(same_at..).unwrap_or_default());
         if skipped > 0 {
             at += skipped;
             same_at += skipped;
@@ -105,39 +105,39 @@ fn skip_common(one: &mut Tokens, other: &mut Tokens, place: &mut Place) -> bool 
         }
         if byte == same {
             if *byte == b'"' {
-                place.in_string = !place.in_string;
+                state.in_string = !state.in_string;
             } else if *byte == b'\\' {
                 let next = (left.get(at + 1), right.get(same_at + 1));
                 let simple = next.0 == next.1 && next.0.is_some_and(|next| *next != b'u');
-                if !place.in_string || !simple {
-                    may_be_same = place.in_string;
+                if !state.in_string || !simple {
+                    may_be_equal = state.in_string;
                     break;
                 }
                 at += 1;
                 same_at += 1;
             }
-            place.before = *byte;
+            state.previous = *byte;
             at += 1;
             same_at += 1;
             continue;
         }
-        if place.in_string {
+        if state.in_string {
             break;
         }
         let (white, next) = if is_white(*byte) { (&mut at, *same) } else { (&mut same_at, *byte) };
-        if !(is_white(*byte) || is_white(*same)) || (is_scalar(place.before) && is_scalar(next)) {
-            may_be_same = false;
+        if !(is_white(*byte) || is_white(*same)) || (is_scalar(state.previous) && is_scalar(next)) {
+            may_be_equal = false;
             break;
         }
         *white += 1;
     }
     one.at += at;
     other.at += same_at;
-    may_be_same
+    may_be_equal
 }
 
-impl Place {
-    /// Skips what is equal in the next block of both sides, up to the first `\u`, and no escape by half. Returns the
+impl LexState {
+    /// Skips equal bytes in the next block of both sides, up to the first `\u` and never into an escape. Returns the
     /// number of bytes.
     fn skip_block(&mut self, left: &[u8], right: &[u8]) -> usize {
         let (Some(block), Some(other)) = (left.first_chunk(), right.first_chunk()) else { return 0 };
@@ -150,12 +150,12 @@ impl Place {
         let Some(last) = length.checked_sub(1) else { return 0 };
         let quotes = equal(block, b'"') & !escaped & (u64::MAX >> (BLOCK - length));
         self.in_string ^= quotes.count_ones() % 2 == 1;
-        self.before = block.get(last).copied().unwrap_or_default();
+        self.previous = block.get(last).copied().unwrap_or_default();
         length
     }
 }
 
-/// How many bytes both blocks begin with.
+/// Length in bytes of the common prefix of two blocks.
 fn common_length(block: &[u8; BLOCK], other: &[u8; BLOCK]) -> usize {
     if block == other {
         return BLOCK;
@@ -167,15 +167,15 @@ const fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// White space between two such bytes makes two tokens of them.
+/// Whether a byte belongs to a number or literal: white space between two such bytes separates tokens.
 const fn is_scalar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 
-/// What [`Tokens::unit`] gives for the closing quotation mark; beyond all code points.
+/// Result of [`Tokens::unit`] for the closing quotation mark; beyond all code points.
 const END: u32 = u32::MAX;
 
-/// The bytes of a text, one after another.
+/// Reads a text byte by byte.
 struct Tokens {
     reader: PayloadReader,
     offset: u64,
@@ -189,7 +189,7 @@ impl Tokens {
         Self { reader, offset: 0, slice: String::new(), at: 0 }
     }
 
-    /// What is left of the slice at hand.
+    /// The rest of the current slice.
     fn rest(&self) -> &[u8] {
         self.slice.as_bytes().get(self.at..).unwrap_or_default()
     }
@@ -215,7 +215,7 @@ impl Tokens {
         Some(byte)
     }
 
-    /// The next character of a string, however it is spelled. Half a surrogate pair counts as a character.
+    /// The next character of a string, escaped or not. Half a surrogate pair counts as a character.
     fn unit(&mut self) -> Option<u32> {
         let byte = self.next()?;
         match byte {
@@ -223,7 +223,7 @@ impl Tokens {
             b'\\' => self.escape(),
             0..0x80 => Some(u32::from(byte)),
             _ => {
-                // Slices end between characters, so the rest of it is at hand.
+                // Slices end between characters, so the slice has the whole character.
                 let start = self.at - 1;
                 let character = self.slice.get(start..)?.chars().next()?;
                 self.at = start + character.len_utf8();
@@ -244,7 +244,7 @@ impl Tokens {
                 if !(0xD800..0xDC00).contains(&first) {
                     return Some(first);
                 }
-                // A copy of half a pair is as good as none: no text can hold it.
+                // Text cannot hold half a pair, so it cannot be a copy.
                 if self.next()? != b'\\' || self.next()? != b'u' {
                     return None;
                 }

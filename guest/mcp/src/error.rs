@@ -1,12 +1,12 @@
-//! What is wrong with a message that should be a tool result, and its bounds.
+//! Errors of a message that should be a tool result, and its limits.
 
-/// Most content blocks of a tool result. One costs up to 1 KiB of memory besides the message.
+/// Most content blocks of a tool result: 16,384. One costs up to 1 KiB of memory besides the message.
 pub const BLOCKS_MAX: usize = 16_384;
 
-/// Most members of a tool result, and of the message around it.
+/// Most members of a tool result, and of the message around it: 1,024.
 pub const MEMBERS_MAX: usize = 1_024;
 
-/// Why a message is not a tool result. It may still be any JSON or any text.
+/// The reason why a message is not a tool result. It may still be any JSON or text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -19,13 +19,13 @@ pub enum ParseError {
     /// JSON, but neither a tool result nor a response that holds one.
     #[error("expected an object with `content` or a JSON-RPC response with such a `result`: {0}")]
     NotAToolResult(&'static str),
-    /// Two members of the same name: readers disagree which of them counts.
+    /// Two members of the same name: readers disagree which one is valid.
     #[error("the tool result has two members `{0}`")]
     Duplicate(&'static str),
-    /// More than a limit.
+    /// The message exceeds a limit.
     #[error("the tool result has more than {limit} {what}")]
     TooMany {
-        /// What there is too much of.
+        /// The items counted, in the plural.
         what: &'static str,
         /// The limit.
         limit: usize,

@@ -1,7 +1,9 @@
-//! Messages and tool results of the Model Context Protocol: takes a result apart for a policy, and puts the reply together.
+//! Messages and tool results of the Model Context Protocol: takes a result apart for a policy, and puts the reply
+//! together.
 //!
-//! A result is read as spans of the message it came in and the reply is put together from the same spans, so what is not
-//! replaced goes on byte for byte. Nothing here runs policies or moves messages: it compiles to WebAssembly too.
+//! A result is read as spans of its message, and the reply is put together from the same spans, so everything that is
+//! not replaced is preserved byte for byte. This crate runs no policies and sends no messages; it also compiles to
+//! WebAssembly.
 
 mod announce;
 mod blocks;
@@ -23,7 +25,7 @@ mod text;
 mod truncate;
 
 pub use announce::{
-    ListedTool, SchemaChange, ToolChange, listed_tools, with_abilities, with_metadata, with_result_characters,
+    ListedTool, SchemaChange, ToolChange, listed_tools, with_capabilities, with_metadata, with_result_characters,
     with_template, with_tools,
 };
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};

@@ -1,4 +1,4 @@
-//! The envelope of a JSON-RPC message, as spans of the bytes it came in.
+//! The envelope of a JSON-RPC message, as spans of its bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,28 +14,28 @@ use super::error::MEMBERS_MAX;
 use super::method;
 use super::span::{self, Span};
 
-/// Most messages of a batch; revision 2025-03-26 knows batches, no other does.
+/// Most messages of a batch: 1,024. Only revision 2025-03-26 has batches.
 pub const BATCH_MESSAGES_MAX: usize = 1_024;
 
-/// What some writers put before a text. It is no part of JSON.
+/// The byte order mark that some writers put before a text, although JSON does not allow it.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Most members of an envelope that are looked at in a message without an end.
+/// Most envelope members that are read in a truncated message.
 const ENVELOPE_MEMBERS_MAX: usize = 16;
 
-/// Longest value that stays in a notification without its data, in bytes of JSON.
+/// Longest value, in bytes of JSON, that [`Message::without_data`] keeps.
 const SHORT_BYTES_MAX: usize = 256;
 
-/// Most digits that an id is written out with to be compared.
+/// Most digits of an id that are written out for comparison.
 const ID_DIGITS_MAX: usize = 400;
 
-/// Levels of batches in batches in which ids are looked for.
+/// Most levels of nested batches that are searched for ids.
 const BATCH_LEVELS_MAX: usize = 4;
 
 /// Names of the members of an envelope.
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Names that the members of a task or of a question have while there is no result, in any revision.
+/// Names of the members of a task or an input request without a result, in any revision.
 pub(super) const ACKNOWLEDGEMENT: [&str; 13] = [
     "_meta",
     "resultType",
@@ -52,38 +52,38 @@ pub(super) const ACKNOWLEDGEMENT: [&str; 13] = [
     "requestState",
 ];
 
-/// And those that hold what came of it.
+/// Names of the members that hold the outcome of a task.
 const OUTCOME: [&str; 2] = ["result", "error"];
 
 /// JSON-RPC code of a method that does not exist.
 pub const METHOD_NOT_FOUND: i32 = -32601;
-/// JSON-RPC code of something that is no request.
+/// JSON-RPC code of an invalid request.
 pub const INVALID_REQUEST: i32 = -32600;
-/// JSON-RPC code of a failure that is not the caller's.
+/// JSON-RPC code of an internal error.
 pub const INTERNAL_ERROR: i32 = -32603;
 
-/// The id of a request: a JSON number or string. Two are the same when their values are, however they are spelled: `1`,
-/// `1.0` and `1e0`, or `"a"` and `"\u0061"`. Numbers are compared digit by digit, of any length.
+/// The id of a request: a JSON number or string. Two ids are equal when their values are, however they are written:
+/// `1`, `1.0` and `1e0`, or `"a"` and `"\u0061"`. Numbers of any length are compared digit by digit.
 #[derive(Clone, Debug)]
 pub struct Id {
-    /// As it was spelled.
+    /// The id as written.
     json: String,
-    /// Its value, where that is spelled otherwise.
+    /// The normalized value, where it differs.
     value: Option<String>,
 }
 
 impl Id {
-    /// An id of the gateway's own.
+    /// An id that the gateway creates.
     pub fn own(text: &str) -> Self {
         Self { json: super::text::quoted(text), value: None }
     }
 
-    /// As JSON, spelled as it came.
+    /// The id as JSON, as it was received.
     pub fn json(&self) -> &str {
         &self.json
     }
 
-    /// From JSON.
+    /// Reads an id from JSON.
     pub fn of_json(json: &str) -> Self {
         let value = match json.as_bytes() {
             [b'"', ..] if json.contains('\\') => {
@@ -95,7 +95,7 @@ impl Id {
         Self { json: json.to_owned(), value: value.filter(|value| value != json) }
     }
 
-    /// The id that some readers take for this one: the number that a string spells, and a number as a string.
+    /// The id that some readers treat as equal to this one: the number in a string, or a number as a string.
     pub fn of_other_type(&self) -> Option<Self> {
         let value = self.value();
         let Some(text) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
@@ -134,8 +134,8 @@ impl fmt::Display for Id {
     }
 }
 
-/// A number in the one spelling that all of its value share: an integer as its digits, another as its digits and an
-/// exponent. None when it is no number, or its exponent is out of all bounds.
+/// The normal form of a number: an integer as its digits, any other number as its digits and an exponent. `None` when
+/// it is not a number, or its exponent is out of range.
 fn plain_number(json: &str) -> Option<String> {
     let (sign, number) = json.strip_prefix('-').map_or(("", json), |number| ("-", number));
     let (number, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -157,56 +157,56 @@ fn plain_number(json: &str) -> Option<String> {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Asks for an answer.
+    /// Expects an answer.
     Request,
-    /// Tells, and asks for none.
+    /// Expects no answer.
     Notification,
     /// Answers a request.
     Response,
     /// Several messages in an array.
     Batch,
-    /// No JSON-RPC message, or one that readers disagree about: see [`Message::fault`].
+    /// Not a JSON-RPC message, or one that readers may interpret differently: see [`Message::fault`].
     Other,
 }
 
-/// Why something is not a message that all readers read alike.
+/// The reason why readers may not agree on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No JSON object or array, or one that is cut or followed by something else.
+    /// Not a JSON object or array, or one that is cut or followed by more text.
     #[error("it is not one JSON object")]
     NotOne,
-    /// A member of the envelope that is there twice: readers disagree which of them counts.
+    /// A duplicate member of the envelope: readers disagree which one is valid.
     #[error("it has two members `{0}`")]
     Duplicate(&'static str),
-    /// A member that readers who do not look at case take for one of the envelope.
-    #[error("it has a member that some readers take for `{0}`")]
-    Namesake(&'static str),
+    /// A member that case-insensitive readers treat as one of the envelope.
+    #[error("it has a member that case-insensitive readers treat as `{0}`")]
+    CaseVariant(&'static str),
     /// Members that exclude each other.
     #[error("it has both `{0}` and `{1}`")]
     Both(&'static str, &'static str),
-    /// Nothing that says what it is.
+    /// No member that determines its kind.
     #[error("it has neither `method` nor `result` nor `error`")]
-    Nothing,
-    /// An id of another type.
+    NoKind,
+    /// An id that is neither a number nor a string.
     #[error("its `id` is neither a number nor a string")]
     Id,
-    /// More members than are looked at.
+    /// More than [`MEMBERS_MAX`] members.
     #[error("it has more than {MEMBERS_MAX} members")]
     TooMany,
-    /// A batch that is empty, not whole, too long, or in another one.
-    #[error("a batch must be whole, hold 1 to {BATCH_MESSAGES_MAX} messages, and no batch")]
+    /// A batch that is empty, incomplete, too long, or contains a batch.
+    #[error("a batch must be complete and hold 1 to {BATCH_MESSAGES_MAX} messages, none of them a batch")]
     Batch,
 }
 
-/// A message and where the members of its envelope lie. What is inside them is not validated.
+/// A message and the spans of its envelope members. Their values are not validated.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub(super) bytes: Bytes,
-    /// Where the object lies, without white space around it.
+    /// Start of the object, after white space.
     pub(super) start: usize,
     pub(super) outer: Object,
     kind: Kind,
@@ -214,8 +214,8 @@ pub struct Message {
     id: Option<Span>,
 }
 
-/// What a gateway wants to know of the parameters of a request or notification. A member of another type than the
-/// protocol says makes all of them unknown.
+/// The parameters of a request or notification that a gateway uses. When a member has another type than the protocol
+/// gives it, all of them are unknown.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Params<'a> {
@@ -231,19 +231,19 @@ pub struct Params<'a> {
     /// URI of a resource.
     #[serde(borrow)]
     pub uri: Option<Cow<'a, str>>,
-    /// A task.
+    /// Id of a task.
     #[serde(borrow)]
     pub task_id: Option<Cow<'a, str>>,
-    /// The request of a cancellation.
+    /// Id of the request that a cancellation names.
     #[serde(borrow)]
     pub request_id: Option<&'a RawValue>,
     /// The token of a progress notification.
     #[serde(borrow)]
     pub progress_token: Option<&'a RawValue>,
-    /// What the client is; revisions up to 2025-11-25, in `initialize`.
+    /// Name and version of the client; in `initialize`, revisions up to 2025-11-25.
     #[serde(borrow)]
     pub client_info: Option<Implementation<'a>>,
-    /// The revision asked for; revisions up to 2025-11-25, in `initialize`.
+    /// The requested revision; in `initialize`, revisions up to 2025-11-25.
     #[serde(borrow)]
     pub protocol_version: Option<Cow<'a, str>>,
     /// The metadata.
@@ -252,7 +252,7 @@ pub struct Params<'a> {
 }
 
 impl Params<'_> {
-    /// What a request of a method is about: the name of a tool or prompt, the URI of a resource, the id of a task. Over HTTP,
+    /// The subject of a request: the name of a tool or prompt, the URI of a resource, the id of a task. Over HTTP,
     /// revision 2026-07-28 repeats it in the header `Mcp-Name`.
     pub fn subject(&self, method: &str) -> Option<&str> {
         match method {
@@ -275,32 +275,33 @@ pub struct Implementation<'a> {
     pub version: Cow<'a, str>,
 }
 
-/// The metadata of a request or notification that a gateway wants to know.
+/// The metadata of a request or notification that a gateway uses.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Meta<'a> {
     /// Token that progress notifications repeat.
     #[serde(borrow, rename = "progressToken")]
     pub progress_token: Option<&'a RawValue>,
-    /// The revision; from 2026-07-28 on, in every request.
+    /// The revision; in every request from revision 2026-07-28 on.
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
     pub protocol_version: Option<Cow<'a, str>>,
-    /// What the client is; from revision 2026-07-28 on, in every request.
+    /// Name and version of the client; in every request from revision 2026-07-28 on.
     #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
     pub client_info: Option<Implementation<'a>>,
     /// Id of the request `subscriptions/listen` that a notification belongs to; from revision 2026-07-28 on.
     #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
     pub subscription_id: Option<&'a RawValue>,
-    /// How this client wants the result of this request: [`INLINE_MODE`] for the whole of it.
+    /// How the client wants the result of this request: [`INLINE_MODE`] for the whole result.
     #[serde(borrow, rename = "io.github.lro-filter/mode")]
     pub mode: Option<Cow<'a, str>>,
 }
 
-/// Value of the request's metadata key `io.github.lro-filter/mode` that asks for the whole result, up to the ceiling of the
-/// client: for programs that work on structured content.
+/// Value of the metadata key `io.github.lro-filter/mode` that requests the whole result, up to the client's ceiling:
+/// for programs that work on structured content.
 pub const INLINE_MODE: &str = "inline";
 
 impl Message {
-    /// Finds the members of the envelope. Takes one pass; nothing is copied. Byte order marks before it count as white space.
+    /// Finds the members of the envelope in one pass, without copies. Byte order marks at the beginning count as white
+    /// space.
     pub fn read(bytes: Bytes) -> Self {
         let start = skip_marks(&bytes);
         let first = bytes.get(start).copied();
@@ -318,7 +319,7 @@ impl Message {
         Self { bytes, start, outer, kind, fault, id }
     }
 
-    /// The message without byte order marks before it.
+    /// The message without the byte order marks at its beginning.
     #[must_use]
     pub fn without_marks(self) -> Self {
         if span::skip_white(&self.bytes, 0) == self.start {
@@ -327,25 +328,26 @@ impl Message {
         Self::read(self.bytes.slice(self.start..))
     }
 
-    /// What makes it [`Kind::Other`], or a batch that is not to be taken apart.
+    /// The reason for [`Kind::Other`], or why a batch cannot be split.
     pub fn fault(&self) -> Option<Fault> {
         let is_batch = self.kind == Kind::Batch;
         self.fault.or_else(|| (is_batch && self.batch().is_none()).then_some(Fault::Batch))
     }
 
-    /// The id in the beginning of a message whose end is missing.
+    /// The id at the beginning of a message whose end is missing.
     pub fn envelope_id(head: &[u8]) -> Option<Id> {
         let start = span::skip_white(head, 0);
         let (members, _) = span::members(head, start, ENVELOPE_MEMBERS_MAX, |_, _| None);
         let id = span::member(head, &members, "id")?;
-        // The last one may be cut.
+        // The last value may be cut.
         scalar(head.get(id.clone()).filter(|_| id.end < head.len())?)
     }
 
-    /// The id in the end of a message whose beginning is missing: the last member of that name, if it is in the envelope.
+    /// The id at the end of a message whose beginning is missing: the last member of that name, if it belongs to the
+    /// envelope.
     pub fn trailing_id(tail: &[u8]) -> Option<Id> {
         let key = memchr::memmem::rfind(tail, b"\"id\"")?;
-        // What goes before tells whether this is not the end of a longer string with a quotation mark in it.
+        // After a backslash, this is part of a longer string that contains a quotation mark.
         if matches!(tail.get(key.checked_sub(1)?), Some(b'\\')) {
             return None;
         }
@@ -361,22 +363,22 @@ impl Message {
         (tail.get(at) == Some(&b'}') && span::skip_white(tail, at + 1) == tail.len()).then_some(id)
     }
 
-    /// What it is.
+    /// Its kind.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The message as it came.
+    /// The message as received.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Its id; of a message with a fault, if there is one.
+    /// Its id, if it has one; also of a message with a fault.
     pub fn id(&self) -> Option<Id> {
         scalar(self.bytes.get(self.id.clone()?)?)
     }
 
-    /// Every id that some reader may find: of members that are there twice all, of a batch those of its messages.
+    /// Calls `found` with every id that some reader may use: of all duplicate members, and of the messages of a batch.
     pub fn each_id(&self, found: &mut dyn FnMut(Id)) {
         self.each_id_within(BATCH_LEVELS_MAX, found);
     }
@@ -401,19 +403,20 @@ impl Message {
         span::string(&self.bytes, self.outer.get(&self.bytes, "method")?)
     }
 
-    /// Its parameters, as far as a gateway wants to know them.
+    /// The parameters that a gateway uses.
     pub fn params(&self) -> Params<'_> {
         let params = self.outer.get(&self.bytes, "params").and_then(|params| self.bytes.get(params.clone()));
         params.and_then(|params| serde_json::from_slice(params).ok()).unwrap_or_default()
     }
 
-    /// Its result. What stands beside an error is none.
+    /// Its result; `None` when the message also has an error.
     pub fn result(&self) -> Option<Bytes> {
         let result = self.member("result")?;
         present(&self.bytes, &self.outer, "error").is_none().then_some(result)
     }
 
-    /// Whether the object at a path of keys is a task and nothing else: its members are those of a task, each there once.
+    /// Whether the object at a path of keys is a task and nothing else: it has only members of a task, none of them
+    /// twice.
     pub fn is_task(&self, path: &[&str]) -> bool {
         self.find(path).is_some_and(|object| span::is_object_of(&self.bytes, &object, &[&ACKNOWLEDGEMENT, &OUTCOME]))
     }
@@ -427,14 +430,15 @@ impl Message {
         serde_json::from_slice(&self.member("error")?).ok().map(|failure: Failure| failure.code)
     }
 
-    /// The messages of a batch. None when they are more than [`BATCH_MESSAGES_MAX`], one is a batch, or it is no array.
+    /// The messages of a batch; `None` when there are more than [`BATCH_MESSAGES_MAX`], one is a batch, or it is not an
+    /// array.
     pub fn batch(&self) -> Option<Vec<Bytes>> {
         if self.kind != Kind::Batch {
             return None;
         }
         let (elements, end) = span::elements(&self.bytes, self.start, BATCH_MESSAGES_MAX, |_| None);
         let whole = span::skip_white(&self.bytes, end) == self.bytes.len() && self.bytes.get(end - 1) == Some(&b']');
-        // One in another, thousands of times, would take all of the stack.
+        // Thousands of nested batches would overflow the stack.
         let is_flat = elements.iter().all(|element| self.bytes.get(element.start) != Some(&b'['));
         (whole && is_flat && !elements.is_empty() && elements.len() <= BATCH_MESSAGES_MAX)
             .then(|| elements.into_iter().map(|element| self.bytes.slice(element)).collect())
@@ -448,7 +452,7 @@ impl Message {
         }
     }
 
-    /// A notification about a task with nothing but the task, its status and the subscription.
+    /// A notification about a task, reduced to the task, its status and the subscription.
     pub fn without_data(&self) -> Bytes {
         let short = |path: &[&str]| {
             let value = self.value(path).filter(|value| value.len() <= SHORT_BYTES_MAX)?;
@@ -465,7 +469,7 @@ impl Message {
         format!(r#"{{"jsonrpc":"2.0","method":{method},"params":{{{}}}}}"#, members.join(",")).into()
     }
 
-    /// As [`with_id`](Self::with_id), in pieces that share the bytes.
+    /// As [`with_id`](Self::with_id), in pieces that share the bytes of the message.
     pub fn pieces_with_id(&self, id: &Id) -> Vec<Bytes> {
         match &self.id {
             Some(span) => {
@@ -476,7 +480,7 @@ impl Message {
         }
     }
 
-    /// The message with other bytes at a path of keys; as it is when there is nothing.
+    /// The message with other bytes at a path of keys; unchanged when the path does not exist.
     pub fn with_bytes(&self, path: &[&str], json: &[u8]) -> Bytes {
         match self.find(path) {
             Some(span) => span::spliced(&self.bytes, vec![(span, json.to_vec())]),
@@ -484,7 +488,7 @@ impl Message {
         }
     }
 
-    /// The strings at and below a path of keys that a condition holds for, decoded, and where they lie.
+    /// The decoded strings at and below a path of keys that satisfy `wanted`, with their spans.
     pub fn strings(&self, path: &[&str], wanted: impl Fn(&str) -> bool) -> Vec<(Range<usize>, String)> {
         let mut found = Vec::new();
         if let Some(span) = self.find(path) {
@@ -524,7 +528,7 @@ pub fn error_response(id: Option<&Id>, code: i32, message: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#).into()
 }
 
-/// Whether some reader may take the result of a response for that of a tool, whatever it answers.
+/// Whether some reader may interpret the result of a response as a tool result, whatever request it answers.
 pub fn looks_like_tool_result(message: &Message) -> bool {
     let members = message.outer.result.iter().flat_map(|result| &result.members);
     let mut names = members.filter_map(|member| span::string(&message.bytes, &member.key));
@@ -532,7 +536,7 @@ pub fn looks_like_tool_result(message: &Message) -> bool {
         && names.any(|name| matches!(span::folded(&name).as_str(), "content" | "structuredcontent"))
 }
 
-/// A result with its `resultType`, which revisions from 2026-07-28 on ask for.
+/// A result with its `resultType`, which revisions from 2026-07-28 on require.
 pub fn with_result_type(result: String, modern: bool) -> String {
     match result.strip_prefix('{').filter(|_| modern) {
         Some(members) => format!(r#"{{"resultType":"complete",{members}"#),
@@ -540,13 +544,13 @@ pub fn with_result_type(result: String, modern: bool) -> String {
     }
 }
 
-/// An id, if the JSON can be one.
+/// The id, if the JSON is a number or a string.
 fn scalar(json: &[u8]) -> Option<Id> {
     let is_id = matches!(json.first()?, b'"' | b'-' | b'0'..=b'9');
     std::str::from_utf8(json).ok().filter(|_| is_id).map(Id::of_json)
 }
 
-/// The start of what comes after white space and byte order marks.
+/// The first position after white space and byte order marks.
 fn skip_marks(bytes: &[u8]) -> usize {
     let mut start = span::skip_white(bytes, 0);
     while bytes.get(start..).is_some_and(|rest| rest.starts_with(BYTE_ORDER_MARK)) {
@@ -555,12 +559,12 @@ fn skip_marks(bytes: &[u8]) -> usize {
     start
 }
 
-/// The value of the one member with this key, unless it is `null`, which some serializers write for what is not there.
+/// The value of the only member with this key, unless it is `null`, which some serializers write for a missing value.
 fn present<'a>(bytes: &[u8], outer: &'a Object, key: &str) -> Option<&'a Span> {
     outer.get(bytes, key).filter(|value| bytes.get((*value).clone()) != Some(b"null"))
 }
 
-/// What an object is, if all readers say the same.
+/// The kind of an object, if all readers agree.
 fn kind_of(bytes: &[u8], outer: &Object, id: Option<&Span>) -> Result<Kind, Fault> {
     if span::skip_white(bytes, outer.end) != bytes.len() || bytes.get(outer.end - 1) != Some(&b'}') {
         return Err(Fault::NotOne);
@@ -576,7 +580,7 @@ fn kind_of(bytes: &[u8], outer: &Object, id: Option<&Span>) -> Result<Kind, Faul
             Some(known) => seen.push(known),
             None => {
                 let name = span::folded(&name);
-                ENVELOPE.iter().find(|known| **known == name).map_or(Ok(()), |known| Err(Fault::Namesake(known)))?;
+                ENVELOPE.iter().find(|known| **known == name).map_or(Ok(()), |known| Err(Fault::CaseVariant(known)))?;
             }
         }
     }
@@ -592,6 +596,6 @@ fn kind_of(bytes: &[u8], outer: &Object, id: Option<&Span>) -> Result<Kind, Faul
         (true, true, false) => Err(Fault::Both("method", "result")),
         (true, false, true) => Err(Fault::Both("method", "error")),
         (false, false, false) if outer.get(bytes, "result").is_some() => Ok(Kind::Response),
-        (false, false, false) => Err(Fault::Nothing),
+        (false, false, false) => Err(Fault::NoKind),
     }
 }

@@ -1,8 +1,8 @@
-//! Names of methods.
+//! Method names of the protocol.
 
 /// Begins a session, in revisions before 2026-07-28.
 pub const INITIALIZE: &str = "initialize";
-/// Asks a server what it is, from revision 2026-07-28 on.
+/// Asks a server for its capabilities, from revision 2026-07-28 on.
 pub const DISCOVER: &str = "server/discover";
 /// Lists tools.
 pub const TOOLS_LIST: &str = "tools/list";
@@ -16,20 +16,20 @@ pub const RESOURCES_READ: &str = "resources/read";
 pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
 /// Gets a prompt.
 pub const PROMPTS_GET: &str = "prompts/get";
-/// Asks for the state of a task, and for its result from revision 2026-07-28 on.
+/// Gets the state of a task, and from revision 2026-07-28 on its result.
 pub const TASKS_GET: &str = "tasks/get";
 /// Waits for the result of a task, in revision 2025-11-25.
 pub const TASKS_RESULT: &str = "tasks/result";
-/// Asks for a stream that has no end of its own, from revision 2026-07-28 on.
+/// Opens a stream of notifications that the server does not end, from revision 2026-07-28 on.
 pub const LISTEN: &str = "subscriptions/listen";
-/// The client is ready.
+/// Notification: the client is ready.
 pub const INITIALIZED: &str = "notifications/initialized";
-/// A request is given up.
+/// Notification: a request is cancelled.
 pub const CANCELLED: &str = "notifications/cancelled";
-/// Progress of a request.
+/// Notification: progress of a request.
 pub const PROGRESS: &str = "notifications/progress";
-/// The state of a task has changed.
+/// Notification: the state of a task has changed.
 pub const TASK_STATUS: &str = "notifications/tasks";
 
-/// What the methods about one task begin with.
+/// Prefix of the methods of tasks.
 pub(crate) const TASKS: &str = "tasks/";

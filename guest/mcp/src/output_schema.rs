@@ -1,9 +1,9 @@
-//! Whether a value keeps to an output schema, for the part of JSON Schema that output schemas use, in a bounded number of
-//! steps.
+//! Validates a value against an output schema, for the subset of JSON Schema that output schemas use, in a bounded
+//! number of steps.
 //!
-//! The schema comes from a server, so it may be hostile: references that double forty times over, or that lead to themselves.
-//! Every check ends within [`STEPS_MAX`] steps and [`LEVELS_MAX`] levels. The answer is only given where all readers of the
-//! schema give the same: a keyword that is not known here, a dialect with other rules, and numbers that some readers round are
+//! The schema comes from a server, so it may be hostile: references that double forty times over, or that form a cycle.
+//! Every check ends within [`STEPS_MAX`] steps and [`LEVELS_MAX`] levels. It only gives an answer on which all
+//! validators agree: an unsupported keyword, a dialect with different rules, and numbers that some validators round are
 //! a [`SchemaError`], whatever the rest of the schema says.
 
 use std::cmp::Ordering;
@@ -13,68 +13,68 @@ use serde_json::{Map, Number, Value};
 use super::percent;
 use super::shorten::ENDS_SHORT;
 
-/// Largest schema that is read, in bytes: 256 KiB.
+/// Largest schema, in bytes: 256 KiB.
 pub const SCHEMA_BYTES_MAX: usize = 256 << 10;
 
-/// Most steps of one check. A step is a keyword at a place of the value, a name or a choice that is compared, or
+/// Most steps of one check: 100,000. A step is a keyword applied to a value, a comparison with a name or a choice, or
 /// 64 bytes of a string.
 pub const STEPS_MAX: usize = 100_000;
 
-/// Most schemas inside of one another on the way to a place of the value, references included.
+/// Most nested schemas on the path to a value, references included: 256.
 pub const LEVELS_MAX: usize = 256;
 
-/// Bytes of a string that are read in one step.
-const BYTES_A_STEP: usize = 64;
+/// Bytes of a string per step.
+const BYTES_PER_STEP: usize = 64;
 
-/// Greatest number up to which all integers are 64-bit floating point numbers.
+/// Bound below which a 64-bit floating point number represents every integer exactly.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Longest keyword or reference that an error repeats, in characters.
+/// Longest keyword or reference in an error, in characters.
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
-/// Ends of the dialects in which the keywords here mean the same.
+/// URI suffixes of the dialects in which the supported keywords mean the same.
 const DIALECTS: [&str; 4] = ["draft-06/schema", "draft-07/schema", "draft/2019-09/schema", "draft/2020-12/schema"];
 
-/// Of those, the ones in which nothing counts beside `$ref`.
+/// The dialects among them that ignore the keywords beside `$ref`.
 const DIALECTS_OF_LONE_REFERENCES: [&str; 2] = ["draft-06/schema", "draft-07/schema"];
 
-/// Why it is not known whether a value keeps to a schema.
+/// The reason why a value cannot be validated against a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// More than [`SCHEMA_BYTES_MAX`].
-    #[error("the output schema has {0} bytes, more than {SCHEMA_BYTES_MAX}")]
+    /// Longer than [`SCHEMA_BYTES_MAX`].
+    #[error("output schema of {0} bytes exceeds the limit of {SCHEMA_BYTES_MAX} bytes")]
     TooLarge(usize),
-    /// Not JSON, or a keyword with a value that it cannot have.
-    #[error("the output schema is not a JSON Schema: {0}")]
+    /// Not JSON, or a keyword with an invalid value.
+    #[error("invalid output schema: {0}")]
     Malformed(String),
-    /// A dialect with other rules.
-    #[error("the dialect {0:?} of the output schema is not known")]
+    /// An unsupported dialect.
+    #[error("output schema has the unsupported dialect {0:?}")]
     Dialect(String),
-    /// A keyword that may ask for something that is not checked here.
-    #[error("the output schema has the keyword {0:?}, which is not known")]
+    /// An unsupported keyword, which may be an assertion.
+    #[error("output schema has the unsupported keyword {0:?}")]
     Keyword(String),
-    /// A reference that is not a JSON Pointer into the schema, or leads nowhere.
-    #[error("the output schema has the reference {0:?}, which leads to no part of it")]
+    /// A reference that is not a JSON Pointer into the schema, or does not resolve.
+    #[error("output schema has the unresolvable reference {0:?}")]
     Reference(String),
-    /// Readers of the schema may differ.
-    #[error("readers of the output schema may differ about {0}")]
+    /// Validators may disagree.
+    #[error("validators of the output schema may disagree on {0}")]
     Undecided(&'static str),
     /// More than [`STEPS_MAX`].
-    #[error("the check against the output schema takes more than {STEPS_MAX} steps")]
+    #[error("validation against the output schema takes more than {STEPS_MAX} steps")]
     Steps,
     /// More than [`LEVELS_MAX`].
-    #[error("the output schema nests more than {LEVELS_MAX} levels")]
+    #[error("output schema nests more than {LEVELS_MAX} levels")]
     Levels,
 }
 
 type Answer = Result<bool, SchemaError>;
 
-/// A schema that values can be held against.
+/// A schema to validate values against.
 #[derive(Clone, Debug)]
 pub struct OutputSchema {
     root: Value,
-    /// Whether nothing counts beside `$ref`.
+    /// Whether keywords beside `$ref` are ignored.
     lone_references: bool,
 }
 
@@ -82,8 +82,8 @@ impl OutputSchema {
     /// Reads a schema.
     ///
     /// # Errors
-    /// When it is too large, no JSON, of a dialect that is not known, or has an identifier below its root, so that references
-    /// do not start at the root.
+    /// When the schema is too large, not JSON, of an unsupported dialect, or has an identifier below its root, which
+    /// would change the base of references.
     pub fn read(json: &[u8]) -> Result<Self, SchemaError> {
         if json.len() > SCHEMA_BYTES_MAX {
             return Err(SchemaError::TooLarge(json.len()));
@@ -102,10 +102,10 @@ impl OutputSchema {
         Ok(Self { lone_references: is_one_of(&DIALECTS_OF_LONE_REFERENCES), root })
     }
 
-    /// Whether a value keeps to it.
+    /// Whether a value is valid.
     ///
     /// # Errors
-    /// When that is not known.
+    /// When the check cannot decide, see [`SchemaError`].
     pub fn allows(&self, value: &Value) -> Answer {
         Check { schema: self, steps: STEPS_MAX, levels: LEVELS_MAX }.schema(&self.root, value)
     }
@@ -119,15 +119,16 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// A property may have the name, but then there is a schema under it.
+/// Whether a value has an identifier at any level. A property may be named `$id`, but its value is a schema and not a
+/// string.
 fn has_identifier(value: &Value) -> bool {
     value.get("$id").is_some_and(Value::is_string) || children(value).any(has_identifier)
 }
 
-/// What a keyword does.
+/// The class of a keyword.
 enum Keyword {
     Asserts,
-    Explains,
+    Annotates,
     Unknown,
 }
 
@@ -163,13 +164,13 @@ fn kind(keyword: &str) -> Keyword {
         | "maxProperties" => Keyword::Asserts,
         "$schema" | "$id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$comment" | "$defs"
         | "definitions" | "title" | "description" | "default" | "examples" | "deprecated" | "readOnly"
-        | "writeOnly" | "contentMediaType" | "contentEncoding" => Keyword::Explains,
-        other if other.starts_with("x-") => Keyword::Explains,
+        | "writeOnly" | "contentMediaType" | "contentEncoding" => Keyword::Annotates,
+        other if other.starts_with("x-") => Keyword::Annotates,
         _ => Keyword::Unknown,
     }
 }
 
-/// One check under way.
+/// A check in progress.
 struct Check<'a> {
     schema: &'a OutputSchema,
     steps: usize,
@@ -202,12 +203,12 @@ impl<'a> Check<'a> {
             self.take_steps(1)?;
             match kind(keyword) {
                 Keyword::Asserts => assertions += 1,
-                Keyword::Explains => {}
+                Keyword::Annotates => {}
                 Keyword::Unknown => return Err(SchemaError::Keyword(shown(keyword))),
             }
         }
         if self.schema.lone_references && assertions > 1 && keywords.contains_key("$ref") {
-            return Err(SchemaError::Undecided("what stands beside a reference"));
+            return Err(SchemaError::Undecided("keywords beside a reference"));
         }
         for (keyword, argument) in keywords {
             if !self.keyword(keyword, argument, keywords, value)? {
@@ -217,7 +218,7 @@ impl<'a> Check<'a> {
         Ok(true)
     }
 
-    /// One keyword and the others beside it. One that is not about the type of the value allows it.
+    /// Checks one keyword, with the keywords beside it. A keyword for another type of value allows the value.
     fn keyword(&mut self, keyword: &str, argument: &'a Value, beside: &'a Map<String, Value>, value: &Value) -> Answer {
         match (keyword, value) {
             ("$ref", _) => {
@@ -238,7 +239,7 @@ impl<'a> Check<'a> {
                 let branch = if self.schema(argument, value)? { "then" } else { "else" };
                 beside.get(branch).map_or(Ok(true), |schema| self.schema(schema, value))
             }
-            (_, Value::Number(number)) => keeps_to_bounds(keyword, argument, number),
+            (_, Value::Number(number)) => is_within_bounds(keyword, argument, number),
             (_, Value::String(text)) => self.text(keyword, argument, text),
             (_, Value::Array(elements)) => self.array(keyword, argument, elements),
             (_, Value::Object(members)) => self.object(keyword, argument, beside, members),
@@ -247,11 +248,11 @@ impl<'a> Check<'a> {
     }
 
     fn text(&mut self, keyword: &str, argument: &Value, text: &str) -> Answer {
-        self.take_steps(text.len() / BYTES_A_STEP)?;
+        self.take_steps(text.len() / BYTES_PER_STEP)?;
         match keyword {
             "minLength" => Ok(text.chars().count() >= count(argument)?),
             "maxLength" => Ok(text.chars().count() <= count(argument)?),
-            // Some readers check it. What came whole is as right or wrong as it was without the gateway.
+            // Some validators check it. A string that was not shortened is as valid as without the gateway.
             "format" if text.ends_with(ENDS_SHORT) => Err(SchemaError::Undecided("the format of a shortened string")),
             _ => Ok(true),
         }
@@ -310,7 +311,7 @@ impl<'a> Check<'a> {
         Ok(true)
     }
 
-    /// How many it holds for, up to `enough`.
+    /// The number of items that `holds` is true for, counted up to `enough`.
     fn count<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -328,13 +329,13 @@ impl<'a> Check<'a> {
         Ok(count)
     }
 
-    /// Whether two values are the same: numbers by amount, objects whatever the order of their members.
+    /// Whether two values are equal: numbers by value, objects regardless of the order of their members.
     fn equal(&mut self, one: &Value, other: &Value) -> Answer {
         self.take_steps(1)?;
         match (one, other) {
             (Value::Number(one), Value::Number(other)) => Ok(order(one, other)? == Ordering::Equal),
             (Value::String(one), Value::String(other)) => {
-                self.take_steps(one.len().min(other.len()) / BYTES_A_STEP)?;
+                self.take_steps(one.len().min(other.len()) / BYTES_PER_STEP)?;
                 Ok(one == other)
             }
             (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
@@ -359,10 +360,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What a reference leads to.
+    /// Resolves a reference.
     fn target(&mut self, reference: &Value) -> Result<&'a Value, SchemaError> {
         let reference = reference.as_str().ok_or_else(|| malformed("$ref"))?;
-        self.take_steps(reference.len() / BYTES_A_STEP)?;
+        self.take_steps(reference.len() / BYTES_PER_STEP)?;
         let nowhere = || SchemaError::Reference(shown(reference));
         let pointer = reference.strip_prefix('#').or_else(|| reference.is_empty().then_some("")).ok_or_else(nowhere)?;
         let pointer = percent::decoded(pointer).ok_or_else(nowhere)?;
@@ -383,7 +384,7 @@ fn is_of_type(name: &Value, value: &Value) -> Answer {
     })
 }
 
-fn keeps_to_bounds(keyword: &str, argument: &Value, number: &Number) -> Answer {
+fn is_within_bounds(keyword: &str, argument: &Value, number: &Number) -> Answer {
     let bound = || match argument {
         Value::Number(bound) => Ok(bound),
         _ => Err(malformed(keyword)),
@@ -401,12 +402,12 @@ fn keeps_to_bounds(keyword: &str, argument: &Value, number: &Number) -> Answer {
     })
 }
 
-/// An integer that every reader has exactly.
+/// An integer that every validator represents exactly.
 fn exact(number: &Number) -> Option<i64> {
     number.as_i64().filter(|integer| (*integer as f64).abs() < EXACT_MAX)
 }
 
-/// The order of two numbers, where readers that round have the same.
+/// The order of two numbers, where validators that round agree.
 fn order(one: &Number, other: &Number) -> Result<Ordering, SchemaError> {
     let undecided = SchemaError::Undecided("large numbers");
     let (Some(left), Some(right)) = (one.as_f64(), other.as_f64()) else { return Err(undecided) };
@@ -429,7 +430,7 @@ fn count(argument: &Value) -> Result<usize, SchemaError> {
 }
 
 fn malformed(what: &str) -> SchemaError {
-    SchemaError::Malformed(format!("`{what}` has a value that it cannot have"))
+    SchemaError::Malformed(format!("invalid value of `{what}`"))
 }
 
 fn shown(text: &str) -> String {

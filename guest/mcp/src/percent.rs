@@ -1,6 +1,6 @@
 //! Percent-encoding of URIs (RFC 3986, section 2.1).
 
-/// Percent-encoding taken away; none when it is not whole or what comes of it is not UTF-8.
+/// Decodes percent-encoding; `None` when an escape is incomplete or the result is not UTF-8.
 pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

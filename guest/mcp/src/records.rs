@@ -1,4 +1,4 @@
-//! Keeps the first records that a splitter finds, as long as a budget lasts, and counts the others.
+//! Keeps the first records of a splitter while a budget lasts, and counts the others.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use lro_payload::{Part, PartKind};
 /// Longest escape sequence in a JSON string, in bytes.
 const ESCAPE_BYTES_MAX: usize = 12;
 
-/// How often an object stands in the message.
+/// The number of copies of an object in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copies {
     /// In a text block, escaped.
@@ -23,10 +23,10 @@ pub(super) enum Copies {
     Two,
 }
 
-/// What is kept of one section or large member.
+/// The kept part of one section or large member.
 struct File {
     pointer: String,
-    /// One string or number instead of records.
+    /// Whether it is one string or number instead of records.
     is_value: bool,
     /// The records with commas between them, or the value.
     text: String,
@@ -38,19 +38,19 @@ struct File {
 /// The records kept so far.
 pub(super) struct Records {
     pub(super) budget: Budget,
-    /// What of it must not be spent now.
-    pub(super) aside: u64,
-    /// Members that are not even named.
+    /// Part of the budget that must not be spent now.
+    pub(super) reserved: u64,
+    /// Number of members that are not named.
     pub(super) unnamed: u64,
     copies: Copies,
-    /// Sections that are still to come.
+    /// Number of sections that follow.
     pub(super) sections_left: u64,
     files: Vec<File>,
-    /// What the file at hand must leave, in addition to `aside`.
+    /// Part of the budget reserved for other files, in addition to `reserved`.
     others: u64,
-    /// Whether the file at hand is the last of `files`.
+    /// Whether the current file is the last of `files`.
     named: bool,
-    /// Whether it takes still more.
+    /// Whether the current file accepts more records.
     open: bool,
     line: Vec<u8>,
 }
@@ -59,7 +59,7 @@ impl Records {
     pub(super) fn new(budget: Budget, copies: Copies) -> Self {
         Self {
             budget,
-            aside: 0,
+            reserved: 0,
             unnamed: 0,
             copies,
             sections_left: 0,
@@ -71,10 +71,10 @@ impl Records {
         }
     }
 
-    /// Spends on a text of the object in all its copies, if there is enough left.
+    /// Spends on a text in all copies of the object, if it fits.
     pub(super) fn take(&mut self, text: &str) -> bool {
         let copies = self.copies;
-        self.budget.set_aside(self.aside, |budget| {
+        self.budget.with_reserve(self.reserved, |budget| {
             text.len() as u64 <= budget.bytes_max() && budget.take(&on_wire(text, copies))
         })
     }
@@ -106,13 +106,13 @@ impl Records {
         object.push('}');
     }
 
-    /// A whole line: one record more, or the end of what fits.
+    /// Adds the complete line as a record; closes the file when it does not fit.
     fn add_record(&mut self) {
         let line = std::mem::take(&mut self.line);
-        self.aside += self.others;
+        self.reserved += self.others;
         let record = String::from_utf8_lossy(&line);
         let fits = self.take(&format!(",{record}"));
-        self.aside -= self.others;
+        self.reserved -= self.others;
         match self.files.last_mut() {
             Some(file) if fits => {
                 file.text.push_str(if file.kept > 0 { "," } else { "" });
@@ -125,23 +125,24 @@ impl Records {
         self.line.clear();
     }
 
-    /// The end of a value of `total` bytes, of which the beginning at least was gathered: keeps it, or of a string as
-    /// much as fits, closed again.
+    /// Ends a value of `total` bytes, of which at least the beginning is buffered: keeps it if it fits, or the prefix
+    /// of a string that does.
     fn add_value(&mut self, total: u64) {
         let line = std::mem::take(&mut self.line);
-        self.aside += self.others;
+        self.reserved += self.others;
         let whole = std::str::from_utf8(&line).ok().filter(|line| line.len() as u64 == total);
         let kept = match whole {
             Some(value) if self.take(value) => (value.to_owned(), total),
             _ => self.take_head(&line),
         };
-        self.aside -= self.others;
+        self.reserved -= self.others;
         if let Some(file) = self.files.last_mut() {
             (file.text, file.kept) = kept;
         }
     }
 
-    /// The beginning of a string literal that may be cut in an escape; the text kept and its bytes.
+    /// Keeps the prefix of a string literal that fits; the literal may be cut in an escape. Returns the kept JSON and
+    /// its bytes.
     fn take_head(&mut self, line: &[u8]) -> (String, u64) {
         let Some(inside) = line.strip_prefix(b"\"") else { return (String::new(), 0) };
         let inside = inside.strip_suffix(b"\"").unwrap_or(inside);
@@ -152,7 +153,7 @@ impl Records {
         let text = decoded.and_then(|part| part.into_text().ok()).unwrap_or_default();
         let copies = self.copies;
         let wire = |head: &str| on_wire(&quoted(head), copies);
-        let head = quoted(self.budget.set_aside(self.aside, |budget| budget.take_head(&text, wire)));
+        let head = quoted(self.budget.with_reserve(self.reserved, |budget| budget.take_head(&text, wire)));
         let kept = head.len() as u64;
         (head, kept)
     }
@@ -175,7 +176,7 @@ impl Output for Records {
                 self.sections_left = self.sections_left.saturating_sub(1);
                 (pointer, false, self.sections_left + 1)
             }
-            // More large members may follow: how many is not known.
+            // An unknown number of large members may follow.
             Target::Large { pointer, shape } => (pointer, shape == LargeShape::Value, self.sections_left + 2),
             Target::Rest => return Ok(()),
         };
@@ -185,7 +186,7 @@ impl Output for Records {
         self.named = self.take(&format!(",{name}:[],{name}:{}", u64::MAX));
         self.open = self.named;
         if self.named {
-            let left = self.budget.left().saturating_sub(self.aside);
+            let left = self.budget.left().saturating_sub(self.reserved);
             self.others = left - left / shares;
             let pointer = pointer.to_owned();
             self.files.push(File { pointer, is_value, text: String::new(), kept: 0, total: 0 });

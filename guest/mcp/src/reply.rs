@@ -1,4 +1,4 @@
-//! The message that goes on to the client: the original bytes, with a descriptor or an advice in the place of data.
+//! The message for the client: the original bytes with a descriptor or an advice in place of data.
 
 use bytes::Bytes;
 
@@ -7,33 +7,33 @@ use super::span::Span;
 use super::text::text_block;
 use lro_payload::{Size, SizeUnit};
 
-/// Longest value of `resultType` that goes into a reply without the rest of the original, in bytes.
+/// Longest value of `resultType`, in bytes, that a cut or rejected result keeps.
 const RESULT_TYPE_BYTES_MAX: usize = 64;
 
-/// What stands in a reply for the parts that were written to files.
+/// The replacement of the parts that were written to files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replacement<'a> {
     /// A JSON object.
     pub descriptor: &'a str,
-    /// For each part, whether it stays; a missing entry counts as no.
+    /// For each part, whether it stays in the reply; a missing entry means no.
     pub kept: &'a [bool],
-    /// Structured content in the place of the descriptor, as JSON.
+    /// Structured content as JSON, instead of the descriptor.
     pub structured: Option<&'a [u8]>,
-    /// Whether a result without structured content gets some.
+    /// Whether to add structured content to a result without it.
     pub always_structured: bool,
-    /// Content blocks after the others, as JSON.
+    /// Content blocks to append, as JSON.
     pub more_blocks: &'a [String],
 }
 
-/// Size of a message as it goes on the wire, in a unit. JSON escapes count: two characters for each `\"`.
+/// Size of a message as sent on the wire, in a unit. JSON escapes count: two characters for each `\"`.
 pub fn wire_size(message: &str, unit: SizeUnit) -> u64 {
     let mut measure = lro_jsonl::Measure::text();
     measure.push(message);
     in_unit(&measure, unit)
 }
 
-/// Whether a message is larger than a limit: the last check before it is sent, whatever made it. No message is larger
-/// than a limit that is at least its bytes, so most are not even read.
+/// Whether a message exceeds a limit: the last check before it is sent. A message never has more units than bytes, so
+/// most messages need no measuring.
 pub fn exceeds(message: &[u8], limit: Size) -> bool {
     (message.len() as u64) > limit.amount && wire_size(&String::from_utf8_lossy(message), limit.unit) > limit.amount
 }
@@ -52,11 +52,11 @@ impl ToolResult {
         self.message.clone()
     }
 
-    /// The message with a descriptor, a JSON object, in the place of every part that was not kept.
+    /// The message with a descriptor, a JSON object, in place of every part that is not kept.
     ///
-    /// Kept blocks stay as they are and in order; one text block with the descriptor stands where the first block is
-    /// missing, or at the end. Structured content that was not kept is replaced; metadata, a cursor and members that are not of
-    /// the protocol are gone when they were not kept; every other member stays.
+    /// Kept blocks stay unchanged and in order; one text block with the descriptor replaces the first missing block, or
+    /// comes last. Structured content is replaced unless kept; metadata, a cursor and members outside the protocol are
+    /// dropped unless kept; every other member stays.
     pub fn offloaded(&self, replacement: &Replacement<'_>) -> Vec<u8> {
         let Replacement { descriptor, kept, structured, always_structured, .. } = *replacement;
         let is_kept = |part: usize| kept.get(part).copied().unwrap_or_default();
@@ -90,7 +90,7 @@ impl ToolResult {
         if keeps_others { self.between(self.envelope(), &members) } else { self.message_with(&members) }
     }
 
-    /// The message with an advice in the place of the whole result, as an error of the tool.
+    /// The message with an advice in place of the whole result, as a tool error.
     pub fn rejected(&self, advice: &str) -> Vec<u8> {
         let content = [b"[", text_block(advice).as_bytes(), b"]"].concat();
         let mut members = self.result_type();
@@ -99,14 +99,15 @@ impl ToolResult {
         self.message_with(&members)
     }
 
-    /// The member `resultType`, which newer revisions require, unless it is absurdly long.
+    /// The member `resultType`, which newer revisions require, unless it is longer than [`RESULT_TYPE_BYTES_MAX`].
     pub(super) fn result_type(&self) -> Vec<(&[u8], &[u8])> {
         let found = self.members.iter().filter(|(role, _)| *role == Role::ResultType);
         let members = found.map(|(_, member)| (self.at(&member.key), self.at(&member.value)));
         members.filter(|(_, value)| value.len() <= RESULT_TYPE_BYTES_MAX).collect()
     }
 
-    /// The message with these members, keys quoted, as the result object, and nothing around it that is not of the protocol.
+    /// The message with these members, keys quoted, as the result object, and no members outside the protocol around
+    /// it.
     pub(super) fn message_with(&self, members: &[(&[u8], &[u8])]) -> Vec<u8> {
         self.between(self.reply_envelope(), members)
     }
@@ -129,12 +130,12 @@ impl ToolResult {
         message
     }
 
-    /// What stands around the result object of a reply.
+    /// The text around the result object of a reply.
     pub(super) fn reply_envelope(&self) -> (&[u8], &[u8]) {
         self.plain_envelope.as_ref().map_or_else(|| self.envelope(), |before| (before.as_slice(), b"}"))
     }
 
-    /// What stands around the result object.
+    /// The text around the result object.
     fn envelope(&self) -> (&[u8], &[u8]) {
         let before = self.message.get(..self.result.start).unwrap_or_default();
         (before, self.message.get(self.result.end..).unwrap_or_default())
@@ -147,17 +148,17 @@ impl ToolResult {
     fn content_with(&self, replacement: &Replacement<'_>, is_kept: impl Fn(usize) -> bool) -> Vec<u8> {
         let descriptor = text_block(replacement.descriptor);
         let mut blocks = Vec::with_capacity(self.blocks.len() + 1 + replacement.more_blocks.len());
-        let mut told = false;
+        let mut has_descriptor = false;
         for block in &self.blocks {
-            // A copy of the structured content shares its fate.
+            // A copy of the structured content is kept or replaced with it.
             if block.part.or(self.structured).is_some_and(&is_kept) {
                 blocks.push(self.at(&block.span));
-            } else if !told {
+            } else if !has_descriptor {
                 blocks.push(descriptor.as_bytes());
-                told = true;
+                has_descriptor = true;
             }
         }
-        if !told {
+        if !has_descriptor {
             blocks.push(descriptor.as_bytes());
         }
         blocks.extend(replacement.more_blocks.iter().map(String::as_bytes));

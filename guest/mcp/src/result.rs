@@ -1,4 +1,4 @@
-//! A tool result as spans of the message it came in, and its parts.
+//! A tool result as spans of its message, and its parts.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::message::ACKNOWLEDGEMENT;
 use super::message::Message;
 use super::span::{self, Member, Span};
-use lro_payload::{Part, PartKind, Payload, at_once};
+use lro_payload::{Part, PartKind, Payload, join};
 
-/// Most bytes of members that are not of the protocol beside such that are, 16 MiB: they are copied to be shown to a policy.
+/// Most bytes of members outside the protocol beside members of it: 16 MiB. They are copied into one part for a policy.
 pub const OTHERS_BYTES_MAX: usize = 16 << 20;
 
-/// What a member of the result object is.
+/// The role of a member of the result object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Content,
@@ -23,7 +23,7 @@ pub(super) enum Role {
     Meta,
     IsError,
     ResultType,
-    /// Where the next page of the tool begins.
+    /// The cursor of the next page.
     Cursor,
     Other,
 }
@@ -37,22 +37,22 @@ const ROLES: [(&str, Role); 6] = [
     (CURSOR, Role::Cursor),
 ];
 
-/// The member that leads to the next page, as in lists of the protocol.
+/// The member with the cursor of the next page, as in lists of the protocol.
 pub(super) const CURSOR: &str = "nextCursor";
 
 /// One content block.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) span: Span,
-    /// Index of its part; none for a text that holds the same as the structured content.
+    /// Index of its part; `None` for a text that is a copy of the structured content.
     pub(super) part: Option<usize>,
 }
 
-/// One tool result, whole or in a JSON-RPC response. Holds the message once and copies nothing large out of it.
+/// A tool result, alone or in a JSON-RPC response. Holds the message once and copies nothing large out of it.
 #[derive(Clone, Debug)]
 pub struct ToolResult {
     pub(super) message: Bytes,
-    /// Where the result object lies in the message.
+    /// Span of the result object in the message.
     pub(super) result: Span,
     pub(super) members: Vec<(Role, Member)>,
     pub(super) blocks: Vec<Block>,
@@ -60,18 +60,18 @@ pub struct ToolResult {
     pub(super) structured: Option<usize>,
     /// Index of the part of the metadata.
     pub(super) meta: Option<usize>,
-    /// Index of the part of all members that are not of the protocol, those of the message around the result too.
+    /// Index of the part of all members outside the protocol, including those of the message around the result.
     pub(super) others: Option<usize>,
-    /// What stands before the result in a message without members that are not of the protocol, where there are some.
+    /// The text before the result, without members outside the protocol; `None` when the message has no such members.
     pub(super) plain_envelope: Option<Vec<u8>>,
-    /// Index of the part of the cursor beside the content.
+    /// Index of the part of the cursor.
     pub(super) cursor: Option<usize>,
     is_error: bool,
     not_for_policy: bool,
     payload: Arc<Payload>,
 }
 
-/// What a text has to be.
+/// The expected form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A `CallToolResult`, or a response with one.
@@ -85,14 +85,14 @@ enum Form {
 impl ToolResult {
     /// Takes a message apart: a `CallToolResult`, or a JSON-RPC response with one as its `result`.
     ///
-    /// A JSON-RPC error, a `resultType` of `input_required` or `task`, and the task object of older servers are not for a
-    /// policy, unless there is something else all the same: they have no parts and pass.
+    /// A JSON-RPC error, a `resultType` of `input_required` or `task`, and the task object of older servers are not for
+    /// a policy, unless they hold content as well: they have no parts and pass.
     pub fn parse(message: Bytes) -> Result<Self, ParseError> {
         Self::of_form(message, Form::ToolResult)
     }
 
-    /// As [`ToolResult::parse`], for a JSON-RPC response whose envelope was read already. Whatever its result is, it becomes
-    /// parts: a result that is not of the protocol is one.
+    /// As [`ToolResult::parse`], for a JSON-RPC response whose envelope was already read. Every result becomes parts:
+    /// one outside the protocol becomes a single part.
     pub fn of_message(message: Message) -> Result<Self, ParseError> {
         Self::of_walked(message.bytes, message.start, message.outer, Form::Response)
     }
@@ -118,16 +118,16 @@ impl ToolResult {
                 result.make_parts(&message);
             }
         };
-        let (text, ()) = at_once(message.len(), || simdutf8::compat::from_utf8(&message), make_parts);
+        let (text, ()) = join(message.len(), || simdutf8::compat::from_utf8(&message), make_parts);
         let text = text.map_err(|error| ParseError::NotUtf8(error.valid_up_to()))?;
         let literals = literals(&outer);
         let rest = text.len() - literals.iter().map(Span::len).sum::<usize>();
         let taken_apart = || Self::of_text(message.clone(), start, outer, form);
-        let (valid, result) = at_once(rest, || validate(text, &literals), taken_apart);
+        let (valid, result) = join(rest, || validate(text, &literals), taken_apart);
         valid.and(result)
     }
 
-    /// Takes apart a message that is UTF-8, and may turn out not to be JSON at the same time.
+    /// Takes apart a message that is UTF-8 but may still turn out not to be JSON.
     fn of_text(message: Bytes, start: usize, outer: Object, form: Form) -> Result<Self, ParseError> {
         let is_object = message.get(start) == Some(&b'{');
         let is_response = form == Form::Response || outer.get(&message, "jsonrpc").is_some();
@@ -165,7 +165,7 @@ impl ToolResult {
         Ok(result)
     }
 
-    /// The parts in order: content blocks, structured content, metadata, and all else as one object.
+    /// The parts in order: content blocks, structured content, metadata, and all other members as one object.
     pub fn payload(&self) -> &Arc<Payload> {
         &self.payload
     }
@@ -175,7 +175,7 @@ impl ToolResult {
         self.is_error
     }
 
-    /// Whether the message passes without asking a policy.
+    /// Whether the message passes without a policy.
     pub const fn not_for_policy(&self) -> bool {
         self.not_for_policy
     }
@@ -191,7 +191,7 @@ impl ToolResult {
         self.structured.map(|_| self.message.slice(member.value.clone()))
     }
 
-    /// The id of the task that the call became instead of a result.
+    /// The id of the task that the server created instead of a result.
     pub fn task(&self) -> Option<String> {
         let id = |object: &Span| span::child(&self.message, object, "taskId");
         let object = self.result.clone();
@@ -216,7 +216,7 @@ impl ToolResult {
         }
     }
 
-    /// A result that is not of the protocol: one part with all of it.
+    /// A result outside the protocol, as one part.
     fn of_other(message: Bytes, result: Span) -> Self {
         let part = Part::checked_text(PartKind::Structured, message.slice(result.clone()));
         let payload = Arc::new(Payload::new(vec![part]));
@@ -229,7 +229,7 @@ impl ToolResult {
         }
     }
 
-    /// Takes apart a result object. `others` are members of the message around it that are not of the protocol.
+    /// Takes apart a result object. `others` are members outside the protocol in the message around it.
     fn of_object(
         message: Bytes,
         result: Span,
@@ -267,8 +267,8 @@ impl ToolResult {
         Ok(found)
     }
 
-    /// Adds the parts that are JSON values of the result object. A text that is all of the structured content stands for it.
-    /// A cursor beside the content is a part of its own, an object with that member.
+    /// Adds the parts that are JSON values of the result object. A text that is the whole structured content is its
+    /// part. A cursor becomes a separate part, an object with that member.
     fn add_json(
         &mut self,
         mut parts: Vec<Part>,
@@ -319,7 +319,7 @@ fn with_roles(message: &[u8], members: Vec<Member>) -> Result<Vec<(Role, Member)
     Ok(found)
 }
 
-/// Whether a member has a value that the protocol knows. Another could hold anything.
+/// Whether a member has a value that the protocol allows. Any other value could carry data.
 fn is_of_role(message: &[u8], role: Role, value: &Span) -> bool {
     match role {
         Role::Content => message.get(value.start) == Some(&b'['),
@@ -337,7 +337,7 @@ fn find_name<'a>(message: &[u8], members: &'a [(Role, Member)], name: &str) -> O
     found.next().map(|(_, member)| &member.value)
 }
 
-/// Whether a result says that there is a question or a task instead, and holds nothing that could be read as content.
+/// Whether a result only announces a task or an input request, and holds nothing that could be read as content.
 fn is_acknowledgement(message: &[u8], result: &Span, members: &[(Role, Member)]) -> bool {
     let kind = find_name(message, members, "resultType").and_then(|value| span::string(message, value));
     let task = find_name(message, members, "task");
@@ -348,7 +348,7 @@ fn is_acknowledgement(message: &[u8], result: &Span, members: &[(Role, Member)])
         && task.is_none_or(|task| span::is_object_of(message, task, &[&ACKNOWLEDGEMENT]))
 }
 
-/// Whether a member of a message is one that every response has, and holds nothing else.
+/// Whether a member of a message belongs to every response and carries no other data.
 fn is_of_response(message: &[u8], member: &Member) -> bool {
     let value = message.get(member.value.clone());
     match span::string(message, &member.key).as_deref() {
@@ -359,7 +359,7 @@ fn is_of_response(message: &[u8], member: &Member) -> bool {
     }
 }
 
-/// Members as one object; none when there are none.
+/// The members as one object; `None` without members.
 fn as_object<'a>(message: &[u8], members: impl Iterator<Item = &'a Member>) -> Result<Option<Bytes>, ParseError> {
     let mut object = Vec::new();
     for member in members {
@@ -380,8 +380,8 @@ fn as_object<'a>(message: &[u8], members: impl Iterator<Item = &'a Member>) -> R
     Ok(Some(object.into()))
 }
 
-/// The blocks of the result and their parts. A text that holds the same as the structured content becomes no part; one that
-/// stands for both is returned apart.
+/// The blocks of the result and their parts. A text that is a copy of the structured content gets no part; a text that
+/// is the whole structured content is returned separately.
 fn without_copies(
     message: &Bytes,
     found: Vec<FoundBlock>,

@@ -1,60 +1,60 @@
-//! Output schemas of tools whose results may be replaced.
+//! Widens the output schemas of tools whose results may be replaced.
 
 use super::percent::decoded;
 use super::span::{self, Member, Span};
 use super::text::quoted;
 
-/// Names of the members that hold definitions; references lead to them from the root, so they stay there.
+/// Members that hold definitions. References point to them from the root, so they stay there.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
-/// Members whose own members are schemas under any name.
+/// Members whose members are schemas under any name.
 const NAMED_SCHEMAS: [&str; 6] =
     ["$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"];
 
-/// Members that hold data, in which nothing is a reference.
+/// Members that hold data, which contains no references.
 const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
 
 /// Members that hold references.
 const REFERENCES: [&str; 2] = ["$ref", "$dynamicRef"];
 
-/// With this member FastMCP says that it wrapped a value into an object with the one property [`WRAPPED`]. Its client reads
-/// both at the root.
+/// The member with which FastMCP marks that it wrapped a value into an object with the single property [`WRAPPED`]. Its
+/// client reads both at the root.
 const WRAPS: &str = "x-fastmcp-wrap-result";
 
 /// The property that holds a value that FastMCP wrapped.
 const WRAPPED: &str = "result";
 
-/// What a descriptor and a truncated result are, for a client that validates: an object that says whether data is in files.
+/// Schema of a descriptor or truncated result, for clients that validate: an object that says whether data is in files.
 const REPLACEMENT: &str = r#"{"type":"object","properties":{"offloaded":{"type":"boolean"}},"required":["offloaded"]}"#;
 
-/// Most levels of a schema that are searched for references; deeper ones stay as they are.
+/// Most levels of a schema that are searched for references; deeper ones stay unchanged.
 const LEVELS_MAX: usize = 128;
 
-/// The schema, or what stands in for a result that was replaced: `{"type":"object","anyOf":[original, replacement]}`.
+/// The schema, or the replacement of a result: `{"type":"object","anyOf":[original, replacement]}`.
 ///
-/// Definitions and `$schema` move to the new root, references to other places of the old root are led to its new place. A
-/// schema with an identifier is a root of its own wherever it stands and moves as it is. None when it is no object.
+/// Definitions and `$schema` move to the new root; references to other parts of the old root are rewritten. A schema
+/// with an identifier is its own root wherever it stands and moves unchanged. `None` when the schema is not an object.
 pub(super) fn or_replacement(schema: &[u8]) -> Option<Vec<u8>> {
     (schema.first() == Some(&b'{')).then(|| Original::of(schema).or_replacement())
 }
 
-/// A schema to be put one level deeper.
+/// A schema that moves one level deeper.
 struct Original<'a> {
     json: &'a [u8],
     members: Vec<Member>,
     dialect: Dialect,
-    /// Whether its identifier makes it a root wherever it stands.
+    /// Whether its identifier makes it its own root.
     is_root: bool,
-    /// References that change, and what they become.
+    /// Rewritten references.
     edits: Vec<(Span, Vec<u8>)>,
 }
 
-/// What the keyword `id` is.
+/// The meaning of the keyword `id`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
-    /// An identifier, as up to draft-04.
+    /// An identifier, up to draft-04.
     Old,
-    /// Nothing; the identifier is `$id`.
+    /// None; the identifier is `$id`.
     New,
 }
 
@@ -101,7 +101,8 @@ impl<'a> Original<'a> {
         wrapped
     }
 
-    /// Whether a member moves to the new root. An `id` that may be none counts from there for those to whom it is one.
+    /// Whether a member moves to the new root. An `id` that is not the identifier moves too, for readers that treat it
+    /// as one.
     fn is_hoisted(&self, member: &Member) -> bool {
         span::string(self.json, &member.key).is_some_and(|key| match key.as_ref() {
             "$schema" | WRAPS => true,
@@ -117,7 +118,7 @@ impl<'a> Original<'a> {
         Some(self.edited(&span::child(self.json, properties, WRAPPED)?))
     }
 
-    /// Finds references to places of the root that are not definitions.
+    /// Finds references to parts of the root other than definitions.
     fn find_references(&mut self, schema: &Span, levels: usize) {
         let Some(levels) = levels.checked_sub(1) else { return };
         match self.json.get(schema.start) {
@@ -165,7 +166,7 @@ impl<'a> Original<'a> {
         output.extend(self.edited(&member.value));
     }
 
-    /// A value with those edits that lie in it.
+    /// A value with the edits inside it.
     fn edited(&self, value: &Span) -> Vec<u8> {
         let mut result = Vec::with_capacity(value.len());
         let mut at = value.start;
@@ -179,7 +180,7 @@ impl<'a> Original<'a> {
     }
 }
 
-/// Whether a schema with these members has an identifier, so that references in it start at itself. A mere fragment only
+/// Whether a schema with these members has an identifier, which makes it the base of its references. A fragment only
 /// gives it a name.
 fn identifies(json: &[u8], members: &[Member], dialect: Dialect) -> bool {
     let names = |key| {
@@ -189,7 +190,7 @@ fn identifies(json: &[u8], members: &[Member], dialect: Dialect) -> bool {
     names("$id") || (dialect == Dialect::Old && names("id"))
 }
 
-/// A reference to a place that is one level deeper now.
+/// A reference to a part that moved one level deeper; `None` when it stays valid.
 fn moved(target: &str) -> Option<Vec<u8>> {
     let path = if target.is_empty() { "" } else { target.strip_prefix('#')? };
     let first = path.strip_prefix('/').and_then(|path| path.split('/').next());

@@ -1,4 +1,4 @@
-//! The first whole records of a JSON text, as one JSON object within a budget, in one pass over the text.
+//! Cuts a JSON text to its first whole records, as one JSON object within a budget, in one pass.
 
 use lro_jsonl::{Document, Options, Splitter};
 
@@ -10,25 +10,25 @@ use lro_payload::{PayloadReader, SLICE_BYTES_MAX};
 /// Bytes of text read at a time.
 const SLICE_BYTES: u32 = 256 << 10;
 
-/// Longest member that is not a section and stays whole.
+/// Longest member outside the sections that stays whole, in bytes.
 const INLINE_BYTES: usize = 1 << 10;
 
-/// All of those together.
+/// Limit on all of those together, in bytes.
 const INLINE_TOTAL_BYTES: usize = 16 << 10;
 
-/// Most of the budget, in its unit, that is set aside for them.
+/// Largest reserve for them, in the unit of the budget.
 const INLINE_SHARE_MAX: u64 = 2_000;
 
-/// The warning when the caller has none.
+/// Default warning.
 const WARNING: &str = "larger than the limit: only the first records are here";
 
-/// The end of the object at its longest, but for the entries of `omitted`.
+/// The longest end of the object, without the entries of `omitted`.
 const END: &str = r#","omitted":{},"omitted_members":18446744073709551615}"#;
 
-/// The object `{"offloaded":false,"warning":…,POINTER:[…],…,"omitted":{POINTER:n,…}}`, paid for from the budget.
+/// The object `{"offloaded":false,"warning":…,POINTER:[…],…,"omitted":{POINTER:n,…}}`, spent on the budget.
 ///
-/// None when the text is not a JSON object or array, when the budget is too small, or when nothing fits and there is only
-/// one copy to make: the beginning of the text then tells more.
+/// `None` when the text is not a JSON object or array, when the budget is too small, or when nothing fits and only one
+/// copy is needed: then the beginning of the text is more useful.
 pub(super) fn cut(
     reader: &mut PayloadReader,
     part: u32,
@@ -50,12 +50,12 @@ pub(super) fn cut(
     let sections = lro_jsonl::survey(&prefix, prefix.len() as u64 == size).ok()?;
     drop(prefix);
     records.sections_left = sections.len() as u64;
-    // Small members come after the records and would find nothing left.
-    records.aside = INLINE_SHARE_MAX.min(records.budget.left() / 8);
+    // Small members come after the records, which would use up the budget.
+    records.reserved = INLINE_SHARE_MAX.min(records.budget.left() / 8);
     let options =
         Options { sections, inline_bytes: INLINE_BYTES, inline_total: INLINE_TOTAL_BYTES, ..Options::default() };
     let document = split(reader, part, options, &mut records)?;
-    records.aside = 0;
+    records.reserved = 0;
     let before = object.len();
     for (pointer, value) in &document.inline {
         let member = format!(",{}:{value}", quoted(pointer));
@@ -73,7 +73,7 @@ pub(super) fn cut(
     Some(object)
 }
 
-/// One pass over the part; none when it is not JSON.
+/// Splits the part in one pass; `None` when it is not JSON.
 fn split(reader: &mut PayloadReader, part: u32, options: Options, records: &mut Records) -> Option<Document> {
     let mut splitter = Splitter::new(options, records);
     let mut offset = 0;

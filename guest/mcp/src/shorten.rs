@@ -1,22 +1,22 @@
-//! A JSON value with short arrays and strings, otherwise of the same shape.
+//! Shortens the arrays and strings of a JSON value without changing its shape.
 
 use super::result::CURSOR;
 use super::span::{self, Member, Span};
 
-/// Longest string that stays whole, in bytes of JSON; of a longer one the beginning stays.
+/// Longest string that stays whole, in bytes of JSON; longer ones are cut.
 const STRING_BYTES_MAX: usize = 256;
 
-/// Names of members that lead to the next page, which a value without most of its data does not have.
+/// Members with the cursor of the next page, which a shortened value omits.
 const CURSORS: [&str; 2] = [CURSOR, "next_cursor"];
 
-/// What a string that was shortened ends with.
+/// The end of a shortened string.
 pub(super) const ENDS_SHORT: char = '…';
 
-/// Most levels that are looked into; what is deeper stays whole.
+/// Most levels that are shortened; deeper values stay whole.
 const LEVELS_MAX: usize = 128;
 
-/// The value with at most `elements` elements of each array, the beginning of each long string, and no cursor. None when it is longer
-/// than `bytes_max` all the same.
+/// The value with at most `elements` elements of each array, the beginning of each long string, and no cursor. `None`
+/// when it is still longer than `bytes_max`.
 pub fn shortened(json: &[u8], elements: usize, bytes_max: usize) -> Option<Vec<u8>> {
     let mut short = Shortened { json, elements, bytes_max, output: Vec::new() };
     let start = span::skip_white(json, 0);
@@ -31,12 +31,12 @@ struct Shortened<'a> {
 }
 
 impl Shortened<'_> {
-    /// Tells whether there was room.
+    /// Writes a value; returns whether it fits.
     fn value(&mut self, value: Span, levels: usize) -> bool {
         let json = self.json;
         match json.get(value.start) {
             Some(b'{') if levels > 0 => {
-                // More members than bytes do not fit.
+                // An object of more members than bytes does not fit.
                 let (mut members, _) = span::members(json, value.start, self.bytes_max, |_, _| None);
                 members.retain(|member| !is_cursor(json, member));
                 self.list(b"{}", members.len(), |short, index| {
@@ -79,7 +79,7 @@ fn is_cursor(json: &[u8], member: &Member) -> bool {
     is_named && json.get(member.value.clone()) != Some(b"null")
 }
 
-/// The beginning of the inside of a string that cuts neither a character nor an escape.
+/// The longest prefix of the inside of a string that cuts neither a character nor an escape.
 fn whole_characters(text: &[u8]) -> &[u8] {
     let end = match std::str::from_utf8(text) {
         Ok(text) => text.len(),
@@ -88,7 +88,7 @@ fn whole_characters(text: &[u8]) -> &[u8] {
     let mut at = 0;
     while let Some(byte) = text.get(at).filter(|_| at < end) {
         let length = match (byte, text.get(at + 1)) {
-            // Twelve with the other half of a surrogate pair, which must not be parted.
+            // Twelve with the other half of a surrogate pair, which must not be split.
             (b'\\', Some(b'u'))
                 if matches!(text.get(at + 2..at + 4), Some([b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B'])) =>
             {

@@ -1,7 +1,7 @@
-//! Finds its way in JSON text: spans of members, elements and strings, without copies.
+//! Navigates JSON text: spans of members, elements and strings, without copies.
 //!
-//! Nothing is validated here. In text that is not JSON the spans are some spans of it, and everything still ends.
-//! A value is skipped by counting brackets outside strings, 64 bytes at a time.
+//! Validates nothing. In text that is not JSON the spans are arbitrary, but every function terminates. A value is
+//! skipped by counting brackets outside strings, 64 bytes at a time.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use lro_payload::json_string::{BLOCK, equal, escaped, string_length};
 
-/// Where something lies in the message, in bytes.
+/// Byte range in the message.
 pub(super) type Span = Range<usize>;
 
 /// Most levels that are searched for strings.
@@ -24,11 +24,11 @@ pub(super) struct Member {
     pub(super) value: Span,
 }
 
-/// The members of the object that starts at `start`, at most `limit` and one: more than that is for the caller to
-/// refuse. Also where the object ends.
+/// The members of the object at `start`, at most `limit + 1`, so that the caller can reject more; and the end of the
+/// object.
 ///
-/// `inside` is called with each key and the start of its value. It may go into the value and return its end, so that a
-/// large value need not be skipped first.
+/// Calls `inside` with each key and the start of its value. It may walk the value and return its end, so that a large
+/// value is not skipped a second time.
 pub(super) fn members(
     text: &[u8],
     start: usize,
@@ -53,7 +53,7 @@ pub(super) fn members(
     (found, (at + 1).min(text.len()))
 }
 
-/// The elements of the array that starts at `start`, like [`members`].
+/// The elements of the array at `start`, like [`members`].
 pub(super) fn elements(
     text: &[u8],
     start: usize,
@@ -81,14 +81,14 @@ fn after_comma(text: &[u8], end: usize) -> usize {
     if byte(text, at) == b',' { skip_white(text, at + 1) } else { at }
 }
 
-/// The value of the one member with this key; none when it is missing or there are several.
+/// The value of the only member with this key; `None` when it is missing or duplicated.
 pub(super) fn member<'a>(text: &[u8], members: &'a [Member], key: &str) -> Option<&'a Span> {
     let mut matching = members.iter().filter(|member| string(text, &member.key).is_some_and(|name| name == key));
     let found = matching.next()?;
     matching.next().is_none().then_some(&found.value)
 }
 
-/// The value of the one member with this key of the object at `span`.
+/// The value of the only member with this key of an object.
 pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
     if byte(text, object.start) != b'{' {
         return None;
@@ -97,7 +97,7 @@ pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
     member(text, &members, key).cloned()
 }
 
-/// Whether a value is an object whose members all have a name of these lists, and no two the same.
+/// Whether a value is an object whose member names are all in these lists and distinct.
 pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&[&str]]) -> bool {
     if byte(text, value.start) != b'{' {
         return false;
@@ -114,7 +114,7 @@ pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&[&str]]) -> bool
     })
 }
 
-/// Every string at and below a value, but for keys. What lies deeper than [`STRINGS_LEVELS_MAX`] levels is left out.
+/// Calls `found` with every string at and below a value, except keys, up to [`STRINGS_LEVELS_MAX`] levels deep.
 pub(super) fn strings<'a>(text: &'a [u8], value: &Span, found: &mut impl FnMut(Span, Cow<'a, str>)) {
     strings_within(text, value, STRINGS_LEVELS_MAX, found);
 }
@@ -140,7 +140,7 @@ fn strings_within<'a>(text: &'a [u8], value: &Span, levels: usize, found: &mut i
     }
 }
 
-/// The text with other bytes in the place of some spans, which are in order and apart.
+/// The text with spans replaced; they are in order and do not overlap.
 pub(super) fn spliced(text: &Bytes, edits: Vec<(Span, Vec<u8>)>) -> Bytes {
     let removed: usize = edits.iter().map(|(span, _)| span.len()).sum();
     let added: usize = edits.iter().map(|(_, bytes)| bytes.len()).sum();
@@ -155,12 +155,12 @@ pub(super) fn spliced(text: &Bytes, edits: Vec<(Span, Vec<u8>)>) -> Bytes {
     result.freeze()
 }
 
-/// The inside of the string literal at `span`, without its quotation marks; none for any other value.
+/// The inside of the string literal at `span`; `None` for any other value.
 pub(super) fn literal(text: &[u8], span: &Span) -> Option<Span> {
     (byte(text, span.start) == b'"' && span.len() >= 2).then(|| span.start + 1..span.end - 1)
 }
 
-/// The string at `span`, decoded; none for any other value, and for a string with half a surrogate pair.
+/// The decoded string at `span`; `None` for any other value, and for a string with half a surrogate pair.
 pub(super) fn string<'a>(text: &'a [u8], span: &Span) -> Option<Cow<'a, str>> {
     let inside = text.get(literal(text, span)?)?;
     if inside.contains(&b'\\') {
@@ -169,18 +169,18 @@ pub(super) fn string<'a>(text: &'a [u8], span: &Span) -> Option<Cow<'a, str>> {
     std::str::from_utf8(inside).ok().map(Cow::Borrowed)
 }
 
-/// A name as readers see it that do not look at case; some fold more than ASCII.
+/// A name as case-insensitive readers see it; some fold more than ASCII.
 pub(super) fn folded(name: &str) -> String {
     if name.is_ascii() { name.to_ascii_lowercase() } else { name.to_uppercase().to_lowercase() }
 }
 
-/// The first place at or after `at` that is not white space.
+/// The first position from `at` on that is not white space.
 pub(super) fn skip_white(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// The end of the value that starts at `at`; `at` itself when none does.
+/// The end of the value at `at`; `at` itself when there is no value.
 pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     match byte(text, at) {
         b'"' => string_length(text, at + 1).map_or(text.len(), |length| at + length + 2),
@@ -193,7 +193,7 @@ pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// Where a walk through a container stands.
+/// The state of a walk through a container.
 struct Nesting {
     depth: usize,
     in_string: bool,
@@ -214,7 +214,7 @@ fn skip_container(text: &[u8], start: usize) -> usize {
 }
 
 impl Nesting {
-    /// Goes past a block; tells where in it the container ends.
+    /// Skips a block; returns the index in it where the container ends.
     #[inline(always)]
     fn skip_block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
         let mut after_backslash = self.after_backslash;
@@ -222,7 +222,7 @@ impl Nesting {
         let strings = lro_jsonl::prefix_xor(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
         let closing = ((equal(block, b'}') | equal(block, b']')) & !strings).count_ones() as usize;
         if closing >= self.depth {
-            // It may end here, unless brackets are opened before.
+            // The container may end here, unless brackets open first.
             return self.walk(block);
         }
         let opening = ((equal(block, b'{') | equal(block, b'[')) & !strings).count_ones() as usize;

@@ -1,4 +1,4 @@
-//! Texts as JSON.
+//! Renders text as JSON.
 
 /// A tool result that is an error, as JSON.
 pub fn tool_error(text: &str) -> String {
@@ -15,7 +15,7 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A text as it stands inside a JSON string.
+/// The escaped text inside a JSON string.
 pub(super) fn escaped(text: &str) -> String {
     let mut literal = quoted(text);
     literal.pop();

@@ -1,4 +1,4 @@
-//! A result that fits a limit: whole records of JSON, the beginning of other text, a note in the place of the rest.
+//! Cuts a result to a limit: whole records of JSON, the beginning of other text, a note in place of the rest.
 
 use super::budget::Budget;
 use super::records::Copies;
@@ -9,50 +9,50 @@ use super::text::{quoted, text_block};
 use lro_payload::Size;
 use lro_payload::{Part, PartKind, PayloadReader};
 
-/// Longest warning that goes into a truncated result; a longer one is cut.
+/// Longest warning in a truncated result, in characters: 512. A longer one is cut.
 pub const WARNING_CHARACTERS_MAX: usize = 512;
 
-/// Set aside for each block that is still to come, so that it can at least be named.
+/// Bytes reserved for each block that follows, so that it can at least be named.
 const STUB_BYTES: u64 = 160;
 
-/// Longest media type in the note about an omitted block.
+/// Longest media type in the note about an omitted block, in characters.
 const MEDIA_TYPE_CHARACTERS_MAX: usize = 64;
 
-/// A member other than content is kept when it takes no more than this share of the limit.
+/// A member other than content is kept when it takes no more than one part in this many of the limit.
 const MEMBER_SHARE: u64 = 8;
 
 /// Bytes of text read at a time.
 const SLICE_BYTES: u32 = 64 << 10;
 
-/// How a result is to be cut.
+/// Options of a truncation.
 #[derive(Clone, Copy, Debug)]
 pub struct Truncation<'a> {
     /// Size of the whole message, escapes and envelope included.
     pub limit: Size,
     /// Text after the cut of a text that is not JSON. It is cut itself when it does not fit.
     pub suffix: &'a str,
-    /// Why the result was cut; empty for the limit alone. At most [`WARNING_CHARACTERS_MAX`] characters of it are used.
+    /// The reason for the cut; empty for a default text. At most [`WARNING_CHARACTERS_MAX`] characters of it are used.
     pub warning: &'a str,
 }
 
 /// Key of the structured content, with its quotation marks.
 const STRUCTURED: &[u8] = b"\"structuredContent\"";
 
-/// What stands for structured content of which not even one record fits.
+/// Replacement of structured content of which not even one record fits.
 const NO_RECORDS: &str = r#"{"offloaded":false}"#;
 
-/// What becomes of structured content that cannot stay whole.
+/// Replacement of structured content that cannot stay whole.
 #[derive(Clone, Copy)]
 enum Form<'a> {
     /// An object with its first records, [`NO_RECORDS`] at least.
     Records,
-    /// This JSON, which keeps to the same schema; without it or without room for it [`Form::Error`].
+    /// This JSON, valid by the same schema; without it, or when it does not fit, as [`Form::Error`].
     Short(Option<&'a [u8]>),
-    /// Nothing, and the result becomes an error of the tool.
+    /// None, and the result becomes a tool error.
     Error,
 }
 
-/// What is at hand while the content of a result is put together.
+/// Builds the content of a cut result.
 struct Cutter<'a> {
     result: &'a ToolResult,
     reader: PayloadReader,
@@ -62,29 +62,30 @@ struct Cutter<'a> {
     blocks: Vec<String>,
     /// The first records of the structured content, which a text block repeats.
     object: Option<String>,
-    /// Whether the warning stands in one of the blocks.
+    /// Whether one of the blocks has the warning.
     warned: bool,
     omitted: usize,
 }
 
 impl ToolResult {
-    /// The message cut to a limit; valid JSON, with every block in its place or named.
+    /// The message cut to a limit: valid JSON, with every block present or named.
     ///
-    /// Blocks that fit stay as they are, earlier ones first. A text that is JSON with records becomes an object:
-    /// `offloaded` false, `warning`, under the JSON Pointer of each section its first whole records, under `omitted` how
-    /// many more there are (bytes, for a single text), and small other members. Another text keeps its beginning, of an
-    /// error also its end. A block of another kind gives way to a note of its kind and size.
+    /// Blocks that fit stay unchanged, earlier ones first. A text that is JSON with records becomes an object:
+    /// `offloaded` false, `warning`, under the JSON Pointer of each section its first whole records, under `omitted`
+    /// the number of the others (bytes, for a single text), and small other members. Any other text keeps its
+    /// beginning, and in an error also its end. Any other block is replaced by a note with its kind and size.
     ///
-    /// Structured content is replaced by the same object when it is too large, by `{"offloaded":false}` when even that
-    /// does not fit, and by nothing in an error; `_meta` and unknown members stay when they take no more than an eighth of
-    /// the limit. The limit always holds but for one that is smaller than the envelope with an empty `content`, and with
-    /// that replacement.
+    /// Structured content that is too large is replaced by the same object, by `{"offloaded":false}` when even that
+    /// does not fit, and dropped in an error; `_meta` and unknown members stay when they take no more than an eighth of
+    /// the limit. The limit always holds, unless it is smaller than the envelope with an empty `content` and that
+    /// replacement.
     pub fn truncated(&self, truncation: &Truncation<'_>) -> Vec<u8> {
         self.cut(truncation, Form::Records)
     }
 
-    /// As [`ToolResult::truncated`], but structured content that is too large is replaced by `short`, a shorter JSON of the
-    /// same schema. Without it, or without room for it, there is none and the result becomes an error of the tool.
+    /// As [`ToolResult::truncated`], but structured content that is too large is replaced by `short`, shorter JSON of
+    /// the same schema. Without it, or when it does not fit, the result becomes a tool error without structured
+    /// content.
     pub fn truncated_within_schema(&self, truncation: &Truncation<'_>, short: Option<&[u8]>) -> Vec<u8> {
         self.cut(truncation, Form::Short(short))
     }
@@ -141,10 +142,10 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The members besides content that stay as they are. There is room left for [`NO_RECORDS`].
+    /// The members besides content that stay unchanged. Leaves enough of the budget for [`NO_RECORDS`].
     fn keep_members(&mut self, share: u64) -> Vec<(&'a [u8], &'a [u8])> {
         let mut kept = Vec::new();
-        let reserve = match self.result.structured {
+        let least = match self.result.structured {
             Some(_) => self.budget.of_bytes(member_text(STRUCTURED, NO_RECORDS.as_bytes()).len() as u64),
             None => 0,
         };
@@ -154,17 +155,17 @@ impl<'a> Cutter<'a> {
             if !matches!(role, Role::Meta | Role::Cursor | Role::Other) && !is_false {
                 continue;
             }
-            let aside = self.budget.left().saturating_sub(share).max(reserve);
-            if self.take_aside(aside, key.len() + value.len(), || member_text(key, value)) {
+            let reserve = self.budget.left().saturating_sub(share).max(least);
+            if self.take_with_reserve(reserve, key.len() + value.len(), || member_text(key, value)) {
                 kept.push((key, value));
             }
         }
         kept
     }
 
-    /// Spends on a text, if it fits when an amount is set aside. The text is only made when its length may fit.
-    fn take_aside(&mut self, aside: u64, length: usize, text: impl FnOnce() -> String) -> bool {
-        self.budget.set_aside(aside, |budget| length as u64 <= budget.bytes_max() && budget.take(&text()))
+    /// Spends on a text if it fits beside a reserve. Makes the text only when its length may fit.
+    fn take_with_reserve(&mut self, reserve: u64, length: usize, text: impl FnOnce() -> String) -> bool {
+        self.budget.with_reserve(reserve, |budget| length as u64 <= budget.bytes_max() && budget.take(&text()))
     }
 
     /// The structured content of the reply.
@@ -180,8 +181,8 @@ impl<'a> Cutter<'a> {
         if let Form::Short(short) = form {
             return self.half_for_structured(short?, limit);
         }
-        let note_aside = self.note_size().min(limit / 4);
-        self.object = self.structured_object(part as u32, note_aside);
+        let note_reserve = self.note_size().min(limit / 4);
+        self.object = self.structured_object(part as u32, note_reserve);
         let object = self.object.clone();
         if object.is_none() {
             self.budget.spend(&member_text(STRUCTURED, NO_RECORDS.as_bytes()));
@@ -189,16 +190,16 @@ impl<'a> Cutter<'a> {
         Some(object.unwrap_or_else(|| NO_RECORDS.to_owned()))
     }
 
-    /// Fills the blocks.
+    /// Adds the blocks.
     fn content(&mut self, limit: u64, structured: Option<&str>, form: Form<'_>) {
-        let note_aside = self.note_size().min(limit / 4);
+        let note_reserve = self.note_size().min(limit / 4);
         let has_copy = self.result.blocks.iter().any(|block| block.part.is_none());
         if let Some(object) = self.object.take_if(|_| !has_copy) {
             self.blocks.push(text_block(&object));
         }
         if let (Some(part), Form::Error, false) = (self.result.structured, form, has_copy) {
             let others = if self.result.blocks.is_empty() { 0 } else { self.budget.left() / 2 };
-            let text = self.cut_text(part as u32, note_aside + others);
+            let text = self.cut_text(part as u32, note_reserve + others);
             self.blocks.extend(text.map(|text| text_block(&text)));
         }
         let count = self.result.blocks.len();
@@ -206,13 +207,13 @@ impl<'a> Cutter<'a> {
             if block.part.is_none()
                 && let Some(object) = self.object.take()
             {
-                // Paid for together with the structured content.
+                // Already spent together with the structured content.
                 self.blocks.push(text_block(&object));
                 continue;
             }
             let later = STUB_BYTES.saturating_mul((count - index - 1) as u64);
-            let aside = note_aside + self.budget.of_bytes(later).min(self.budget.left() / 2);
-            self.add(block, aside);
+            let reserve = note_reserve + self.budget.of_bytes(later).min(self.budget.left() / 2);
+            self.add(block, reserve);
         }
         let is_left_out = structured.is_none_or(|structured| structured == NO_RECORDS);
         if self.result.structured.is_some() && is_left_out {
@@ -222,36 +223,37 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The structured content as it is, when half of the limit is enough for it.
+    /// The unchanged structured content, if it fits in half of the limit.
     fn whole_structured(&mut self, limit: u64) -> Option<String> {
         let (_, member) = self.result.members.iter().find(|(role, _)| *role == Role::Structured)?;
         self.half_for_structured(self.result.at(&member.value), limit)
     }
 
-    /// Structured content, when half of the limit is enough for it.
+    /// The value as structured content, if it fits in half of the limit.
     fn half_for_structured(&mut self, value: &[u8], limit: u64) -> Option<String> {
-        let aside = self.budget.left().saturating_sub(limit / 2);
-        let fits = self.take_aside(aside, value.len(), || member_text(STRUCTURED, value));
+        let reserve = self.budget.left().saturating_sub(limit / 2);
+        let fits = self.take_with_reserve(reserve, value.len(), || member_text(STRUCTURED, value));
         fits.then(|| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// The first records of the structured content, paid for twice: as such and as a text block.
-    fn structured_object(&mut self, part: u32, aside: u64) -> Option<String> {
+    /// The first records of the structured content, spent twice: as such and as a text block.
+    fn structured_object(&mut self, part: u32, reserve: u64) -> Option<String> {
         let others = self.result.blocks.iter().filter(|block| block.part.is_some()).count();
-        let aside = aside + if others > 0 { self.budget.left() / 2 } else { 0 };
+        let reserve = reserve + if others > 0 { self.budget.left() / 2 } else { 0 };
         let mut budget = self.budget.clone();
         budget.spend(r#","structuredContent":,{"type":"text","text":""}"#);
         let (reader, warning) = (&mut self.reader, self.warning);
-        let object = budget.set_aside(aside, |budget| sections::cut(reader, part, budget, Copies::Two, warning))?;
+        let object =
+            budget.with_reserve(reserve, |budget| sections::cut(reader, part, budget, Copies::Two, warning))?;
         self.budget = budget;
         self.warned = true;
         Some(object)
     }
 
-    /// Adds a block: whole, cut, named, or only counted.
-    fn add(&mut self, block: &Block, aside: u64) {
+    /// Adds a block whole, cut or named, or only counts it.
+    fn add(&mut self, block: &Block, reserve: u64) {
         let raw = self.result.at(&block.span);
-        if self.take_aside(aside, raw.len(), || format!(",{}", String::from_utf8_lossy(raw))) {
+        if self.take_with_reserve(reserve, raw.len(), || format!(",{}", String::from_utf8_lossy(raw))) {
             self.blocks.push(String::from_utf8_lossy(raw).into_owned());
             return;
         }
@@ -259,7 +261,7 @@ impl<'a> Cutter<'a> {
         let Some(part) = self.part(index) else { return };
         let stub = stub(part);
         let text = matches!(part.kind, PartKind::Text | PartKind::Structured);
-        let cut = if text { self.cut_text(index as u32, aside) } else { None };
+        let cut = if text { self.cut_text(index as u32, reserve) } else { None };
         match cut {
             Some(text) => self.blocks.push(text_block(&text)),
             None if self.budget.take(&format!(",{stub}")) => self.blocks.push(stub),
@@ -267,8 +269,8 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// As much of a text as fits into a block, and pays for that block.
-    fn cut_text(&mut self, part: u32, aside: u64) -> Option<String> {
+    /// The prefix of a text that fits in a block; spends on that block.
+    fn cut_text(&mut self, part: u32, reserve: u64) -> Option<String> {
         let mut budget = self.budget.clone();
         budget.spend(r#",{"type":"text","text":""}"#);
         let is_error = self.result.is_error();
@@ -277,7 +279,8 @@ impl<'a> Cutter<'a> {
         } else {
             let mut budget = budget.clone();
             let (reader, warning) = (&mut self.reader, self.warning);
-            let object = budget.set_aside(aside, |budget| sections::cut(reader, part, budget, Copies::One, warning));
+            let object =
+                budget.with_reserve(reserve, |budget| sections::cut(reader, part, budget, Copies::One, warning));
             object.map(|object| (object, budget))
         };
         if let Some((object, budget)) = object {
@@ -285,12 +288,12 @@ impl<'a> Cutter<'a> {
             self.warned = true;
             return Some(object);
         }
-        let text = budget.set_aside(aside, |budget| self.plain(part, budget, is_error))?;
+        let text = budget.with_reserve(reserve, |budget| self.plain(part, budget, is_error))?;
         self.budget = budget;
         Some(text)
     }
 
-    /// The beginning of a text and the suffix; of an error also the end.
+    /// The beginning of a text and the suffix; in an error also the end.
     fn plain(&mut self, part: u32, budget: &mut Budget, is_error: bool) -> Option<String> {
         if budget.left() == 0 {
             return None;
@@ -300,7 +303,7 @@ impl<'a> Cutter<'a> {
             return (!suffix.is_empty()).then(|| suffix.to_owned());
         }
         let tail_share = if is_error { budget.left() / 4 } else { 0 };
-        let mut text = budget.set_aside(tail_share, |budget| self.head(part, budget));
+        let mut text = budget.with_reserve(tail_share, |budget| self.head(part, budget));
         if self.part(part as usize).is_some_and(|part| part.size() == text.len() as u64) {
             return Some(text);
         }
@@ -324,7 +327,7 @@ impl<'a> Cutter<'a> {
         head
     }
 
-    /// At most a slice from the end of a text, and nothing from before `from`.
+    /// Up to a slice from the end of a text, and nothing before `from`.
     fn tail(&mut self, part: u32, from: u64, wanted: bool) -> String {
         let size = self.part(part as usize).map_or(0, Part::size);
         if !wanted || from >= size {
@@ -335,7 +338,7 @@ impl<'a> Cutter<'a> {
         (0..4).find_map(|step| self.reader.read_text(part, start + step, SLICE_BYTES).ok()).unwrap_or_default()
     }
 
-    /// Ends the content with the warning, unless it was given, and the number of blocks that are not even named.
+    /// Ends the content with the warning, unless a block has it, and the number of blocks that are not named.
     fn note(&mut self, more: &str) {
         let mut note = if self.warned { String::new() } else { self.warning.to_owned() };
         note.push_str(more);
@@ -348,7 +351,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// What to set aside for the note.
+    /// The reserve for the note.
     fn note_size(&self) -> u64 {
         self.budget.of_bytes(quoted(self.warning).len() as u64 + STUB_BYTES)
     }
@@ -358,7 +361,7 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// A text block in the place of another.
+/// The text block that names an omitted block.
 fn stub(part: &Part) -> String {
     let kind = match part.kind {
         PartKind::Text => "text",

@@ -1,4 +1,4 @@
-//! Tool results through their public face: parts, replies and truncation.
+//! The public interface of tool results: parts, replies and truncation.
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
@@ -39,7 +39,7 @@ fn truncated(result: &ToolResult, amount: u64, unit: SizeUnit) -> Vec<u8> {
     result.truncated(&Truncation { limit: Size { amount, unit }, suffix: "\n[cut]", warning: "disk full" })
 }
 
-/// All of a text part, read in slices of `length`.
+/// A whole text part, read in slices of `length`.
 fn read_all(payload: &Arc<Payload>, part: u32, length: u32) -> String {
     let mut reader = PayloadReader::new(Arc::clone(payload));
     let mut text = String::new();
@@ -72,7 +72,7 @@ fn text_up_to(characters: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(character, 0..characters).prop_map(|characters| characters.into_iter().collect())
 }
 
-/// The text as the inside of a JSON string; `spell` chooses the spelling of each character.
+/// The text as the inside of a JSON string; `spell` chooses the escaping of each character.
 fn spelled(text: &str, spell: u64) -> String {
     let mut escaped = String::new();
     for (index, character) in text.chars().enumerate() {
@@ -268,7 +268,7 @@ fn a_text_that_repeats_the_structured_content_is_no_part() {
         let message = format!(r#"{{"content":[{}],"structuredContent":{structured}}}"#, text(&copy));
         let result = ToolResult::parse(Bytes::from(message)).unwrap();
         assert_eq!(kinds(&result), [PartKind::Structured], "{copy}");
-        // Offloaded with the structured content, the copy goes; kept, it stays as it was.
+        // The copy is offloaded or kept with the structured content.
         let reply = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[false], false)));
         assert_eq!(reply, json!({"content": [text(r#"{"d":1}"#)], "structuredContent": {"d": 1}}));
         let reply = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[true], false)));
@@ -294,7 +294,7 @@ fn a_wrapped_value_repeats_too() {
     // row 40
     let list = json!({"content": [text("[1, 2,\n 3]")], "structuredContent": {"result": [1, 2, 3]}});
     assert_eq!(kinds(&parse(&list)), [PartKind::Structured]);
-    // A lone string is the text, under whatever name, and both are replaced together.
+    // The only member, under any name, is the text, and both are replaced together.
     for name in ["result", "content"] {
         let bare = parse(&json!({"content": [text("a \"b\" \\ é")], "structuredContent": {name: "a \"b\" \\ é"}}));
         assert_eq!(kinds(&bare), [PartKind::Text]);
@@ -743,12 +743,12 @@ fn what_readers_disagree_about_is_no_message() {
         (r#"{"id":1,"result":{},"result":{}}"#, Fault::Duplicate("result")),
         (r#"{"id":1,"result":{},"\u0072esult":{}}"#, Fault::Duplicate("result")),
         (r#"{"id":1,"id":1,"result":{}}"#, Fault::Duplicate("id")),
-        (r#"{"id":1,"Result":{}}"#, Fault::Namesake("result")),
-        (r#"{"id":1,"reſult":{},"method":"x"}"#, Fault::Namesake("result")),
+        (r#"{"id":1,"Result":{}}"#, Fault::CaseVariant("result")),
+        (r#"{"id":1,"reſult":{},"method":"x"}"#, Fault::CaseVariant("result")),
         (r#"{"id":1,"result":{},"error":{}}"#, Fault::Both("result", "error")),
         (r#"{"id":1,"result":{},"method":"x"}"#, Fault::Both("method", "result")),
         (r#"{"id":1,"error":{},"method":"x"}"#, Fault::Both("method", "error")),
-        (r#"{"id":1}"#, Fault::Nothing),
+        (r#"{"id":1}"#, Fault::NoKind),
         (r#"{"id":[1],"result":{}}"#, Fault::Id),
         (r#"{"id":1,"result":{}} {}"#, Fault::NotOne),
         ("42", Fault::NotOne),

@@ -1,7 +1,7 @@
-//! What the model sees in place of the result.
+//! The descriptor: what the model sees in add_value of the result.
 //!
-//! The standard level stays under 300 estimated tokens whatever the data: pieces are added in the order of their worth while
-//! there is room, and a piece that does not fit is left out whole. Kept values and the shown path do not count.
+//! The standard level stays under 300 estimated tokens whatever the data: pieces are added in order of importance while
+//! tokens are left, and a piece that does not fit is omitted as a whole. Kept values and the shown path do not count.
 
 use crate::bindings::lro::filter::types::{
     Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, SectionShape, Settings, SummaryKind,
@@ -12,10 +12,10 @@ use crate::names::Names;
 use crate::recipes::{self, Recipe};
 use lro_jsonl::{Field, Profile, tokens};
 
-/// Most estimated tokens of the data in a descriptor at the standard level; its fixed frame takes less than 40 more.
+/// Most estimated tokens of the data in a descriptor at the standard level; its fixed text takes fewer than 40 more.
 const STANDARD_TOKENS: u64 = 250;
 
-/// Files that are listed at the levels below full; more are counted, and listed in the manifest.
+/// Most files listed at the levels below full; the others are counted here and listed in the manifest.
 const FILES_SHOWN: usize = 4;
 
 /// Most frequent values shown of one field.
@@ -24,10 +24,10 @@ const TOP_VALUES: usize = 3;
 /// Longest value, in bytes of JSON, that a summary shows.
 const VALUE_BYTES_MAX: usize = 40;
 
-/// Characters of a text that its descriptor shows from the beginning, and half as many from the end.
+/// Characters shown from the beginning of a text; half as many are shown from the end.
 const PREVIEW_CHARACTERS: usize = 160;
 
-/// Names that a kept value never takes at the top level.
+/// Names that a kept value cannot have at the top level.
 const RESERVED: [&str; 13] = [
     "offloaded",
     "handle",
@@ -85,16 +85,16 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// The JSON Schema of a line: the configured one, else the inferred one.
+    /// The JSON Schema of a line: the configured schema, else the inferred one.
     pub(crate) fn schema(&self, settings: &Settings) -> Option<String> {
         self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
     }
 
-    /// The configured schema. One that says nothing, `{}`, is none.
+    /// The configured schema, unless it is empty (`{}`).
     fn given_schema<'a>(&self, settings: &'a Settings) -> Option<&'a str> {
         let schema = settings.sections.get(self.rule?)?.schema.as_deref()?;
-        let says_nothing = lro_jsonl::members(schema).is_ok_and(|members| members.is_empty());
-        (!says_nothing).then_some(schema)
+        let is_empty = lro_jsonl::members(schema).is_ok_and(|members| members.is_empty());
+        (!is_empty).then_some(schema)
     }
 }
 
@@ -117,7 +117,7 @@ impl Preview {
     }
 }
 
-/// Everything a descriptor can tell.
+/// Everything a descriptor can show.
 #[derive(Default)]
 pub(crate) struct Contents {
     pub(crate) entries: Vec<Entry>,
@@ -146,7 +146,7 @@ pub(crate) fn content(call: &Call, contents: &Contents) -> String {
     text
 }
 
-/// A file as the reader finds it: its path for a shell, else its name, which the tools take as a section.
+/// The reference to a file for its reader: its path for a shell, else its name, which the tools accept as a section.
 pub(crate) fn shown_file(call: &Call, file_name: &str) -> String {
     if call.abilities.contains(Abilities::SHELL) {
         format!("{}/{file_name}", call.shown_path)
@@ -159,11 +159,11 @@ struct Builder<'a> {
     call: &'a Call,
     contents: &'a Contents,
     level: DescriptorLevel,
-    /// Estimated tokens that may still be added.
-    room: u64,
+    /// Estimated tokens left.
+    tokens_left: u64,
 }
 
-/// The data-dependent pieces that found room.
+/// The data-dependent pieces that fit.
 #[derive(Default)]
 struct Pieces {
     summaries: Vec<Object>,
@@ -173,8 +173,8 @@ struct Pieces {
 
 impl<'a> Builder<'a> {
     fn new(call: &'a Call, contents: &'a Contents, level: DescriptorLevel) -> Self {
-        let room = if level == DescriptorLevel::Full { u64::MAX } else { STANDARD_TOKENS };
-        Self { call, contents, level, room }
+        let tokens_left = if level == DescriptorLevel::Full { u64::MAX } else { STANDARD_TOKENS };
+        Self { call, contents, level, tokens_left }
     }
 
     fn build(mut self) -> String {
@@ -194,7 +194,7 @@ impl<'a> Builder<'a> {
         object.finish()
     }
 
-    /// The entries that are listed: all at the full level, else the largest, in the order they were written.
+    /// The listed entries: all at the full level, else the largest, in the order they were written.
     fn shown(&self) -> Vec<&'a Entry> {
         let entries = &self.contents.entries;
         if self.level == DescriptorLevel::Full || entries.len() <= FILES_SHOWN {
@@ -206,7 +206,7 @@ impl<'a> Builder<'a> {
         entries.iter().filter(|entry| entry.bytes >= least).take(FILES_SHOWN).collect()
     }
 
-    /// Marker, handle, files, and what was kept inline.
+    /// Writes the marker, the handle, the files, and the inline values.
     fn head(&mut self, object: &mut Object, shown: &[&Entry]) {
         object.member("offloaded", "true");
         let abilities = self.call.abilities;
@@ -236,12 +236,12 @@ impl<'a> Builder<'a> {
             names.unique(name);
         }
         for (key, value) in &self.contents.kept {
-            place(object, &mut clashes, &mut names, &mut clashing, key, value);
+            add_value(object, &mut clashes, &mut names, &mut clashing, key, value);
         }
         for (key, value) in &self.contents.inline {
             self.take(key);
             self.take(value);
-            place(object, &mut clashes, &mut names, &mut clashing, key, value);
+            add_value(object, &mut clashes, &mut names, &mut clashing, key, value);
         }
         if !clashes.is_empty() {
             object.member("inline", &clashes.finish());
@@ -252,19 +252,19 @@ impl<'a> Builder<'a> {
         shown_file(self.call, &entry.file_name)
     }
 
-    /// Whether there is room for a text; then it counts.
+    /// Spends tokens on a text if it fits; returns whether it does.
     fn fits(&mut self, text: &str) -> bool {
         let cost = tokens(text) + 1;
-        let fits = cost <= self.room;
+        let fits = cost <= self.tokens_left;
         if fits {
-            self.room -= cost;
+            self.tokens_left -= cost;
         }
         fits
     }
 
-    /// Counts a text that is shown in any case.
+    /// Spends tokens on a text that is always shown.
     fn take(&mut self, text: &str) {
-        self.room = self.room.saturating_sub(tokens(text) + 1);
+        self.tokens_left = self.tokens_left.saturating_sub(tokens(text) + 1);
     }
 
     fn pieces(&mut self, shown: &[&Entry]) -> Pieces {
@@ -296,16 +296,16 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// At the full level the JSON Schema, else a configured one that is short, else the fields and their types as far as
-    /// there is room.
+    /// At the full level the JSON Schema, else a short configured schema, else the fields and their types while tokens
+    /// are left.
     fn schema(&mut self, entry: &Entry) -> Option<String> {
         if self.level == DescriptorLevel::Full {
             return entry.schema(&self.call.settings);
         }
-        // Half of the room is for recipes and summaries, where there are any.
-        let reserve = if entry.profile.is_some() { self.room / 2 } else { 0 };
+        // Half of the tokens are reserved for recipes and summaries, if any.
+        let reserve = if entry.profile.is_some() { self.tokens_left / 2 } else { 0 };
         if let Some(given) = entry.given_schema(&self.call.settings)
-            && tokens(given) + 1 + reserve <= self.room
+            && tokens(given) + 1 + reserve <= self.tokens_left
         {
             self.take(given);
             return Some(given.to_owned());
@@ -314,7 +314,7 @@ impl<'a> Builder<'a> {
         for field in entry.profile.as_ref()?.fields() {
             let name = recipes::display_path(&field);
             let types = json::string(&type_names(&field));
-            if self.room <= reserve || !self.fits(&format!("{name}{types}")) {
+            if self.tokens_left <= reserve || !self.fits(&format!("{name}{types}")) {
                 fields.member("…", "\"more\"");
                 break;
             }
@@ -323,7 +323,7 @@ impl<'a> Builder<'a> {
         (!fields.is_empty()).then(|| fields.finish())
     }
 
-    /// The recipes that found room, as commands for a shell, else as arguments of the tool `lro_extract`.
+    /// The recipes that fit, as shell commands, else as arguments of the tool `lro_extract`.
     fn recipes(&mut self, shown: &[&Entry], order: &[usize]) -> Vec<Recipe> {
         let (has_shell, has_tool) =
             (self.call.abilities.contains(Abilities::SHELL), self.call.abilities.contains(Abilities::EXTRACT_TOOL));
@@ -351,7 +351,7 @@ impl<'a> Builder<'a> {
         chosen
     }
 
-    /// What a summary tells besides the count.
+    /// Adds the details of a summary besides the count.
     fn details(&mut self, summary: &mut Object, entry: &Entry) {
         if let Some(preview) = &entry.preview {
             for (key, text) in [("head", &preview.head), ("tail", &preview.tail)] {
@@ -440,7 +440,7 @@ impl<'a> Builder<'a> {
         object.member("jq_recipes", &json::array(commands));
     }
 
-    /// Advice that names only what the reader has, and what can read something of this.
+    /// Advice that names only abilities of the reader that work on these files.
     fn guidance(&self, shown: &[&Entry]) -> String {
         let abilities = self.call.abilities;
         let is_records = |entry: &Entry| entry.kind == FileKind::Records;
@@ -468,13 +468,20 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The records entry that stands for all where a dialect has room for one.
+/// The entry that a dialect with a single file shows.
 fn main_entry<'a>(shown: &[&'a Entry]) -> Option<&'a Entry> {
     shown.iter().copied().max_by_key(|entry| (entry.records, entry.bytes))
 }
 
-/// Adds a kept value under its own key, or under `inline` when the key is taken.
-fn place(object: &mut Object, clashes: &mut Object, names: &mut Names, clashing: &mut Names, key: &str, value: &str) {
+/// Adds a kept value under its key, or under `inline` when the key is taken.
+fn add_value(
+    object: &mut Object,
+    clashes: &mut Object,
+    names: &mut Names,
+    clashing: &mut Names,
+    key: &str,
+    value: &str,
+) {
     if names.is_free(key) {
         object.member(&names.unique(key), value);
     } else {
@@ -501,7 +508,7 @@ fn range(detail: &mut Object, field: &Field<'_>) {
     }
 }
 
-/// The number of distinct values, where all that occurred are told apart.
+/// The number of distinct values, where all of them are known.
 fn distinct(detail: &mut Object, field: &Field<'_>) {
     let types = field.types;
     if let Some(distinct) = &field.distinct
@@ -512,7 +519,7 @@ fn distinct(detail: &mut Object, field: &Field<'_>) {
     }
 }
 
-/// The most frequent values, where some value is frequent at all.
+/// The most frequent values, where some value occurs at least twice.
 fn top_values(detail: &mut Object, field: &Field<'_>) {
     let Some(distinct) = &field.distinct else { return };
     let mut values: Vec<_> = distinct.iter().filter(|value| value.json.len() <= VALUE_BYTES_MAX).collect();

@@ -1,10 +1,10 @@
-//! The preopened directory, and files in it written through large blocks.
+//! The preopened directory, and the files written to it.
 
 use crate::bindings::lro::filter::types::PolicyError;
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 
-/// The one directory a policy may write to.
+/// The only directory a policy may write to.
 pub(crate) struct Directory(Descriptor);
 
 impl Directory {
@@ -51,7 +51,7 @@ impl File {
         Ok(())
     }
 
-    /// Replaces bytes that were written before.
+    /// Overwrites bytes.
     pub(crate) fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<(), PolicyError> {
         while !bytes.is_empty() {
             let written = self.descriptor.write(bytes, offset).map_err(|code| failed(code, &self.name))?;

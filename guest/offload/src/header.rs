@@ -1,18 +1,18 @@
 //! The first line of a JSONL file.
 //!
-//! It tells the number of records, which is known only at the end: the line is written with room for it and completed in
-//! place. The room that is left over is white space before the line feed.
+//! It contains the number of records, which is known only at the end: the line is written with reserved bytes and
+//! completed in place. Unused bytes are white space before the line feed.
 
 use crate::bindings::lro::filter::types::{Call, DescriptorLevel, SectionShape};
 use crate::json::{self, Object};
 
-/// Version of the layout of the files.
+/// Version of the file layout.
 const SCHEMA_VERSION: &str = "1";
 
-/// Most characters of the query that are repeated in the header.
+/// Most characters of the query in the header.
 const QUERY_CHARACTERS_MAX: usize = 512;
 
-/// Room for the two numbers, which have at most 20 digits each.
+/// Bytes reserved for the two numbers, which have at most 20 digits each.
 const NUMBERS_BYTES: usize = 40;
 
 /// The header of one file.
@@ -68,7 +68,7 @@ fn shape_name(shape: SectionShape) -> &'static str {
     }
 }
 
-/// The level's name as the configuration spells it.
+/// The name of a level in the configuration.
 pub(crate) fn level_name(level: DescriptorLevel) -> &'static str {
     match level {
         DescriptorLevel::Pointer => "pointer",

@@ -1,4 +1,4 @@
-//! The verdict: whether a result is too large, and what is to be written of it.
+//! The verdict: whether a result is too large, and the plan for its files.
 
 use crate::bindings::lro::filter::types::{
     Action, DecisionMode, PlannedSection, SectionShape, Size, SizeUnit, Truncation,
@@ -8,13 +8,13 @@ use crate::names::Names;
 use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict};
 use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, survey};
 
-/// Bytes of the beginning of a text that decide whether it is measured as JSON.
+/// Bytes at the beginning of a text that decide whether it is measured as JSON.
 const LOOKS_LIKE_JSON_BYTES: usize = 4096;
 
-/// What should become of a result, as the settings of the call say.
+/// The verdict on a result, by the settings of the call.
 ///
 /// # Errors
-/// [`PolicyError::Invalid`] for settings that make no sense, and those of the source.
+/// [`PolicyError::Invalid`] for invalid settings, and the errors of the source.
 pub fn inspect(call: &Call, source: &impl Source) -> Result<Verdict, PolicyError> {
     let settings = &call.settings;
     check(call)?;
@@ -74,7 +74,7 @@ fn unit_name(unit: SizeUnit) -> &'static str {
     }
 }
 
-/// Bytes that a part takes in a reply: a binary part travels as base64.
+/// Bytes of a part in a reply: a binary part is sent as base64.
 fn wire_bytes(part: &Part) -> u64 {
     match part.kind {
         PartKind::Binary => part.size.div_ceil(3) * 4,
@@ -83,7 +83,7 @@ fn wire_bytes(part: &Part) -> u64 {
 }
 
 /// Whether the whole result is larger than a size. Bytes bound the other units from above, so a result with few bytes
-/// is not read at all; of a larger one no more is read than it takes to pass the limit.
+/// is not read at all; a larger one is read only until it exceeds the limit.
 fn exceeds(source: &impl Source, parts: &[Part], limit: Size) -> Result<bool, PolicyError> {
     if parts.iter().map(wire_bytes).sum::<u64>() <= limit.amount {
         return Ok(false);
@@ -108,7 +108,7 @@ fn amount_of_ascii(bytes: u64, unit: SizeUnit) -> u64 {
     }
 }
 
-/// The size of a text part, or some size above `enough`.
+/// The size of a text part, or any size above `enough`.
 fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enough: u64) -> Result<u64, PolicyError> {
     let mut size: Option<Measure> = None;
     let mut amount = 0;
@@ -127,18 +127,18 @@ fn measure(source: &impl Source, part: u32, kind: PartKind, unit: SizeUnit, enou
     Ok(amount)
 }
 
-/// Whether a text begins as a JSON container does.
+/// Whether a text begins like a JSON container.
 fn looks_like_json(text: &str) -> bool {
     let end = text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES);
     let beginning = &text[..end];
     beginning.trim_start().starts_with(['{', '[']) && survey(beginning, end == text.len()).is_ok()
 }
 
-/// What is to be written of a result: what the settings of the call say and, beyond that, the parts for which `wanted`,
-/// in the order of the parts, is true. Missing entries are false.
+/// The plan for a result: the parts to write by the settings of the call, and the parts for which `wanted`, in the
+/// order of the parts, is true. Missing entries are false.
 ///
 /// # Errors
-/// Those of the source.
+/// The errors of the source.
 pub fn plan(call: &Call, source: &impl Source, wanted: &[bool]) -> Result<Plan, PolicyError> {
     let parts = source.parts();
     let mut names = Names::default();
@@ -180,7 +180,7 @@ pub fn plan(call: &Call, source: &impl Source, wanted: &[bool]) -> Result<Plan, 
     Ok(Plan { parts: planned })
 }
 
-/// Whether a part is where the next page of the tool begins.
+/// Whether a part is the cursor of the tool's next page.
 fn is_cursor(part: &Part) -> bool {
     part.kind == PartKind::Meta && part.name.as_deref().is_some_and(|name| CURSORS.contains(&name))
 }
@@ -197,11 +197,11 @@ fn text_or_sections(
     source.read_text(part, &mut |slice| {
         is_json |= seen == 0 && slice.trim_start().starts_with(['{', '[']);
         if is_json {
-            // Not JSON, or nested deeper than the splitter goes.
+            // Not JSON, or nested deeper than the splitter allows.
             is_json = survey.push(slice).is_ok();
         }
         seen += slice.len();
-        // Configured sections need no search, only the first slice's word that this is JSON.
+        // Configured sections need no search; the first slice shows whether this is JSON.
         whole = search && seen < SURVEY_BYTES_MAX;
         Ok(is_json && whole)
     })?;

@@ -1,4 +1,4 @@
-//! Writing JSON text and JSON Pointers.
+//! Writes JSON text and JSON Pointers.
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub fn string(text: &str) -> String {
     out
 }
 
-/// A JSON array of values that are JSON already.
+/// A JSON array of values given as JSON.
 pub fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> String {
     let mut out = String::from("[");
     for value in values {
@@ -41,7 +41,7 @@ pub fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> String {
     out
 }
 
-/// A JSON object under construction. Values are JSON already; keys are not.
+/// A JSON object under construction. Values are given as JSON, keys as text.
 #[derive(Clone, Default)]
 pub struct Object(String);
 
@@ -66,7 +66,7 @@ impl Object {
     }
 }
 
-/// The JSON Pointer that a configured key means: a pointer stays, a plain key becomes one.
+/// The JSON Pointer of a configured key: a pointer stays unchanged, a plain key becomes one.
 pub fn pointer_of_key(key: &str) -> String {
     if key.is_empty() || key.starts_with('/') {
         return key.to_owned();
@@ -74,7 +74,7 @@ pub fn pointer_of_key(key: &str) -> String {
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The last step of a JSON Pointer, unescaped; none for the whole document.
+/// The last step of a JSON Pointer, unescaped; `None` for the whole document.
 pub fn last_step(pointer: &str) -> Option<String> {
     let (_, step) = pointer.rsplit_once('/')?;
     Some(step.replace("~1", "/").replace("~0", "~"))

@@ -1,19 +1,19 @@
-//! What offload policies share: the verdict on a result, its files and its descriptor.
+//! The library of offload policies: the verdict on a result, its files and its descriptor.
 //!
 //! [`inspect`] and [`write`] are the default policy. They read through [`Source`], so a policy that changes what it
-//! reads changes files, summaries and descriptor alike.
+//! reads changes files, summaries and descriptor together.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `inspect` | the verdict and the plan |
-//! | `write` | the plan's parts to files, one after another |
+//! | `write` | writes the parts of a plan to files, one after another |
 //! | `records` | the files of one JSON part |
 //! | `directory` | the preopened directory and the files in it |
 //! | `header` | the first line of a JSONL file |
 //! | `names` | file and section names |
 //! | `descriptor` | what the model sees |
 //! | `recipes` | commands that run on the files |
-//! | [`json`] | writing JSON and JSON Pointers |
+//! | [`json`] | writes JSON and JSON Pointers |
 
 mod descriptor;
 mod directory;
@@ -25,7 +25,7 @@ mod recipes;
 mod records;
 mod write;
 
-/// What the WIT files say, as Rust types, and the macro that exports a policy.
+/// Rust types of the WIT files, and the macro that exports a policy.
 #[allow(missing_docs, clippy::all, reason = "generated")]
 pub mod bindings {
     wit_bindgen::generate!({
@@ -45,26 +45,26 @@ pub use write::write;
 use bindings::lro::filter::types::SectionShape;
 use lro_jsonl::Shape;
 
-/// Names of members that lead to the next page of a tool. What is offloaded is not paged as well, so they are written beside
-/// the data and not shown.
+/// Names of members with the cursor of the tool's next page. An offloaded result needs no paging, so cursors are
+/// written beside the data and not shown.
 const CURSORS: [&str; 2] = ["nextCursor", "next_cursor"];
 
-/// Bytes asked for at a time.
+/// Bytes read at a time.
 const SLICE_BYTES: u32 = 256 * 1024;
 
-/// What a policy reads: a tool result, or what a policy makes of one. The same every time it is read.
+/// The input of a policy: a tool result, or a policy's transformation of one. Every read returns the same.
 pub trait Source {
     /// The parts, in the order of the result.
     fn parts(&self) -> Vec<Part>;
 
-    /// Calls `each` with every slice of a part that is not binary, from its beginning, until it answers false. A slice
-    /// is not empty, and the first one shorter than 4 KiB only when it is the whole part.
+    /// Calls `each` with every slice of a part that is not binary, from its beginning, until it returns false. A slice
+    /// is not empty, and the first one is shorter than 4 KiB only when it is the whole part.
     ///
     /// # Errors
-    /// Those of `each`, and [`PolicyError::Read`].
+    /// The errors of `each`, and [`PolicyError::Read`].
     fn read_text(&self, part: u32, each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>) -> Result<(), PolicyError>;
 
-    /// The next bytes of a binary part from an offset; none only at its end.
+    /// The next bytes of a binary part from an offset; empty only at its end.
     ///
     /// # Errors
     /// [`PolicyError::Read`].

@@ -1,18 +1,19 @@
-//! Names of files and sections: safe, bounded, and never twice the same.
+//! Names of files and sections: safe, bounded, and unique.
 
 use std::collections::BTreeSet;
 
-/// Longest beginning of a file name that comes from a key or the configuration.
+/// Longest beginning of a file name that comes from a key or the configuration, in bytes.
 const PREFIX_BYTES_MAX: usize = 48;
 
-/// Longest session in a file name.
+/// Longest session in a file name, in bytes.
 const SESSION_BYTES_MAX: usize = 32;
 
-/// Longest section name.
+/// Longest section name, in characters.
 const SECTION_CHARACTERS_MAX: usize = 48;
 
-/// Letters, digits, `-` and `_` of a text, other characters replaced by `_`, at most `bytes_max` bytes. When anything
-/// was replaced or cut, a hash of the whole text follows, so that different texts keep different names.
+/// A text with all characters except ASCII letters, digits, `-` and `_` replaced by `_`, at most `bytes_max` bytes.
+/// When anything was replaced or cut, a hash of the whole text is appended, so that different texts get different
+/// names.
 fn safe(text: &str, bytes_max: usize) -> String {
     let mut name: String = text
         .chars()
@@ -30,7 +31,7 @@ fn safe(text: &str, bytes_max: usize) -> String {
     name
 }
 
-/// FNV-1a, folded to 32 bits: enough to tell the names of one directory apart.
+/// FNV-1a, folded to 32 bits: enough to distinguish the names in one directory.
 fn hash(text: &str) -> u32 {
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {
@@ -39,17 +40,17 @@ fn hash(text: &str) -> u32 {
     (state ^ (state >> 32)) as u32
 }
 
-/// The names given out so far.
+/// The names assigned so far.
 #[derive(Default)]
 pub(crate) struct Names(BTreeSet<String>);
 
 impl Names {
-    /// Whether a name has not been given out.
+    /// Whether a name is not assigned.
     pub(crate) fn is_free(&self, name: &str) -> bool {
         !self.0.contains(name)
     }
 
-    /// The name itself, or with the first number behind it that makes it new.
+    /// The name, with the lowest number appended that makes it unique if it is taken.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let mut candidate = name.to_owned();
         let mut number = 2;
@@ -60,7 +61,7 @@ impl Names {
         candidate
     }
 
-    /// A section name: the beginning of a key, or the key.
+    /// A section name from a key, cut to [`SECTION_CHARACTERS_MAX`].
     pub(crate) fn section(&mut self, key: &str) -> String {
         self.unique(&key.chars().take(SECTION_CHARACTERS_MAX).collect::<String>())
     }
@@ -74,7 +75,7 @@ impl Names {
         if let Some(session) = session.filter(|session| !session.is_empty()) {
             stem = format!("{stem}-{}", safe(session, SESSION_BYTES_MAX));
         }
-        // Uniqueness is that of the stem: two files never differ in their extension alone.
+        // The stem is unique: two files never differ in their extension alone.
         format!("{}.{extension}", self.unique(&stem))
     }
 }

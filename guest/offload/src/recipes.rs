@@ -1,4 +1,4 @@
-//! Commands and queries that run on the files: only on fields that are there, safe on null, with the path quoted.
+//! Commands and queries that run on the files: they use only existing fields, are safe on null, and quote the path.
 
 use crate::bindings::lro::filter::types::{
     self, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
@@ -11,21 +11,21 @@ use lro_jsonl::{Field, Key};
 /// Longest value, in bytes of JSON, that a recipe compares with.
 const VALUE_BYTES_MAX: usize = 40;
 
-/// Fields that a recipe picks from each record.
+/// Most fields that a recipe selects from each record.
 const PICKED_FIELDS_MAX: usize = 4;
 
-/// Records of the recipe that shows the first ones.
+/// Records that the recipe `first` shows.
 const FIRST_RECORDS: u32 = 3;
 
-/// Something that can be asked about a file.
+/// A command or query for a file.
 #[derive(Clone)]
 pub(crate) struct Recipe {
     /// Unique in the offload.
     pub(crate) name: String,
     pub(crate) description: String,
-    /// For a shell.
+    /// The shell command.
     pub(crate) command: String,
-    /// For the tool `lro_extract`, and stored with the file.
+    /// The query for the tool `lro_extract`, also stored with the file.
     pub(crate) query: Option<Query>,
     /// Whether it comes from the configuration.
     pub(crate) configured: bool,
@@ -55,7 +55,7 @@ impl Recipe {
     }
 }
 
-/// The recipes of each file, those of the configuration first, then the most useful.
+/// The recipes of each file: the configured ones first, then the most useful.
 pub(crate) fn of_files(call: &types::Call, entries: &[Entry]) -> Vec<Vec<Recipe>> {
     let mut names = Names::default();
     let of_file = |entry: &Entry| {
@@ -109,10 +109,10 @@ fn offered(entry: &Entry, path: &str) -> Vec<Recipe> {
     }
 }
 
-/// Makes a recipe of its name, description, command and query.
+/// Makes a recipe from its name, description, command and query.
 type Make<'a> = &'a dyn Fn(&str, &str, String, Option<Query>) -> Recipe;
 
-/// Recipes that name fields, for records that are all objects.
+/// Recipes that use fields, for records that are all objects.
 fn field_recipes(entry: &Entry, file: &str, recipe: Make<'_>) -> Vec<Recipe> {
     let Some(profile) = &entry.profile else { return Vec::new() };
     let all_fields: Vec<Field<'_>> = profile.fields().filter(|field| field.path.len() <= 1).collect();
@@ -146,7 +146,7 @@ fn field_recipes(entry: &Entry, file: &str, recipe: Make<'_>) -> Vec<Recipe> {
     recipes
 }
 
-/// The query for the first records there are.
+/// The query for the first records, without a condition.
 fn all() -> Query {
     Query {
         where_: Vec::new(),
@@ -183,7 +183,7 @@ fn selection(field: &Field<'_>) -> Option<Selection> {
     Some(Selection { field: name(field)?, name: None })
 }
 
-/// A field as a query names it; none for one whose keys have escapes.
+/// The name of a field in a query; `None` when a key has escapes.
 fn name(field: &Field<'_>) -> Option<String> {
     let is_plain = |key: &Key<'_>| !key.raw.is_empty() && !key.raw.contains(['.', '/', '~']);
     if field.path.iter().any(|key| key.escaped) {
@@ -192,13 +192,13 @@ fn name(field: &Field<'_>) -> Option<String> {
     Some(if field.path.iter().all(is_plain) { display_path(field) } else { pointer(field) })
 }
 
-/// A value worth filtering by: the most frequent one, where it is not the only one.
+/// A value worth filtering by: the most frequent one of at least two.
 fn frequent_value<'a>(field: &Field<'a>) -> Option<&'a str> {
     if field.types.strings + field.types.booleans == 0 {
         return None;
     }
     let distinct = field.distinct.as_ref().filter(|distinct| distinct.len() > 1)?;
-    // The first of the most frequent ones, so that the order of the data decides and nothing else.
+    // The first of equally frequent values, so that only the order of the data decides.
     let best = distinct.iter().rev().max_by_key(|value| value.count)?;
     (best.count > 1 && best.json.len() <= VALUE_BYTES_MAX).then_some(best.json)
 }
@@ -209,7 +209,7 @@ fn access(field: &Field<'_>) -> String {
 }
 
 fn key_text(key: &Key<'_>) -> String {
-    // jq reserves a few words that look like keys; quoted, every key is one.
+    // jq reserves a few words that look like keys; quoting makes every key valid.
     let plain = key.raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let reserved = RESERVED_WORDS.contains(&key.raw);
     if plain && !reserved && key.raw.starts_with(|first: char| !first.is_ascii_digit()) {
@@ -229,7 +229,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The path of a field as a descriptor shows it: its keys with dots between them.
+/// The path of a field in a descriptor: its keys joined by dots.
 pub(crate) fn display_path(field: &Field<'_>) -> String {
     if field.path.is_empty() {
         return ".".to_owned();

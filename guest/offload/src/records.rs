@@ -8,10 +8,10 @@ use crate::json::last_step;
 use crate::names::Names;
 use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
 
-/// Bytes at the beginning of a file whose tokens are counted; the rest of the file is taken to be like them.
+/// Bytes at the beginning of a file whose tokens are counted; the rest of the file is extrapolated.
 const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
 
-/// Name of the section of small members that no longer fit inline.
+/// Name of the section of small members that do not fit inline.
 const REST: &str = "rest";
 
 /// Writes the files of one JSON part.
@@ -31,9 +31,9 @@ pub(crate) struct Records<'a> {
 pub(crate) struct Open {
     entry: Entry,
     file: File,
-    /// None for a file that holds one value.
+    /// `None` for a file that holds one value.
     header: Option<Header>,
-    /// What goes out with the first write, so that a small file takes only one.
+    /// Bytes to write with the first block, so that a small file takes a single write.
     pending: Vec<u8>,
     sample: Measure,
 }
@@ -48,7 +48,7 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Makes a file for the value under `pointer`, or for the rest when there is none.
+    /// Creates a file for the value at `pointer`, or for the rest without one.
     fn open(
         &mut self,
         pointer: Option<&str>,
@@ -58,7 +58,7 @@ impl Records<'_> {
     ) -> Result<Open, PolicyError> {
         let settings = &self.call.settings;
         let section = match planned {
-            // A second occurrence of the key makes a second file.
+            // A duplicate key makes a second file.
             Some(planned) if self.entries.iter().all(|entry| entry.section != planned.name) => planned.name.clone(),
             Some(planned) => self.section_names.unique(&planned.name),
             None => self.section_names.section(
@@ -104,7 +104,7 @@ impl Open {
     fn write(&mut self, bytes: &[u8]) -> Result<(), PolicyError> {
         let sampled = TOKEN_SAMPLE_BYTES.saturating_sub(usize::try_from(self.sample.bytes()).unwrap_or(usize::MAX));
         let sample = &bytes[..sampled.min(bytes.len())];
-        // Cut anywhere: the characters at the two ends do not matter to an estimate.
+        // Cut anywhere: incomplete characters at the two ends do not matter for an estimate.
         self.sample.push(&String::from_utf8_lossy(sample));
         if self.file.bytes() == 0 {
             if self.pending.len() + bytes.len() <= BLOCK_BYTES {

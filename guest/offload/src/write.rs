@@ -1,4 +1,4 @@
-//! Carries out a plan: each part to files, then the descriptor.
+//! Executes a plan: writes each part to files, then the descriptor.
 
 use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule};
 use crate::descriptor::{self, Contents, Entry, Preview};
@@ -13,7 +13,8 @@ use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter, SyntaxErr
 /// Writes the planned parts into the preopened directory and describes them.
 ///
 /// # Errors
-/// [`PolicyError::Invalid`] for a plan of other parts, those of the source and those of the directory.
+/// [`PolicyError::Invalid`] for a plan that does not match the parts, and the errors of the source and of the
+/// directory.
 pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descriptor, PolicyError> {
     let parts = source.parts();
     if parts.len() != plan.parts.len() {
@@ -63,7 +64,7 @@ struct Writer<'a, S> {
     directory: Directory,
     file_names: Names,
     section_names: Names,
-    /// The value found under the session key.
+    /// The value of the session key.
     session: Option<String>,
     contents: Contents,
 }
@@ -87,7 +88,7 @@ impl<S: Source> Writer<'_, S> {
         match split(self.source, index, options, &mut records)? {
             Ok(document) => {
                 let (files, size) = (records.entries, document.bytes);
-                let rest = files.iter().find(|entry| entry.pointer.is_none()).filter(|_| document.has_aside);
+                let rest = files.iter().find(|entry| entry.pointer.is_none()).filter(|_| document.has_excluded);
                 self.contents.cursor = rest.map(|entry| entry.section.clone()).or(self.contents.cursor.take());
                 self.contents.entries.extend(files);
                 self.contents.compact_bytes += size;
@@ -120,7 +121,7 @@ impl<S: Source> Writer<'_, S> {
         let keep: Vec<String> = keys.map(|key| pointer_of_key(key)).collect();
         Options {
             sections: planned.iter().map(section).collect(),
-            // All kept values together stay below half of the descriptor.
+            // All kept values together take less than half of the descriptor.
             keep_bytes: settings.descriptor_limit as usize / 2 / keep.len().max(1),
             keep,
             inline_bytes: settings.inline_limit as usize,
@@ -130,7 +131,7 @@ impl<S: Source> Writer<'_, S> {
                 DescriptorLevel::Standard => 320,
                 DescriptorLevel::Full => 2048,
             },
-            aside: CURSORS.map(str::to_owned).into(),
+            inline_exclude: CURSORS.map(str::to_owned).into(),
             profile: settings.infer,
         }
     }
@@ -184,7 +185,7 @@ impl<S: Source> Writer<'_, S> {
             part: index,
             media_type: part.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
             bytes: file.bytes(),
-            // A binary part would have reached the model as base64.
+            // The model would have received a binary part as base64.
             tokens: file.bytes().div_ceil(3),
             ..Entry::default()
         });
@@ -200,7 +201,7 @@ impl<S: Source> Writer<'_, S> {
         }
     }
 
-    /// Gives the files the names that the session key's value asks for, which is known only now.
+    /// Renames the files by the value of the session key, which is known only now.
     fn name_after_session(&mut self) -> Result<(), PolicyError> {
         let Some(session) = self.session.take() else { return Ok(()) };
         for entry in &mut self.contents.entries {
@@ -241,7 +242,7 @@ fn section(planned: &PlannedSection) -> Section {
     Section { pointer: planned.pointer.clone(), shape: planned.shape.into() }
 }
 
-/// A top-level member goes by its key, a deeper one by its pointer.
+/// The name of a member: its key at the top level, else its pointer.
 fn shown_key(pointer: String) -> String {
     match last_step(&pointer) {
         Some(step) if pointer.matches('/').count() == 1 => step,

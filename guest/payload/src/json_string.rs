@@ -1,16 +1,16 @@
-//! The inside of a JSON string literal: checks it, measures it, and decodes its escapes, 64 bytes at a time.
+//! Checks, measures and decodes the inside of a JSON string literal, 64 bytes at a time.
 //!
-//! JSON text inside a JSON string has an escape every five bytes or so. The places of all backslashes of a block are
-//! therefore found first, as one bit mask, and the runs between them copied with stores of fixed length.
+//! JSON text inside a JSON string has an escape about every five bytes. Therefore the decoder first finds all
+//! backslashes of a block, as one bit mask, and copies the runs between them with stores of fixed length.
 
 use crate::PartError;
 
-/// Bytes that one bit mask stands for.
+/// Bytes per bit mask.
 pub const BLOCK: usize = 64;
-/// Length of one store; a run shorter than it costs one.
+/// Length of one store in bytes; a shorter run costs one store.
 const STORE: usize = 16;
 
-/// What follows a backslash, decoded; 0 for `u` and for what JSON does not allow.
+/// The decoded byte for each byte after a backslash; 0 for `u` and for escapes that JSON does not allow.
 const SIMPLE: [u8; 256] = {
     let mut table = [0; 256];
     table[b'"' as usize] = b'"';
@@ -24,11 +24,11 @@ const SIMPLE: [u8; 256] = {
     table
 };
 
-/// Checks `source` from `start`, which begins no escape in the middle, until at least `until`, and further only to
-/// complete an escape. Returns where it stopped and how many bytes all of it has when decoded.
+/// Checks `source` from `start`, which is not inside an escape, to `until`, or to the end of an escape that crosses it.
+/// Returns the index where it stopped and the decoded length in bytes.
 pub(super) fn measure(source: &[u8], start: usize, until: usize) -> Result<(usize, u64), PartError> {
     let mut at = start;
-    // Bytes that decoding takes away.
+    // Bytes that decoding removes.
     let mut saved = 0;
     let mut after_backslash = false;
     // End of the last `\u` escape or pair of them, whose digits are checked.
@@ -43,7 +43,7 @@ pub(super) fn measure(source: &[u8], start: usize, until: usize) -> Result<(usiz
             let place = block.iter().position(|byte| *byte < 0x20).unwrap_or_default();
             return Err(PartError::NotJsonString(at + place));
         }
-        // Every escape loses its backslash; those of other than `"` and `\` are looked at one by one.
+        // Every escape loses its backslash; escapes other than `\"` and `\\` are checked one by one.
         saved += (backslashes & !escaped).count_ones() as usize;
         let mut others = escaped & !(quotes | backslashes);
         while others != 0 {
@@ -81,11 +81,11 @@ pub(super) fn measure(source: &[u8], start: usize, until: usize) -> Result<(usiz
     Ok((at, (at - start - saved) as u64))
 }
 
-/// Decodes whole characters of `source`, which was checked before, until it or `output` is used up. Returns bytes taken
-/// and bytes put.
+/// Decodes whole characters of `source`, which was checked before, until `source` ends or `output` is full. Returns the
+/// bytes read and the bytes written.
 pub(super) fn decode(source: &[u8], output: &mut [u8]) -> (usize, usize) {
     let (mut at, mut put) = (0, 0);
-    // A run is copied in stores of `STORE` bytes, so both sides need that much room beyond the block.
+    // A run is copied in stores of `STORE` bytes, so both sides need that many bytes beyond the block.
     while at + BLOCK + STORE <= source.len() && put + BLOCK + STORE <= output.len() {
         let Some(block) = source.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) else { break };
         let mut backslashes = equal(block, b'\\');
@@ -113,11 +113,11 @@ pub(super) fn decode(source: &[u8], output: &mut [u8]) -> (usize, usize) {
         }
         at += from.max(BLOCK);
     }
-    decode_slowly(source, at, output, put)
+    decode_tail(source, at, output, put)
 }
 
-/// Character by character: the end of the source or of the output is near.
-fn decode_slowly(source: &[u8], mut at: usize, output: &mut [u8], mut put: usize) -> (usize, usize) {
+/// Decodes character by character, near the end of the source or of the output.
+fn decode_tail(source: &[u8], mut at: usize, output: &mut [u8], mut put: usize) -> (usize, usize) {
     while let Some(byte) = source.get(at) {
         let mut character = [0; 4];
         let (length, bytes) = if *byte == b'\\' {
@@ -134,7 +134,7 @@ fn decode_slowly(source: &[u8], mut at: usize, output: &mut [u8], mut put: usize
                 0xF0.. => 4,
                 0xE0.. => 3,
                 0xC0.. => 2,
-                // Also the rest of a character whose first bytes a block has copied: there is room for it.
+                // Also a continuation byte, after a block that ended inside a character; there is room for it.
                 _ => 1,
             };
             let Some(raw) = source.get(at..at + bytes) else { break };
@@ -162,15 +162,15 @@ fn copy_run(source: &[u8], from: usize, output: &mut [u8], to: usize, length: us
     }
 }
 
-/// Clears the lowest backslash, which begins the escape at `at`, and the one that it may escape. As quick as it gets: the
-/// next place is known before the length of this escape is.
+/// Clears the lowest backslash, which begins the escape at `at`, and the one that it may escape. Fast because the next
+/// position does not depend on the length of this escape.
 #[inline(always)]
 fn after_escape(backslashes: u64, source: &[u8], at: usize) -> u64 {
     let rest = backslashes & backslashes.wrapping_sub(1);
     if source.get(at + 1) == Some(&b'\\') { rest & rest.wrapping_sub(1) } else { rest }
 }
 
-/// Length of the escape at `at`, and of its character in UTF-8.
+/// Length of the escape at `at` and of its character in UTF-8, in bytes.
 #[inline(always)]
 fn escape_length(source: &[u8], at: usize) -> Result<(usize, usize), PartError> {
     if source.get(at + 1).is_some_and(|byte| SIMPLE[*byte as usize] != 0) {
@@ -180,7 +180,7 @@ fn escape_length(source: &[u8], at: usize) -> Result<(usize, usize), PartError> 
     Ok((length, character.len_utf8()))
 }
 
-/// The character of a `\uXXXX` escape or of a surrogate pair of two, and the length of it all.
+/// The character of a `\uXXXX` escape or of a surrogate pair of two, and the length of the escapes.
 fn unicode_escape(source: &[u8], at: usize) -> Result<(char, usize), PartError> {
     let first = code_unit(source, at).ok_or(PartError::NotJsonString(at))?;
     if let Some(character) = char::from_u32(first) {
@@ -197,8 +197,8 @@ fn code_unit(source: &[u8], at: usize) -> Option<u32> {
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// Length of the string whose inside starts at `start`: the closing quotation mark is that many bytes further on.
-/// Nothing else is checked.
+/// Length in bytes of the inside of the string that starts at `start`, up to its closing quotation mark; `None` without
+/// one. Checks nothing else.
 pub fn string_length(source: &[u8], start: usize) -> Option<usize> {
     let rest = source.get(start..)?;
     let (blocks, last) = rest.as_chunks::<BLOCK>();
@@ -220,8 +220,8 @@ pub fn string_length(source: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-/// Bit `n` is set when byte `n` is escaped by a backslash before it, given the places of the backslashes of a block.
-/// `after_backslash` tells whether the block before ended in an escaping one, and is set for the next.
+/// Sets bit `n` when a backslash escapes byte `n`, given the mask of the backslashes of a block. `after_backslash` says
+/// whether the previous block ended in an escaping backslash, and is updated for the next.
 #[inline(always)]
 pub fn escaped(backslashes: u64, after_backslash: &mut bool) -> u64 {
     const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;

@@ -1,4 +1,4 @@
-//! A tool result as a policy sees it: parts, read in slices and never copied as a whole.
+//! A tool result as a policy sees it: parts that are read in slices and never copied as a whole.
 
 pub mod json_string;
 mod size;
@@ -14,23 +14,23 @@ use bytes::Bytes;
 
 pub use size::{Size, SizeUnit};
 
-/// Most bytes that one read returns, as the contract in `wit/types.wit` states it.
+/// Most bytes that one read returns, as `wit/types.wit` states it: 1 MiB.
 pub const SLICE_BYTES_MAX: u32 = 1 << 20;
 
-/// Distance of two remembered positions inside an escaped text. Bounds the cost of going back: 16 bytes are kept for
-/// each, and a read decodes at most this much in vain.
+/// Distance in bytes of two checkpoints inside an escaped text. Bounds the cost of seeking backwards: a checkpoint
+/// takes 16 bytes, and a seek decodes at most this much.
 const CHECKPOINT_BYTES: usize = 1 << 20;
 
-/// From this size on, a second thread takes half of the checks of an escaped text.
+/// Smallest escaped text, in bytes, that two threads check in parallel.
 const PARALLEL_BYTES_MIN: usize = 1 << 20;
 
-/// Bytes of an escaped text that have to be left for a thread that decodes ahead of its reader to pay.
+/// Fewest remaining bytes of an escaped text for which a thread that decodes ahead of the reader pays off.
 const AHEAD_BYTES_MIN: u64 = 512 << 10;
 
-/// Bytes that a reader has to take at a time for it to pay.
+/// Shortest slice, in bytes, for which decoding ahead pays off.
 const AHEAD_SLICE_BYTES_MIN: usize = 32 << 10;
 
-/// Slices that are decoded and wait for the reader.
+/// Most slices decoded ahead of the reader.
 const SLICES_AHEAD: usize = 2;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -38,16 +38,16 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What a part of a tool result holds; the meaning of each is in `wit/types.wit`.
+/// Kind of a part of a tool result, as in `wit/types.wit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
-    /// A text, which may or may not be JSON.
+    /// Text, which may be JSON.
     Text,
     /// Structured content: one JSON value.
     Structured,
     /// Decoded bytes.
     Binary,
-    /// The JSON of a content block that has no kind of its own.
+    /// The JSON of a content block of any other type.
     Block,
     /// The JSON of the metadata object.
     Meta,
@@ -56,16 +56,16 @@ pub enum PartKind {
 /// One part of a tool result. Its bytes are shared with the message they came from.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What the part holds.
+    /// The kind of content.
     pub kind: PartKind,
-    /// Media type such as `image/png`, when the result tells it.
+    /// Media type such as `image/png`, when the result gives it.
     pub media_type: Option<String>,
-    /// URI or name of an embedded resource, when the result tells it. Not safe as a file name.
+    /// URI or name of an embedded resource, when the result gives it. Not safe as a file name.
     pub name: Option<String>,
     source: Source,
 }
 
-/// Where the bytes of a part come from, in the form they came in.
+/// The bytes of a part, in the encoding they arrived in.
 #[derive(Clone, Debug)]
 enum Source {
     /// Valid UTF-8.
@@ -84,23 +84,23 @@ enum Source {
     },
 }
 
-/// The same place counted in decoded and in escaped bytes.
+/// A position in decoded and in escaped bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     decoded: u64,
     escaped: usize,
 }
 
-/// Why a part could not be made. Offsets are in bytes from its start.
+/// The reason why a part is invalid. Offsets are in bytes from its start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartError {
     /// The bytes are not UTF-8.
     #[error("not UTF-8 at byte {0}")]
     NotUtf8(usize),
-    /// An escape sequence that JSON does not know, a control character or an unescaped quotation mark.
+    /// An invalid escape sequence, a control character or an unescaped quotation mark.
     #[error("not the inside of a JSON string at byte {0}")]
     NotJsonString(usize),
-    /// An escape of half a surrogate pair: there is no such character, so no UTF-8 for it.
+    /// An escape of half a surrogate pair, which has no UTF-8 encoding.
     #[error("half a surrogate pair at byte {0}")]
     LoneSurrogate(usize),
     /// Not base64 in the standard alphabet.
@@ -108,44 +108,56 @@ pub enum PartError {
     NotBase64(base64::DecodeError),
 }
 
-/// Why a slice could not be read: the cases of `read-error` in `wit/types.wit` that can occur in memory, and a defect.
+/// The reason why a slice cannot be read: the cases of `read-error` in `wit/types.wit` that occur in memory, and a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There is no part of this index.
+    /// No part has this index.
     #[error("no such part")]
     NoSuchPart,
-    /// A text was read as bytes or the other way round.
+    /// Text was read as bytes, or binary as text.
     #[error("the part is of another kind")]
     WrongKind,
     /// The offset lies inside the character that starts at this byte.
     #[error("the offset lies inside the character at byte {0}")]
     InsideCharacter(u64),
-    /// The part could not be decoded, although it was checked when it was made: a defect of this host. The call ends with
-    /// it, for a policy must not take what comes then for all there is.
-    #[error("the part cannot be decoded at byte {0}, which is a defect of the host")]
+    /// The part cannot be decoded although it was checked on creation: a bug in the host. It ends the call, because a
+    /// policy must not mistake the bytes so far for the whole part.
+    #[error("the part cannot be decoded at byte {0}: a bug in the host")]
     Undecodable(u64),
 }
 
 impl Part {
-    /// A part whose text lies in memory as it is.
+    /// A part whose text lies in memory unescaped.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError::NotUtf8`].
     pub fn text(kind: PartKind, text: Bytes) -> Result<Self, PartError> {
         check_utf8(&text)?;
         Ok(Self::new(kind, Source::Text(text)))
     }
 
-    /// As [`Part::text`], for a text that is UTF-8 by what its caller checks.
+    /// As [`Part::text`], for text that the caller has checked to be UTF-8.
     pub const fn checked_text(kind: PartKind, text: Bytes) -> Self {
         Self::new(kind, Source::Text(text))
     }
 
-    /// A part whose text is the inside of a JSON string literal, given with its escapes and without its quotation marks.
+    /// A part whose text is the inside of a JSON string literal, with its escapes and without its quotation marks.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError::NotUtf8`], [`PartError::NotJsonString`] or [`PartError::LoneSurrogate`].
     pub fn json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
         let (valid, part) =
-            at_once(escaped.len(), || check_utf8(&escaped), || Self::checked_json_string(kind, escaped.clone()));
+            join(escaped.len(), || check_utf8(&escaped), || Self::checked_json_string(kind, escaped.clone()));
         valid.and(part)
     }
 
-    /// As [`Part::json_string`], for a text that is UTF-8 by what its caller checks, before or at the same time.
+    /// As [`Part::json_string`], for text that the caller checks to be UTF-8, before or at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError::NotJsonString`] or [`PartError::LoneSurrogate`].
     pub fn checked_json_string(kind: PartKind, escaped: Bytes) -> Result<Self, PartError> {
         let (size, checkpoints) = measure(&escaped)?;
         if size == escaped.len() as u64 {
@@ -154,14 +166,18 @@ impl Part {
         Ok(Self::new(kind, Source::JsonString { escaped, size, checkpoints }))
     }
 
-    /// A binary part whose bytes lie in memory as they are.
+    /// A binary part whose bytes lie in memory.
     pub fn binary(bytes: Bytes) -> Self {
         Self::new(PartKind::Binary, Source::Binary(bytes))
     }
 
     /// A binary part given as base64: standard alphabet, padded or not, no white space.
+    ///
+    /// # Errors
+    ///
+    /// [`PartError::NotBase64`].
     pub fn base64(text: Bytes) -> Result<Self, PartError> {
-        // The whole is decoded once in steps, so that a later read cannot fail.
+        // Decodes everything once in steps, so that a later read cannot fail.
         let mut size = 0;
         let mut scratch = [0; 3 << 10];
         for (index, step) in text.chunks(4 << 10).enumerate() {
@@ -202,6 +218,7 @@ impl Part {
     /// The text as a whole, for parts that are known to be small.
     ///
     /// # Errors
+    ///
     /// [`ReadError::WrongKind`] for a binary part, and [`ReadError::Undecodable`].
     pub fn into_text(self) -> Result<String, ReadError> {
         match self.source {
@@ -225,20 +242,20 @@ fn not_base64(error: base64::DecodeSliceError) -> PartError {
     }
 }
 
-/// Does two things to a text of this length, at the same time when that pays.
-pub fn at_once<A: Send, B>(bytes: usize, one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+/// Runs two checks of a text of this length in bytes, in parallel when it is long enough for a second thread.
+pub fn join<A: Send, B>(bytes: usize, one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
     if bytes < PARALLEL_BYTES_MIN || cfg!(target_family = "wasm") {
         return (one(), other());
     }
     thread::scope(|scope| {
         let one = scope.spawn(one);
         let other = other();
-        // Joining fails only after a panic, which goes on here.
+        // Joining fails only after a panic, which resumes here.
         (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
     })
 }
 
-/// Checks the inside of a JSON string; gives its decoded size, and positions to start from.
+/// Checks the inside of a JSON string; returns its decoded size in bytes, and the checkpoints.
 fn measure(escaped: &[u8]) -> Result<(u64, Vec<Position>), PartError> {
     let mut checkpoints = Vec::with_capacity(escaped.len() / CHECKPOINT_BYTES);
     let mut position = Position::default();
@@ -260,7 +277,7 @@ fn check_utf8(bytes: &[u8]) -> Result<(), PartError> {
     simdutf8::compat::from_utf8(bytes).map(drop).map_err(|error| PartError::NotUtf8(error.valid_up_to()))
 }
 
-/// The parts of one tool result: unchanging, shared by the calls that read it.
+/// The parts of one tool result: immutable, shared by the calls that read it.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     parts: Vec<Part>,
@@ -277,27 +294,27 @@ impl Payload {
         &self.parts
     }
 
-    /// Bytes of all parts.
+    /// Decoded size of all parts in bytes.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(Part::size).sum()
     }
 }
 
-/// Reads the parts of one payload. It remembers where the last read ended: reading on costs only the slice that is
-/// read, going elsewhere at most the decoding of 1 MiB more.
+/// Reads the parts of one payload. It remembers where the last read ended: a sequential read decodes only its slice, a
+/// read elsewhere at most 1 MiB more.
 ///
-/// Of a large text that is read from front to back in slices of one length, a thread decodes the next ones meanwhile.
+/// When a large text is read sequentially in slices of one length, a thread decodes the next slices ahead.
 #[derive(Debug)]
 pub struct PayloadReader {
     payload: Arc<Payload>,
     part: u32,
     position: Position,
-    /// Where slices are decoded, kept from one to the next.
-    room: Vec<u8>,
+    /// Buffer for decoding, reused between slices.
+    buffer: Vec<u8>,
     ahead: Option<Ahead>,
 }
 
-/// The slices from a reader's position on, each with where it ends.
+/// The slices after a reader's position, each with its end, decoded by a thread.
 #[derive(Debug)]
 struct Ahead {
     length: usize,
@@ -305,13 +322,13 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Starts decoding. None when the system has no thread to give.
+    /// Starts the thread; `None` when the system cannot start one.
     fn start(escaped: Bytes, size: u64, mut position: Position, length: usize) -> Option<Self> {
         let (decoded, slices) = mpsc::sync_channel(SLICES_AHEAD);
         let decode = move || {
-            let mut room = Vec::new();
+            let mut buffer = Vec::new();
             while position.decoded < size {
-                let slice = decode_slice(&escaped, position, length, &mut room);
+                let slice = decode_slice(&escaped, position, length, &mut buffer);
                 let Ok((_, end)) = &slice else { return drop(decoded.send(slice)) };
                 position = *end;
                 if decoded.send(slice).is_err() {
@@ -327,18 +344,22 @@ impl Ahead {
 impl PayloadReader {
     /// A reader at the start of the payload.
     pub fn new(payload: Arc<Payload>) -> Self {
-        Self { payload, part: 0, position: Position::default(), room: Vec::new(), ahead: None }
+        Self { payload, part: 0, position: Position::default(), buffer: Vec::new(), ahead: None }
     }
 
-    /// The payload that is read.
+    /// The payload.
     pub fn payload(&self) -> &Arc<Payload> {
         &self.payload
     }
 
     /// Up to `length` bytes of a part that is not binary, from byte `offset` on.
     ///
-    /// The slice ends at the end of a character and holds at least one, even when `length` is smaller than it; it is
-    /// empty only at or past the end of the part, and never longer than [`SLICE_BYTES_MAX`].
+    /// The slice ends between two characters and holds at least one, even when `length` is smaller than it. It is empty
+    /// only at or past the end of the part, and never longer than [`SLICE_BYTES_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`]; [`ReadError::WrongKind`] for a binary part.
     pub fn read_text(&mut self, part: u32, offset: u64, length: u32) -> Result<String, ReadError> {
         let payload = Arc::clone(&self.payload);
         let length = length.min(SLICE_BYTES_MAX) as usize;
@@ -348,16 +369,16 @@ impl PayloadReader {
                 if offset >= *size {
                     return Ok(String::new());
                 }
-                let goes_on = offset > 0 && part == self.part && offset == self.position.decoded;
-                self.ahead = self.ahead.take().filter(|ahead| goes_on && ahead.length == length);
+                let sequential = offset > 0 && part == self.part && offset == self.position.decoded;
+                self.ahead = self.ahead.take().filter(|ahead| sequential && ahead.length == length);
                 let (text, end) = match self.ahead.as_ref().and_then(|ahead| ahead.slices.recv().ok()) {
                     Some(slice) => slice?,
                     None => {
                         let near = self.nearest(part, offset, checkpoints);
                         let start = seek(escaped, near, offset)?;
-                        let (text, end) = decode_slice(escaped, start, length, &mut self.room)?;
+                        let (text, end) = decode_slice(escaped, start, length, &mut self.buffer)?;
                         let left = size.saturating_sub(end.decoded);
-                        if goes_on && left >= AHEAD_BYTES_MIN && length >= AHEAD_SLICE_BYTES_MIN {
+                        if sequential && left >= AHEAD_BYTES_MIN && length >= AHEAD_SLICE_BYTES_MIN {
                             self.ahead = Ahead::start(escaped.clone(), *size, end, length);
                         }
                         (text, end)
@@ -372,6 +393,10 @@ impl PayloadReader {
 
     /// Up to `length` bytes of a binary part, from byte `offset` on; empty only at or past its end or when `length` is
     /// 0, and never longer than [`SLICE_BYTES_MAX`].
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`]; [`ReadError::WrongKind`] for a part that is not binary.
     pub fn read_bytes(&mut self, part: u32, offset: u64, length: u32) -> Result<Vec<u8>, ReadError> {
         let source = &self.payload.parts.get(part as usize).ok_or(ReadError::NoSuchPart)?.source;
         let (Source::Binary(_) | Source::Base64 { .. }) = source else {
@@ -387,7 +412,7 @@ impl PayloadReader {
             Source::Base64 { text, size } if offset < *size => {
                 let groups = text.get(start / 3 * 4..text.len().min(end.div_ceil(3) * 4));
                 let decoded = groups.and_then(|groups| BASE64.decode(groups).ok());
-                // Less than what is before the offset in its group, or nothing of what there is.
+                // Too short to reach the offset in its group, or empty although bytes are left.
                 let bytes = decoded.as_ref().and_then(|bytes| bytes.get(start % 3..)).filter(|bytes| !bytes.is_empty());
                 let bytes = bytes.ok_or(ReadError::Undecodable(offset))?;
                 bytes.get(..length).unwrap_or(bytes).to_vec()
@@ -429,7 +454,7 @@ fn is_continuation(text: &[u8], index: usize) -> bool {
     text.get(index).is_some_and(|byte| byte & 0xC0 == 0x80)
 }
 
-/// Decodes in vain from `position` until `offset` is reached.
+/// Decodes and discards the text from `position` to `offset`.
 fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position, ReadError> {
     let mut scratch = [0; 16 << 10];
     while position.decoded < offset {
@@ -445,8 +470,7 @@ fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position,
     Ok(position)
 }
 
-/// Decodes up to `length` bytes, or one character when it is longer, of which there is one at least. `output` is only room to
-/// work in.
+/// Decodes up to `length` bytes, but at least one character, which must exist. `output` is a scratch buffer.
 fn decode_slice(
     escaped: &[u8],
     start: Position,
@@ -459,7 +483,7 @@ fn decode_slice(
     let (mut taken, mut put) = json_string::decode(rest, output);
     let mut room = length;
     while put == 0 && room < 4 {
-        // The next character is longer than what was asked for; no character has more than 4 bytes.
+        // The next character is longer than `length`; no character has more than 4 bytes.
         room += 1;
         output.resize(room, 0);
         (taken, put) = json_string::decode(rest, output);
@@ -469,7 +493,7 @@ fn decode_slice(
     Ok((text, Position { decoded: start.decoded + put as u64, escaped: start.escaped + taken }))
 }
 
-/// The bytes from `offset` on, which were checked when the part was made.
+/// The text of the bytes from `offset` on, which were checked on creation of the part.
 fn to_text(bytes: &[u8], offset: u64) -> Result<String, ReadError> {
     simdutf8::basic::from_utf8(bytes).map(str::to_owned).map_err(|_| ReadError::Undecodable(offset))
 }

@@ -1,4 +1,4 @@
-//! Sizes of results and of what stands in for them.
+//! Sizes of results and of their replacements.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,8 @@ pub enum SizeUnit {
 /// A size with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
-    /// How many; at least 1.
+    /// Number of units; at least 1.
     pub amount: u64,
-    /// Of what.
+    /// The unit.
     pub unit: SizeUnit,
 }

@@ -1,4 +1,4 @@
-//! The default offload policy: passes what is small, writes what is large to files, and describes it.
+//! The default offload policy: passes small results, writes large ones to files, and describes them.
 
 use lro_offload::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict, bindings, inspect, write};
 

@@ -1,24 +1,24 @@
-//! Takes the values of secret fields out of JSON that comes in slices.
+//! Removes the values of secret fields from JSON that is given in slices.
 
 use crate::rules::Rules;
 use crate::text::decoded;
 
-/// The first step: replaces whole values and copies the rest. It keeps to the tokens and no more, so that a text which
-/// turns out not to be JSON goes through as well.
+/// The first step: replaces whole values and copies the rest. It only tracks tokens, so that a text that turns out not
+/// to be JSON passes through as well.
 pub(crate) struct Eraser<'a> {
     rules: &'a Rules,
     state: State,
-    /// The last string, as it stands between its quotes: a key, when a colon follows. Cut where it is longer than any
-    /// that means something.
+    /// The text between the quotes of the last string, which is a key when a colon follows. Cut to the longest key that
+    /// a rule can match.
     key: String,
     key_bytes_max: usize,
     /// Open containers.
     depth: usize,
-    /// The outermost of them, as many as a pointer has steps.
+    /// The outermost of them, up to the number of steps of a pointer.
     containers: Vec<Container>,
-    /// How many of its first steps lead to the current place, for each pointer.
+    /// For each pointer, the number of its first steps that match the current position.
     matched: Vec<usize>,
-    /// Whether anything was taken out.
+    /// Whether anything was removed.
     pub(crate) found: bool,
 }
 
@@ -28,15 +28,15 @@ enum State {
     Between,
     /// In a string; the next byte may be escaped.
     String { escaped: bool },
-    /// A secret value is to come.
+    /// Before a secret value.
     Due,
-    /// In a secret value: containers open in it, whether in a string, and whether the next byte is escaped.
+    /// In a secret value: its open containers, whether in a string, and whether the next byte is escaped.
     Secret { depth: usize, in_string: bool, escaped: bool },
 }
 
 struct Container {
     is_object: bool,
-    /// Of the current element.
+    /// Index of the current element.
     index: u64,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Eraser<'a> {
     /// Appends the next slice without its secret values.
     pub(crate) fn push(&mut self, slice: &str, out: &mut String) {
         let bytes = slice.as_bytes();
-        // Where the part begins that is to be copied, and where the next token is looked for.
+        // Start of the bytes to copy, and position of the search for the next token.
         let (mut from, mut at) = (0, 0);
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match self.state {
@@ -67,7 +67,7 @@ impl<'a> Eraser<'a> {
                     self.state = state;
                     let text = &slice[at..at + length];
                     at += length;
-                    // What is followed by one of these is no key.
+                    // A string before one of these is not a key.
                     if !matches!(bytes.get(at), Some(b',' | b'}' | b']')) {
                         self.add_to_key(text);
                     }
@@ -96,13 +96,13 @@ impl<'a> Eraser<'a> {
         out.push_str(&slice[from..]);
     }
 
-    /// Goes on to the next string or secret value, and tells how far that is.
+    /// Advances to the next string or secret value; returns its distance in bytes.
     fn between(&mut self, rest: &[u8]) -> usize {
         for (index, byte) in rest.iter().enumerate() {
             match byte {
                 b':' => self.end_key(),
                 b'"' | b',' | b'{' | b'[' | b'}' | b']' => {
-                    // A string was a key only if a colon comes next.
+                    // A string is a key only if a colon follows.
                     self.key.clear();
                     match byte {
                         b'"' => self.state = State::String { escaped: false },
@@ -166,7 +166,7 @@ impl<'a> Eraser<'a> {
         }
     }
 
-    /// Takes note of the key or index of the next value in the innermost container.
+    /// Enters the key or index of the next value in the innermost container.
     fn step(&mut self, name: &str) {
         let level = self.depth.saturating_sub(1);
         for (pointer, matched) in self.rules.pointers.iter().zip(&mut self.matched) {
@@ -197,7 +197,7 @@ impl<'a> Eraser<'a> {
     }
 }
 
-/// Goes on to the end of a string, its quote included, or of the slice.
+/// Advances to the end of a string, including its quote, or of the slice.
 fn in_string(rest: &[u8], escaped: bool) -> (usize, State) {
     let mut at = usize::from(escaped);
     while let Some(length) = rest.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {
@@ -210,7 +210,7 @@ fn in_string(rest: &[u8], escaped: bool) -> (usize, State) {
     (rest.len(), State::String { escaped: at > rest.len() })
 }
 
-/// Goes on to the end of a secret value, or of the slice.
+/// Advances to the end of a secret value, or of the slice.
 fn in_secret(rest: &[u8], mut depth: usize, mut in_string: bool, mut escaped: bool) -> (usize, State) {
     for (index, byte) in rest.iter().enumerate() {
         match byte {

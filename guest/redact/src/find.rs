@@ -1,29 +1,28 @@
 //! Finds e-mail addresses, card numbers and keys in a text.
 //!
-//! Each of the three looks at what stands around a byte that it cannot do without, so most of a text is only passed
-//! over.
+//! Each search starts from a byte that every match must contain, so most of a text is only skipped.
 
 use crate::rules::Patterns;
 use std::ops::Range;
 
-/// Bytes of a text that decide, from its beginning on, whether something is a secret: 16 KiB. A secret that goes on for
-/// longer is taken out as far as it goes; a JSON Web Token whose header is longer is not known.
+/// Most bytes that decide whether a match is a secret: 16 KiB from its beginning. A longer secret is removed to its
+/// end; a JSON Web Token with a longer header is not recognized.
 pub const MATCH_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes of the shortest secret there is.
+/// Length of the shortest secret, in bytes.
 pub(crate) const MATCH_BYTES_MIN: usize = "a@b.cd".len();
 
-/// Bytes after a secret that may still tell that it goes on: a later label of a domain, with the longest character behind it.
+/// Bytes after a secret that may still extend it: a later label of a domain, and the longest character after it.
 pub(crate) const AFTER_BYTES: usize = DOMAIN_BYTES_MAX + 4;
 
-/// Longest part of an e-mail address before the `@`, in characters, and after it, in bytes (RFC 5321).
+/// Longest local part of an e-mail address, in characters, and longest domain, in bytes (RFC 5321).
 const LOCAL_CHARACTERS_MAX: usize = 64;
 const DOMAIN_BYTES_MAX: usize = 255;
 
 const CARD_DIGITS_MIN: usize = 13;
 const CARD_DIGITS_MAX: usize = 19;
 
-/// How keys begin, and how many letters, digits, `-` and `_` follow at least.
+/// Prefixes of keys, with the least number of letters, digits, `-` and `_` that follow.
 const PREFIXES: [(&str, usize); 20] = [
     ("sk-", 16),
     ("sk_live_", 16),
@@ -47,7 +46,7 @@ const PREFIXES: [(&str, usize); 20] = [
     ("ASIA", 16),
 ];
 
-/// How a JSON object begins in base64.
+/// The beginning of a JSON object in base64.
 const TOKEN: &str = "eyJ";
 
 const BEGIN: &str = "-----BEGIN ";
@@ -58,7 +57,7 @@ const DASHES: &str = "-----";
 /// Most bytes between [`BEGIN`] and [`PRIVATE_KEY`]: `ENCRYPTED `, `RSA `, `OPENSSH ` and so on.
 const ALGORITHM_BYTES_MAX: usize = 32;
 
-/// Which bytes a secret goes on with.
+/// The class of bytes that continue a secret.
 pub(crate) type Class = fn(u8) -> bool;
 
 /// A secret in a text.
@@ -67,16 +66,16 @@ pub(crate) struct Match {
     pub(crate) class: Class,
 }
 
-/// The first secret from a place on, which is no part of one before; `before` are the two bytes in front of the whole
-/// text.
+/// The first secret from `from` on that is not part of an earlier one; `before` are the two bytes before the text.
 ///
-/// What reaches the end of a text that is not `complete` may turn out to be longer, or none.
+/// A match at the end of a text that is not `complete` may turn out to be longer, or not to match.
 pub(crate) fn find(text: &str, from: usize, before: [u8; 2], complete: bool, patterns: Patterns) -> Option<Match> {
     let bytes = text.as_bytes();
-    // No token begins in what was already found to be no header.
+    // No token begins inside text that was already rejected as a header.
     let mut header_end = 0;
     let mut at = from;
-    while let Some(length) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| TELLING[usize::from(*byte)])) {
+    while let Some(length) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| TRIGGERS[usize::from(*byte)]))
+    {
         let index = at + length;
         at = index + 1;
         let [second_last, last] = last_two(bytes.get(..index).unwrap_or_default(), before);
@@ -84,13 +83,14 @@ pub(crate) fn find(text: &str, from: usize, before: [u8; 2], complete: bool, pat
         if byte.is_ascii_digit() && is_word(last) && second_last != b'\\' {
             continue;
         }
-        // All that may be part of a secret that is told by this byte.
+        // The range that a secret with this byte can span.
         let ahead = bytes.get(index.saturating_sub(WORD_BYTES_MAX).max(from)..index).unwrap_or_default();
         let word = ahead.iter().rev().take_while(|byte| is_word(**byte)).count();
         let start = index - word;
         let [_, outside] = last_two(bytes.get(..start).unwrap_or_default(), before);
         let begins = !is_word(outside);
-        // In a text that is no JSON the first letter may belong to an escape: `\n`.
+        // In a text that is not JSON the first letter may belong to an escape: `
+        // `.
         let escape = usize::from(outside == b'\\' && word > 0);
         let found = match byte {
             b'@' if patterns.email => email(text, from, index).map(|range| Match { range, class: |_| false }),
@@ -114,24 +114,23 @@ pub(crate) fn find(text: &str, from: usize, before: [u8; 2], complete: bool, pat
     None
 }
 
-/// Bytes without which there is no secret. Each stands at its beginning or within [`WORD_BYTES_MAX`] of it, an `@`
-/// apart.
-const TELLING: [bool; 256] = {
-    let mut telling = [false; 256];
+/// Bytes that every secret contains, at its beginning or, except `@`, within [`WORD_BYTES_MAX`] of it.
+const TRIGGERS: [bool; 256] = {
+    let mut triggers = [false; 256];
     let bytes = b"@23456-_JAz";
     let mut index = 0;
     while index < bytes.len() {
-        telling[bytes[index] as usize] = true;
+        triggers[bytes[index] as usize] = true;
         index += 1;
     }
-    telling
+    triggers
 };
 
-/// Most letters before the byte that tells a key: those of `github_pat_`, and one more that shows that a word is
+/// Most letters before the trigger byte of a key: those of `github_pat_`, and one more that shows that a word is
 /// longer.
 const WORD_BYTES_MAX: usize = "github".len() + 1;
 
-/// The last two bytes of a text, or of what is before it.
+/// The last two bytes of a text and the bytes before it.
 pub(crate) fn last_two(bytes: &[u8], before: [u8; 2]) -> [u8; 2] {
     match bytes {
         [.., second_last, last] => [*second_last, *last],
@@ -153,7 +152,7 @@ fn email(text: &str, from: usize, at: usize) -> Option<Range<usize>> {
     let domain = after.get(..after.find(|character| !is_domain(character)).unwrap_or(after.len()))?;
     let domain = domain.get(..domain.floor_char_boundary(DOMAIN_BYTES_MAX))?;
     let (mut length, mut end) = (0, 0);
-    // What comes after the last label that may be a top-level domain belongs to the sentence.
+    // Text after the last label that may be a top-level domain belongs to the sentence.
     for (index, label) in domain.split('.').take_while(|label| !label.is_empty()).enumerate() {
         length += label.len() + usize::from(index > 0);
         if index > 0 && label.chars().count() >= 2 && !label.starts_with(|first: char| first.is_ascii_digit()) {
@@ -163,15 +162,15 @@ fn email(text: &str, from: usize, at: usize) -> Option<Range<usize>> {
     (local > 0 && end > 0).then(|| at - local..at + 1 + end)
 }
 
-/// Letters and digits, but not those of writing without spaces between words: what stands before an address there is no
-/// part of it.
+/// Whether a character is a letter or digit of a script with spaces between words. In other scripts, the text before an
+/// address is not part of it.
 fn is_letter(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '\u{c0}'..='\u{1fff}')
 }
 
-/// The end of a card number: 13 to 19 digits, with a right check digit (Luhn), in one group or, with one space or
-/// hyphen between them, in several of which the first has four. Cards begin with 2 to 6, so that times in milliseconds
-/// are none; no part of a decimal number is one, nor digits with a letter next to them.
+/// The end of a card number: 13 to 19 digits with a valid check digit (Luhn), in one group, or in several separated by
+/// one space or hyphen, the first with four digits. Cards begin with 2 to 6, which excludes times in milliseconds;
+/// parts of decimal numbers and digits next to a letter are not matched.
 fn card(bytes: &[u8], start: usize) -> Option<usize> {
     let mut digits = [0; CARD_DIGITS_MAX];
     let (mut count, mut group, mut groups, mut separator, mut end) = (0, 0, 0, None, None);
@@ -184,7 +183,7 @@ fn card(bytes: &[u8], start: usize) -> Option<usize> {
                 group += 1;
                 let goes_on = is_word(next) || next == b'.' && bytes.get(index + 2).is_some_and(u8::is_ascii_digit);
                 let is_grouped = groups == 0 || group <= GROUP_DIGITS_MAX;
-                if count >= CARD_DIGITS_MIN && !goes_on && is_grouped && is_right(digits.get(..count)?) {
+                if count >= CARD_DIGITS_MIN && !goes_on && is_grouped && has_valid_check_digit(digits.get(..count)?) {
                     end = Some(index + 1);
                 }
             }
@@ -206,11 +205,11 @@ fn card(bytes: &[u8], start: usize) -> Option<usize> {
     end
 }
 
-/// Most digits of one of several groups.
+/// Most digits in one of several groups.
 const GROUP_DIGITS_MAX: usize = 6;
 
-/// Whether the last digit is the right check digit of the others.
-fn is_right(digits: &[u8]) -> bool {
+/// Whether the last digit is the check digit of the others (Luhn).
+fn has_valid_check_digit(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()
         .rev()
@@ -231,7 +230,7 @@ fn key(text: &str, start: usize) -> Option<Match> {
     (body >= *least).then(|| Match { range: start..start + prefix.len() + body, class: is_key })
 }
 
-/// A JSON Web Token: two JSON objects in base64url with a full stop between them, and what follows.
+/// A JSON Web Token: two JSON objects in base64url, separated by a full stop, and the rest of the token.
 fn token(text: &str, start: usize, complete: bool, header_end: &mut usize) -> Option<Match> {
     let rest = text.get(start..).filter(|rest| rest.starts_with(TOKEN))?;
     let view = rest.get(..rest.floor_char_boundary(MATCH_BYTES_MAX - AFTER_BYTES))?;
@@ -243,7 +242,7 @@ fn token(text: &str, start: usize, complete: bool, header_end: &mut usize) -> Op
         .then(|| Match { range: start..start + run(rest, is_of_token), class: is_of_token })
 }
 
-/// A private key in its text form, to its last line or, without one, as far as it may go.
+/// A private key in PEM form, to its last line or, without one, to the end of its characters.
 fn block(text: &str, start: usize) -> Option<Match> {
     let rest = text.get(start..)?;
     let inside = rest.strip_prefix(BEGIN)?;
@@ -258,7 +257,7 @@ fn block(text: &str, start: usize) -> Option<Match> {
     Some(Match { range: start..start + last_line.unwrap_or(length), class: is_of_block })
 }
 
-/// Bytes at the beginning of a text that are of a class.
+/// Number of bytes of a class at the beginning of a text.
 fn run(text: &str, class: Class) -> usize {
     text.bytes().position(|byte| !class(byte)).unwrap_or(text.len())
 }
@@ -275,7 +274,7 @@ fn is_of_token(byte: u8) -> bool {
     is_key(byte) || byte == b'.'
 }
 
-/// Base64, the words of the first and last line, headers, and line feeds that were escaped twice.
+/// Base64, the words of the first and last line, headers, and doubly escaped line feeds.
 fn is_of_block(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'+' | b'/' | b'=' | b'-' | b',' | b':' | b' ' | b'\\' | b'\r' | b'\n' | b'\t')

@@ -1,17 +1,17 @@
-//! A policy that takes secrets out of results before they reach a file or the model: the values of secret fields,
+//! A policy that removes secrets from results before they reach a file or the model: the values of secret fields,
 //! e-mail addresses, card numbers and keys.
 //!
-//! It is the default policy, reading through a redactor: what the default policy does not see it cannot write. A result
-//! with a secret in it never goes on as it is, however small.
+//! It is the default policy, reading through a redactor: the default policy cannot write what it does not see. A result
+//! that contains a secret never passes unchanged, however small.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `component` | the two exports |
-//! | `policy` | the default policy over what is left of a result |
+//! | `policy` | the default policy on the redacted result |
 //! | `rules` | the settings |
-//! | `redactor` | a text in slices, without its secrets: the two steps below |
+//! | `redactor` | redacts a text in slices, in the two steps below |
 //! | `fields` | the first step: values of secret fields |
-//! | `patterns` | the second step: what looks like a secret |
+//! | `patterns` | the second step: text that looks like a secret |
 //! | `find` | e-mail addresses, card numbers and keys in a text |
 //! | `text` | JSON strings without their escapes |
 

@@ -1,4 +1,4 @@
-//! Takes what looks like a secret out of a text that comes in slices.
+//! Removes what looks like a secret from a text that is given in slices.
 
 use crate::find::{AFTER_BYTES, Class, MATCH_BYTES_MAX, MATCH_BYTES_MIN, Match, find, last_two};
 use crate::rules::Rules;
@@ -8,28 +8,27 @@ use std::ops::Range;
 /// Longest escape in a JSON string, in bytes.
 const ESCAPE_BYTES_MAX: usize = 12;
 
-/// The second step: strings are looked at without their escapes, what stands between them as it is. Everything else is
-/// copied.
+/// The second step: searches strings without their escapes and the text between them as it is, and copies the rest.
 pub(crate) struct Scrubber<'a> {
     rules: &'a Rules,
-    /// Whether the text is JSON, in which quotes and escapes mean something.
+    /// Whether the text is JSON, with quotes and escapes.
     is_json: bool,
     in_string: bool,
-    /// What has not been decided yet.
+    /// Text that is not decided yet.
     pending: String,
     /// The two bytes before it.
     before: [u8; 2],
-    /// What a secret that is longer than is looked at goes on with.
+    /// The class of bytes that continue a secret longer than [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX).
     open: Option<Class>,
-    /// Whether anything was taken out.
+    /// Whether anything was removed.
     pub(crate) found: bool,
 }
 
-/// What stands between two quotes, or as much of it as there is.
+/// The text between two quotes, or its beginning.
 struct Piece<'a> {
     text: &'a str,
     range: Range<usize>,
-    /// Whether its end is there.
+    /// Whether it is complete.
     complete: bool,
 }
 
@@ -38,11 +37,11 @@ impl<'a> Scrubber<'a> {
         Self { rules, is_json, in_string: false, pending: String::new(), before: *b"  ", open: None, found: false }
     }
 
-    /// Takes the next slice, or the last one, and appends what is decided.
+    /// Reads the next slice, or the last one, and appends the decided text.
     pub(crate) fn push(&mut self, slice: &str, is_last: bool, out: &mut String) {
         let mut text = std::mem::take(&mut self.pending);
         text.push_str(slice);
-        // Where the next piece begins, and how far the text is in `out`.
+        // Start of the next piece, and end of the text already in `out`.
         let (mut at, mut copied) = (0, 0);
         loop {
             let (length, end) = self.piece(&text[at..], is_last);
@@ -61,8 +60,8 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// The length of the piece that the text begins with, and whether a quote ends it. An escape that may be cut is no
-    /// part of an open one.
+    /// The length of the piece at the beginning of the text, and whether a quote ends it. An incomplete escape is not
+    /// part of an incomplete piece.
     fn piece(&self, text: &str, is_last: bool) -> (usize, bool) {
         if !self.is_json {
             return (text.len(), false);
@@ -86,8 +85,8 @@ impl<'a> Scrubber<'a> {
         (cut.unwrap_or(text.len()), false)
     }
 
-    /// Looks for secrets in a piece and, when there are any, appends the text from `copied` on without them. Tells up
-    /// to where it is decided.
+    /// Searches a piece for secrets and, when there are any, appends the text from `copied` on without them. Returns
+    /// the end of the decided text.
     fn scrub(&mut self, piece: &Piece<'_>, copied: &mut usize, out: &mut String) -> usize {
         if piece.complete && piece.range.len() < MATCH_BYTES_MIN && self.open.is_none() {
             return piece.range.end;
@@ -95,12 +94,12 @@ impl<'a> Scrubber<'a> {
         let is_string = self.is_json && self.in_string;
         let written = &piece.text[piece.range.clone()];
         let view = if is_string { decoded(written) } else { Decoded::plain(written) };
-        let place = |at: usize| piece.range.start + view.place(at);
+        let position = |at: usize| piece.range.start + view.position(at);
         let text = view.text.as_ref();
         let mut at = self.skip_open(text);
         if at > 0 {
             out.push_str(&piece.text[*copied..piece.range.start]);
-            *copied = place(at);
+            *copied = position(at);
         }
         let mut decided = text.len();
         if !piece.complete {
@@ -120,17 +119,17 @@ impl<'a> Scrubber<'a> {
                 }
             }
             self.found = true;
-            out.push_str(&piece.text[*copied..place(range.start)]);
+            out.push_str(&piece.text[*copied..position(range.start)]);
             self.replace(is_string, is_number, out);
             at = range.end;
-            *copied = place(at);
+            *copied = position(at);
             decided = decided.max(at);
         }
         self.before = last_two(text.as_bytes().get(..decided).unwrap_or_default(), self.before);
-        place(decided)
+        position(decided)
     }
 
-    /// Where what belongs to a long secret ends.
+    /// The end of the text that continues a long secret.
     fn skip_open(&mut self, text: &str) -> usize {
         let Some(class) = self.open else { return 0 };
         let end = text.bytes().position(|byte| !class(byte));
@@ -153,7 +152,7 @@ impl<'a> Scrubber<'a> {
     }
 }
 
-/// All of the JSON number that a match lies in: it gives way to a string.
+/// The whole JSON number around a match, which a string replaces.
 fn whole_number(text: &str, from: usize, range: Range<usize>) -> Range<usize> {
     let is_of_number = |character: char| character.is_ascii_alphanumeric() || matches!(character, '+' | '-' | '.');
     let (before, after) = (text.get(from..range.start).unwrap_or_default(), text.get(range.end..).unwrap_or_default());

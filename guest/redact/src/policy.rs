@@ -1,4 +1,4 @@
-//! The default policy over what is left of a result.
+//! The default policy on the redacted result.
 
 use crate::{Redactor, Rules};
 use lro_jsonl::Validator;
@@ -7,10 +7,10 @@ use lro_offload::{
     Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict, inspect, plan, write,
 };
 
-/// Bytes that are handed on at a time, the last ones apart.
+/// Least bytes passed on at a time, except the last ones.
 const SLICE_BYTES_MIN: usize = 64 * 1024;
 
-/// What the model is told of a small result.
+/// Guidance for the model about a small result.
 const GUIDANCE: &str =
     "Secrets were taken out; what is left of the result is in `redacted`. There are no files to read.";
 
@@ -27,8 +27,8 @@ impl<'a, S: Source> Redacted<'a, S> {
         Self { source, rules }
     }
 
-    /// Calls `each` with the redactor, what it has made of the part so far, and whether that is all, until it answers
-    /// false.
+    /// Calls `each` with the redactor, its output since the last call, and whether the part is complete, until it
+    /// returns false.
     fn redact(&self, part: u32, each: &mut Each<'_>) -> Result<(), PolicyError> {
         let kind = self.source.parts().get(part as usize).map(|part| part.kind);
         let (mut redactor, mut out, mut more) = (None, String::new(), true);
@@ -46,7 +46,7 @@ impl<'a, S: Source> Redacted<'a, S> {
         Ok(())
     }
 
-    /// Whether there is a secret in a part. A binary part that is to be dropped is one.
+    /// Whether a part contains a secret. A binary part to be dropped counts as one.
     fn has_secret(&self, index: u32, part: &Part) -> Result<bool, PolicyError> {
         if self.drops(part) {
             return Ok(true);
@@ -66,7 +66,7 @@ impl<'a, S: Source> Redacted<'a, S> {
         part.kind == PartKind::Binary && self.rules.drops_binary
     }
 
-    /// All of a part, when that is no more than so many characters.
+    /// The whole part, if it has at most `characters_max` characters.
     fn whole(&self, part: u32, characters_max: usize) -> Result<Option<String>, PolicyError> {
         let (mut text, mut fits) = (String::new(), true);
         self.read_text(part, &mut |slice| {
@@ -103,7 +103,7 @@ impl<S: Source> Source for Redacted<'_, S> {
     }
 }
 
-/// The verdict of the default policy, but what has a secret in it never goes on as it is: neither whole nor cut.
+/// The verdict of the default policy, except that a result with a secret never passes unchanged, neither whole nor cut.
 pub(crate) fn verdict(call: &Call, source: &Redacted<'_, impl Source>) -> Result<Verdict, PolicyError> {
     let verdict = inspect(call, source)?;
     if matches!(verdict, Verdict::Reject(_)) {
@@ -132,7 +132,7 @@ fn stays(verdict: &Verdict, part: usize) -> bool {
     }
 }
 
-/// Writes what is left of the planned parts. A small result takes no file: it is in the descriptor.
+/// Writes the redacted parts of the plan. A small result takes no file: the descriptor contains it.
 pub(crate) fn describe(
     mut call: Call,
     source: &Redacted<'_, impl Source>,
@@ -164,7 +164,8 @@ pub(crate) fn describe(
     Ok(descriptor)
 }
 
-/// A descriptor with everything in it, for a result that would have passed without its secrets and fits.
+/// A descriptor that contains the whole redacted result, for a result that would have passed without its secrets and
+/// fits.
 fn inline(
     call: &Call,
     source: &Redacted<'_, impl Source>,
@@ -203,7 +204,7 @@ fn is_json(text: &str) -> bool {
     validator.push(text).and_then(|()| validator.finish()).is_ok()
 }
 
-/// Whether a text begins as JSON does that has anything in it to look for.
+/// Whether a text begins like JSON that can contain a secret.
 fn looks_like_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[', '"'])
 }

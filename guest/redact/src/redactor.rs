@@ -1,13 +1,13 @@
-//! The two steps one after the other.
+//! Applies the two steps one after the other.
 
 use crate::fields::Eraser;
 use crate::patterns::Scrubber;
 use crate::rules::Rules;
 
-/// Takes the secrets out of one text that comes in slices. Memory does not grow with the text: it is bounded by
+/// Removes the secrets from one text, given in slices. Memory does not grow with the text: it is bounded by
 /// [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX) and the size of a slice.
 pub struct Redactor<'a> {
-    /// None for a text that is not JSON.
+    /// `None` for a text that is not JSON.
     eraser: Option<Eraser<'a>>,
     scrubber: Scrubber<'a>,
     /// The slice after the first step.
@@ -15,14 +15,14 @@ pub struct Redactor<'a> {
 }
 
 impl<'a> Redactor<'a> {
-    /// For a text of which it is known whether it is JSON. What is only said to be JSON goes through as well.
+    /// A redactor for a text that is JSON or not. A text that is not JSON after all passes through as well.
     #[must_use]
     pub fn new(rules: &'a Rules, is_json: bool) -> Self {
         let eraser = is_json.then(|| Eraser::new(rules));
         Self { eraser, scrubber: Scrubber::new(rules, is_json), erased: String::new() }
     }
 
-    /// Takes the next slice, cut at any character, and appends what is decided.
+    /// Reads the next slice, cut between any two characters, and appends the decided text.
     pub fn push(&mut self, slice: &str, out: &mut String) {
         let erased = match &mut self.eraser {
             Some(eraser) => {
@@ -40,7 +40,7 @@ impl<'a> Redactor<'a> {
         self.scrubber.push("", true, out);
     }
 
-    /// Whether anything was taken out so far.
+    /// Whether anything was removed so far.
     #[must_use]
     pub fn found(&self) -> bool {
         self.scrubber.found || self.eraser.as_ref().is_some_and(|eraser| eraser.found)

@@ -1,9 +1,9 @@
-//! What is taken out: the settings of the policy.
+//! The settings of the policy: what it removes.
 
 use crate::text::{decoded, escaped};
 use lro_jsonl::{elements, members};
 
-/// Keys whose values are secret when the settings name none.
+/// Default keys whose values are secret.
 pub const FIELDS: [&str; 18] = [
     "access_key",
     "access_token",
@@ -25,32 +25,32 @@ pub const FIELDS: [&str; 18] = [
     "x_api_key",
 ];
 
-/// What stands in the place of a secret when the settings do not tell.
+/// Default replacement of a secret.
 pub const REPLACEMENT: &str = "[redacted]";
 
-/// What is taken out of a result, and what is put in its place.
+/// The secrets to remove from a result, and their replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Keys at any depth, without what [`plain`] leaves out of account.
+    /// Keys at any depth, normalized by [`plain`].
     keys: Vec<String>,
     /// Steps of JSON Pointers. `*` is any step.
     pub(crate) pointers: Vec<Vec<String>>,
     pub(crate) patterns: Patterns,
-    /// Whether binary parts, which cannot be looked into, are dropped.
+    /// Whether binary parts, which cannot be searched, are dropped.
     pub(crate) drops_binary: bool,
     pub(crate) replacement: String,
-    /// As it stands in a JSON string.
+    /// The replacement, escaped for a JSON string.
     pub(crate) escaped: String,
 }
 
-/// What is looked for in texts.
+/// The patterns searched for in texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Patterns {
     /// E-mail addresses.
     pub(crate) email: bool,
     /// Numbers of payment cards.
     pub(crate) card: bool,
-    /// Keys and tokens that are known by their beginning.
+    /// Keys and tokens with a known prefix.
     pub(crate) key: bool,
 }
 
@@ -68,12 +68,11 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Reads `{"fields": [...], "patterns": [...], "replacement": "...", "binary": "drop"}`, in which each member may
-    /// be missing. A field is a key at any depth, or a JSON Pointer into a part, in which `*` stands for any key or
-    /// index.
+    /// Reads `{"fields": [...], "patterns": [...], "replacement": "...", "binary": "drop"}`; each member is optional. A
+    /// field is a key at any depth, or a JSON Pointer into a part, in which `*` matches any key or index.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// A message that describes the invalid setting.
     pub fn read(custom: &str) -> Result<Self, String> {
         let mut rules = Self::default();
         for member in members(custom).map_err(|error| error.to_string())? {
@@ -128,15 +127,15 @@ impl Rules {
         self.keys.iter().any(|secret| secret.starts_with(first) && plain(key).eq(secret.chars()))
     }
 
-    /// Bytes of the longest text of a key, in its JSON string, that may mean anything to these rules.
+    /// Length in bytes of the longest key, escaped as a JSON string, that these rules can match.
     pub(crate) fn key_bytes_max(&self) -> usize {
         let longest = self.keys.iter().chain(self.pointers.iter().flatten()).map(String::len).max().unwrap_or(0);
-        // One character may be an escape of six bytes, and have a hyphen before it that is one, too.
+        // A character may be an escape of six bytes, and so may a hyphen before it.
         longest * 12 + 6
     }
 }
 
-/// A key as it is compared: upper and lower case, `-` and `_` do not matter, so that `apiKey` is `API-Key`.
+/// The normal form of a key: case, `-` and `_` do not matter, so that `apiKey` equals `API-Key`.
 fn plain(key: &str) -> impl Iterator<Item = char> {
     let characters = key.chars().filter(|character| !matches!(character, '-' | '_'));
     characters.map(|character| character.to_ascii_lowercase())

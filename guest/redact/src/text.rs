@@ -1,30 +1,30 @@
-//! The text of a JSON string, and where each character of it stands.
+//! The text of a JSON string, with the position of each character.
 
 use lro_jsonl::unescape;
 use std::borrow::Cow;
 
-/// A text without escapes, and the way back.
+/// A text without escapes, with the mapping to the original.
 pub(crate) struct Decoded<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// The end of each escape: in the text, and in the string.
+    /// The end of each escape, in the text and in the string.
     ends: Vec<(usize, usize)>,
 }
 
 impl<'a> Decoded<'a> {
-    /// A text that has no escapes.
+    /// A text without escapes.
     pub(crate) fn plain(text: &'a str) -> Self {
         Self { text: Cow::Borrowed(text), ends: Vec::new() }
     }
 
-    /// Where in the string a place in the text is.
-    pub(crate) fn place(&self, at: usize) -> usize {
+    /// The position in the string of a position in the text.
+    pub(crate) fn position(&self, at: usize) -> usize {
         let before = self.ends.partition_point(|(end, _)| *end <= at);
-        let (end, place) = before.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default();
-        place + (at - end)
+        let (end, position) = before.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default();
+        position + (at - end)
     }
 }
 
-/// Decodes the inside of a JSON string. A lone surrogate, which no text can hold, becomes U+FFFD.
+/// Decodes the inside of a JSON string. A lone surrogate, which a `String` cannot hold, becomes U+FFFD.
 pub(crate) fn decoded(string: &str) -> Decoded<'_> {
     let Some(first) = string.find('\\') else {
         return Decoded::plain(string);
@@ -36,7 +36,7 @@ pub(crate) fn decoded(string: &str) -> Decoded<'_> {
         text.push_str(plain);
         let (character, length) = unescape(escape.as_bytes());
         text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
-        // What is no JSON may have any character after a backslash.
+        // Text that is not JSON may have any character after a backslash.
         at = string.len() - escape.len() + escape.ceil_char_boundary(length);
         ends.push((text.len(), at));
         next = string.get(at..).and_then(|rest| rest.find('\\'));
@@ -45,7 +45,7 @@ pub(crate) fn decoded(string: &str) -> Decoded<'_> {
     Decoded { text: Cow::Owned(text), ends }
 }
 
-/// A text as it stands in a JSON string.
+/// A text escaped for a JSON string.
 pub(crate) fn escaped(text: &str) -> String {
     let quoted = lro_offload::json::string(text);
     quoted[1..quoted.len() - 1].to_owned()

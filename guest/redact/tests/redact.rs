@@ -1,4 +1,4 @@
-//! No secret gets through, whatever it is part of and wherever the slices end; everything else is as it was.
+//! No secret passes, wherever it is and wherever the slices end; everything else is preserved.
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value};
 
-/// A private key with nothing in it.
+/// An empty private key.
 const BLOCK: &str = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow+/IBAAK\nCAQEA=\n-----END RSA PRIVATE KEY-----";
 
 const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U";
@@ -21,7 +21,7 @@ fn redact(rules: &Rules, text: &str, is_json: bool, cuts: &[usize]) -> String {
     }
     redactor.push(&text[from..], &mut out);
     redactor.finish(&mut out);
-    // It says that it found something when it did.
+    // The redactor reports whether it removed anything.
     assert!(redactor.found() == (out != text) || text.contains(REPLACEMENT), "{text:.200}");
     out
 }
@@ -114,7 +114,7 @@ fn escapes_do_not_hide_anything() {
     assert_eq!(json(r#""\ud800\\\u0062ob@example.com\ud83d\ude00""#), r#""\ud800\\[redacted]\ud83d\ude00""#);
     let block = serde_json::to_string(BLOCK).unwrap();
     assert_eq!(json(&format!("[{block},{block}]")), r#"["[redacted]","[redacted]"]"#);
-    // JSON in a string of JSON.
+    // JSON inside a JSON string.
     assert_eq!(json(&serde_json::to_string(&format!("k: {block}")).unwrap()), r#""k: \"[redacted]\"""#);
 }
 
@@ -170,7 +170,7 @@ fn settings_that_make_no_sense_are_refused() {
     assert_eq!(Rules::read("{}").unwrap(), Rules::default());
 }
 
-/// Secrets longer than is looked at are taken out to their end, and others are found behind them.
+/// Secrets longer than the match limit are removed to their end, and the ones after them are found.
 #[test]
 fn long_texts_hide_nothing() {
     let filler = "lorem ipsum ".repeat(MATCH_BYTES_MAX / 4);
@@ -203,7 +203,7 @@ fn long_texts_hide_nothing() {
     }
 }
 
-/// Nothing takes longer than its length allows, nor does depth or nonsense matter.
+/// Time grows linearly with the text, whatever its depth or content.
 #[test]
 fn hostile_texts_take_linear_time() {
     let before = processor_ticks();
@@ -232,7 +232,7 @@ fn hostile_texts_take_linear_time() {
     assert!(ticks < 2_000, "{ticks} hundredths of a second");
 }
 
-/// Processor time of this thread in hundredths of a second, which is the same on a busy machine.
+/// Processor time of this thread in hundredths of a second, which does not depend on the load of the machine.
 fn processor_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
@@ -264,7 +264,7 @@ fn with_check_digit(digits: &str) -> String {
     format!("{digits}{}", (0..10).find(right).unwrap())
 }
 
-/// A text with a secret in it, or none. What stands around it is nothing that would belong to it.
+/// A text with or without a secret. The text around a secret does not extend it.
 #[derive(Clone, Debug)]
 struct Planted {
     before: String,
@@ -289,7 +289,7 @@ fn planted() -> impl Strategy<Value = Planted> {
     (around(), secret, around()).prop_map(|(before, secret, after)| Planted { before, secret, after })
 }
 
-/// A document and what is to become of it.
+/// A document and its expected form.
 fn document() -> impl Strategy<Value = (Value, Value)> {
     let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let leaf = prop_oneof![
@@ -312,7 +312,7 @@ fn document() -> impl Strategy<Value = (Value, Value)> {
             members.prop_map(|members| {
                 let (mut whole, mut redacted) = (Map::new(), Map::new());
                 for (index, ((key, safe, is_secret), (value, rest))) in members.into_iter().enumerate() {
-                    // Different keys stay different, so that the two can be compared.
+                    // Distinct keys stay distinct, so that the two can be compared.
                     let (key, safe) = if is_secret { (key, safe) } else { (format!("{key} /{index}"), format!("{safe} /{index}")) };
                     whole.insert(key, value);
                     redacted.insert(safe, if is_secret { REPLACEMENT.into() } else { rest });
@@ -323,7 +323,7 @@ fn document() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-/// JSON in which every so many characters of a string are escapes, and with white space.
+/// JSON in which every n-th character of a string is escaped, with white space.
 fn spelled(value: &Value, every: usize, out: &mut String) {
     let string = |text: &str, out: &mut String| {
         out.push('"');
@@ -374,7 +374,7 @@ proptest! {
         let redacted = redact(&Rules::default(), &text, true, &every(slice, &text));
         let found: Value = serde_json::from_str(&redacted).map_err(|error| TestCaseError::fail(format!("{error}: {redacted}")))?;
         prop_assert_eq!(&found, &wanted, "{}", text);
-        // White space and the spelling of what stays are the same, too: once more it changes nothing.
+        // White space and the spelling of the rest are preserved, too: a second pass changes nothing.
         prop_assert_eq!(&redact(&Rules::default(), &redacted, true, &[]), &redacted);
         if whole == wanted {
             prop_assert_eq!(redacted, text);
@@ -390,7 +390,7 @@ proptest! {
         prop_assert_eq!(redact(&Rules::default(), &text, false, &every(slice, &text)), join(Planted::redacted));
     }
 
-    // Where a long text is decided piece by piece.
+    // Boundaries at which a long text is decided piece by piece.
     #[test]
     fn long_texts_keep_everything_but_secrets(
         before in 0..MATCH_BYTES_MAX, pieces in prop::collection::vec(planted(), 1..6),
@@ -406,7 +406,7 @@ proptest! {
         prop_assert!(redact(&Rules::default(), &text, true, &every(slice, &text)) == wanted);
     }
 
-    // Whatever the bytes, slices make no difference, and valid JSON stays valid.
+    // For any bytes, slices do not matter, and valid JSON stays valid.
     #[test]
     fn slices_make_no_difference(
         text in "([ ,:\\[\\]{}\"\\\\a@.u0e-]|4111111111111111|eyJ|sk-|bob@ex.com|\"token\"|-----BEGIN |PRIVATE KEY-----){0,60}",

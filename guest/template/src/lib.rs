@@ -1,6 +1,6 @@
-//! A policy to begin with: what is large goes to files, and the model sees what is where.
+//! A policy to start from: writes large texts to files, and shows the model where they are.
 //!
-//! Here are the two calls of the contract, and the host behind them. What is done with a result is in [`policy`].
+//! This file has the two calls of the contract and the access to the host. The decisions are in [`policy`].
 
 mod policy;
 
@@ -9,7 +9,7 @@ use bindings::wasi::filesystem::preopens::get_directories;
 use bindings::wasi::filesystem::types::{Descriptor as File, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 use policy::{Directory, Source};
 
-/// What the WIT files say, as Rust types.
+/// Rust types of the WIT files.
 mod bindings {
     wit_bindgen::generate!({ path: "wit", world: "lro-policy", generate_all });
 }
@@ -41,7 +41,7 @@ impl Source for ToolResult {
     }
 }
 
-/// The one directory a policy may write to, and the file that is being written.
+/// The only directory a policy may write to, and the file being written.
 struct Preopened {
     directory: File,
     file: Option<File>,
@@ -60,7 +60,7 @@ impl Directory for Preopened {
             return Err(PolicyError::Other("written before it was created".to_owned()));
         };
         while !bytes.is_empty() {
-            // A host may write less than it is given.
+            // A host may write fewer bytes than requested.
             let written = file.write(bytes, offset).map_err(failed)?;
             let rest =
                 usize::try_from(written).ok().filter(|written| *written > 0).and_then(|written| bytes.get(written..));

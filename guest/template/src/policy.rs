@@ -1,7 +1,7 @@
-//! What this policy does with a result: large texts go unchanged to `.txt` files, structured content to one `.json` file, and
-//! the descriptor tells the path, the size and the first lines of each. Everything else stays in the reply.
+//! The decisions of this policy: large texts go unchanged to `.txt` files, structured content goes to one `.json` file,
+//! and the descriptor shows the path, the size and the first lines of each. Everything else stays in the reply.
 //!
-//! It knows the host only by two traits, so that its tests run without one.
+//! It accesses the host only through two traits, so that its tests run without a host.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Plan, PolicyError, Verdict};
 use crate::bindings::lro::filter::types::{
@@ -12,31 +12,31 @@ use serde_json::{Map, Value, json};
 #[cfg(test)]
 mod tests;
 
-/// Lines of a file that the descriptor shows, when `custom` does not say how many.
+/// Default number of lines of a file that the descriptor shows.
 const HEAD_LINES: u64 = 3;
 
-/// Characters of a head.
+/// Most characters of the lines shown.
 const HEAD_CHARACTERS_MAX: usize = 400;
 
-/// Characters of a file name that come from the name of a part.
+/// Most characters of a file name that come from the name of a part.
 const NAME_CHARACTERS_MAX: usize = 48;
 
-/// What a policy reads.
+/// The input of a policy.
 pub(crate) trait Source {
-    /// The next characters of a part that is not binary, from a byte on; none only at its end.
+    /// The next characters of a part that is not binary, from a byte offset; empty only at its end.
     fn read(&self, part: u32, offset: u64) -> Result<String, PolicyError>;
 }
 
-/// What a policy writes to.
+/// The output of a policy.
 pub(crate) trait Directory {
-    /// Begins a new file.
+    /// Creates a file.
     fn create(&mut self, name: &str) -> Result<(), PolicyError>;
 
-    /// Writes bytes of the file that was created last, all of them.
+    /// Writes all of these bytes to the file that was created last.
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), PolicyError>;
 }
 
-/// What should become of a result. Errors of tools pass.
+/// The verdict on a result. Tool errors pass.
 pub(crate) fn inspect(call: &Call, parts: &[Part], source: &impl Source) -> Result<Verdict, PolicyError> {
     let settings = &call.settings;
     head_lines(call)?;
@@ -49,7 +49,7 @@ pub(crate) fn inspect(call: &Call, parts: &[Part], source: &impl Source) -> Resu
             || Ok(settings.mode == DecisionMode::Always || exceeds(source, index, part, settings.threshold)?);
         plan.parts.push(match part.kind {
             PartKind::Text if is_large()? => PlannedPart::Text,
-            // No sections: the whole value goes to a file.
+            // Without sections, the whole value goes to a file.
             PartKind::Structured if is_large()? => PlannedPart::Sections(Vec::new()),
             _ => PlannedPart::Keep,
         });
@@ -81,7 +81,7 @@ fn head_lines(call: &Call) -> Result<usize, PolicyError> {
     usize::try_from(lines).map_err(|_| wrong())
 }
 
-/// Whether a part is larger than a size. Bytes bound the other units from above, so a small part is not read at all.
+/// Whether a part is larger than a size. Bytes bound the other units from above, so a small part is not read.
 fn exceeds(source: &impl Source, index: u32, part: &Part, limit: Size) -> Result<bool, PolicyError> {
     if limit.unit == SizeUnit::Bytes || part.size <= limit.amount {
         return Ok(part.size > limit.amount);
@@ -108,7 +108,7 @@ fn quarters_of_token(character: char) -> u64 {
     }
 }
 
-/// One file that was written.
+/// A written file.
 struct Written {
     /// Its name without the extension, and the key in the descriptor.
     section: String,
@@ -122,7 +122,7 @@ struct Written {
     head: String,
 }
 
-/// Carries out a plan of [`inspect`], and describes the files.
+/// Executes a plan of [`inspect`], and describes the files.
 pub(crate) fn write(
     call: &Call,
     parts: &[Part],
@@ -180,7 +180,8 @@ fn copy(
             break;
         }
         if file.kind == FileKind::Value {
-            // One JSON value on one line. Inside strings these characters are escaped, so that only white space changes.
+            // The JSON value must be on one line. In strings, line breaks are escaped, so this changes only white
+            // space.
             slice = slice.replace(['\n', '\r'], " ");
         }
         directory.write(slice.as_bytes(), file.bytes)?;
@@ -196,7 +197,8 @@ fn copy(
     Ok(())
 }
 
-/// Letters, digits, `-` and `_` of the end of a part's name, and a number where that is taken. A name may hold anything.
+/// A file name from the end of a part's name: letters, digits, `-` and `_`, and a number when it is taken. A part's
+/// name is untrusted.
 fn free_name(part: &Part, files: &[Written]) -> String {
     let end = part.name.as_deref().and_then(|name| name.rsplit(['/', ':']).find(|step| !step.is_empty()));
     let name = end.unwrap_or(if part.kind == PartKind::Structured { "structured" } else { "text" });
@@ -226,7 +228,7 @@ impl Written {
     }
 }
 
-/// What the model sees: with heads, or without when it would be longer than it may be.
+/// The descriptor: with the first lines of each file, or without them when it would exceed its limit.
 fn content(call: &Call, files: &[Written]) -> Result<String, PolicyError> {
     let limit = call.settings.descriptor_limit as usize;
     let candidates = [true, false].map(|has_heads| describe(call, files, has_heads));
@@ -250,11 +252,11 @@ fn describe(call: &Call, files: &[Written], has_heads: bool) -> String {
     let has_handle = !call.abilities.contains(Abilities::SHELL) || call.abilities.contains(Abilities::READ_TOOL);
     let handle = if has_handle { format!("\"handle\":{},", json!(call.id)) } else { String::new() };
     let (files, summary, guidance) = (Value::from(paths), Value::from(summary), json!(guidance(call)));
-    // Members in this order, because a model reads from the front.
+    // The order matters, because a model reads from the front.
     format!("{{\"offloaded\":true,{handle}\"files\":{files},\"summary\":{summary},\"guidance\":{guidance}}}")
 }
 
-/// Advice that names only what the reader has.
+/// Advice that names only abilities of the reader.
 fn guidance(call: &Call) -> &'static str {
     if call.abilities.contains(Abilities::SHELL) {
         "The result was too large and is in files. Use `head`, `grep` or `jq` on them; do not read a file whole."

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the component, and tells where it is.
+/// Builds the component and returns its path.
 fn component() -> String {
     let arguments = ["build", "--release", "--target", "wasm32-unknown-unknown", "--message-format", "json"];
     let output = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
@@ -17,7 +17,7 @@ fn component() -> String {
     names.find_map(|name| name.as_str().filter(|name| name.ends_with(".wasm")).map(str::to_owned)).unwrap()
 }
 
-/// What the host tells about a recorded result whose parts are large from 200 bytes on; `directory` is for the files.
+/// The host's report on a recorded result, with a threshold of 200 bytes; `directory` is for the files.
 fn offload(name: &str, flags: &[&str], directory: &Path) -> Value {
     let lro = std::env::var("LRO").unwrap_or_else(|_| "lro".to_owned());
     let result = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/results").join(name);
@@ -38,7 +38,7 @@ fn recorded(name: &str) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A directory of a test; the host wants it private, and makes it.
+/// A directory for a test, which the host creates privately.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&path);
@@ -48,32 +48,32 @@ fn directory(name: &str) -> PathBuf {
 #[test]
 fn a_large_text_is_in_a_file_and_the_small_one_stays() {
     let directory = directory("log");
-    let told = offload("log.json", &[], &directory);
-    assert_eq!(told["verdict"], "offload", "{told}");
+    let report = offload("log.json", &[], &directory);
+    assert_eq!(report["verdict"], "offload", "{report}");
     let text = recorded("log.json")["content"][1]["text"].as_str().unwrap().to_owned();
-    let file = told["files"][0]["path"].as_str().unwrap();
+    let file = report["files"][0]["path"].as_str().unwrap();
     assert_eq!(fs::read_to_string(file).unwrap(), text);
-    assert_eq!(told["descriptor"]["files"]["text"], file);
-    let summary = &told["descriptor"]["summary"]["text"];
+    assert_eq!(report["descriptor"]["files"]["text"], file);
+    let summary = &report["descriptor"]["summary"]["text"];
     assert_eq!((summary["lines"].as_u64(), summary["bytes"].as_u64()), (Some(120), Some(text.len() as u64)));
     assert_eq!(summary["head"].as_str().unwrap(), text.split_inclusive('\n').take(3).collect::<String>());
-    let reply: Value = serde_json::from_str(told["reply"].as_str().unwrap()).unwrap();
+    let reply: Value = serde_json::from_str(report["reply"].as_str().unwrap()).unwrap();
     assert_eq!(reply["content"][0]["text"], "The last 120 lines:");
-    assert_eq!(reply["content"][1]["text"].as_str().unwrap().parse::<Value>().unwrap(), told["descriptor"]);
+    assert_eq!(reply["content"][1]["text"].as_str().unwrap().parse::<Value>().unwrap(), report["descriptor"]);
 }
 
 #[test]
 fn structured_content_is_one_json_file() {
     let directory = directory("search");
-    let told = offload("search.json", &["--custom", "{\"head\": 0}"], &directory);
-    let file = fs::read_to_string(told["files"][0]["path"].as_str().unwrap()).unwrap();
+    let report = offload("search.json", &["--custom", "{\"head\": 0}"], &directory);
+    let file = fs::read_to_string(report["files"][0]["path"].as_str().unwrap()).unwrap();
     assert!(!file.contains('\n'));
     assert_eq!(serde_json::from_str::<Value>(&file).unwrap(), recorded("search.json")["structuredContent"]);
-    assert_eq!(told["descriptor"]["summary"]["structured"]["head"], "");
+    assert_eq!(report["descriptor"]["summary"]["structured"]["head"], "");
 }
 
 #[test]
 fn a_wrong_setting_is_an_error_of_the_policy() {
-    let told = offload("log.json", &["--custom", "{\"head\": true}"], &directory("wrong"));
-    assert!(told["error"].as_str().unwrap().contains("custom: must be"), "{told}");
+    let report = offload("log.json", &["--custom", "{\"head\": true}"], &directory("wrong"));
+    assert!(report["error"].as_str().unwrap().contains("custom: must be"), "{report}");
 }

@@ -30,7 +30,7 @@ const outputSchema = {
     required: ["readings"],
 };
 
-/** The tool as it would be without a filter. */
+/** The tool without a filter. */
 function readings({ count }) {
     const reading = (_, id) => ({ id, sensor: `sensor-${id % 12}`, value: ((id * 7919) % 1000) / 10 });
     const structuredContent = { readings: Array.from({ length: count }, reading) };

@@ -1,5 +1,5 @@
 /**
- * Core modules whose memory and tables cannot grow beyond a limit: it is written into the module before it is compiled.
+ * Limits the memory and tables of core modules: writes the limits into a module before it is compiled.
  */
 
 const PAGE_BYTES = 65_536;
@@ -8,8 +8,8 @@ const MEMORY_SECTION = 5;
 const REFERENCES = [0x70, 0x6f];
 
 /**
- * The bytes of a core module with the limits `memoryBytes` and `tableElements` as the most that its memory and its
- * tables can have, and the number of memories it defines. Throws when it asks for more from the start.
+ * The bytes of a core module with `memoryBytes` and `tableElements` as the maximum of its memory and its tables, and
+ * the number of memories it defines. Throws when the module requires more at its start.
  */
 export function bounded(bytes, limits) {
     const reader = new Reader(bytes, 8);
@@ -56,7 +56,7 @@ function entry(reader, id, most) {
     if (least > most) {
         const what =
             id === MEMORY_SECTION ? `${most * PAGE_BYTES} bytes of memory (limit memory-bytes)` : `a table of ${most}`;
-        throw new Error(`a core module needs more than ${what} from the start`);
+        throw new Error(`a core module requires more than ${what} at its start`);
     }
     return [...written, 1, ...number(least), ...number(Math.min(own, most))];
 }

@@ -1,11 +1,11 @@
-/** The call of a tool, as a policy is told of it: the record `call` of `wit/types.wit`. */
+/** The tool call as passed to a policy: the record `call` of `wit/types.wit`. */
 
 import { checkNames, expect, jsonText } from "./settings.js";
 import { timeOf } from "./ulid.js";
 
 const NAMES = ["tool", "session", "query", "tenant"];
 
-/** Checks what a caller tells: `{ tool, session?, query?, tenant? }`. */
+/** Validates a call: `{ tool, session?, query?, tenant? }`. */
 export function checkCall(call) {
     checkNames(call, NAMES, "call");
     expect(typeof call.tool === "string", "call.tool", "the name of the tool", call.tool);
@@ -14,7 +14,7 @@ export function checkCall(call) {
     }
 }
 
-/** The record for an offload of this id. `query` is a text, or any other value as its JSON. */
+/** The record for an offload with this id. `query` is text, or any other value as JSON. */
 export function callRecord({ tool, session, query, tenant = "default" }, id, isError, shownPath, abilities, settings) {
     return {
         id,

@@ -1,19 +1,19 @@
 /**
- * One call of a policy in a component that jco transpiled: an instance of its own, which sees one tool result and at
- * most one directory. Knows neither the disk nor threads, so that it runs wherever the component does.
+ * Runs one call of a policy in a component that jco transpiled, in a new instance that sees one tool result and at most
+ * one directory. Uses neither the disk nor threads, so that it runs wherever the component does.
  */
 
 import { CallError } from "./error.js";
 import { filesystem } from "./filesystem.js";
 import { ToolResult, withDirectText } from "./parts.js";
 
-// What jco makes tries this function three times for each instance, whether it needs it or not, and where there is none
-// an error costs milliseconds each time.
+// jco's output tries this function three times for each instance, whether it needs it or not; where it is missing, each
+// error costs milliseconds.
 WebAssembly.promising ??= (exported) => exported;
 
 const EXPORT = "lro:filter/lro-filter@0.1.0";
 
-/** Imports by their names without version; one that no policy may have is refused. */
+/** Imports by their names without version; rejects those that a policy may not have. */
 function imports(directory, limits) {
     const { types, preopens, usage } = filesystem(directory, limits);
     const known = {
@@ -34,11 +34,10 @@ function imports(directory, limits) {
 }
 
 /**
- * Makes an instance and calls it.
+ * Creates an instance and calls it.
  *
- * `policy` is `{ instantiate, modules }`: the function that jco made, and the compiled core modules by their names.
- * `ask` gets the exported interface and the tool result. What it returns comes back; whatever is thrown becomes a
- * `CallError`.
+ * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. `ask` receives
+ * the exported interface and the tool result; its return value is returned, and every exception becomes a `CallError`.
  */
 function run(policy, parts, directory, limits, ask) {
     const { imports: imported, usage } = imports(directory, limits);
@@ -75,12 +74,12 @@ function run(policy, parts, directory, limits, ask) {
     }
 }
 
-/** Makes an instance in vain: throws when the policy asks for more than it may have, or is none. */
+/** Creates an instance only to check it: throws when the policy exceeds its limits or is not a policy. */
 export function check(policy, limits) {
     run(policy, [], undefined, limits, () => undefined);
 }
 
-/** The verdict about a result. */
+/** The verdict on a result. */
 export function inspect(policy, call, parts, limits) {
     const verdict = run(policy, parts, undefined, limits, (filter, result) => filter.inspectResult(call, result));
     if (verdict.tag === "reject") {
@@ -89,7 +88,7 @@ export function inspect(policy, call, parts, limits) {
     return verdict;
 }
 
-/** The descriptor of what was written to a directory. */
+/** Writes the planned parts to a directory; returns the descriptor. */
 export function write(policy, call, parts, plan, directory, limits) {
     const ask = (filter, result) => filter.writeSections(call, result, plan);
     const descriptor = run(policy, parts, directory, limits, ask);
@@ -99,7 +98,7 @@ export function write(policy, call, parts, plan, directory, limits) {
     return descriptor;
 }
 
-/** A text of at most so many characters, and `…` in the place of more. */
+/** A text cut to a number of characters, with `…` in place of the rest. */
 function head(text, characters) {
     if (text.length <= characters) {
         return text;
@@ -146,7 +145,7 @@ function describe({ tag, val }) {
 }
 
 /**
- * The beginning of a text of a policy's making, on one line: nothing in it moves a cursor or forges a line of a log.
+ * The beginning of a policy's text on one line, so that it cannot move a cursor or forge a log line.
  */
 function oneLine(text, bytes) {
     const line = text.slice(0, bytes).replace(/\p{Cc}/gu, "\u{FFFD}");

@@ -1,9 +1,9 @@
-/** Whether a text is only the serialized copy of structured content, whatever its white space and escapes. */
+/** Detects text that is only a serialized copy of the structured content, whatever its white space and escapes. */
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** Letters, digits and signs: white space between two of them makes two tokens. */
+/** Letters, digits and signs: white space between two of them separates tokens. */
 const isScalar = (code) =>
     (code >= 0x30 && code <= 0x39) ||
     (code >= 0x41 && code <= 0x5a) ||
@@ -14,10 +14,10 @@ const isScalar = (code) =>
 const isWhite = (code) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
 
 /**
- * Which of the two stands for both when a text and the structured content hold the same: `"structured"` when the text
- * is its JSON, or that of its lone member `result`; `"text"` when it is an object whose lone member is that text.
+ * Which of the two becomes the part when a text and the structured content are equal: `"structured"` when the text is
+ * its JSON, or that of its only member `result`; `"text"` when it is an object whose only member is that text.
  *
- * `json` is the structured content as JSON. Numbers are compared as they are spelled, members in their order.
+ * `json` is the structured content as JSON. Numbers are compared as written, members in their order.
  */
 export function copyOf(text, structured, json) {
     if (isSameJson(text, json)) {
@@ -40,7 +40,7 @@ function isObject(value) {
     return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a text is this JSON, which is compact. */
+/** Whether a text is equal to this compact JSON. */
 function isSameJson(text, json) {
     if (text === json) {
         return true;
@@ -73,10 +73,10 @@ function isSameJson(text, json) {
 
 const SIMPLE = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 
-/** The code unit of a string that begins at an index, however it is spelled, and where it ends. */
+/** The code unit of a string at an index, escaped or not, and its end. */
 function character(text, at) {
     if (text.charCodeAt(at) !== BACKSLASH) {
-        // An open quotation mark ends the string and is the same as no escape.
+        // An unescaped quotation mark ends the string and equals no escape.
         return text.charCodeAt(at) === QUOTE ? undefined : { code: text.charCodeAt(at), end: at + 1 };
     }
     if (text[at + 1] === "u") {

@@ -1,14 +1,13 @@
-/** Where the elements of an array lie in a JSON text. The text must be valid. */
+/** Finds the elements of an array in a JSON text, which must be valid. */
 
 /**
- * The spans `[start, end]` of the elements of the array that the text is or, with a key, that its member of this key
- * is.
+ * The spans `[start, end]` of the elements of the array: the text itself or, with a key, its member with this key.
  */
 export function* elements(text, key) {
     const start = afterWhite(text, 0);
     let array = key === undefined ? start : undefined;
     if (key !== undefined) {
-        // Of two members with the same key readers see the last.
+        // Readers use the last of two members with the same key.
         for (const [name, value] of members(text, start)) {
             array = name === key ? value : array;
         }
@@ -22,7 +21,7 @@ export function* elements(text, key) {
     }
 }
 
-/** The keys of an object, and where their values begin. */
+/** The keys of an object and the start of their values. */
 function* members(text, start) {
     let at = afterWhite(text, start + 1);
     while (text[at] !== "}") {
@@ -49,7 +48,7 @@ function afterString(text, at) {
     return end + 1;
 }
 
-/** Whether an odd number of backslashes stands before an index. */
+/** Whether an odd number of backslashes precedes an index. */
 function isEscaped(text, at) {
     let before = at;
     while (text[before - 1] === "\\") {

@@ -1,6 +1,6 @@
 /**
- * A call of a policy that failed. The message goes on after "the policy"; `refusal` is the contract's `policy-error`
- * when the policy itself answered with one.
+ * A failed policy call. The message continues the words "the policy"; `refusal` is the contract's `policy-error` when
+ * the policy itself returned one.
  */
 export class CallError extends Error {
     constructor(message, refusal) {

@@ -1,9 +1,9 @@
 /**
- * `wasi:filesystem` as a policy sees it: one directory, with files and nothing else in it, and the call's limits in
- * front of whatever creates or writes. Links, directories, times and streams are refused.
+ * `wasi:filesystem` for a policy: one directory with only files, and the limits of the call on every operation that
+ * creates or writes. Links, directories, times and streams are rejected.
  *
- * What lies behind is a directory of `files.js` or `memory.js`. A path is the name of a file: `./a` would be a second
- * name of `a`.
+ * The directory behind it comes from `files.js` or `memory.js`. A path is the name of a file; `./a`, a second name of
+ * `a`, is rejected.
  */
 
 import { CallError } from "./error.js";
@@ -41,7 +41,7 @@ const CODES = {
     EROFS: "read-only",
 };
 
-/** Runs an operation of the directory behind; its error becomes the code that the contract has for it. */
+/** Runs an operation of the directory; converts its error to the contract's code. */
 function attempt(operation) {
     try {
         return operation();
@@ -58,7 +58,7 @@ function checkName(name) {
 
 /**
  * The file system of one call: the imports `types` and `preopens`, and `usage`, whose `refused` names the first limit
- * that was met, whatever the policy made of it. Without a directory nothing is preopened.
+ * that was exceeded, however the policy handled it. Without a directory nothing is preopened.
  */
 export function filesystem(directory, limits) {
     const usage = { writtenBytes: 0, created: 0, open: 0, refused: undefined };
@@ -70,7 +70,7 @@ export function filesystem(directory, limits) {
 
     function checkNewName(name) {
         checkName(name);
-        // In bytes; every character that is allowed is one.
+        // In bytes; every allowed character is one byte.
         if (name.length > limits.nameBytes) {
             throw "name-too-long";
         }
@@ -88,7 +88,7 @@ export function filesystem(directory, limits) {
         return opened;
     }
 
-    /** Accounts for a write. A gap before it counts too: somebody reads the file from its beginning to its end. */
+    /** Accounts for a write. A gap before it counts too, because readers read the whole file. */
     function count(file, offset, length) {
         const end = offset + length;
         usage.writtenBytes += Math.max(length, end - file.end);
@@ -198,7 +198,7 @@ export function filesystem(directory, limits) {
             return other === this;
         }
 
-        /** Whether files are forced to the disk is the host's to decide when it publishes. */
+        /** Ignored: the host decides on publishing whether to sync files to the disk. */
         sync() {}
 
         syncData() {}

@@ -17,7 +17,7 @@ const NAMES = ["directory", "policy", "ttlSeconds", "failure", "threads", "abili
 const ABILITIES = ["shell", "extractTool", "readTool"];
 const THREADS_MAX = 2;
 
-/** Filters tool results by a policy. What its options are and mean: see `index.d.ts`. */
+/** Filters tool results by a policy. `index.d.ts` documents the options. */
 export class Filter {
     #settings;
     #failure;
@@ -52,11 +52,11 @@ export class Filter {
         this.#limits = limits === undefined ? LIMITS : withLimits(limits);
         this.#policy = new Policy(resolve(policy), threads, this.#limits);
         this.#store = Store.open(resolve(directory), ttlSeconds * 1000);
-        // Whoever applies the filter is told.
+        // `apply` reports the error.
         this.#store.then(sweep, () => {});
     }
 
-    /** The `CallToolResult` that goes on in the place of `result`. */
+    /** The `CallToolResult` to send in place of `result`. */
     async apply(call, result) {
         checkCall(call);
         const taken = takeApart(result);
@@ -88,13 +88,13 @@ export class Filter {
         }
     }
 
-    /** Ends the threads. Calls that run fail; files stay until they expire. */
+    /** Ends the threads. Running calls fail; files stay until they expire. */
     async close() {
         await this.#policy.close();
     }
 }
 
-/** Removes what has expired; nobody waits for it. */
+/** Removes expired offloads in the background. */
 function sweep(store) {
     store.sweep().catch((error) => warn(`expired files could not be removed: ${error.message}`));
 }

@@ -1,4 +1,4 @@
-/** Bounds of one call of a policy; the same names and defaults as the Rust host's, in camelCase. */
+/** Limits of one policy call; names, in camelCase, and defaults are those of the Rust host. */
 export const LIMITS = Object.freeze({
     wallTimeMs: 30_000,
     memoryBytes: 64 * 1024 ** 2,
@@ -12,7 +12,7 @@ export const LIMITS = Object.freeze({
     logBytes: 4096,
 });
 
-/** `LIMITS` with what is given in their place. */
+/** `LIMITS`, overridden by the given ones. */
 export function withLimits(given = {}) {
     for (const [name, value] of Object.entries(given)) {
         if (!(name in LIMITS)) {

@@ -1,13 +1,13 @@
-/** What goes on in the place of a tool result. */
+/** Builds the result to send in place of a tool result. */
 
 import { CallError } from "./error.js";
 import { offloaded, rejected } from "./result.js";
 import { truncated } from "./truncate.js";
 
-/** What can be done when a policy fails. */
+/** Failure modes. */
 export const FAILURE_MODES = ["open", "truncate", "closed"];
 
-/** The result that a verdict asks for. `descriptor` is that of an offload. */
+/** The result for a verdict. `descriptor` is that of an offload. */
 export function answered(result, taken, verdict, descriptor) {
     switch (verdict.tag) {
         case "offload":
@@ -21,14 +21,14 @@ export function answered(result, taken, verdict, descriptor) {
     }
 }
 
-/** Why a policy's decision was not carried out, for people. Where files lie concerns no client. */
+/** The reason why a policy's decision failed, for people. Contains no paths, which clients must not see. */
 export function reason(error) {
     return error instanceof CallError
         ? `the policy ${error.message}`
         : `the files could not be kept: ${error.code ?? "error"}`;
 }
 
-/** The result that the failure mode asks for; `wrote` tells whether it was to be written to files. */
+/** The result for the failure mode; `wrote` says whether the verdict was to offload. */
 export function afterFailure(result, taken, failure, wrote, why, settings) {
     if (failure === "closed") {
         return rejected(result, `the result could not be filtered: ${why}`);
@@ -49,14 +49,14 @@ export function checkDescriptor({ content }, settings) {
     try {
         value = JSON.parse(content);
     } catch {
-        // The next lines tell.
+        // The check below throws.
     }
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
         throw new CallError("answered with a descriptor that is not a JSON object");
     }
 }
 
-/** Checks that the names of the files on the disk are those that a descriptor lists, once each. */
+/** Checks that the files on the disk are those that a descriptor lists, once each. */
 export function checkFiles(files, names) {
     const listed = new Set(files.map((file) => file.name));
     const wrong = names.find((name) => !listed.has(name)) ?? [...listed].find((name) => !names.includes(name));
@@ -65,7 +65,7 @@ export function checkFiles(files, names) {
     }
 }
 
-/** What a policy told of its files is not so. */
+/** The error for a file that differs from the policy's report. */
 export function falseAccount(name, why) {
     return new CallError(`answered with a false account of its files: ${JSON.stringify(name.slice(0, 128))}: ${why}`);
 }

@@ -1,12 +1,12 @@
 /**
- * The parts of one tool result, as a policy reads them: `{ kind, mediaType?, name?, bytes }`, `bytes` being UTF-8 of
- * whatever is not binary.
+ * The parts of one tool result, as a policy reads them: `{ kind, mediaType?, name?, bytes }`; `bytes` is UTF-8 except
+ * in binary parts.
  */
 
 const SLICE_BYTES_MAX = 1024 ** 2;
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** Where a core module imports `read-text`. */
+/** The module name under which core modules import `read-text`. */
 const TYPES = "lro:filter/types@0.1.0";
 const READ_TEXT = "[method]tool-result.read-text";
 
@@ -35,12 +35,12 @@ export class ToolResult {
 }
 
 /**
- * The imports of a core module with a `read-text` that copies the bytes of a slice into its memory as they are. What
- * jco makes does it by way of a string, whose characters it counts and encodes again: a large result then takes two to
- * three times as long.
+ * The imports of a core module with a `read-text` that copies the bytes of a slice directly into its memory. jco goes
+ * through a string, whose characters it counts and encodes again, which takes two to three times as long for a large
+ * result.
  *
- * The layout is that of the canonical ABI. Whatever is not simply a slice goes the way of jco. There is only one tool
- * result in a call, so its handle tells nothing.
+ * The layout is that of the canonical ABI. Every other case falls back to jco. A call has only one tool result, so the
+ * handle is ignored.
  */
 export function withDirectText(core, parts, exportsOf) {
     const indirect = core?.[TYPES]?.[READ_TEXT];
@@ -53,14 +53,14 @@ export function withDirectText(core, parts, exportsOf) {
         try {
             text = textSlice(parts, part >>> 0, BigInt.asUintN(64, offset), length >>> 0);
         } catch {
-            // It is lowered as an error.
+            // jco lowers it as an error.
         }
         if (text === undefined || memory === undefined || allocate === undefined) {
             indirect(handle, part, offset, length, out);
             return;
         }
         const address = allocate(0, 0, 1, text.length) >>> 0;
-        // Allocating may have replaced the buffer.
+        // The allocation may have replaced the buffer.
         new Uint8Array(memory.buffer, address, text.length).set(text);
         const result = new DataView(memory.buffer, out >>> 0, 16);
         result.setUint8(0, 0);
@@ -94,7 +94,7 @@ function slice(bytes, offset, length) {
     return [start, Math.min(bytes.length, start + Math.min(length, SLICE_BYTES_MAX))];
 }
 
-/** The same range without a part of a character at its end, and with one character at least. */
+/** The same range without an incomplete character at its end, and with at least one character. */
 function characters(bytes, start, end) {
     const isInside = (index) => (bytes[index] & 0xc0) === 0x80;
     if (isInside(start)) {

@@ -1,4 +1,4 @@
-/** A policy in a folder that `build.js` made, and the threads its calls run in. */
+/** A policy in a folder from `build.js`, and the threads that run its calls. */
 
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ export async function load(folder, limits) {
     if (!names.includes("policy.js")) {
         throw new Error(
             `no policy in ${folder}: build the default one with \`make packages\`, ` +
-                "or one of your own with `node build.js POLICY.wasm FOLDER`",
+                "or your own with `node build.js POLICY.wasm FOLDER`",
         );
     }
     const modules = {};
@@ -33,7 +33,7 @@ export async function load(folder, limits) {
     return { url: pathToFileURL(join(folder, "policy.js")).href, modules };
 }
 
-/** Runs calls of one policy, each in an instance of its own, in at most `size` threads that outlive their calls. */
+/** Runs calls of one policy, each in a new instance, in at most `size` threads that are reused between calls. */
 export class Policy {
     #loaded;
     #limits;
@@ -47,20 +47,20 @@ export class Policy {
         this.#size = size;
         this.#limits = limits;
         this.#loaded = this.#load(folder);
-        // Whoever calls is told.
+        // `ready` and `call` report the error.
         this.#loaded.catch(() => {});
     }
 
-    /** Waits until the policy can be called. Throws when it cannot be used. */
+    /** Waits until the policy is loaded. Throws when it cannot be used. */
     async ready() {
         await this.#loaded;
     }
 
     /**
-     * Asks for a verdict about parts, and has them written to `path`, which is made, when it is to offload: the result
-     * is `{ verdict, descriptor? }`. The bytes of the parts are moved to the thread.
+     * Requests a verdict on parts and, when it is to offload, writes them to the new directory `path`. Returns `{
+     * verdict, descriptor? }`. The bytes of the parts are moved to the thread.
      *
-     * Throws a `CallError`, whose `wrote` tells whether the verdict was to offload.
+     * Throws a `CallError`, whose `wrote` says whether the verdict was to offload.
      */
     async call(call, parts, path) {
         const loaded = await this.#loaded;
@@ -68,7 +68,7 @@ export class Policy {
         return this.#run(loaded, { call, parts, path }, [...buffers]);
     }
 
-    /** Ends the threads; calls that run fail. */
+    /** Ends the threads; running calls fail. */
     async close() {
         this.#size = 0;
         for (const { reject } of this.#waiting.splice(0)) {
@@ -103,7 +103,7 @@ export class Policy {
         }
     }
 
-    /** A thread that is free; when one died, those that wait get its place. */
+    /** A free thread; a waiting call replaces a thread that died. */
     async #acquire(loaded) {
         if (this.#size === 0) {
             throw new CallError("was closed");
@@ -145,7 +145,7 @@ export class Policy {
     }
 }
 
-/** Gives a thread its job and waits for the answer: one of each call, each within the time limit. */
+/** Gives a thread its job and waits for one answer per policy call, each within the time limit. */
 function conversation(worker, job, transfer, wallTimeMs) {
     return new Promise((resolve, reject) => {
         let answer;
@@ -161,7 +161,7 @@ function conversation(worker, job, transfer, wallTimeMs) {
         };
         const expire = async () => {
             worker.off("message", receive).off("error", die).off("exit", die);
-            // Only afterwards does nothing write to the directory any more.
+            // Until then the thread may still write to the directory.
             await worker.terminate();
             fail(`took longer than ${wallTimeMs} ms (limit wall-time-ms)`, false);
         };

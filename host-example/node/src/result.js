@@ -1,4 +1,4 @@
-/** A `CallToolResult` taken apart for a policy, and the one that goes on in its place. */
+/** Takes a `CallToolResult` apart for a policy, and builds its replacement. */
 
 import { Buffer } from "node:buffer";
 
@@ -7,18 +7,18 @@ import { copyOf } from "./copy.js";
 /** Most content blocks of a result. */
 const BLOCKS_MAX = 16_384;
 
-/** Most bytes that a block may have besides its text or data: one with more is a part as a whole, with its JSON. */
+/** Most bytes of a block besides its text or data; a block with more becomes one part with its JSON. */
 const BLOCK_EXTRA_BYTES_MAX = 1024;
 
 const ENCODER = new TextEncoder();
 
 /**
- * The parts of a result: `{ parts, blocks, structured, meta, cursor }`. `blocks` has for each content block the index of
- * its part, or none for a text that holds the same as the structured content; `structured`, `meta` and `cursor` are the
- * indices of theirs.
+ * The parts of a result: `{ parts, blocks, structured, meta, cursor }`. `blocks` has for each content block the index
+ * of its part, or undefined for a copy of the structured content; `structured`, `meta` and `cursor` are the indices of
+ * their parts.
  *
- * Undefined for what is not for a policy: the acknowledgement of a task, or a question back. Throws a `TypeError` when
- * it is no tool result.
+ * Returns undefined for the acknowledgement of a task or an input request, which are not for a policy. Throws a
+ * `TypeError` when `result` is not a tool result.
  */
 export function takeApart(result) {
     const { content, structuredContent: value, _meta, nextCursor, resultType } = result ?? {};
@@ -60,12 +60,12 @@ export function takeApart(result) {
     return taken;
 }
 
-/** The same parts with `bytes` in the place of `text`, as `component.js` takes them. */
+/** The same parts with `bytes` in place of `text`, as `component.js` takes them. */
 export function encoded(parts) {
     return parts.map(({ text, ...part }) => (text === undefined ? part : { ...part, bytes: ENCODER.encode(text) }));
 }
 
-/** The part of a block of a known type; none when it is of another type, malformed, or large in its margins. */
+/** The part of a block of a known type; undefined when it is of another type, malformed, or large besides its data. */
 function typed(block) {
     switch (block?.type) {
         case "text":
@@ -75,30 +75,30 @@ function typed(block) {
             return binaryPart(block.data, { ...block, data: "" }, { mediaType: textOf(block.mimeType) });
         case "resource": {
             const { text, blob, mimeType, uri } = block.resource ?? {};
-            const told = { mediaType: textOf(mimeType), name: textOf(uri) };
+            const attributes = { mediaType: textOf(mimeType), name: textOf(uri) };
             const rest = { ...block, resource: { ...block.resource, text: "", blob: "" } };
             if (text !== undefined && blob === undefined) {
-                return textPart(text, rest, told);
+                return textPart(text, rest, attributes);
             }
-            return text === undefined ? binaryPart(blob, rest, told) : undefined;
+            return text === undefined ? binaryPart(blob, rest, attributes) : undefined;
         }
         default:
             return undefined;
     }
 }
 
-function textPart(text, rest, told) {
-    return typeof text === "string" && isSmall(rest) ? { kind: "text", ...told, text } : undefined;
+function textPart(text, rest, attributes) {
+    return typeof text === "string" && isSmall(rest) ? { kind: "text", ...attributes, text } : undefined;
 }
 
-function binaryPart(data, rest, told) {
+function binaryPart(data, rest, attributes) {
     if (typeof data !== "string" || !isSmall(rest)) {
         return undefined;
     }
     const bytes = Buffer.from(data, "base64");
-    // Decoding is lenient; what is not exactly the base64 of these bytes is no binary part.
+    // Decoding is lenient; only the exact base64 of these bytes makes a binary part.
     const isExact = bytes.toString("base64") === data;
-    return isExact ? { kind: "binary", ...told, bytes: new Uint8Array(bytes) } : undefined;
+    return isExact ? { kind: "binary", ...attributes, bytes: new Uint8Array(bytes) } : undefined;
 }
 
 function isSmall(rest) {
@@ -110,16 +110,15 @@ function textOf(value) {
 }
 
 /**
- * The result with a descriptor in the place of every part that the plan does not keep: one text block where the first
- * block is missing, or at the end; the structured content, if there is some; no metadata and no cursor. Everything else
- * stays.
+ * The result with a descriptor in place of every part that the plan does not keep: one text block that replaces the
+ * first missing block, or comes last; the structured content, if any; no metadata and no cursor. Everything else stays.
  */
 export function offloaded(result, taken, plan, descriptor) {
     const isKept = (part) => plan.parts[part]?.tag === "keep";
     const content = [];
     let isTold = false;
     (result.content ?? []).forEach((block, index) => {
-        // A copy of the structured content shares its fate.
+        // A copy of the structured content is kept or replaced with it.
         if (isKept(taken.blocks[index] ?? taken.structured)) {
             content.push(block);
         } else if (!isTold) {
@@ -140,7 +139,7 @@ export function offloaded(result, taken, plan, descriptor) {
     return _meta !== undefined && isKept(taken.meta) ? { ...reply, _meta } : reply;
 }
 
-/** An error of the tool in the place of the whole result. */
+/** A tool error in place of the whole result. */
 export function rejected(result, advice) {
     const reply = { content: [{ type: "text", text: advice }], isError: true };
     return result?.resultType === undefined ? reply : { resultType: result.resultType, ...reply };

@@ -1,6 +1,5 @@
 /**
- * What a descriptor and a truncated result are, for a client that validates: an object that says whether data is in
- * files.
+ * Schema of a descriptor or truncated result, for clients that validate: an object that says whether data is in files.
  */
 const REPLACEMENT = { type: "object", properties: { offloaded: { type: "boolean" } }, required: ["offloaded"] };
 
@@ -8,7 +7,7 @@ const DEFINITIONS = ["$defs", "definitions"];
 
 /**
  * The output schema of a tool whose results are filtered: `{"type":"object","anyOf":[schema, replacement]}`.
- * Definitions and `$schema` move to the new root, because references lead to them from there.
+ * Definitions and `$schema` move to the new root, because references point to them from there.
  */
 export function offloadable(schema) {
     const hoisted = Object.entries(schema).filter(
@@ -22,7 +21,7 @@ export function offloadable(schema) {
     return { ...Object.fromEntries(hoisted), type: "object", anyOf: [original, REPLACEMENT] };
 }
 
-/** Throws on a reference to another place of the root, which is one level deeper in the new schema. */
+/** Throws on a reference to any other part of the root, which is one level deeper in the new schema. */
 function checkReferences(value) {
     if (typeof value !== "object" || value === null) {
         return;

@@ -1,5 +1,5 @@
 /**
- * What a policy is told: the record `settings` of `wit/types.wit`, from options with the names of the settings in camelCase.
+ * The settings of a policy: the record `settings` of `wit/types.wit`, from options with the names of the settings in camelCase.
  */
 
 const DEFAULTS = {
@@ -43,7 +43,7 @@ const U32_MAX = 2 ** 32 - 1;
 /** The names of all settings. */
 export const SETTING_NAMES = Object.keys(DEFAULTS);
 
-/** The settings in force. Throws a `TypeError` that names the setting and what is expected. */
+/** The effective settings. Throws a `TypeError` that names the setting and the expected value. */
 export function policySettings(given) {
     const options = { ...DEFAULTS };
     for (const name of SETTING_NAMES) {
@@ -121,7 +121,7 @@ function sectionRule(rule, index) {
     };
 }
 
-/** Throws when an object has a member of another name. */
+/** Throws when an object has a member with an unknown name. */
 export function checkNames(given, names, what) {
     for (const name of Object.keys(given)) {
         if (!names.includes(name)) {
@@ -137,7 +137,7 @@ export function expect(holds, name, expected, found) {
     }
 }
 
-/** A text as it is, any other value as JSON. */
+/** Text unchanged, any other value as JSON. */
 export function jsonText(value) {
     return value === undefined || typeof value === "string" ? value : JSON.stringify(value);
 }

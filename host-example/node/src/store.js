@@ -1,6 +1,6 @@
 /**
- * A private directory of offloads: each a directory named by its ULID, published by one rename, gone when it has
- * expired.
+ * A private directory of offloads: each is a directory named by its ULID, published by one rename and removed when it
+ * has expired.
  */
 
 import { constants } from "node:fs";
@@ -14,7 +14,7 @@ import { isUlid, timeOf } from "./ulid.js";
 const STAGING = ".staging-";
 const REMOVING = ".removing-";
 
-/** A directory that is not published after this time belongs to a process that is gone. */
+/** A directory that is not published after this time belongs to a dead process. */
 const STAGING_MS = 3_600_000;
 
 /** Time between two sweeps. */
@@ -31,7 +31,7 @@ export class Store {
         this.#timeToLiveMs = timeToLiveMs;
     }
 
-    /** Makes a store of a directory, which is made with mode 0700 when it is missing. */
+    /** Opens a store in a directory, which is created with mode 0700 when it is missing. */
     static async open(directory, timeToLiveMs) {
         await mkdir(directory, { recursive: true, mode: 0o700 });
         const root = await realpath(directory);
@@ -52,7 +52,7 @@ export class Store {
         return join(this.#root, `${STAGING}${id}`);
     }
 
-    /** Checks that the files are those of a descriptor, waits until the disk has them, and publishes them. */
+    /** Checks that the files are those of a descriptor, syncs them to the disk, and publishes them. */
     async publish(id, files) {
         const staging = this.staging(id);
         checkFiles(files, await readdir(staging));
@@ -62,12 +62,12 @@ export class Store {
         await sync(this.#root);
     }
 
-    /** Removes what was not published. */
+    /** Removes an unpublished offload. */
     async discard(id) {
         await rm(this.staging(id), { recursive: true, force: true });
     }
 
-    /** Removes what has expired and what a crash left behind, if the last time was a while ago. */
+    /** Removes expired offloads and leftovers of crashes, at most once per `SWEEP_MS`. */
     async sweep(now = Date.now()) {
         if (now - this.#sweptAt < SWEEP_MS) {
             return;
@@ -87,22 +87,22 @@ export class Store {
         }
     }
 
-    /** Nobody sees a part of an offload: it changes its name first. */
+    /** Renames an offload before removing it, so that readers never see part of it. */
     async #remove(name, id) {
         const removing = join(this.#root, REMOVING + id);
         if (name !== REMOVING + id) {
-            // Another process may have been faster.
+            // Another process may have removed it.
             await rename(join(this.#root, name), removing).catch(() => {});
         }
         await rm(removing, { recursive: true, force: true });
     }
 }
 
-/** Compares a file with what the policy told of it, and waits until the disk has it. */
+/** Checks a file against the policy's report, and syncs it to the disk. */
 async function settle(path, { name, bytes }) {
     const found = await lstat(path);
     if (!found.isFile() || found.nlink !== 1 || BigInt(found.size) !== bytes) {
-        throw falseAccount(name, "its size is not the listed one, or it is no plain file");
+        throw falseAccount(name, "its size differs from the listed one, or it is not a regular file");
     }
     await sync(path);
 }

@@ -1,4 +1,4 @@
-/** A result that fits a limit: whole records of JSON, the beginning of other text, a note in the place of the rest. */
+/** Cuts a result to a limit: whole records of JSON, the beginning of other text, a note in place of the rest. */
 
 import { Buffer } from "node:buffer";
 
@@ -8,20 +8,20 @@ const WARNING = "larger than the limit: only the first records are here";
 const WARNING_CHARACTERS_MAX = 512;
 const NO_RECORDS = { offloaded: false };
 
-/** A member besides content that takes no more than this share of the limit is kept. */
+/** A member other than content is kept when it takes no more than one part in this many of the limit. */
 const MEMBER_SHARE = 8;
 
-/** Set aside for each block that is still to come, so that it can at least be named. */
+/** Characters reserved for each block that follows, so that it can at least be named. */
 const STUB_CHARACTERS = 160;
 
 /**
- * The result cut to `limit`, a size as in the contract, counted on its JSON. `suffix` stands after the cut of a text
- * that is not JSON, `warning` tells why the result was cut.
+ * The result cut to `limit`, a size as in the contract, measured on its JSON. `suffix` follows the cut of a text that
+ * is not JSON; `warning` says why the result was cut.
  *
  * Blocks that fit stay, earlier ones first. A text that is a JSON array, or an object with arrays in it, becomes
- * `{"offloaded":false,"warning":…,POINTER:[…],"omitted":{POINTER:n}}` with the first records as they are spelled.
- * Another text keeps its beginning, of an error also its end; a block of another kind gives way to a note. Structured
- * content is replaced by the same object, or by `{"offloaded":false}`.
+ * `{"offloaded":false,"warning":…,POINTER:[…],"omitted":{POINTER:n}}` with the first records as written. Any other text
+ * keeps its beginning, and in an error also its end; any other block is replaced by a note. Structured content is
+ * replaced by the same object, or by `{"offloaded":false}`.
  */
 export function truncated(result, taken, how) {
     const cutter = new Cutter(result, taken, how);
@@ -32,7 +32,7 @@ export function truncated(result, taken, how) {
     return cutter.reply;
 }
 
-/** What is at hand while a result is put together. */
+/** Builds a cut result. */
 class Cutter {
     #result;
     #taken;
@@ -66,7 +66,7 @@ class Cutter {
         this.#budget.spend(JSON.stringify(this.reply));
     }
 
-    /** Keeps structured content whole when half of the limit is enough for it, or its first records. */
+    /** Keeps structured content whole if it fits in half of the limit, or its first records. */
     keepStructured() {
         const { structuredContent: value, isError } = this.#result;
         if (this.#taken.structured === undefined) {
@@ -90,7 +90,7 @@ class Cutter {
         }
     }
 
-    /** Keeps a block whole, cut, named, or only counted. */
+    /** Adds a block whole, cut or named, or only counts it. */
     keepBlock(block, index) {
         if (this.#taken.blocks[index] === undefined && this.#object !== undefined) {
             this.#isWarned = this.#push({ type: "text", text: this.#object }) || this.#isWarned;
@@ -110,7 +110,7 @@ class Cutter {
         }
     }
 
-    /** Ends the content with the warning, unless it was given, and with what is not even named. */
+    /** Ends the content with the warning, unless a block has it, and the number of blocks that are not named. */
     note() {
         const notes = [
             this.#isWarned ? "" : this.#warning,
@@ -146,13 +146,13 @@ function textOf(block) {
     return typeof text === "string" ? text : undefined;
 }
 
-/** A text block in the place of another. */
+/** The text block that names an omitted block. */
 function stub(block) {
     const type = textOf({ text: block?.type })?.slice(0, 64) ?? "content";
     return { type: "text", text: `[omitted: ${type} block of ${Buffer.byteLength(JSON.stringify(block))} bytes]` };
 }
 
-/** As much of a text as fits into a text block within a budget; none of a block without text. */
+/** The prefix of a text that fits in a text block within a budget; undefined for a block without text. */
 function cutText(text, budget, isError, suffix, warning) {
     if (text === undefined) {
         return undefined;
@@ -168,7 +168,7 @@ function cutText(text, budget, isError, suffix, warning) {
     return head === "" ? undefined : { text: head + suffix + tail, isObject: false };
 }
 
-/** The object with the first whole records of a JSON text; none when it has no records, or none fits. */
+/** The object with the first whole records of a JSON text; undefined when it has no records, or none fits. */
 function records(text, budget, warning) {
     const sections = sectionsOf(text);
     let object = `{"offloaded":false,"warning":${JSON.stringify(warning)}`;
@@ -196,7 +196,7 @@ function records(text, budget, warning) {
     return kept === 0 ? undefined : `${object},"omitted":{${omitted.join(",")}}}`;
 }
 
-/** The arrays of a JSON text that have elements: itself, or its members. */
+/** The arrays of a JSON text that are not empty: itself, or its members. */
 function sectionsOf(text) {
     let value;
     try {
@@ -215,13 +215,13 @@ function sectionsOf(text) {
     }));
 }
 
-/** A text as it stands inside a JSON string. */
+/** A text escaped for a JSON string. */
 function escaped(text) {
     return JSON.stringify(text).slice(1, -1);
 }
 
 /**
- * A limit and what was spent of it. Characters beyond U+02FF count half a token, beyond U+1FFF a whole one, others a
+ * A limit and the amount spent of it. Characters beyond U+02FF count half a token, beyond U+1FFF a whole one, others a
  * quarter.
  */
 class Budget {
@@ -235,7 +235,7 @@ class Budget {
         return Math.max(0, this.amount - this.spent);
     }
 
-    /** What is left, in characters that cost little. */
+    /** The amount left, in characters of the lowest cost. */
     characters() {
         return this.limit.unit === "tokens" ? this.left() * 4 : this.left();
     }
@@ -258,7 +258,7 @@ class Budget {
     }
 
     fits(text) {
-        // No character costs more than it has code units or less than a quarter of their number.
+        // A character costs at most as much as its number of code units, and at least a quarter of it.
         return text.length / 8 <= this.left() && this.cost(text) <= this.left();
     }
 
@@ -278,27 +278,27 @@ class Budget {
         return fits;
     }
 
-    /** A budget of a part of what is left. */
+    /** A budget of a part of the amount left. */
     share(parts) {
         return new Budget(this.limit, this.left() / parts);
     }
 
-    /** A budget of what is left but for an amount, in characters. */
+    /** A budget of the amount left minus a reserve, in characters. */
     less(characters) {
         return new Budget(this.limit, this.left() - (this.limit.unit === "tokens" ? characters / 4 : characters));
     }
 
-    /** A budget of what is left without a text. */
+    /** A budget of the amount left after spending on a text. */
     minus(text) {
         return new Budget(this.limit, this.left() - this.cost(text));
     }
 
-    /** The longest beginning of a text that fits inside a JSON string. */
+    /** The longest prefix of a text that fits inside a JSON string. */
     head(text) {
         return this.#longest(text.length, (length) => whole(text.slice(0, length)));
     }
 
-    /** The longest end of a text that does. */
+    /** The longest suffix of a text that fits inside a JSON string. */
     tail(text) {
         return this.#longest(text.length, (length) => whole(text.slice(text.length - length)));
     }

@@ -29,7 +29,7 @@ parentPort.on("message", (job) => {
     try {
         parentPort.postMessage(answer(job));
     } catch (error) {
-        // The message of another error tells where the directory lies.
+        // Messages of other errors contain the path of the directory.
         const isOfCall = error instanceof CallError;
         parentPort.postMessage({
             error: isOfCall ? error.message : `has a directory that could not be made: ${error.code}`,

@@ -11,7 +11,7 @@ const HOSTILE = transpiled("lro_test_policies");
 const RESULT = textResult("x".repeat(100_000));
 const CALL = { tool: "hostile" };
 
-/** What becomes of the result when a policy behaves like this; nothing may be left in the directory. */
+/** The reply when a policy behaves like this; checks that the directory is empty afterwards. */
 async function reply(test, custom, options = {}) {
     const directory = freshPath();
     const filter = filterFor(test, { policy: HOSTILE, directory, custom, failure: "closed", ...options });

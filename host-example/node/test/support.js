@@ -14,13 +14,13 @@ let number = 0;
 
 after(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** A path in a directory of the test's own, where nothing is yet. */
+/** A new path in a temporary directory of the test. */
 export function freshPath() {
     number += 1;
     return join(scratch, String(number));
 }
 
-/** A folder with a transpiled component: one that cargo built, by its name, or the file at a path. */
+/** A folder with a transpiled component: one that cargo built, by name, or the file at a path. */
 export function transpiled(component) {
     const source = component.includes("/")
         ? component

@@ -1,4 +1,4 @@
-"""A FastMCP client that calls the server beside it and runs a recipe of the reply. It needs `jq`."""
+"""A FastMCP client that calls the server in this directory and runs a recipe of the reply. It needs `jq`."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from fastmcp.client.transports import PythonStdioTransport
 
 
 async def main() -> None:
-    # Given, so that the server also sees the variables MCP_LRO_*.
+    # Pass the environment, so that the server sees the variables MCP_LRO_*.
     server = PythonStdioTransport(Path(__file__).with_name("server.py"), env=dict(os.environ))
     async with Client(server) as client:
         result = await client.call_tool("orders", {"count": 10_000})

@@ -1,4 +1,4 @@
-"""A FastMCP server whose large results become files: the three lines are marked."""
+"""A FastMCP server that offloads large results: the three lines to add are numbered."""
 
 from fastmcp import FastMCP
 

@@ -1,6 +1,6 @@
-"""Running policies: components of the world `lro-policy`, each call in a fresh instance with limits.
+"""Runs policies: components of the world `lro-policy`, each call in a fresh instance with limits.
 
-A component is checked by the names it imports before anything of it runs: the interfaces of its world and nothing else.
+A component may import only the interfaces of its world, which is checked before any of its code runs.
 wasmtime's Python package can only add all of WASI 0.2 to a linker, so this check, and not the linker, is what keeps
 clocks, random numbers, environment, streams and network from a policy.
 """
@@ -46,18 +46,18 @@ _TABLES_MAX = 16
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one call of a policy. Those of what it writes are checked when it has ended."""
+    """Limits of one call of a policy. The limits on its files are checked after the call."""
 
     wall_time_ms: int = 30_000
-    """Longest time of the call."""
+    """Longest duration of the call."""
     memory_bytes: int = 64 << 20
-    """Most bytes of its linear memory."""
+    """Most linear memory, in bytes."""
     table_elements: int = 100_000
     """Most elements of a table."""
     instances: int = 16
     """Most core instances."""
     written_bytes: int = 4 << 30
-    """Most bytes of its files."""
+    """Most bytes written to files."""
     files: int = 256
     """Most files."""
 
@@ -69,9 +69,9 @@ class Part:
     kind: str
     """`text`, `structured`, `binary`, `block` or `meta`."""
     data: bytes
-    """UTF-8, or of a binary part the bytes themselves."""
+    """Text in UTF-8, or the bytes of a binary part."""
     media_type: str | None = None
-    """Media type, when the result tells it."""
+    """Media type, when the result gives it."""
     name: str | None = None
     """URI or name of an embedded resource."""
 
@@ -89,7 +89,7 @@ class _Clock:
     def running(self):
         with self._changed:
             self._calls += 1
-            # A process that was forked has no other threads.
+            # A forked process has only the forking thread.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._tick, name="lro-clock", daemon=True)
                 self._thread.start()
@@ -121,10 +121,10 @@ _LOADING = threading.Lock()
 
 
 def load(source: str | Path | bytes | None = None) -> "Policy":
-    """The policy of a file, of its bytes, or the default one; compiled once for each digest and process.
+    """Loads a policy from a file or from bytes, or the default policy; compiles it once per digest and process.
 
     Raises:
-        ComponentError: It is absent, no component, imports more than its world, or is of another version.
+        ComponentError: The policy is missing, not a component, imports more than its world, or has another version.
     """
     if not isinstance(source, bytes):
         path = DEFAULT_COMPONENT if source is None else Path(source)
@@ -141,7 +141,7 @@ def load(source: str | Path | bytes | None = None) -> "Policy":
 
 
 class Policy:
-    """A compiled policy. Its calls may run in several threads at a time. Made by `load`."""
+    """A compiled policy, from `load`. Its calls may run in several threads concurrently."""
 
     def __init__(self, data: bytes, digest: str):
         self.digest = digest
@@ -152,7 +152,7 @@ class Policy:
             raise ComponentError(f"not a WebAssembly component: {error}") from error
         self._payloads: dict[int, Sequence[Part]] = {}
         self._numbers = itertools.count(1)
-        # What C calls must stay as long as the linker.
+        # Callbacks must live as long as the linker that calls them.
         self._callbacks: list[Any] = []
         types_name, types = self._check_imports()
         self._functions = self._exported()
@@ -162,10 +162,10 @@ class Policy:
             self._define(types_name, types)
 
     def inspect(self, call: dict, parts: Sequence[Part], limits: Limits = Limits()) -> Any:
-        """What should become of a result: a `verdict` of `wit/types.wit` as plain data (see `values`).
+        """The verdict on a result: a `verdict` of `wit/types.wit` as plain data (see `values`).
 
         Raises:
-            PolicyError: There was no answer.
+            PolicyError: The call failed.
         """
         return self._run("inspect-result", limits, parts, None, call)
 
@@ -175,7 +175,7 @@ class Policy:
         """Writes the planned parts into an empty directory. Returns the `descriptor`.
 
         Raises:
-            PolicyError: There was no answer; the directory may hold anything.
+            PolicyError: The call failed; the content of the directory is undefined.
         """
         return self._run("write-sections", limits, parts, Path(directory), call, plan)
 
@@ -199,11 +199,11 @@ class Policy:
             finally:
                 del self._payloads[number]
         if "err" in found:
-            raise PolicyError("refused", f"the policy refused: {_told(found['err'])}", found["err"])
+            raise PolicyError("refused", f"the policy refused: {_described(found['err'])}", found["err"])
         return found["ok"]
 
     def _check_imports(self):
-        """The import of `lro:filter/types`, when there is one."""
+        """The import of `lro:filter/types`, if any."""
         found = (TYPES, None)
         for name, item in self._component.type.imports(_ENGINE).items():
             interface = name.partition("@")[0]
@@ -220,7 +220,7 @@ class Policy:
         exports = self._component.type.exports(_ENGINE)
         name = next((name for name in exports if name.partition("@")[0] == EXPORT), None)
         if name is None:
-            raise ComponentError(f"the component exports {sorted(exports)} and not `{EXPORT}`: it is no policy")
+            raise ComponentError(f"the component exports {sorted(exports)} but not `{EXPORT}`: it is not a policy")
         version = name.partition("@")[2]
         if tuple(version.split(".")[:2]) != tuple(map(str, VERSION)):
             raise ComponentError(f"the policy was built for version {version} of lro:filter; this host runs 0.1")
@@ -234,7 +234,7 @@ class Policy:
         return functions
 
     def _define(self, name: str, types: wit.ComponentInstanceType) -> None:
-        """Defines the resource `tool-result` and those of its methods that the component uses."""
+        """Defines the resource `tool-result` and the methods that the component uses."""
         reading = {
             "[method]tool-result.parts": _parts,
             "[method]tool-result.read-text": _read_text,
@@ -258,7 +258,7 @@ class Policy:
                 result.lower(read(parts, *values), results[0])
                 return 0
             except BaseException as error:
-                # The way to Python is through C, which no exception passes.
+                # An exception cannot propagate through C.
                 failure = WasmtimeError(f"in the host: {type(error).__name__}: {error}")
                 return ctypes.cast(failure._consume(), ctypes.c_void_p).value
 
@@ -273,7 +273,7 @@ class Policy:
 
 
 def _taken(context, handle) -> int:
-    """The number behind a borrowed handle, which whoever received it has to give back."""
+    """The number of a borrowed handle, which is released here."""
     host = ctypes.POINTER(ffi.wasmtime_component_resource_host_t)()
     error = ffi.wasmtime_component_resource_any_to_host(context, handle, ctypes.byref(host))
     if not error:
@@ -306,15 +306,15 @@ def _call(store, function, params, arguments, answer):
 def _failure(error: WasmtimeError, limits: Limits) -> PolicyError:
     text = str(error)
     if "interrupt" in text:
-        return PolicyError("deadline", f"the policy did not come back within {limits.wall_time_ms} ms")
+        return PolicyError("deadline", f"the policy did not return within {limits.wall_time_ms} ms")
     if "call stack exhausted" in text:
-        return PolicyError("stack", "the policy used up its stack")
+        return PolicyError("stack", "the policy exhausted its stack")
     lines = text.strip().splitlines()
     return PolicyError("trap", f"the policy ended in a trap: {lines[-1].strip() if lines else 'no reason given'}")
 
 
-def _told(refused: Any) -> str:
-    """A `policy-error` in words."""
+def _described(refused: Any) -> str:
+    """The text of a `policy-error`."""
     if isinstance(refused, str):
         return refused
     ((name, payload),) = refused.items()
@@ -322,7 +322,7 @@ def _told(refused: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A policy's text for a log or a reply: at most 4,096 characters, none that a terminal would act upon."""
+    """A policy's text for a log or a reply: at most 4,096 characters, without control characters."""
     return "".join(character if character.isprintable() else " " for character in text[:4096])
 
 
@@ -357,5 +357,5 @@ def _read_text(parts: Sequence[Part], index: int, offset: int, length: int):
 
 
 def _is_inside(data: bytes, at: int) -> bool:
-    """Whether this byte is another than the first of a character."""
+    """Whether this byte continues a character."""
     return at < len(data) and data[at] & 0xC0 == 0x80

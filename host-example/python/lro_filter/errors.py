@@ -1,4 +1,4 @@
-"""What can go wrong."""
+"""Errors of this package."""
 
 __all__ = ["ComponentError", "LROError", "PolicyError", "Rejected", "ResultError", "SettingsError", "StoreError"]
 
@@ -8,15 +8,15 @@ class LROError(Exception):
 
 
 class SettingsError(LROError, ValueError):
-    """A setting that cannot be used; names it and what is allowed."""
+    """An invalid setting; names it and the allowed values."""
 
 
 class ComponentError(LROError):
-    """A component that is not there or cannot be loaded as a policy."""
+    """A component that is missing or cannot be loaded as a policy."""
 
 
 class PolicyError(LROError):
-    """A call of the policy that gave no answer, or one that makes no sense.
+    """A policy call that failed or returned an invalid answer.
 
     `kind` is one word: `deadline`, `stack`, `trap`, `refused` or `answer`. When the policy itself refused,
     `value` is its `policy-error` of `wit/types.wit` as plain data.
@@ -29,12 +29,12 @@ class PolicyError(LROError):
 
 
 class StoreError(LROError):
-    """Files that could not be written, or are not as the policy says."""
+    """Files that cannot be written, or do not match what the policy reports."""
 
 
 class ResultError(LROError):
-    """A result that is not JSON: NaN, an infinity, half a surrogate pair, an object without a JSON form."""
+    """A result that JSON cannot represent: NaN, an infinity, half a surrogate pair, an object without a JSON form."""
 
 
 class Rejected(LROError):
-    """The result does not go on; the text is the advice for the model, or says why it could not be filtered."""
+    """A rejected result; the text is the advice for the model, or the reason why filtering failed."""

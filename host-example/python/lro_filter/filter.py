@@ -1,4 +1,4 @@
-"""One result through one policy: inspect, write, publish, or what the failure mode says."""
+"""Filters one result by one policy: inspect, write, publish, or apply the failure mode."""
 
 import json
 import logging
@@ -19,17 +19,17 @@ __all__ = ["Decision", "Filter"]
 log = logging.getLogger("lro_filter")
 
 LEVELS_MAX = 200
-"""Most levels of a descriptor: FastMCP cannot send more than 255 of a message."""
+"""Most levels of a descriptor: FastMCP cannot send a message of more than 255."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a result."""
+    """The decision on a result."""
 
     verdict: str
     """`pass`, `offload`, `truncate`, `reject`; `fail` when the failure mode is `closed`."""
     text: str = ""
-    """The descriptor as JSON, the advice, or why a result was cut or not let through."""
+    """The descriptor as JSON, the advice, or the reason why a result was cut or blocked."""
     plan: dict | None = None
     """The `plan` of an offload, as plain data."""
     cut: dict | None = None
@@ -39,7 +39,7 @@ class Decision:
 
 
 class Filter:
-    """A policy, the store it writes to, and the settings. One for many calls and threads."""
+    """A policy, its store and its settings. Can be shared by calls and threads."""
 
     def __init__(self, settings: Settings, component: str | Path | None = None):
         self.settings = settings
@@ -50,10 +50,10 @@ class Filter:
 
     @property
     def store(self) -> store.Store:
-        """The store, opened and swept when it is first asked for.
+        """The store, opened and swept on first access.
 
         Raises:
-            StoreError: There is no such place.
+            StoreError: The store cannot be opened.
         """
         with self._opening:
             if self._store is None:
@@ -72,9 +72,9 @@ class Filter:
         is_error: bool = False,
         settings: dict[str, Any] | None = None,
     ) -> Decision:
-        """Decides and carries out. Blocks; raises nothing that the failure mode answers.
+        """Decides on a result and writes its files. Blocks; the failure mode handles errors of the policy.
 
-        `query` is what was asked, by convention the arguments as compact JSON. `settings` replaces members of the
+        `query` is the request, by convention the arguments as compact JSON. `settings` replaces members of the
         record `settings` for this call.
         """
         id = ulid.generate()
@@ -97,18 +97,18 @@ class Filter:
                 case "pass":
                     return Decision("pass")
                 case {"truncate": cut}:
-                    return self._told(Decision("truncate", cut=cut), tool)
+                    return self._logged(Decision("truncate", cut=cut), tool)
                 case {"reject": advice}:
-                    return self._told(Decision("reject", advice[: self.settings.descriptor_limit]), tool)
+                    return self._logged(Decision("reject", advice[: self.settings.descriptor_limit]), tool)
                 case {"offload": plan}:
                     wrote = True
-                    return self._told(self._offload(call, parts, plan), tool)
+                    return self._logged(self._offload(call, parts, plan), tool)
             raise PolicyError("answer", f"the policy answered with {verdict}")
         except (LROError, OSError, RecursionError, UnicodeEncodeError) as error:
             return self.failed(error, tool, wrote)
 
     def failed(self, error: Exception, tool: str, wrote: bool = False) -> Decision:
-        """What the failure mode says. `wrote` tells whether the policy had decided that the result is too large."""
+        """The answer of the failure mode. `wrote` says whether the policy had already decided to write files."""
         log.warning("%s: %s: %s", tool, "not written" if wrote else "no decision", error)
         if self.settings.failure == "closed":
             return Decision("fail", f"the result could not be filtered: {error}")
@@ -121,13 +121,13 @@ class Filter:
         try:
             return self.store.shown_path(id)
         except StoreError:
-            # That matters only once a result is to be written.
+            # An unusable store only matters when a result has to be written.
             return ""
 
     def _offload(self, call: dict, parts: Sequence[Part], plan: dict) -> Decision:
         limits, id = self.settings.limits, call["id"]
         if len(plan["parts"]) != len(parts):
-            raise PolicyError("answer", "the policy planned another number of parts than there are")
+            raise PolicyError("answer", "the number of parts in the plan differs from that of the result")
         with self.store.staging(id) as directory:
             written = self.policy.write(call, parts, plan, directory, limits)
             descriptor, files = written["content"], written["files"]
@@ -148,11 +148,11 @@ class Filter:
         except ValueError:
             value = None
         if not isinstance(value, dict) or _is_deeper(value, LEVELS_MAX):
-            raise PolicyError("answer", "the policy answered with a descriptor that is no JSON object, or a deep one")
+            raise PolicyError("answer", "the policy answered with a descriptor that is not a JSON object or too deep")
         if len(files) > limits.files or sum(file["bytes"] for file in files) > limits.written_bytes:
             raise PolicyError("answer", "the policy wrote more than limits.files or limits.written_bytes")
 
-    def _told(self, decision: Decision, tool: str) -> Decision:
+    def _logged(self, decision: Decision, tool: str) -> Decision:
         log.info("%s: large tool result: %s %s", tool, decision.verdict, decision.id)
         return decision
 

@@ -1,6 +1,6 @@
-"""`manifest.json` of an offload, and what of it is computed from the bytes of a file.
+"""`manifest.json` of an offload, and its entries that are computed from the bytes of a file.
 
-The form is that of the lro-filter host, so that `lro read` and `lro extract` work on what this package wrote.
+The format is that of the lro-filter host, so that `lro read` and `lro extract` work on files of this package.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ STEPS_MAX = 256
 
 
 def index_name(file: dict) -> str:
-    """Name of the index of a file; no policy can take it, because it begins with a dot."""
+    """Name of the index of a file; a policy cannot use it, because it begins with a dot."""
     return f".{file['name']}.index"
 
 
 def record(file: dict, opened: BinaryIO) -> tuple[dict, bytes]:
-    """The entry of a `file` that a policy wrote, and its index, empty when it needs none.
+    """The manifest entry of a `file` that a policy wrote, and its index, which is empty for a small file.
 
     Raises:
-        StoreError: It is not as the policy says.
+        StoreError: The file does not match what the policy reports.
     """
     entry = {
         "name": file["name"],
@@ -49,9 +49,9 @@ def record(file: dict, opened: BinaryIO) -> tuple[dict, bytes]:
     digest, lines, index = _digest(opened, header, has_lines)
     if file["kind"] == "records":
         if not header:
-            raise StoreError(f"{file['name']}: it has no header line")
+            raise StoreError(f"{file['name']}: the header line is missing")
         if lines != file["records"]:
-            raise StoreError(f"{file['name']}: its number of records is not the listed one")
+            raise StoreError(f"{file['name']}: the number of records differs from the listed one")
     elif has_lines:
         entry["records"] = lines
     entry["sha256"], entry["digest_from"], entry["index"] = digest, header, None
@@ -64,7 +64,7 @@ def record(file: dict, opened: BinaryIO) -> tuple[dict, bytes]:
 def _digest(opened: BinaryIO, start: int, has_lines: bool) -> tuple[str, int, bytes]:
     """SHA-256, number of lines and index of a file from `start` on.
 
-    An entry of the index is the number and the offset of the first line that begins at its point or after it.
+    An index entry is the number and the offset of the first line that begins at or after its point.
     """
     digest, index, lines, offset, last = hashlib.sha256(), bytearray(), 0, start, b"\n"
     size = os.fstat(opened.fileno()).st_size
@@ -81,7 +81,7 @@ def _digest(opened: BinaryIO, start: int, has_lines: bool) -> tuple[str, int, by
         digest.update(block)
         if has_lines:
             counted = 0
-            # A line begins behind a line feed.
+            # A line begins after a line feed.
             while (feed := block.find(b"\n", max(point - 1 - offset, 0))) >= 0:
                 lines += block.count(b"\n", counted, feed + 1)
                 counted = feed + 1
@@ -101,7 +101,7 @@ def _digest(opened: BinaryIO, start: int, has_lines: bool) -> tuple[str, int, by
 
 
 class _Raw(str):
-    """JSON text that goes into the manifest as it is."""
+    """JSON text that is written to the manifest unchanged."""
 
 
 def _raw(text: str, what: str) -> _Raw:
@@ -113,7 +113,7 @@ def _raw(text: str, what: str) -> _Raw:
 
 
 def manifest(id: str, tenant: str, call: dict, descriptor: str, entries: list[dict]) -> bytes:
-    """The content of the manifest; the descriptor stays byte for byte."""
+    """The content of the manifest; the descriptor is preserved byte for byte."""
     record = {
         "tool": call["tool"],
         "session": call.get("session"),
@@ -136,7 +136,7 @@ def _written(value: Any) -> str:
 
 
 def _stored(stored: dict) -> dict:
-    """A stored query in the form in which a model writes it."""
+    """A stored query in the syntax that models use."""
     return {"name": stored["name"], "description": stored["description"], "query": _query(stored["query"])}
 
 
@@ -144,7 +144,7 @@ def _query(query: dict) -> dict:
     found: dict[str, Any] = {}
     steps = query["where"]
     if len(steps) > STEPS_MAX:
-        raise StoreError("the policy stored a query that is none")
+        raise StoreError("the policy stored an invalid query")
     if steps:
         last = _condition(steps, len(steps) - 1)
         found["where"] = last.get("all", [last])
@@ -178,9 +178,9 @@ def _condition(steps: list, at: int) -> dict:
 
 
 def _earlier(steps: list[int], at: int) -> list[int]:
-    """Steps that may follow from step `at`: only earlier ones, so that a condition ends."""
+    """Checks that step `at` refers only to earlier steps, so that a condition terminates."""
     if any(step >= at for step in steps):
-        raise StoreError("the policy stored a query that is none")
+        raise StoreError("the policy stored an invalid query")
     return steps
 
 

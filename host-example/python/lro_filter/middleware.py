@@ -1,4 +1,4 @@
-"""FastMCP middleware: large results of all tools of a server go through the policy.
+"""FastMCP middleware that filters the results of all tools of a server by the policy.
 
     from lro_filter.middleware import LROMiddleware
     mcp.add_middleware(LROMiddleware())
@@ -28,18 +28,18 @@ __all__ = ["LROMiddleware"]
 
 
 class LROMiddleware(Middleware):
-    """Results of tools that are too large are offloaded, truncated or rejected, as the policy decides.
+    """Offloads, truncates or rejects tool results that are too large, as the policy decides.
 
-    A result that passes is the same object as before. The policy runs in a thread and does not hold up other requests.
+    A result that passes is the same object as before. The policy runs in a thread and does not block other requests.
 
     Args:
-        tools: Names of the tools; all when it is none.
-        env_prefix: Beginning of the variables that hold settings.
+        tools: Names of the tools; `None` for all.
+        env_prefix: Prefix of the environment variables with settings.
         component: Path of another policy.
         settings: Any setting by its name, such as `threshold`, `dir`, `level`.
 
     Raises:
-        SettingsError: A setting cannot be used.
+        SettingsError: A setting is invalid.
         ComponentError: The policy cannot be loaded.
     """
 
@@ -58,7 +58,7 @@ class LROMiddleware(Middleware):
     async def on_call_tool(
         self, context: MiddlewareContext[mt.CallToolRequestParams], call_next: CallNext[mt.CallToolRequestParams, Any]
     ) -> Any:
-        """Filters the result of a call. Questions to the client and task acknowledgements pass."""
+        """Filters the result of a call. Input requests to the client and task acknowledgements pass."""
         result = await call_next(context)
         is_result = isinstance(result, ToolResult) and not isinstance(result, InputRequiredToolResult)
         if not is_result or not self._applies(context.message.name):
@@ -68,7 +68,7 @@ class LROMiddleware(Middleware):
     async def on_list_tools(
         self, context: MiddlewareContext[mt.ListToolsRequest], call_next: CallNext[mt.ListToolsRequest, Sequence[Tool]]
     ) -> Sequence[Tool]:
-        """Lets output schemas allow what stands in for a result, so that clients that validate accept both."""
+        """Widens output schemas by the replacement of a result, so that clients that validate accept both."""
         return [self._listed(tool) for tool in await call_next(context)]
 
     def _applies(self, tool: str) -> bool:
@@ -111,4 +111,4 @@ def _dump(value: Any) -> bytes:
     try:
         return pydantic_core.to_json(value, inf_nan_mode="null")
     except (pydantic_core.PydanticSerializationError, ValueError) as error:
-        raise ResultError(f"the result is no JSON: {error}") from error
+        raise ResultError(f"the result is not JSON: {error}") from error

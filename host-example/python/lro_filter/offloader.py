@@ -1,4 +1,4 @@
-"""The interfaces for a tool's own code: an object, a decorator and a context manager.
+"""Interfaces for the code of a tool: an object, a decorator and a context manager.
 
 Each takes `sections`, `inline_keys`, `threshold`, `output_dir`, `ttl_seconds`, `enabled`, `header_type` and
 `env_prefix`, any other setting by its name, and `component`, the path of another policy.
@@ -25,10 +25,10 @@ Sections = Sequence[OffloadSection | str]
 
 
 class LROOffloader:
-    """Offloads values that are too large. One for many calls and threads.
+    """Offloads values that are too large. Can be shared by calls and threads.
 
     Raises:
-        SettingsError: A setting cannot be used.
+        SettingsError: A setting is invalid.
         ComponentError: The policy cannot be loaded.
     """
 
@@ -66,8 +66,8 @@ class LROOffloader:
     ) -> Any:
         """`data` itself when it passes, else its descriptor, or a part of it with a warning. Blocks.
 
-        `data` is what JSON can hold; a string counts as text. `tool` and `query`, what was asked, stand in the header
-        line.
+        `data` is any value with a JSON form; a string counts as text. `tool` and `query`, the request, appear in the
+        header line.
 
         Raises:
             Rejected: The policy refused the result, or failed and `failure` is `closed`.
@@ -77,7 +77,7 @@ class LROOffloader:
         try:
             part = Part("text", data.encode()) if isinstance(data, str) else Part("structured", to_json(data))
         except (ResultError, UnicodeEncodeError) as error:
-            error = error if isinstance(error, ResultError) else ResultError(f"the text is no UTF-8: {error}")
+            error = error if isinstance(error, ResultError) else ResultError(f"the text is not UTF-8: {error}")
             decision = self._filter.failed(error, tool)
             return self._answer(data, None, decision)
         changed = Settings(sections=sections or (), inline_keys=inline_keys or ()).record()
@@ -87,11 +87,11 @@ class LROOffloader:
         return self._answer(data, part, decision)
 
     def estimate_size(self, data: Any) -> int:
-        """What is compared with the threshold, in its unit."""
+        """The size that is compared with the threshold, in its unit."""
         return estimate_size(data, self.settings.unit)
 
     def sweep(self) -> int:
-        """Removes offloads that have expired; returns how many. Offloading does so by itself, at most once a minute."""
+        """Removes expired offloads; returns their number. Offloading also does this, at most once a minute."""
         return self._filter.store.sweep()
 
     def _answer(self, data: Any, part: Part | None, decision: Any) -> Any:
@@ -118,8 +118,8 @@ def lro_offload(
 ) -> Callable:
     """Decorator for a tool, `def` or `async def`, whose return value is offloaded when it is too large.
 
-    `session_id_key` names an argument of the tool, else a key of the result, whose value stands in file names.
-    `offloader` is one that others use too; otherwise the tool gets one of its own with `settings`. An asynchronous tool
+    `session_id_key` names an argument of the tool, else a key of the result, whose value appears in file names.
+    `offloader` is a shared one; otherwise the tool gets a separate one with `settings`. An asynchronous tool
     offloads in a thread.
     """
     if callable(sections):
@@ -151,7 +151,7 @@ def lro_offload(
             def wrapper(*args, **kwargs):
                 return filtered(function(*args, **kwargs), args, kwargs)
 
-        # What comes back is no longer only what the annotation says.
+        # The wrapper may also return a descriptor, which the annotation does not allow.
         returned = signature.return_annotation
         if not (returned is dict or get_origin(returned) in (dict, Mapping)):
             signature = signature.replace(return_annotation=signature.empty)
@@ -163,7 +163,7 @@ def lro_offload(
 
 
 def _query(arguments: Mapping) -> str | None:
-    """The arguments that have a JSON, as the header line shows them."""
+    """The arguments with a JSON form, for the header line."""
     shown = {}
     for name, value in arguments.items():
         try:
@@ -175,13 +175,13 @@ def _query(arguments: Mapping) -> str | None:
 
 
 class LROContext:
-    """Offloads what is set in a `with` block; `result` is there after it.
+    """Offloads the value that is set in a `with` block; `result` is available after it.
 
         with LROContext(sections=["results"]) as ctx:
             ctx.set_data(search())
         return ctx.result
 
-    An exception in the block goes on, and nothing is offloaded.
+    An exception in the block propagates, and nothing is offloaded.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class LROContext:
         return self
 
     def set_data(self, data: Any) -> None:
-        """Sets what is offloaded at the end of the block when it is too large."""
+        """Sets the value to offload at the end of the block when it is too large."""
         self._data = data
 
     def __exit__(self, kind: type | None, *_: object) -> None:
@@ -214,7 +214,7 @@ class LROContext:
 
     @property
     def result(self) -> Any:
-        """As `LROOffloader.offload_if_needed` returns it."""
+        """The return value of `LROOffloader.offload_if_needed`."""
         if not self._is_done:
-            raise RuntimeError("the result is there after the `with` block")
+            raise RuntimeError("`result` is only available after the `with` block")
         return self._result

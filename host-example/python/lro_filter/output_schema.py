@@ -1,4 +1,4 @@
-"""Output schemas of tools whose results may be replaced."""
+"""Widens the output schemas of tools whose results may be replaced."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ NAMED_SCHEMAS = (*DEFINITIONS, "properties", "patternProperties", "dependentSche
 DATA = ("const", "enum", "default", "examples")
 REFERENCES = ("$ref", "$dynamicRef")
 
-# With this member FastMCP says that it wrapped a value into an object with the one property `result`.
+# The member with which FastMCP marks that it wrapped a value into an object with the single property `result`.
 WRAPS = "x-fastmcp-wrap-result"
 
-# What a descriptor and a truncated result are: an object that says whether data is in files.
+# Schema of a descriptor or truncated result: an object that says whether data is in files.
 REPLACEMENT = {"type": "object", "properties": {"offloaded": {"type": "boolean"}}, "required": ["offloaded"]}
 
 
 def or_replacement(schema: dict) -> dict:
-    """A schema that allows what `schema` does and what stands in for a result.
+    """A schema that allows what `schema` allows, and the replacement of a result.
 
-    Definitions and `$schema` move to the new root, references to other places of the old root are led to its new place.
-    A schema with an identifier is a root of its own wherever it stands and moves as it is.
+    Definitions and `$schema` move to the new root; references to other parts of the old root are rewritten.
+    A schema with an identifier is its own root wherever it stands and moves unchanged.
     """
     is_root = _identifies(schema)
     moved = ("$schema", WRAPS) if is_root else ("$schema", WRAPS, *DEFINITIONS)
@@ -41,7 +41,7 @@ def _identifies(schema: dict) -> bool:
 
 
 def _moved(schema: Any) -> Any:
-    """A schema with its references to places of the root that are no definitions led one level deeper."""
+    """A schema whose references to parts of the root other than definitions point one level deeper."""
     if isinstance(schema, list):
         return [_moved(each) for each in schema]
     if not isinstance(schema, dict) or _identifies(schema):
@@ -60,7 +60,7 @@ def _moved(schema: Any) -> Any:
 
 
 def _reference(target: str) -> str:
-    is_place = target in ("", "#") or target.startswith("#/")
-    if not is_place or target.split("/")[1:2] in ([name] for name in DEFINITIONS):
+    is_pointer = target in ("", "#") or target.startswith("#/")
+    if not is_pointer or target.split("/")[1:2] in ([name] for name in DEFINITIONS):
         return target
     return f"#/anyOf/0{target[1:]}"

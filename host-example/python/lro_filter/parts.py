@@ -1,7 +1,7 @@
-"""A tool result taken apart, and put together again with a descriptor in the place of data.
+"""Takes a tool result apart, and puts it together again with a descriptor in place of data.
 
-A text that only repeats the structured content is no part of its own and shares its fate. Blocks that no rule here
-knows, and those with much besides their text or data, are one part with their JSON.
+A text that only repeats the structured content gets no separate part and is kept or replaced with it. Blocks of
+unknown types, and blocks with much besides their text or data, become one part with their JSON.
 """
 
 import base64
@@ -18,12 +18,12 @@ from .sizes import from_json, to_json
 __all__ = ["ToolResult", "parse"]
 
 BLOCK_EXTRA_BYTES_MAX = 1_024
-"""Most bytes a content block may have besides its text or data."""
+"""Most bytes of a content block besides its text or data."""
 
 
 @dataclass
 class ToolResult:
-    """A tool result, its blocks as they came, and its parts."""
+    """A tool result, its original blocks, and its parts."""
 
     content: Sequence[Any]
     """Content blocks: as in the result, of any type."""
@@ -35,12 +35,12 @@ class ToolResult:
     parts: list[Part] = field(default_factory=list)
     """Content blocks first, then structured content, then metadata."""
     block_parts: list[int | None] = field(default_factory=list)
-    """For each block the index of its part; none for a copy of the structured content."""
+    """For each block the index of its part; `None` for a copy of the structured content."""
     structured_part: int | None = None
     meta_part: int | None = None
 
     def offloaded(self, descriptor: str, plan: dict) -> tuple[list[Any], dict | None, dict | None]:
-        """Content, structured content and metadata with the descriptor in the place of every part that was not kept.
+        """Content, structured content and metadata with the descriptor in place of every part that is not kept.
 
         A new text block is a `dict`; kept blocks are the same objects as before.
         """
@@ -73,7 +73,7 @@ def parse(
     """Takes a result apart. Blocks are dicts as on the wire, or models of `mcp`; `dump` writes JSON.
 
     Raises:
-        ResultError: A part has no JSON, or a text no UTF-8.
+        ResultError: A part has no JSON form, or a text is not UTF-8.
     """
     result = ToolResult(content, structured, meta, is_error)
     try:
@@ -95,7 +95,7 @@ def parse(
             result.meta_part = len(result.parts)
             result.parts.append(Part("meta", dump(meta)))
     except UnicodeEncodeError as error:
-        raise ResultError(f"a text of the result is no UTF-8: {error}") from error
+        raise ResultError(f"a text of the result is not UTF-8: {error}") from error
     return result
 
 
@@ -110,7 +110,7 @@ def _block_part(block: Any, dump: Callable[[Any], bytes]) -> Part:
 
 
 def _known_part(block: dict) -> tuple[Part, dict] | None:
-    """The part of a block of a known type, and what else there is in the block."""
+    """The part of a block of a known type, and the rest of the block."""
     match block:
         case {"type": "text", "text": str(text), **rest}:
             return Part("text", text.encode()), rest
@@ -131,7 +131,7 @@ def _binary(data: str, of: dict, rest: dict) -> tuple[Part, dict] | None:
 
 
 def _same(text: bytes, value: bytes, structured: dict) -> str | None:
-    """Which of the two stands for both when a text and the structured content hold the same: `structured` or `text`."""
+    """The one that becomes the part when a text and the structured content are equal: `structured` or `text`."""
     if _same_json(text, value):
         return "structured"
     if not isinstance(structured, dict) or len(structured) != 1:
@@ -139,7 +139,7 @@ def _same(text: bytes, value: bytes, structured: dict) -> str | None:
     ((key, lone),) = structured.items()
     if isinstance(lone, str):
         return "text" if lone.encode() == text else None
-    # Servers wrap values that are no objects.
+    # Servers wrap values that are not objects.
     return "structured" if key == "result" and _same_json(text, value[len(b'{"result":') : -1]) else None
 
 
@@ -159,12 +159,12 @@ def _same_json(text: bytes, value: bytes) -> bool:
 
 
 def _tokens(text: bytes) -> Any:
-    """A JSON value that tells numbers by their spelling and keeps members in order, twice the same key included."""
+    """A JSON value that keeps numbers as written and members in order, duplicate keys included."""
     return json.loads(text, parse_float=_Number, parse_int=_Number, object_pairs_hook=tuple)
 
 
 class _Number(str):
-    """The spelling of a number, different from the same text in a string."""
+    """A number as written, unequal to the same text in a string."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Number) and str.__eq__(self, other)

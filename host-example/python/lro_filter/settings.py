@@ -14,7 +14,7 @@ from .sizes import UNITS
 __all__ = ["OffloadSection", "Settings"]
 
 PRESETS = {"1600-tokens": (1_600, "tokens"), "25k": (25_000, "tokens")}
-"""Thresholds with a name."""
+"""Named thresholds."""
 
 CHOICES = {
     "unit": UNITS,
@@ -37,9 +37,9 @@ class OffloadSection:
     key: str
     """JSON Pointer such as `/data/items`, or a plain top-level key such as `results`."""
     filename_prefix: str | None = None
-    """Beginning of the file name; the last step of the key when absent."""
+    """Beginning of the file name. Default: the last step of the key."""
     schema: dict | str | None = None
-    """JSON Schema of a record. Given, none is inferred."""
+    """JSON Schema of a record. Default: inferred."""
     summaries: Sequence[Mapping] = ()
     """Summaries besides the count: `{"kind": "range" | "top-values" | "distinct", "field": "/price"}`."""
     recipes: Sequence[Mapping] = ()
@@ -49,7 +49,7 @@ class OffloadSection:
         schema = self.schema if self.schema is None or isinstance(self.schema, str) else json.dumps(self.schema)
         for recipe in self.recipes:
             if set(recipe) != {"name", "description", "command"}:
-                raise SettingsError(f"a recipe has a name, a description and a command: {dict(recipe)}")
+                raise SettingsError(f"a recipe needs exactly a name, a description and a command: {dict(recipe)}")
         return {
             "key": self.key,
             "filename-prefix": self.filename_prefix,
@@ -61,47 +61,47 @@ class OffloadSection:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that can be set. Sizes are in `unit`, a result of exactly the threshold passes."""
+    """All settings. Sizes are in `unit`; a result of exactly the threshold passes."""
 
     enabled: bool = True
-    """Off: every result passes unchanged, and no policy is asked."""
+    """Whether results are filtered. If not, every result passes unchanged, without a policy call."""
     dir: Path | None = None
     """Root of the offloads. Default: `$XDG_CACHE_HOME/lro-filter`, else `~/.cache/lro-filter`."""
     ttl_seconds: int = 3_600
     """Age at which an offload expires."""
     fsync: bool = True
-    """Whether publishing waits for the disk."""
+    """Whether publishing waits for `fsync`."""
     failure: str = "open"
-    """Answer when a policy fails: `open` passes the result, or cuts it when it could not be written; `truncate`;
+    """What happens when a policy fails: `open` passes the result, or cuts it when it cannot be written; `truncate`;
     `closed` answers with an error."""
     quota_file: int = 1 << 30
     """Most bytes of one file."""
     quota_tenant: int = 4 << 30
-    """Most bytes of all offloads of the tenant; the oldest go first."""
+    """Most bytes of all offloads of the tenant; the oldest are removed first."""
     mode: str = "by-size"
-    """When a result is acted upon: `by-size`, `always`, `never`."""
+    """When the action applies to a result: `by-size`, `always`, `never`."""
     threshold: int = 50_000
-    """A larger result is acted upon."""
+    """The action applies to larger results."""
     unit: str = "characters"
     """`bytes`, `characters` or `tokens`."""
     preset: str | None = None
     """Threshold and unit by name: `1600-tokens`, `25k`."""
     action: str = "offload"
-    """What is done: `offload`, `truncate`, `reject`."""
+    """The action: `offload`, `truncate`, `reject`."""
     sections: Sequence[OffloadSection | str] = ()
-    """Sections to write. Empty, the policy finds them."""
+    """Sections to write. Default: the policy finds them."""
     inline_keys: Sequence[str] = ()
     """Keys repeated in the descriptor."""
     inline_limit: int = 512
-    """Most bytes of another value that stays inline."""
+    """Most bytes of any other value that stays inline."""
     infer: bool = True
     """Whether schemas and summaries are inferred."""
     header_type: str = "mcp_lro"
     """`type` in the header line of each JSONL file."""
     session_key: str | None = None
-    """Key of the result whose value stands for the session in file names."""
+    """Key of the result whose value identifies the session in file names."""
     level: str = "standard"
-    """How much a descriptor tells: `pointer`, `standard`, `full`."""
+    """Level of detail of a descriptor: `pointer`, `standard`, `full`."""
     dialect: str = "sections"
     """Field names of a descriptor: `sections`, `specification`."""
     descriptor_limit: int = 40_000
@@ -111,17 +111,17 @@ class Settings:
     truncate_suffix: str = "\n\n[truncated: the result was larger than the limit]"
     """Text after the cut of a truncated result."""
     advice: str = ""
-    """Advice of a rejected result. Empty, the policy writes its own."""
+    """Advice of a rejected result. Default: the policy's."""
     custom: str | None = None
-    """Settings of the policy alone, by convention JSON."""
+    """Policy-specific settings, by convention JSON."""
     schema: str = "rewrite"
-    """Output schemas of tools: `rewrite` allows the descriptor too, `strip` takes them away."""
+    """Output schemas of tools: `rewrite` also allows the descriptor, `strip` removes the schemas."""
     tenant: str = "default"
-    """Whose directory the offloads go to."""
+    """Tenant, which has its own directory of offloads."""
     abilities: Sequence[str] = ("shell",)
     """What the reader of the descriptor can use: `shell` on the same disk, `extract-tool`, `read-tool`."""
     limits: Limits | Mapping[str, int] = field(default_factory=Limits)
-    """Bounds of each call of the policy: `Limits`, or some of its members by name."""
+    """Limits of each policy call: `Limits`, or some of its members by name."""
 
     def __post_init__(self):
         if self.preset in PRESETS:
@@ -151,24 +151,24 @@ class Settings:
     @staticmethod
     def _check_number(name: str, value: Any, least: int) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 63:
-            raise SettingsError(f"{name} = {value!r}: expected a whole number from {least} on")
+            raise SettingsError(f"{name} = {value!r}: expected a whole number of at least {least}")
 
     @classmethod
     def read(cls, env_prefix: str = "MCP_LRO", **given: Any) -> "Settings":
-        """The settings given, and for those that are not given or `None` the variables of the environment.
+        """The given settings, completed from environment variables where missing or `None`.
 
         A variable is `{env_prefix}_` and the name in upper case, such as `MCP_LRO_THRESHOLD`.
 
         Raises:
-            SettingsError: A value cannot be used; a name is unknown.
+            SettingsError: A value is invalid, or a name is unknown.
         """
         given = {name: value for name, value in given.items() if value is not None}
         forms = {item.name: item.type for item in fields(cls)}
         if unknown := given.keys() - forms.keys():
-            raise SettingsError(f"there is no setting {', '.join(sorted(unknown))}")
+            raise SettingsError(f"unknown setting: {', '.join(sorted(unknown))}")
         for name, form in forms.items():
             variable = f"{env_prefix}_{name.upper()}"
-            # A preset of the environment gives way to a threshold that is given.
+            # A given threshold overrides a preset of the environment.
             is_given = name in given or (name == "preset" and given.keys() & {"threshold", "unit"})
             if variable in os.environ and not is_given and name not in ("sections", "limits"):
                 given[name] = _parsed(variable, os.environ[variable], form)
@@ -222,6 +222,6 @@ def _parsed(variable: str, text: str, form: Any) -> Any:
 
 
 def default_dir() -> Path:
-    """The root of offloads when none is set."""
+    """The default root of offloads."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "lro-filter"

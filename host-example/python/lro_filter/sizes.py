@@ -1,4 +1,4 @@
-"""How large a text is, in the units of a threshold."""
+"""The size of a text in the units of a threshold."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
 def measure(data: bytes, unit: str) -> int:
-    """Size of a text in UTF-8 in `unit`; what an estimated token is, `size-unit` of `wit/types.wit` tells."""
+    """Size of a text in UTF-8 in `unit`; `size-unit` of `wit/types.wit` defines the estimated token."""
     if unit == "bytes":
         return len(data)
     characters = len(data.translate(None, _CONTINUATIONS))
@@ -29,7 +29,7 @@ def measure(data: bytes, unit: str) -> int:
 
 
 def estimate_size(data: Any, unit: str = "characters") -> int:
-    """What is compared with the threshold: the size of `data` as compact JSON; of a string, of its text."""
+    """The size that is compared with the threshold: of `data` as compact JSON, or of the text of a string."""
     return measure(data.encode() if isinstance(data, str) else to_json(data), unit)
 
 
@@ -37,19 +37,19 @@ def to_json(data: Any) -> bytes:
     """Compact JSON in UTF-8.
 
     Raises:
-        ResultError: There is no JSON for it.
+        ResultError: The value has no JSON form.
     """
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ResultError(f"the result is no JSON: {error}") from error
+        raise ResultError(f"the result is not JSON: {error}") from error
 
 
 def from_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: It is none, has a number that is not finite as a float, or is nested too deeply.
+        ValueError: The text is not JSON, has a number that is not finite as a float, or nests too deeply.
     """
     try:
         return json.loads(text, parse_constant=_refused, parse_float=_finite)

@@ -1,8 +1,8 @@
-"""Where offloads are kept: `{root}/{tenant}/{ULID}/`, published by one rename.
+"""The store of offloads: `{root}/{tenant}/{ULID}/`, published by one rename.
 
-The layout is that of the lro-filter host, which may work on the same root. Directories have mode 0700 and files 0600,
-whatever the umask. A process holds a lock on a file of its own in `{root}/.owners/` and its unpublished directories
-carry that name, so that a sweep knows what a dead process left.
+The layout is that of the lro-filter host, which may use the same root. Directories have mode 0700 and files 0600,
+whatever the umask. Each process holds a lock on a file in `{root}/.owners/`, and its unpublished directories
+carry the name of that file, so that a sweep recognizes the leftovers of a dead process.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ __all__ = ["Store", "safe_name"]
 FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
 TENANT_NAME_BYTES_MAX = 64
 SWEEP_SECONDS = 60
-"""Least time between two sweeps of a process that offloads."""
+"""Least time between two sweeps of a process."""
 SYNCS_AT_ONCE = 4
 
 
@@ -33,7 +33,7 @@ class Store:
     """The offloads of one tenant under one root.
 
     Raises:
-        StoreError: The root cannot be made, belongs to another user, or others can write to it.
+        StoreError: The root cannot be created, belongs to another user, or others can write to it.
     """
 
     def __init__(self, root: Path, tenant: str, ttl_seconds: int, fsync: bool, file_max: int, tenant_max: int):
@@ -61,10 +61,10 @@ class Store:
 
     @contextmanager
     def staging(self, id: str):
-        """A private, empty directory; removed at the end unless it was published."""
+        """A private, empty directory; removed at the end unless published."""
         if time.monotonic() - self._swept > SWEEP_SECONDS:
             self._swept = time.monotonic()
-            # What cannot be removed now is left to the next sweep.
+            # The next sweep removes what this one cannot.
             with suppress(OSError):
                 self.sweep()
         path = self._parent / f".staging-{self._owner}-{id}"
@@ -78,12 +78,12 @@ class Store:
             shutil.rmtree(path, ignore_errors=True)
 
     def publish(self, path: Path, id: str, call: dict, descriptor: str, files: list[dict]) -> list[dict]:
-        """Checks the files of a staging directory, adds indexes and manifest, and gives it its name.
+        """Checks the files of a staging directory, adds indexes and manifest, and renames it to its final name.
 
         Returns the entries of the manifest.
 
         Raises:
-            StoreError: A file is not as the policy says; a quota is met; the disk refuses.
+            StoreError: A file does not match what the policy reports, a quota is exceeded, or writing fails.
         """
         try:
             entries, additions = self._checked(path, files)
@@ -104,7 +104,7 @@ class Store:
         return entries
 
     def sweep(self, now: float | None = None) -> int:
-        """Removes what has expired at `now` (seconds since 1970) and what dead processes left. Returns how many."""
+        """Removes offloads expired at `now` (seconds since 1970) and those of dead processes. Returns their number."""
         now = time.time() if now is None else now
         removed = 0
         for parent in [path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith(".")]:
@@ -117,7 +117,7 @@ class Store:
         return removed
 
     def close(self) -> None:
-        """Gives up the owner file."""
+        """Removes the owner file and releases its lock."""
         (self._owners / self._owner).unlink(missing_ok=True)
         os.close(self._lock)
 
@@ -127,7 +127,7 @@ class Store:
             path = self._owners / owner
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Between the two, a sweep may have taken it for a dead process's.
+            # Before the lock, a sweep may have removed the file as that of a dead process.
             with suppress(FileNotFoundError):
                 if os.stat(path).st_ino == os.fstat(lock).st_ino:
                     return owner, lock
@@ -157,7 +157,7 @@ class Store:
 
     def _remove(self, path: Path) -> bool:
         if ulid.is_ulid(path.name):
-            # A reader finds all of it or nothing.
+            # A reader finds all of the offload or nothing.
             with suppress(OSError):
                 path = path.rename(path.with_name(f".removing-{path.name}"))
         shutil.rmtree(path, ignore_errors=True)
@@ -165,7 +165,7 @@ class Store:
 
     def _make_room(self, needed: int) -> None:
         if needed > self.tenant_max:
-            raise StoreError(f"{needed} bytes are more than quota_tenant, {self.tenant_max} bytes")
+            raise StoreError(f"{needed} bytes exceed quota_tenant, {self.tenant_max} bytes")
         with self._room:
             sizes = {path: _bytes(path) for path in self._parent.iterdir() if ulid.is_ulid(path.name)}
             held = sum(sizes.values())
@@ -190,7 +190,7 @@ class Store:
             with open(descriptor, "rb") as opened:
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size != file["bytes"]:
-                    raise StoreError(f"{file['name']}: it is not the file the policy lists")
+                    raise StoreError(f"{file['name']}: not a regular file of the listed size")
                 os.fchmod(descriptor, 0o600)
                 entry, index = manifest.record(file, opened)
             entries.append(entry)
@@ -216,7 +216,7 @@ def _sync(path: Path) -> None:
 
 
 def safe_name(text: str, bytes_max: int) -> str:
-    """A name for a directory, made from any text: distinct texts have distinct names."""
+    """A directory name for any text: distinct texts have distinct names."""
     is_changed = re.fullmatch(r".*-[0-9a-f]{8}", text, re.DOTALL) is not None
     if text and text != "none" and not is_changed and re.fullmatch(f"[A-Za-z0-9_-]{{1,{bytes_max}}}", text):
         return text

@@ -1,4 +1,4 @@
-"""A result cut to a limit: whole records of JSON, the beginning of other text, a note in the place of the rest."""
+"""Cuts a result to a limit: whole records of JSON, the beginning of other text, a note in place of the rest."""
 
 import json
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ __all__ = ["cut_value", "truncated"]
 WARNING = "larger than the limit: only the first records are here"
 WARNING_CHARACTERS_MAX = 512
 SMALL_BYTES = 1_024
-"""Longest value that is no list and stays whole."""
+"""Longest value, in bytes, that stays whole and is not a list."""
 NAMES = {"structured": "structured content", "binary": "binary content", "block": "content block"}
 
 
 def truncated(result: ToolResult, limit: dict, suffix: str, warning: str = "") -> tuple[list[dict], dict | None]:
     """Content and structured content of at most `limit` on the wire, JSON escapes and envelope included.
 
-    JSON keeps its first whole records and says how many are left out; of other text the beginning stays, then `suffix`,
-    and of an error the end; a block of another kind gives way to a note of its kind and size. Structured content is
-    replaced by what is left of it, and metadata is gone. A limit below that of an
-    empty result holds as nearly as can be.
+    JSON keeps its first whole records and counts the others; other text keeps its beginning, then `suffix`,
+    and in an error its end; any other block is replaced by a note with its kind and size. Structured content is
+    replaced by its first records, and metadata is dropped. A limit smaller than an empty result
+    is exceeded by as little as possible.
     """
     warning = warning[:WARNING_CHARACTERS_MAX]
     budget = _Budget(limit)
@@ -31,7 +31,7 @@ def truncated(result: ToolResult, limit: dict, suffix: str, warning: str = "") -
     structured = None
     blocks = []
     if result.structured is not None:
-        # It stands there twice: as such and as a text.
+        # It is sent twice: as such and as text.
         data = result.parts[result.structured_part].data
         cut = None if result.is_error else cut_value(data, limit["unit"], warning, budget.left // 2)
         structured = cut or {"offloaded": False}
@@ -57,7 +57,7 @@ def truncated(result: ToolResult, limit: dict, suffix: str, warning: str = "") -
 
 
 class _Budget:
-    """How much of a limit is left, counted on the text as it goes on the wire."""
+    """The part of a limit that is left, measured on the text as sent on the wire."""
 
     def __init__(self, limit: dict):
         self.left, self.unit = limit["amount"], limit["unit"]
@@ -84,7 +84,7 @@ def _block(text: str) -> str:
 
 
 def _cut_block(part: Part, budget: _Budget, suffix: str, warning: str, shares: int, is_error: bool) -> str | None:
-    """What is left of a part as JSON of a text block, paid for; none when not even a note fits."""
+    """A part cut to a text block, as JSON, spent on the budget; `None` when not even a note fits."""
     if part.kind in ("text", "structured"):
         text = part.data.decode()
         whole = _block(text)
@@ -100,7 +100,7 @@ def _cut_block(part: Part, budget: _Budget, suffix: str, warning: str, shares: i
 
 
 def _ends(text: str, budget: _Budget, suffix: str, most: int, is_error: bool) -> str | None:
-    """The longest beginning that fits with the suffix, of an error also the end; as JSON of a text block."""
+    """The longest beginning that fits with the suffix, in an error also the end; as JSON of a text block."""
 
     def block(length: int) -> str:
         tail = length // 4 if is_error else 0
@@ -120,7 +120,7 @@ def cut_value(data: bytes, unit: str, warning: str, most: int) -> dict | None:
     """The object `{"offloaded": false, "warning": …, POINTER: [records], …, "omitted": {POINTER: n}}` of at most
     `most`.
 
-    None when the data is no JSON object or array, or no record and no value of it fits.
+    `None` when the data is not a JSON object or array, or no record and no value of it fits.
     """
     try:
         value = json.loads(data)
@@ -130,7 +130,7 @@ def cut_value(data: bytes, unit: str, warning: str, most: int) -> dict | None:
         return None
 
     def size(item: Any) -> int:
-        # In a text block its quotation marks are escaped.
+        # Quotation marks are escaped in a text block.
         return measure(_text(_text(item)).encode(), unit) + 1
 
     found: dict[str, Any] = {"offloaded": False, "warning": warning or WARNING}
@@ -163,7 +163,7 @@ def cut_value(data: bytes, unit: str, warning: str, most: int) -> dict | None:
 
 
 def _members(value: Any, pointer: str) -> Iterator[tuple[str, Any]]:
-    """The values that are no objects, with their JSON Pointers; an object of small size counts as a value."""
+    """The values other than objects, with their JSON Pointers; a small object counts as a value."""
     if not isinstance(value, dict) or (pointer and len(to_json(value)) <= SMALL_BYTES):
         yield pointer, value
         return

@@ -1,4 +1,4 @@
-"""Ids that are unique and in order of time: ULIDs."""
+"""ULIDs: unique ids in order of time."""
 
 import re
 import secrets
@@ -16,7 +16,7 @@ _last = 0
 
 
 def generate() -> str:
-    """A new id, greater than any other this process has made."""
+    """A new id, greater than all previous ones of this process."""
     global _last
     with _LOCK:
         milliseconds = time.time_ns() // 1_000_000
@@ -32,7 +32,7 @@ def is_ulid(text: str) -> bool:
 
 
 def seconds(ulid: str) -> float:
-    """When an id was made, in seconds since 1970."""
+    """The creation time of an id, in seconds since 1970."""
     number = 0
     for digit in ulid[:10]:
         number = number << 5 | _DIGITS.index(digit)
@@ -40,5 +40,5 @@ def seconds(ulid: str) -> float:
 
 
 def rfc3339(ulid: str) -> str:
-    """When an id was made, in UTC, such as `2026-11-20T09:30:00Z`."""
+    """The creation time of an id in UTC, such as `2026-11-20T09:30:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds(ulid)))

@@ -1,4 +1,4 @@
-"""WIT values as plain Python data, and their way to and from wasmtime.
+"""WIT values as plain Python data, and their conversion to and from wasmtime.
 
 | WIT | Python |
 |---|---|
@@ -7,8 +7,8 @@
 | variant, result | `"case"` without a payload, `{"case": payload}` with one |
 | enum, flags | `str`, list of `str` |
 
-wasmtime's own conversion keeps a set for all threads in common and takes a list of bytes byte by byte; with it, two
-calls could not run at the same time. This module uses its C interface, and so needs the version that `pyproject.toml`
+wasmtime's own conversion shares a set between all threads and converts lists of bytes one by one; with it, two
+calls could not run concurrently. This module uses its C interface, so it needs the version that `pyproject.toml`
 names.
 """
 
@@ -23,23 +23,23 @@ __all__ = ["Codec", "codec"]
 
 Value: Any = ffi.wasmtime_component_val_t
 
-# Where kind and number of a `u8` lie in a value, so that bytes are moved all at once.
+# The layout of a `u8` value, to move bytes all at once.
 _VALUE_BYTES = ctypes.sizeof(Value)
 _NUMBER_OFFSET = Value.of.offset
 _U8 = bytes([ffi.WASMTIME_COMPONENT_U8.value]) + bytes(_VALUE_BYTES - 1)
 
 
 class Codec(NamedTuple):
-    """How values of one WIT type are converted."""
+    """Converts values of one WIT type."""
 
     lower: Callable[[Any, Any], None]
-    """Puts a Python value into a wasmtime value, which then owns what it holds."""
+    """Writes a Python value to a wasmtime value, which then owns its content."""
     lift: Callable[[Any], Any]
-    """Copies a wasmtime value."""
+    """Copies a wasmtime value to Python."""
 
 
 def codec(type: Any) -> Codec:
-    """The codec of a type as wasmtime describes it."""
+    """The codec of a wasmtime type."""
     for kind, make in _CODECS.items():
         if isinstance(type, kind):
             return make(type)
@@ -207,7 +207,7 @@ def _flags(type: wit.FlagsType) -> Codec:
 
 
 def _resource(_: Any) -> Codec:
-    """A handle is given away when lowered, and lifted as the pointer that the value goes on to own."""
+    """Lowering moves a handle; lifting returns the pointer, which the value still owns."""
 
     def lower(handle, value):
         value.kind = ffi.WASMTIME_COMPONENT_RESOURCE.value

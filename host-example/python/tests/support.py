@@ -1,4 +1,4 @@
-"""What the tests have in common: components, directories, and putting a value together again from its files."""
+"""Shared by the tests: components, directories, and the reassembly of a value from its files."""
 
 import json
 import os
@@ -24,14 +24,14 @@ RESERVED = {
 
 
 class Case(unittest.TestCase):
-    """A test with a directory of its own."""
+    """A test with a temporary directory."""
 
     def setUp(self):
         self.root = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
 
     def need(self, path):
-        """Skips the test, and says why, when something is not built."""
+        """Skips the test with a reason when a component is not built."""
         if not Path(path).exists():
             self.skipTest(f"{path} is absent: `make build component` and the tests of the repository build it")
         return path
@@ -42,22 +42,22 @@ class Case(unittest.TestCase):
 
 
 def rows(count):
-    """Records of an even shape."""
+    """Records of one shape."""
     return [{"id": n, "name": f"name {n}", "score": n / 2, "owner": {"name": f"ö{n % 7}"}} for n in range(count)]
 
 
 def exact(text):
-    """A JSON value whose numbers are told by their spelling."""
+    """A JSON value that keeps numbers as written."""
     return json.loads(text, parse_int=lambda digits: f"int {digits}", parse_float=lambda digits: f"float {digits}")
 
 
 def rebuilt(directory, descriptor):
-    """The value that was offloaded as structured content, from the descriptor's text and the files of its manifest."""
+    """The offloaded structured content, reassembled from the descriptor and the files of its manifest."""
     tree = {}
     shown = exact(descriptor)
     inline = {key: value for key, value in shown.items() if key not in RESERVED} | shown.get("inline", {})
     for key, value in inline.items():
-        # Deeper members are named by their pointers, those at the top by their keys.
+        # Members at the top are named by their keys, deeper ones by their pointers.
         is_pointer = key.startswith("/") and key.count("/") > 1
         put(tree, key if is_pointer else "/" + key.replace("~", "~0").replace("/", "~1"), value)
     for file in json.loads((Path(directory) / "manifest.json").read_text())["record"]["files"]:
@@ -76,7 +76,7 @@ def rebuilt(directory, descriptor):
 
 
 def arrays(value):
-    """The value with arrays where pointers lead through one; no key of these tests is a number."""
+    """The value with arrays where pointers have indices; no key of these tests is a number."""
     if isinstance(value, list):
         return [arrays(item) for item in value]
     if not isinstance(value, dict):
@@ -86,7 +86,7 @@ def arrays(value):
 
 
 def put(tree, pointer, value):
-    """Sets a value; the whole one has the key of the empty string, which no member of these tests has."""
+    """Sets a value; the empty key, which no member of these tests has, stands for the whole value."""
     if not pointer:
         tree[""] = value
         return

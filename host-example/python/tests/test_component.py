@@ -1,4 +1,4 @@
-"""Policies that misbehave, components that are none, and parts."""
+"""Misbehaving policies, invalid components, and parts."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ class Hostile(Case):
         self.outside.write_text("not to be touched")
 
     def failed(self, custom, failure="closed", **settings):
-        """What a policy that behaves like this ends with; nothing of it may be left."""
+        """The error of a policy with this behaviour; it must leave no files."""
         settings = {"limits": {"wall_time_ms": 1000}, "fsync": False} | settings
         offloader = LROOffloader(
             output_dir=self.root / "out", component=HOSTILE, mode="always", custom=custom, failure=failure, **settings
@@ -142,10 +142,10 @@ class Loading(Case):
         clock = '(component (import "wasi:clocks/wall-clock@0.2.12" (instance (export "now" (func (result u64))))))'
         with self.assertRaisesRegex(ComponentError, "wall-clock"):
             component_module.Policy(clock, "")
-        with self.assertRaisesRegex(ComponentError, "it is no policy"):
+        with self.assertRaisesRegex(ComponentError, "it is not a policy"):
             component_module.Policy("(component)", "")
         extract = self.need(COMPONENTS / "lro_extract.wasm")
-        with self.assertRaisesRegex(ComponentError, "it is no policy"):
+        with self.assertRaisesRegex(ComponentError, "it is not a policy"):
             load(extract)
 
     # row 85: the way out is told

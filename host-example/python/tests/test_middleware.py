@@ -40,7 +40,7 @@ class Middleware(Case):
         return asyncio.run(run())
 
     def call(self, tool, arguments, **settings):
-        """A result, and the output schema that the server tells of the tool."""
+        """A result, and the output schema that the server lists for the tool."""
 
         async def use(client):
             schemas = {listed.name: listed.output_schema for listed in await client.list_tools()}
@@ -49,7 +49,7 @@ class Middleware(Case):
         return self.run_with(use, **settings)
 
     def offloaded(self, result, schema):
-        """The descriptor of a reply, after what holds for every offloaded reply was checked."""
+        """The descriptor of a reply, after the checks for every offloaded reply."""
         texts = [block.text for block in result.content if block.type == "text"]
         descriptor = next(json.loads(text) for text in texts if text.startswith('{"offloaded"'))
         self.assertTrue(descriptor["offloaded"])
@@ -176,7 +176,7 @@ class Middleware(Case):
             start = time.monotonic()
             slow = asyncio.create_task(client.call_tool("records", {"count": 3000}, raise_on_error=False))
             await asyncio.sleep(0.2)
-            # It has been asked for and nothing comes back: another call does.
+            # The slow call is waiting; another call still works.
             self.assertEqual((await client.call_tool("ping")).content[0].text, "pong")
             pinged = time.monotonic() - start
             result = await slow

@@ -1,5 +1,5 @@
-//! How fast reading back is, as ratios against jq, DuckDB and `wc` measured in the same run on the same file. What they
-//! answer is compared with our answers first: a wrong answer ends the run.
+//! Measures reading back, as ratios to jq, DuckDB and `wc` in the same run on the same file. The answers are compared
+//! first: a wrong answer ends the run.
 //!
 //! `make bench`, or `LRO_BENCH_RECORDS=100000 make bench` for another size.
 
@@ -30,14 +30,14 @@ const REPETITIONS: usize = 5;
 /// Runs of a question that takes seconds.
 const SLOW_REPETITIONS: usize = 3;
 
-/// How many times as fast as DuckDB we are asked to be: half as fast.
+/// Required speed relative to DuckDB: half as fast.
 const DUCK_ASKED: f64 = 0.5;
 
-/// Two conditions, as jq and SQL say them.
+/// Two conditions, in jq and SQL.
 const JQ_BOTH: &str = r#"select(.category == "billing" and .score > 0.9)"#;
 const SQL_BOTH: &str = "WHERE category = 'billing' AND score > 0.9";
 
-/// A question to all.
+/// A query for all programs.
 struct Case {
     name: &'static str,
     question: Question,
@@ -45,17 +45,17 @@ struct Case {
     sql: Option<String>,
 }
 
-/// The same question as a jq command.
+/// The same query as a jq command.
 struct Program {
     filter: &'static str,
     slurp: bool,
-    /// How many times as fast we are asked to be.
+    /// Required speed relative to jq.
     asked: f64,
-    /// Makes our results of those of jq.
+    /// Converts the results of jq to ours.
     results: fn(Vec<Value>) -> Vec<Value>,
 }
 
-/// A published offload, and those to measure against.
+/// A published offload, and the programs to compare with.
 struct Bench {
     records: u64,
     extractor: Extractor,
@@ -178,7 +178,8 @@ impl Bench {
             Ok(duck) => println!("  DuckDB {}, one thread, the file without its header", duck.version),
             Err(reason) => println!("  skipped: {reason}"),
         }
-        // A file that changed just now could change again in the same tick of the clock: it is not remembered as verified.
+        // A file that changed just now could change again in the same tick of the clock, so it is not remembered as
+        // verified.
         std::thread::sleep(Duration::from_secs(3));
         let name = &self.offload.record().files[0].name;
         let started = Instant::now();
@@ -191,7 +192,7 @@ impl Bench {
         self.extractor.ask(&self.offload, None, question, Budget::default()).unwrap()
     }
 
-    /// Measures one question. Gives the linear memory that its answer took, in bytes.
+    /// Measures one query. Returns the linear memory of its answer, in bytes.
     fn case(&mut self, case: &Case) -> usize {
         let answer = self.ask(&case.question);
         let ours = self.against_duck(case, &answer);
@@ -202,7 +203,7 @@ impl Bench {
         answer.cost.memory_bytes
     }
 
-    /// Our median time; that of DuckDB as a row, with the columns given or detected, whichever is faster.
+    /// Our median time, and that of DuckDB with given or detected columns, whichever is faster, as a row.
     fn against_duck(&mut self, case: &Case, answer: &Answer) -> Duration {
         let (extractor, offload) = (&self.extractor, &self.offload);
         let mut ours = || drop(extractor.ask(offload, None, &case.question, Budget::default()).unwrap());
@@ -241,7 +242,7 @@ impl Bench {
         median(times)
     }
 
-    /// The number of all records, which is in the manifest.
+    /// The number of all records, from the manifest.
     fn count(&self) {
         let question = query(json!({ "count": true }));
         let file = self.file();
@@ -271,7 +272,7 @@ impl Bench {
     }
 }
 
-/// Panics unless our answer is the beginning of these results, and knows how many there are.
+/// Panics unless our answer is a prefix of these results with the right total.
 fn compare(case: &Case, answer: &Answer, results: &[Value]) {
     let ours: Vec<Value> = answer.lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(!ours.is_empty() && results.starts_with(&ours), "{}: {ours:?} is not {results:?}", case.name);

@@ -1,4 +1,4 @@
-//! What reading back is measured against: jq, DuckDB and `wc` on the same records.
+//! The programs to compare reading back with: jq, DuckDB and `wc` on the same records.
 
 use serde_json::{Value, json};
 use std::fs::File;
@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The version of jq, or why there is none.
+/// The version of jq, or the reason why it is missing.
 pub(crate) fn jq_version() -> Result<String, String> {
     let output = Command::new("jq").arg("--version").output().map_err(|error| format!("jq: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs `tail -n +2 FILE | jq -c ARGUMENTS > OUTPUT`, and tells how long that took.
+/// Runs `tail -n +2 FILE | jq -c ARGUMENTS > OUTPUT`; returns the time taken.
 pub(crate) fn jq(file: &Path, arguments: &[&str], output: &Path) -> Duration {
     let output = File::create(output).unwrap();
     let started = Instant::now();
@@ -31,7 +31,7 @@ pub(crate) fn wc(file: &Path) -> u64 {
     printed.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// DuckDB in a process of its own, with the records as JSON lines.
+/// DuckDB in a separate process, with the records as JSON lines.
 pub(crate) struct Duck {
     process: Child,
     questions: ChildStdin,
@@ -59,7 +59,7 @@ impl Duck {
         Ok(Self { process, questions, answers, version })
     }
 
-    /// Time of a query, without that of the process, and its rows as objects. The columns are `given` or detected.
+    /// Time of a query, without the start of the process, and its rows as objects. The columns are `given` or detected.
     pub(crate) fn ask(&mut self, sql: &str, given: bool) -> (Duration, Vec<Value>) {
         writeln!(self.questions, "{}", json!({ "sql": sql, "given": given })).unwrap();
         let mut line = String::new();

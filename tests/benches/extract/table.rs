@@ -1,9 +1,9 @@
-//! The table: what was measured, beside what is asked for.
+//! The table of measured and required values.
 
 use crate::shared::millis;
 use std::time::Duration;
 
-/// Our time and that of another, and how many times as fast as the other we are asked to be.
+/// Our time and that of another program, and the required ratio.
 pub(crate) fn row(question: &str, ours: Duration, other: &str, theirs: Duration, asked: Option<f64>) {
     let ratio = theirs.as_secs_f64() / ours.as_secs_f64();
     print!("  {question:<40} {:>9.2} ms  {other:<18} {:>9.1} ms {ratio:>9.2} ×", millis(ours), millis(theirs));
@@ -13,7 +13,7 @@ pub(crate) fn row(question: &str, ours: Duration, other: &str, theirs: Duration,
     }
 }
 
-/// A value of ours that is asked to stay below another.
+/// A value of ours that must stay below a bound.
 pub(crate) fn limit(what: &str, found: f64, asked: f64, unit: &str) {
     println!("  {what:<40} {found:>9.3} {unit:<3} asked < {asked} {unit:<3} {}", verdict(found < asked));
 }

@@ -1,4 +1,4 @@
-//! Bare clients: what is measured is the gateway and two pipes or sockets, and no library.
+//! Bare clients, so that only the gateway and two pipes or sockets are measured, and no library.
 
 use crate::upstream::TOOL;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// The revision that all of the gateways speak.
 const REVISION: &str = "2025-06-18";
 
-/// Bytes of one read: as many as a pipe holds at most.
+/// Bytes of one read: the capacity of a pipe.
 const READ_BYTES: usize = 1 << 20;
 
-/// One answer, and how long it took from the first byte of the question to the last of the answer.
+/// One answer, and the time from the first byte of the request to the last of the answer.
 pub(crate) struct Answer {
     pub(crate) time: Duration,
     pub(crate) bytes: Vec<u8>,
@@ -33,13 +33,13 @@ enum Wire {
 }
 
 impl Client {
-    /// Shakes hands with a process on its pipes.
+    /// Initializes a session with a process on its pipes.
     pub(crate) fn on_pipes(process: &mut Child) -> Self {
         let output = BufReader::with_capacity(READ_BYTES, process.stdout.take().unwrap());
         Self::new(Wire::Pipes(process.stdin.take().unwrap(), output))
     }
 
-    /// Shakes hands with the server at an address of this machine.
+    /// Initializes a session with the server at a local address.
     pub(crate) fn on_http(address: &str, path: &str) -> Self {
         Self::new(Wire::Http(Box::new(Http::connect(address, path))))
     }
@@ -113,7 +113,7 @@ fn line(output: &mut impl BufRead) -> Vec<u8> {
     }
 }
 
-/// A connection that is kept, and made again when the server has closed it.
+/// A persistent connection, reopened when the server has closed it.
 struct Http {
     address: String,
     input: TcpStream,
@@ -132,7 +132,7 @@ impl Http {
         Self { address: address.to_owned(), input, output, head, session: String::new() }
     }
 
-    /// The message of the answer, without what the transport puts around it; empty when there is none.
+    /// The message of the answer, without its transport framing; empty when there is none.
     fn post(&mut self, message: &str) -> Vec<u8> {
         self.send(message);
         let headers = self.headers();
@@ -203,7 +203,7 @@ fn connect(address: &str) -> (TcpStream, BufReader<TcpStream>) {
     (input, output)
 }
 
-/// Whether the server has closed the connection, as servers do when nothing was asked for a while.
+/// Whether the server has closed the connection, as servers do with idle ones.
 fn is_closed(connection: &TcpStream) -> bool {
     connection.set_nonblocking(true).unwrap();
     let next = connection.peek(&mut [0]);
@@ -211,7 +211,7 @@ fn is_closed(connection: &TcpStream) -> bool {
     matches!(next, Ok(0))
 }
 
-/// The data of the last event that has some.
+/// The data of the last event with data.
 fn last_data(stream: Vec<u8>) -> Vec<u8> {
     let lines = stream.split(|byte| *byte == b'\n').rev();
     let mut data = lines.filter_map(|line| line.strip_prefix(b"data:")).filter(|data| data.len() > 1);

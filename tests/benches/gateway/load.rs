@@ -1,4 +1,4 @@
-//! Many calls at once, made by the MCP inspector of a reference server.
+//! Many concurrent calls of a reference server by the MCP inspector.
 
 use crate::peers::{Process, free_port, lro, wait_for};
 use lro_tests::target;
@@ -7,14 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Calls of a run, and how many of them at a time.
+/// Calls of a run, and the number of concurrent ones.
 const CALLS: &str = "2000";
 const AT_A_TIME: &str = "16";
 
 /// Runs of each server, in turn.
 const REPETITIONS: usize = 3;
 
-/// What the inspector said of one run.
+/// The inspector's report on one run.
 struct Run {
     error_rate: f64,
     p50: f64,
@@ -22,7 +22,7 @@ struct Run {
     calls_per_second: f64,
 }
 
-/// Measures the server alone, and behind us on pipes and over HTTP.
+/// Measures the server alone, and behind our gateway on pipes and over HTTP.
 pub(crate) fn measure() {
     println!(
         "\nload: {CALLS} calls of `echo`, {AT_A_TIME} at a time, by the MCP inspector; the median of {REPETITIONS} runs by p99"
@@ -122,7 +122,7 @@ fn package(path: &str) -> PathBuf {
     target().join("test-data/mcp/node_modules/@modelcontextprotocol").join(path)
 }
 
-/// Node 22 as a package, or what is installed where there is no such package.
+/// Node 22 from its package, or the installed Node where the package does not exist.
 fn node() -> PathBuf {
     let packaged = target().join("test-data/mcp/node_modules/.bin/node");
     if packaged.exists() { packaged } else { PathBuf::from("node") }

@@ -1,5 +1,5 @@
-//! What a call costs through the gateway, beside the same call without it and through gateways of others in the same run:
-//! on pipes and over HTTP, from results of 1.3 KB to 200 MB, and under the load of the MCP inspector.
+//! Measures a call through the gateway, without it, and through other gateways in the same run: on pipes and over HTTP,
+//! for results of 1.3 KB to 200 MB, and under the load of the MCP inspector.
 //!
 //! `make bench`, or `LRO_BENCH_RECORDS=5,1000 make bench` for other sizes.
 
@@ -23,23 +23,23 @@ use peers::{Peer, Running};
 use shared::{median, millis, sizes};
 use std::time::Duration;
 
-/// Calls at the smallest size, and of each of the others.
+/// Calls at the smallest size, and at each other size.
 const SMALL_CALLS: usize = 600;
 const CALLS: usize = 3;
 
 /// Records of a result that passes, about 1.3 KB.
 const SMALL_RECORDS: usize = 5;
 
-/// From this number of records on, a call through us is asked to take at most twice the time of a direct one.
+/// Least number of records for which a call through our gateway may take at most twice the time of a direct one.
 const LARGE_RECORDS: usize = 100_000;
 
-/// What is asked for.
+/// Required values.
 const ADDED_MILLIS: f64 = 0.1;
 const AS_LITTLE_AS_FASTMCP: f64 = 10.0;
 const TIMES_DIRECT: f64 = 2.0;
 const MEMORY_MIB: f64 = 128.0;
 
-/// Most records that a peer answers for at all, or within half a minute.
+/// Most records that a peer handles within half a minute.
 const fn most_records(peer: Peer, structured: bool) -> usize {
     match peer {
         Peer::Direct | Peer::Ours | Peer::OursHttp => usize::MAX,
@@ -49,11 +49,11 @@ const fn most_records(peer: Peer, structured: bool) -> usize {
     }
 }
 
-/// What was measured of a peer.
+/// Measurements of a peer.
 struct Row {
     peer: Peer,
     median: Duration,
-    /// Of every hundred calls, one took longer.
+    /// The 99th percentile.
     p99: Duration,
     bytes: usize,
     memory_mib: f64,
@@ -81,7 +81,7 @@ fn main() {
     load::measure();
 }
 
-/// Measures all peers with one result, in turn so that a slow moment of the machine meets them all.
+/// Measures all peers with one result, in turn, so that a slow moment of the machine affects them all.
 fn measure(peers: &[Peer], records: usize, structured: bool) {
     let directory = tempfile::tempdir().unwrap();
     let shape = if structured { "text and structuredContent" } else { "text" };
@@ -105,14 +105,14 @@ fn alternate(running: &mut [Running], records: usize, structured: bool) -> Vec<R
     let mut bytes = vec![0; running.len()];
     for round in 0..=calls {
         for (index, one) in running.iter_mut().enumerate() {
-            // FastMCP takes ten seconds and more for a large result: once is enough, without a warm-up.
+            // FastMCP takes over ten seconds for a large result: one call is enough, without a warm-up.
             if one.peer == Peer::FastMcp && records >= LARGE_RECORDS && round != 1 {
                 continue;
             }
             let answer = one.client.call(records, structured);
             check(one.peer, &answer.bytes, records);
             bytes[index] = answer.bytes.len();
-            // The first round warms up: the server puts its result together.
+            // The first round is a warm-up, in which the server builds its result.
             if round > 0 {
                 times[index].push(answer.time);
             }
@@ -126,7 +126,7 @@ fn alternate(running: &mut [Running], records: usize, structured: bool) -> Vec<R
     running.iter_mut().zip(times).zip(bytes).map(row).collect()
 }
 
-/// Panics unless it is the answer that this peer should give.
+/// Panics unless it is the expected answer of this peer.
 fn check(peer: Peer, answer: &[u8], records: usize) {
     let has = |text: &[u8]| answer.windows(text.len()).any(|window| window == text);
     let beginning = String::from_utf8_lossy(&answer[..answer.len().min(300)]);
@@ -170,7 +170,7 @@ fn print_asked(rows: &[Row], records: usize) {
     }
 }
 
-/// A figure beside what is asked for.
+/// A measured value beside the required one.
 pub(crate) fn asked(what: &str, found: f64, relation: &str, limit: f64, unit: &str) {
     let is_met = if relation == "<" { found < limit } else { found > limit };
     let verdict = if is_met { "met" } else { "MISSED" };

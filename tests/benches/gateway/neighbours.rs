@@ -1,4 +1,4 @@
-//! What policies of one tenant that never end cost another tenant over HTTP.
+//! Measures what endless policies of one tenant cost another tenant over HTTP.
 
 use crate::client::Client;
 use crate::peers::{Process, free_port, lro, wait_for};
@@ -12,16 +12,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Policies that never end.
+/// Numbers of endless policies.
 const LOOPS: [usize; 4] = [0, 1, 2, 16];
 
-/// What is asked for.
+/// Required values.
 const P99_MILLIS: f64 = 50.0;
 
-/// Time in which they have surely begun.
+/// Time after which they have begun.
 const BEGUN: Duration = Duration::from_millis(500);
 
-/// Calls of one tenant beside 0, 1, 2 and 16 policies of another that never end, before a command and before HTTP.
+/// Measures calls of one tenant beside 0, 1, 2 and 16 endless policies of another, before a command and before HTTP.
 pub(crate) fn measure() {
     println!("\n{SMALL_CALLS} small calls of one tenant over HTTP beside policies of another that never end");
     let directory = tempfile::tempdir().unwrap();

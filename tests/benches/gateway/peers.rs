@@ -1,4 +1,4 @@
-//! The gateways that are measured, each in a process of its own before the same bare server.
+//! The gateways to measure, each in a separate process before the same bare server.
 
 use crate::client::Client;
 use crate::upstream;
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often memory is looked at.
+/// Interval between two samples of memory.
 const SAMPLE: Duration = Duration::from_millis(2);
 
 /// Longest wait for a process to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What stands between client and server.
+/// The gateway between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Nothing.
+    /// None.
     Direct,
     /// Our gateway on pipes.
     Ours,
@@ -56,7 +56,7 @@ pub(crate) struct Running {
     _process: Process,
 }
 
-/// A process that ends with this, and what it started.
+/// A process that ends with its descendants when this is dropped.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
@@ -68,7 +68,7 @@ impl Drop for Process {
 }
 
 impl Peer {
-    /// Why it cannot be measured here.
+    /// The reason why it cannot be measured here.
     pub(crate) fn missing(self) -> Option<String> {
         let (path, hint) = match self {
             Self::Direct => return None,
@@ -83,7 +83,7 @@ impl Peer {
         (!path.exists()).then(|| format!("{} is not there: run `{hint}`", path.display()))
     }
 
-    /// Starts it with files of its own in a directory.
+    /// Starts it with its files in a directory.
     pub(crate) fn start(self, directory: &Path) -> Running {
         let server = std::env::current_exe().unwrap();
         let mut command = match self {
@@ -128,7 +128,7 @@ fn on_http(address: &str, path: &str) -> Client {
     Client::on_http(address, path)
 }
 
-/// Returns when something listens at an address.
+/// Waits until a process listens at an address.
 pub(crate) fn wait_for(address: &str) {
     let end = Instant::now() + PATIENCE;
     while TcpStream::connect(address).is_err() {
@@ -146,7 +146,7 @@ fn mcp_proxy_config(directory: &Path, server: &Path, port: u16) -> PathBuf {
     config
 }
 
-/// A port that nothing listens at. Another process may be quicker; then the run ends.
+/// A free port. When another process takes it first, the run ends.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -164,7 +164,7 @@ fn mcp_proxy() -> PathBuf {
     target().join("test-data/mcp-proxy/bin/mcp-proxy")
 }
 
-/// The most anonymous memory that a process was seen with.
+/// The peak of sampled anonymous memory of a process.
 pub(crate) struct Memory {
     peak: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,

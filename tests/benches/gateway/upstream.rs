@@ -1,5 +1,5 @@
-//! A bare MCP server on standard input and output that replays serialized results, so that it costs next to nothing. The
-//! benchmark starts itself again for it.
+//! A bare MCP server on standard input and output that replays serialized results at almost no cost. The benchmark runs
+//! itself as this server.
 
 use lro_tests::synthetic;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 
-/// The argument that makes the benchmark this server.
+/// The argument that runs the benchmark as this server.
 pub(crate) const ARGUMENT: &str = "--upstream-server";
 
 /// Its only tool: `n` records, with `structured` also as structured content.
@@ -28,7 +28,7 @@ pub(crate) fn serve() {
     }
 }
 
-/// The answer as a line. Only the first of a kind is put together; after that, only the id changes.
+/// The answer as a line. Only the first of a kind is built; after that, only the id changes.
 fn answer(message: &Value, results: &mut HashMap<(u64, bool), String>) -> Vec<u8> {
     let (id, params) = (&message["id"], &message["params"]);
     match message["method"].as_str().unwrap() {

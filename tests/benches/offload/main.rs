@@ -1,5 +1,5 @@
-//! How fast offloading is, as ratios against baselines measured in the same run: a plain write of the same bytes, the
-//! same code native, and the least a Python program has to do.
+//! Measures offloading, as ratios to baselines in the same run: a plain write of the same bytes, the same code native,
+//! and the minimum of a Python program.
 //!
 //! `make bench`, or `LRO_BENCH_RECORDS=1000,100000 make bench` for other sizes.
 
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// Bytes of one write of the baseline, as of the splitter.
 const BLOCK_BYTES: usize = 256 * 1024;
 
-/// JSON Schema that stands for "given": none is inferred then.
+/// A given JSON Schema, so that none is inferred.
 const SCHEMA: &str = r#"{"type":"object"}"#;
 
 /// The policies and directories of a run.
@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// A result that passes: what every call pays.
+/// A result that passes: the minimum cost of a call.
 fn small_result(bench: &Bench) {
     let text = synthetic::payload(5);
     let (payload, limits) = (text_payload(text), Limits::default());
@@ -78,7 +78,7 @@ fn small_result(bench: &Bench) {
     println!("  {:<42} {:>9.1} µs", "instantiate and inspect-result", micros(inspected));
 }
 
-/// From nothing to a policy that can be called, with compiled code on disk.
+/// Start-up of a policy until it can be called, with compiled code on disk.
 fn warm_start(directory: &Path) {
     let options =
         LoadOptions { cache: Some(CompileCache::open(directory.join("compiled")).unwrap()), ..LoadOptions::default() };
@@ -156,7 +156,7 @@ fn large_result(bench: &Bench, records: usize) {
     whole_way(&input, bytes, python.map(|(_, gateway)| gateway));
 }
 
-/// From the bytes of a tool result to published files and the reply, in a process of its own whose memory can be told.
+/// From the bytes of a tool result to published files and the reply, in a separate process to measure its memory.
 fn whole_way(input: &Path, bytes: usize, python: Option<f64>) {
     let message = input.with_file_name("message.json");
     let text = std::fs::read_to_string(input).unwrap();
@@ -293,7 +293,7 @@ fn write_plainly(path: &Path, bytes: &[u8]) {
     bytes.chunks(BLOCK_BYTES).for_each(|block| file.write_all(block).unwrap());
 }
 
-/// Median seconds of the two rows of the baseline; none where there is no Python.
+/// Median seconds of the two rows of the baseline; `None` without Python.
 fn python(input: &Path, repetitions: u32) -> Option<(f64, f64)> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/baseline.py");
     let output = Command::new("python3").arg(script).arg(input).arg(repetitions.to_string()).output();

@@ -1,4 +1,4 @@
-//! The splitter as native code, writing to a file itself.
+//! The splitter as native code that writes to a file.
 
 use lro_jsonl::{FileReport, Options, Output, Section, Shape, Splitter, Stream, Target};
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! What the benchmarks share: the data, and how time is taken.
+//! Shared by the benchmarks: the data, and the measurement of time.
 
 use std::time::{Duration, Instant};
 
-/// Numbers of records to measure with: those of `LRO_BENCH_RECORDS`, separated by commas, else these.
+/// Numbers of records to measure with, from `LRO_BENCH_RECORDS`, separated by commas, or the defaults.
 pub(crate) fn sizes(default: &[usize]) -> Vec<usize> {
     match std::env::var("LRO_BENCH_RECORDS") {
         Ok(sizes) => sizes.split(',').map(|size| size.trim().parse().expect("a number of records")).collect(),
@@ -10,14 +10,14 @@ pub(crate) fn sizes(default: &[usize]) -> Vec<usize> {
     }
 }
 
-/// Median times of some jobs, done in turn so that a slow moment of the machine meets them all.
+/// Median times of some jobs, run in turn, so that a slow moment of the machine affects them all.
 pub(crate) fn alternate<const N: usize>(repetitions: usize, mut jobs: [&mut dyn FnMut(); N]) -> [Duration; N] {
     let mut times: [Vec<Duration>; N] = std::array::from_fn(|_| Vec::with_capacity(repetitions));
     for round in 0..=repetitions {
         for (job, times) in jobs.iter_mut().zip(&mut times) {
             let started = Instant::now();
             job();
-            // The first round warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 times.push(started.elapsed());
             }

@@ -1,7 +1,7 @@
-//! What a swap costs those who call, and what a tenant costs: time and memory.
+//! Measures the cost of a swap for callers, and the time and memory of a tenant.
 //!
-//! `LRO_SWAPS` swaps, 10,000 by default, while 8 clients call; `LRO_TENANTS` tenants with a module each, 1,000 by default,
-//! and ten times as many with one module.
+//! `LRO_SWAPS` swaps, 10,000 by default, while 8 clients call; `LRO_TENANTS` tenants with a module each, 1,000 by
+//! default, and ten times as many with a single module.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
 
@@ -25,7 +25,7 @@ const MARKER: &[u8] = b"SIGNATURE-AAAAAAAA";
 
 /// Greatest ratio of the p99 of calls with swaps to that without.
 const RATIO_MAX: f64 = 1.2;
-/// Longest start of 1,000 tenants from compiled code.
+/// Longest start time of 1,000 tenants from compiled code.
 const WARM_START_MAX: Duration = Duration::from_secs(2);
 
 fn main() {
@@ -69,7 +69,7 @@ fn swaps(root: &Path) {
     let versions =
         [1, 2].map(|number| Policy::from_bytes(sandbox(), &version(number), &LoadOptions::default()).unwrap());
     let slot: Arc<Slot> = versions[0].clone().into();
-    // As long without swaps as with them; the first round warms up.
+    // As long without swaps as with them; the first round is a warm-up.
     let pace = Duration::from_micros(500);
     let mut quiet = Vec::new();
     for round in 0..2 {
@@ -101,7 +101,7 @@ fn swaps(root: &Path) {
     println!("memory before and after {count} swaps: {} and {} KiB", memory >> 10, resident() >> 10);
 }
 
-/// The times of the calls of 8 clients that never pause, while something is done.
+/// The times of the calls of 8 clients that never pause, during a job.
 fn calls(slot: &Arc<Slot>, root: &Path, work: impl FnOnce()) -> Vec<Duration> {
     let done = AtomicBool::new(false);
     let mut times: Vec<_> = thread::scope(|scope| {
@@ -156,7 +156,7 @@ fn density(root: &Path) {
     tenants("one module, warm", count * 10, &compiled, |_| directory.join("00000.wasm"));
 }
 
-/// Starts so many tenants, and calls the first and the last of them.
+/// Starts a number of tenants, and calls the first and the last of them.
 fn tenants(name: &str, count: usize, compiled: &Path, file: impl Fn(usize) -> std::path::PathBuf) -> Duration {
     let root = TempDir::new().unwrap();
     let options = LoadOptions { cache: Some(CompileCache::open(compiled).unwrap()), ..LoadOptions::default() };
@@ -184,14 +184,14 @@ fn tenants(name: &str, count: usize, compiled: &Path, file: impl Fn(usize) -> st
     took
 }
 
-/// Bytes of this process in memory.
+/// Resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = status.split(' ').nth(1).unwrap().parse().unwrap();
     pages * page_bytes()
 }
 
-/// Bytes of a page, as `getconf` tells them.
+/// Bytes of a page, from `getconf`.
 fn page_bytes() -> u64 {
     let output = std::process::Command::new("getconf").arg("PAGESIZE").output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()

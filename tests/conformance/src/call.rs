@@ -1,4 +1,4 @@
-//! What comes with a call of a tool or a prompt, and the shapes of its answers.
+//! The inputs of a call of a tool or a prompt, and helpers for its answers.
 
 use std::fmt::Display;
 
@@ -19,9 +19,9 @@ pub(crate) struct Call {
     pub(crate) name: String,
     arguments: JsonObject,
     answers: InputResponses,
-    /// What an earlier round of the call gave the client to bring back.
+    /// The state that an earlier round of the call gave the client to return.
     pub(crate) state: Option<String>,
-    /// The request and the connection it came on.
+    /// The request and its connection.
     pub(crate) context: RequestContext<RoleServer>,
 }
 
@@ -56,33 +56,33 @@ impl Call {
         self.arguments.get(name).and_then(Value::as_f64).unwrap_or_default()
     }
 
-    /// What the client answered to the question `key`.
+    /// The client's answer to the question `key`.
     pub(crate) fn answer(&self, key: &str) -> Option<&Value> {
         self.answers.get(key)
     }
 
-    /// A field of the form that the question `key` was about, if the user filled it in.
+    /// A field of the form of the question `key`, if the user filled it in.
     pub(crate) fn field(&self, key: &str, field: &str) -> Option<&Value> {
         accepted(self.answer(key)?, field)
     }
 
-    /// What the client can do, as far as it said so.
+    /// The capabilities that the client declared.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()
     }
 }
 
-/// A result that consists of one text.
+/// A result with one text.
 pub(crate) fn text(text: impl Into<String>) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
 }
 
-/// A result that tells of a failure.
+/// A result that reports a failure.
 pub(crate) fn failure(text: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
-/// A field of the form that `answer` is about, if the user filled it in.
+/// A field of the form in `answer`, if the user filled it in.
 pub(crate) fn accepted<'a>(answer: &'a Value, field: &str) -> Option<&'a Value> {
     if answer.get("action")? != "accept" {
         return None;
@@ -105,17 +105,17 @@ pub(crate) fn form(message: &str, field: &str, kind: &str) -> Value {
     })
 }
 
-/// Asks the client `questions`, an object, before the call can be answered.
+/// Returns `questions`, an object, which the client must answer first.
 pub(crate) fn ask(questions: Value, state: Option<String>) -> Result<InputRequiredResult, ErrorData> {
     Ok(InputRequiredResult::new(Some(typed(questions)?), state))
 }
 
-/// A message written as JSON in the type of the protocol library.
+/// Converts a message from JSON to the type of the protocol library.
 pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(internal)
 }
 
-/// An error of the server's own making.
+/// An internal error of the server.
 pub(crate) fn internal(error: impl Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }

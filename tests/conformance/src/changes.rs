@@ -1,6 +1,6 @@
-//! Tells subscribers that the lists of tools and prompts changed.
+//! Notifies subscribers that the lists of tools and prompts changed.
 //!
-//! The lists never really change: what is tested is that the news arrives, and only where it was asked for.
+//! The lists never change: the test is that notifications arrive, and only for subscribers.
 
 use rmcp::model::ErrorData;
 use rmcp::service::SubscriptionContext;
@@ -8,14 +8,14 @@ use tokio::sync::watch;
 
 use crate::call::internal;
 
-/// How often the lists changed.
+/// Number of changes of the lists.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     tools: u64,
     prompts: u64,
 }
 
-/// Where changes are made known.
+/// Publishes changes.
 #[derive(Default)]
 pub(crate) struct Changes(watch::Sender<Counts>);
 
@@ -36,7 +36,7 @@ impl Changes {
     }
 }
 
-/// Knows of the changes since it was made.
+/// Receives the changes since its creation.
 #[derive(Clone)]
 pub(crate) struct Watch {
     receiver: watch::Receiver<Counts>,
@@ -44,7 +44,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Passes on every change that `subscription` is about until the client ends it.
+    /// Forwards every change that `subscription` covers until the client ends it.
     pub(crate) async fn report(mut self, subscription: &SubscriptionContext) -> Result<(), ErrorData> {
         loop {
             self.report_new(subscription).await?;

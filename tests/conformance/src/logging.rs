@@ -1,4 +1,4 @@
-//! Log messages during a call, as far as the client wants them.
+//! Log messages during a call, at the level that the client requests.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::call::{Call, Outcome, internal, text};
 
-/// The importance from which on a session wants log messages: all until it says otherwise.
+/// The minimum log level of a session: all messages until the client sets one.
 pub(crate) struct Level(Mutex<LoggingLevel>);
 
 impl Default for Level {
@@ -27,7 +27,7 @@ impl Level {
         *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The importance from which on this call may send log messages. A request that stands alone has to ask for them.
+    /// The minimum log level of this call. A request without a session has to request log messages.
     fn of(&self, call: &Call) -> Option<LoggingLevel> {
         let stands_alone =
             call.context.protocol_version().as_ref().is_some_and(|version| !ProtocolVersion::has_initialize(version));
@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// Logs three times while it works.
+/// Logs three messages during the call.
 pub(crate) async fn call_with_logging(call: &Call, level: &Level) -> Outcome {
     let wanted = level.of(call).is_some_and(|level| level as u8 <= LoggingLevel::Info as u8);
     for (index, message) in

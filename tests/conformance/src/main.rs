@@ -1,8 +1,8 @@
-//! An MCP server with everything that the official conformance suite asks for.
+//! An MCP server with everything that the official conformance suite requires.
 //!
-//! It is the upstream when the suite runs against a gateway: what passes when the suite talks to this server must pass
-//! through the gateway too. Both eras of the protocol are served, sessions that begin with `initialize` and requests that
-//! stand alone. Names, texts and answers of tools, resources and prompts are the suite's wishes.
+//! It is the upstream server when the suite runs against a gateway: every check that passes against this server must
+//! also pass through the gateway. It serves both eras of the protocol: sessions that begin with `initialize`, and
+//! requests without a session. The suite prescribes the names, texts and answers of tools, resources and prompts.
 #![expect(deprecated, reason = "the suite still wants sampling and log messages")]
 
 mod call;
@@ -34,10 +34,10 @@ use tokio::sync::oneshot;
 use crate::server::{Server, Shared};
 use crate::sessions::Sessions;
 
-/// Origins of web pages that may talk to the server. Other hosts are refused by default.
+/// Origins of web pages that may access the server. Other hosts are rejected by default.
 const ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
-/// What a client that lost its stream is told to wait before it comes back.
+/// Delay before a client that lost its stream reconnects.
 const RETRY: Duration = Duration::from_millis(500);
 
 #[tokio::main]
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The port that the arguments ask for; 0 leaves the choice to the system.
+/// The port from the arguments; with 0 the system chooses.
 fn port(mut arguments: impl Iterator<Item = String>) -> Result<u16, String> {
     let usage = || "usage: lro-conformance [--port NUMBER]".to_owned();
     match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
@@ -66,12 +66,12 @@ fn port(mut arguments: impl Iterator<Item = String>) -> Result<u16, String> {
     }
 }
 
-/// Waits for a signal to end, or for whoever started the server to close its standard input.
+/// Waits for a signal to end, or for the end of standard input.
 async fn asked_to_end() -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (sender, closed) = oneshot::channel();
-    // A thread of its own: one of the runtime would keep the process alive until standard input closes.
+    // A separate thread: one of the runtime would keep the process alive until standard input closes.
     std::thread::spawn(move || sender.send(io::copy(&mut io::stdin().lock(), &mut io::sink())));
     tokio::select! {
         _ = terminate.recv() => {}

@@ -1,4 +1,4 @@
-//! The smallest image and sound that are of any use, and an embedded resource.
+//! A minimal image and sound, and an embedded resource.
 
 use rmcp::model::{ContentBlock, ResourceContents};
 
@@ -20,7 +20,7 @@ pub(crate) fn audio() -> ContentBlock {
     ContentBlock::audio(SILENCE, "audio/wav")
 }
 
-/// A resource with its text in it.
+/// An embedded text resource.
 pub(crate) fn embedded(uri: &str, media_type: &str, text: &str) -> ContentBlock {
     ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(media_type))
 }

@@ -15,7 +15,7 @@ const WITH_RESOURCE: &str = "test_prompt_with_embedded_resource";
 const WITH_IMAGE: &str = "test_prompt_with_image";
 const WITH_QUESTION: &str = "test_input_required_result_prompt";
 
-/// Values that the arguments of prompts are completed to.
+/// Completions for the arguments of prompts.
 const VALUES: [&str; 6] = ["paris", "park", "party", "tea", "test", "testing"];
 
 pub(crate) fn list() -> Vec<Prompt> {
@@ -61,7 +61,7 @@ fn get_with_question(call: &Call) -> Result<GetPromptResponse, ErrorData> {
     Ok(GetPromptResult::new(vec![user(ContentBlock::text(format!("Use this context: {context}")))]).into())
 }
 
-/// Values that begin with what was typed so far.
+/// The completions with a prefix.
 pub(crate) fn complete(typed: &str) -> Result<CompletionInfo, ErrorData> {
     let values = VALUES.iter().filter(|value| value.starts_with(typed)).map(|value| (*value).to_owned());
     CompletionInfo::with_all_values(values.collect()).map_err(internal)

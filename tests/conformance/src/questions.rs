@@ -1,4 +1,4 @@
-//! Tools that ask the client something while they run, over the session the call came in.
+//! Tools that send requests to the client during a call, over the session of the call.
 
 use rmcp::model::{CreateMessageRequestParams, ElicitRequestParams, SamplingMessage};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::call::{Call, Outcome, failure, internal, text, typed};
 
 const ANSWER_LENGTH: u32 = 100;
 
-/// Has the client's model answer the prompt.
+/// Asks the client's model to answer the prompt.
 pub(crate) async fn sample(call: &Call) -> Outcome {
     if call.capabilities().sampling.is_none() {
         return Ok(failure("The client cannot sample").into());
@@ -28,7 +28,7 @@ pub(crate) async fn elicit(call: &Call) -> Outcome {
     elicit_form(call, call.text("message"), "User response", properties, &["username", "email"]).await
 }
 
-/// Asks with a form that has a default in every field.
+/// Asks with a form with a default in every field.
 pub(crate) async fn elicit_defaults(call: &Call) -> Outcome {
     let properties = json!({
         "name": {"type": "string", "default": "John Doe"},
@@ -40,7 +40,7 @@ pub(crate) async fn elicit_defaults(call: &Call) -> Outcome {
     elicit_form(call, "Please check these values", "Elicitation completed", properties, &[]).await
 }
 
-/// Asks with a form that has every kind of choice in it.
+/// Asks with a form with every kind of choice.
 pub(crate) async fn elicit_choices(call: &Call) -> Outcome {
     let options = ["option1", "option2", "option3"];
     let titled = |word: &str| {

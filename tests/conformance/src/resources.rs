@@ -40,7 +40,7 @@ pub(crate) fn read(uri: &str) -> Result<ReadResourceResult, ErrorData> {
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-/// Refuses the address of a resource that does not exist.
+/// Rejects the URI of a resource that does not exist.
 pub(crate) fn check(uri: &str) -> Result<(), ErrorData> {
     read(uri).map(drop)
 }

@@ -50,7 +50,7 @@ pub(crate) fn ask_all(call: &Call, seal: &Seal) -> Outcome {
     Ok(ask(questions, Some(seal.close(call, &())?))?.into())
 }
 
-/// Asks for a confirmation and goes on only with the state it gave out.
+/// Asks for a confirmation and continues only with the state that it returned.
 pub(crate) fn ask_with_state(call: &Call, seal: &Seal) -> Outcome {
     const KEY: &str = "confirm";
     let state: Option<()> = seal.open(call)?;
@@ -61,7 +61,7 @@ pub(crate) fn ask_with_state(call: &Call, seal: &Seal) -> Outcome {
     Ok(ask(json!({KEY: question}), Some(seal.close(call, &())?))?.into())
 }
 
-/// Which answer [`ask_in_turn`] waits for, and what it knows already.
+/// The progress of [`ask_in_turn`]: the answer it waits for, and the earlier ones.
 #[derive(Serialize, Deserialize)]
 enum Turn {
     Name,
@@ -105,7 +105,7 @@ pub(crate) fn ask_what_is_possible(call: &Call) -> Outcome {
     if left == 0 { Ok(text("Nothing is left to ask").into()) } else { Ok(ask(questions.into(), None)?.into()) }
 }
 
-/// Refuses a client that cannot sample.
+/// Rejects a client without sampling.
 pub(crate) fn need_sampling(call: &Call) -> Outcome {
     if call.capabilities().sampling.is_none() {
         let needed = ClientCapabilities::builder().enable_sampling().build();
@@ -154,12 +154,12 @@ fn root_addresses(answer: &Value) -> Option<Vec<&str>> {
     answer.get("roots")?.as_array()?.iter().map(|root| root.get("uri")?.as_str()).collect()
 }
 
-/// Seals what a client carries from one round of a call to the next, so that it cannot be altered or used elsewhere.
+/// Seals the state that a client carries between the rounds of a call, so that it cannot be altered or used elsewhere.
 pub(crate) struct Seal(RequestStateCodec);
 
 impl Seal {
     pub(crate) fn new() -> Result<Self, ErrorData> {
-        // What it protects are tests, so a key that everyone can read will do.
+        // It only protects tests, so a public key value is enough.
         Ok(Self(RequestStateCodec::try_new(*b"the key of a server for tests only").map_err(internal)?))
     }
 
@@ -168,7 +168,7 @@ impl Seal {
         self.0.seal_json_with(state, &options).map_err(internal)
     }
 
-    /// What an earlier round of the same tool left, if there was one.
+    /// The state of an earlier round of the same tool, if any.
     fn open<T: DeserializeOwned>(&self, call: &Call) -> Result<Option<T>, ErrorData> {
         let Some(sealed) = &call.state else { return Ok(None) };
         let opened = self.0.open_json_with(sealed, call.name.as_bytes());

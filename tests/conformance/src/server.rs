@@ -1,4 +1,4 @@
-//! The server as one client sees it: which request is answered by which part.
+//! The server for one client: dispatches requests.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::logging::Level;
 use crate::rounds::Seal;
 use crate::{prompts, resources, tools};
 
-/// What all clients share.
+/// State shared by all clients.
 pub(crate) struct Shared {
-    /// News of changed lists.
+    /// Changes of lists.
     pub(crate) changes: Changes,
     /// Work in the background.
     pub(crate) tasks: TaskManager,
-    /// What keeps clients from altering the state they carry.
+    /// Protects the state that clients carry from changes.
     pub(crate) seal: Seal,
 }
 
@@ -35,11 +35,11 @@ impl Shared {
     }
 }
 
-/// The server for one session, or for one request that stands alone.
+/// The server for one session, or for one request without a session.
 pub(crate) struct Server {
     shared: Arc<Shared>,
     level: Level,
-    /// Since the request arrived, so that no change is missed between then and the subscription it asks for.
+    /// Subscribed when the request arrives, so that no change before the subscription is missed.
     watch: Watch,
 }
 

@@ -9,14 +9,14 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::tools::RECONNECTION;
 
-/// Sessions in memory, one tool of which loses the connection of whoever calls it.
+/// Sessions in memory, with one tool that drops the caller's connection.
 ///
-/// The answer to a call of [`RECONNECTION`] ends after the event that opens it and tells where it left off; the client
-/// gets the rest when it comes back for it.
+/// The answer to a call of [`RECONNECTION`] ends after its first event, which has an id; the client gets the rest when
+/// it reconnects.
 pub(crate) struct Sessions(LocalSessionManager);
 
 impl Sessions {
-    /// Sessions that tell a client to come back after `retry`.
+    /// Sessions that tell a client to reconnect after `retry`.
     pub(crate) fn new(retry: Duration) -> Self {
         let mut configuration = SessionConfig::default();
         configuration.sse_retry = Some(retry);

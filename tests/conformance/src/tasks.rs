@@ -1,4 +1,4 @@
-//! Tools whose work goes on in the background, as tasks that the client asks after.
+//! Tools that work in the background, as tasks that the client polls.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::sleep;
 use crate::call::{Call, Outcome, accepted, ask, failure, form, text, typed};
 use crate::rounds::{NAME, greeting, name, name_form};
 
-/// How often a client should ask, in milliseconds.
+/// Poll interval for clients, in milliseconds.
 const POLL_INTERVAL: u64 = 100;
 
-/// Nobody waits longer than this for the slow tool.
+/// Longest duration of the slow tool.
 const LONGEST: f64 = 3600.0;
 
 /// Greets at once, never as a task.
@@ -21,7 +21,7 @@ pub(crate) fn greet(call: &Call) -> Outcome {
     Ok(greeting(call.text("name")).into())
 }
 
-/// Takes as many seconds as it is told to; the client waits for it if it knows no tasks or there is nothing to wait for.
+/// Takes a given number of seconds; the client waits for the result if it does not support tasks or the duration is 0.
 pub(crate) async fn compute(call: &Call, tasks: &TaskManager) -> Outcome {
     let time = Duration::from_secs_f64(call.number("seconds").clamp(0.0, LONGEST));
     let label = call.text("label").to_owned();
@@ -45,7 +45,7 @@ pub(crate) fn fail(call: &Call, tasks: &TaskManager) -> Outcome {
     })
 }
 
-/// Breaks without a result.
+/// Fails without a result.
 pub(crate) fn break_down(call: &Call, tasks: &TaskManager) -> Outcome {
     start(call, tasks, async |_| Err(ErrorData::internal_error("The job broke, as it always does", None).into()))
 }
@@ -82,7 +82,7 @@ pub(crate) fn greet_later(call: &Call, tasks: &TaskManager) -> Outcome {
     start(call, tasks, async move |_| Ok(greeting(&name)))
 }
 
-/// Starts a task for a client that knows tasks.
+/// Starts a task for a client that supports tasks.
 fn start<Work, Running>(call: &Call, tasks: &TaskManager, work: Work) -> Outcome
 where
     Work: FnOnce(TaskContext) -> Running,

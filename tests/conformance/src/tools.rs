@@ -1,4 +1,4 @@
-//! The tools: which there are, and which function answers a call.
+//! The tools, and the dispatch of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::media::{audio, embedded, image};
 use crate::server::Shared;
 use crate::{questions, rounds, tasks};
 
-/// The tool whose callers lose their connection.
+/// The tool that drops the caller's connection.
 pub(crate) const RECONNECTION: &str = "test_reconnection";
 
 /// All tools, always in this order. The suite calls the first one without arguments.

@@ -1,5 +1,5 @@
-//! Any question about any bytes has an answer of JSON lines or an error. Where the bytes are records, each of them is seen,
-//! and a jq program that is spared what it does not read answers like one that gets everything.
+//! Any query on any bytes has an answer of JSON lines or an error. Where the bytes are records, each of them is
+//! examined, and a jq program on reduced records answers like one on whole records.
 #![no_main]
 
 use std::collections::HashSet;
@@ -45,7 +45,7 @@ const OPERATORS: [Operator; 12] = [
 ];
 const AGGREGATES: [AggregateKind; 5] =
     [AggregateKind::Count, AggregateKind::Sum, AggregateKind::Min, AggregateKind::Max, AggregateKind::Avg];
-/// Programs that end: nothing stops one here.
+/// Programs that terminate: nothing stops one here.
 const PROGRAMS: [&str; 8] =
     [".", ".a", ".a.b?, .[0]?", "tojson | fromjson", "[.. | numbers] | add", "keys", "$x, length", "sort_by(.a)?"];
 
@@ -70,7 +70,7 @@ const JSON: [&str; 16] = [
     "[]",
 ];
 
-/// What programs compare a member with, and what they do with a record. Some of it fails.
+/// Comparisons and transformations for programs. Some of them fail.
 const LITERALS: [&str; 10] = ["0", "1.0", "-2.5", "1e1000", "\"a\"", "\"\\u0061\"", "null", "true", "[1]", "$x"];
 const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const RESULTS: [&str; 14] = [
@@ -150,7 +150,7 @@ fn jq(input: &mut Unstructured<'_>) -> Result<Jq> {
     Ok(Jq { filter: (*input.choose(&PROGRAMS)?).to_owned(), slurp: input.arbitrary()?, arguments })
 }
 
-/// A program that reads little of a record, and is spared the rest.
+/// A program that reads few members of a record.
 fn selecting(input: &mut Unstructured<'_>) -> Result<String> {
     let test = |input: &mut Unstructured<'_>| -> Result<String> {
         let key = if input.arbitrary()? { "a" } else { "b" };
@@ -185,7 +185,7 @@ fn file(mut input: Unstructured<'_>) -> Result<Vec<u8>> {
     Ok(records.concat().into_bytes())
 }
 
-/// Asks about bytes that are read at most `cut` at a time.
+/// Queries bytes that are read at most `cut` at a time.
 fn ask(bytes: &[u8], cut: usize, question: &Question, budget: Budget) -> std::result::Result<Answer, ExtractError> {
     let source = Source { name: "fuzz".to_owned(), start: 0, bytes: bytes.len() as u64, records: 0 };
     extract(&source, question, budget, &mut |offset, length| {
@@ -204,7 +204,7 @@ fn check(answer: &Answer, budget: Budget) {
     assert!(answer.results <= answer.total && answer.matched <= answer.examined, "{answer:?}");
 }
 
-/// Whether each line is a JSON object whose keys are different.
+/// Whether each line is a JSON object with distinct keys.
 fn is_records(text: &str) -> bool {
     text.lines().all(|line| {
         let Ok(members) = lro_jsonl::members(line) else { return false };
@@ -227,7 +227,7 @@ fn all() -> Question {
     })
 }
 
-/// A program over each record gives what it gives over the elements of an array, of which it is spared nothing.
+/// A program gives the same results on each record as on the elements of an array, where it gets whole records.
 fn check_jq(bytes: &[u8], filter: String, value: String) {
     let answer = |filter: String, slurp| {
         let arguments = vec![Argument { name: "x".to_owned(), value: value.clone() }];
@@ -250,7 +250,7 @@ fn run(mut input: Unstructured<'_>) -> Result<()> {
     if let Ok(answer) = &answer {
         check(answer, budget);
     }
-    // Where a read ends makes no difference, but for which of several damaged records is met first.
+    // The boundaries of reads only affect which of several damaged records is found first.
     let again = ask(bytes, usize::MAX, &question, budget);
     if !matches!((&answer, &again), (Err(ExtractError::Damaged(_)), Err(ExtractError::Damaged(_)))) {
         assert_eq!(format!("{answer:?}"), format!("{again:?}"), "{question:?}");
@@ -267,6 +267,6 @@ fn run(mut input: Unstructured<'_>) -> Result<()> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    // An input that is too short for a question asks none.
+    // An input that is too short for a query is skipped.
     let _ = run(Unstructured::new(data));
 });

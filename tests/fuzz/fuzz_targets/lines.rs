@@ -1,5 +1,5 @@
-//! Lines are those that anybody would split the stream into, wherever reads end, whatever goes through a file and whichever
-//! are too long.
+//! Lines equal those of a naive split of the stream, wherever reads end, whatever spills to a file, and however long
+//! lines are.
 #![no_main]
 
 use std::io::{Error, ErrorKind, Read};
@@ -8,22 +8,22 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use lro_transport::{Cut, HEAD_BYTES_MAX, Line, Lines, MessageLimits, SpoolError, TAIL_BYTES_MAX};
 
-/// Stands for a run of one letter, with the byte behind it for its length.
+/// Marks a run of one letter, with its length in the next byte.
 const RUN: u8 = 0xFF;
 
-/// Bytes of a run for each 1 of its length: two such runs are shorter or longer than the buffers are.
+/// Bytes of a run per unit of its length: two such runs are shorter or longer than the buffers.
 const RUN_BYTES: usize = 1021;
 
-/// From this size on, in bytes, a stream gets no more runs.
+/// Size in bytes from which a stream gets no more runs.
 const STREAM_BYTES_MAX: usize = 300_000;
 
-/// Bytes that a line may take in memory.
+/// Most bytes of a line in memory.
 const MEMORY_BYTES: [usize; 4] = [0, 100, 70_000, usize::MAX];
 
-/// Bytes that a line may have.
+/// Most bytes of a line.
 const MESSAGE_BYTES: [u64; 4] = [u64::MAX, 5, 60_000, 200_000];
 
-/// Gives a stream in pieces of two sizes in turn, and is interrupted between them.
+/// Reads a stream in pieces of two alternating sizes, interrupted between them.
 struct Pieces<'a> {
     rest: &'a [u8],
     sizes: [usize; 2],
@@ -41,7 +41,7 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// The stream that an input stands for: longer than the fuzzer could make it.
+/// Expands an input to a stream longer than the fuzzer could generate.
 fn stream(input: &[u8]) -> Vec<u8> {
     let mut stream = Vec::with_capacity(input.len());
     let mut input = input.iter();
@@ -74,7 +74,7 @@ fuzz_target!(|data: &[u8]| {
         message_bytes: limit,
         ..MessageLimits::default()
     };
-    // Steps of a byte through long runs would take seconds.
+    // Single-byte steps through long runs would take seconds.
     let sizes = [usize::from(small) + 1 + stream.len() / 500, (usize::from(large) + 1) * RUN_BYTES];
     let mut lines = Lines::new(Pieces { rest: &stream, sizes, reads: 0 }, Arc::new(limits));
     let breaks = stream.iter().filter(|byte| **byte == b'\n').count();

@@ -1,4 +1,4 @@
-//! Measuring in pieces is measuring the whole, and compact JSON measures like the text of it.
+//! Measuring in pieces equals measuring the whole, and compact JSON measures like its text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

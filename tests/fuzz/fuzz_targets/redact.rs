@@ -1,11 +1,11 @@
-//! What is taken out of a text does not depend on where its slices end, and JSON stays JSON.
+//! Redaction does not depend on the boundaries of slices, and JSON stays JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use lro_redact::{Redactor, Rules};
 use serde::de::IgnoredAny;
 
-/// The text without its secrets, read in slices of so many bytes.
+/// The text without its secrets, read in slices of a number of bytes.
 fn redacted(rules: &Rules, text: &str, is_json: bool, bytes: usize) -> (String, bool) {
     let (mut redactor, mut out, mut rest) = (Redactor::new(rules, is_json), String::new(), text);
     while !rest.is_empty() {

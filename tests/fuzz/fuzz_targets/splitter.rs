@@ -1,7 +1,7 @@
-//! The splitter accepts what `serde_json` accepts, wherever the slices are cut, and its lines are JSON again.
+//! The splitter accepts what `serde_json` accepts, wherever the slices are cut, and its lines are JSON.
 //!
 //! `RawValue` is checked by the grammar alone: lone surrogates are accepted on both sides. Only the depth limit and the
-//! limit for keys of the skeleton refuse more.
+//! limit for keys of the skeleton reject more.
 #![no_main]
 
 use std::convert::Infallible;
@@ -57,7 +57,7 @@ fn run(text: &str, slice_bytes: usize, sections: Vec<Section>) -> Result<(), Syn
         keep_bytes: 8,
         inline_bytes: 16,
         inline_total: 40,
-        aside: Vec::new(),
+        inline_exclude: Vec::new(),
         large_max: 2,
         profile: true,
     };

@@ -1,5 +1,5 @@
-//! Events are those that the standard finds, wherever the stream is cut; no byte of it gets lost; and with other data in its
-//! events it is the same stream but for that.
+//! Events are those of the standard, wherever the stream is cut; no byte is lost; and replacing the data of events
+//! preserves everything else.
 #![no_main]
 
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use lro_transport::{Event, EventReader, MessageLimits};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What the data of events is replaced with.
+/// Replacement of the data of events.
 const OTHER: [&[u8]; 3] = [b"{}", b"1\n2\r\n3\r4", b"\n "];
 
-/// Bytes that an event may take in memory.
+/// Most bytes of an event in memory.
 const MEMORY_BYTES: [usize; 2] = [7, usize::MAX];
 
-/// What a receiver gets.
+/// An event as a receiver sees it.
 #[derive(Debug, PartialEq, Eq)]
 struct Received {
     data: Vec<u8>,
@@ -24,7 +24,7 @@ struct Received {
     id: Option<String>,
 }
 
-/// The lines of a stream, and what comes after the last line break.
+/// The lines of a stream, and the text after the last line break.
 fn lines(stream: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut rest = stream.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stream);
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The events of a stream that have data, the way of the standard: line by line.
+/// The events of a stream with data, parsed line by line as in the standard.
 fn received(stream: &[u8]) -> Vec<Received> {
     let (mut found, mut data, mut name, mut id) = (Vec::new(), Vec::new(), &b""[..], None);
     for line in lines(stream).0 {

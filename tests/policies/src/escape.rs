@@ -1,6 +1,6 @@
 //! Tries to reach what lies outside the preopened directory.
 //!
-//! The descriptor tells of every attempt whether it succeeded (`"ok"`) or how it was refused.
+//! The descriptor reports for every attempt whether it succeeded (`"ok"`) or how it was rejected.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
 use crate::bindings::wasi::filesystem::preopens::get_directories;
@@ -43,7 +43,7 @@ pub(crate) fn attempts() -> Result<Descriptor, PolicyError> {
             note(&mut attempts, "read", how, path, open(OpenFlags::empty(), DescriptorFlags::READ));
             note(&mut attempts, "write", how, path, open(OpenFlags::empty(), DescriptorFlags::WRITE));
             note(&mut attempts, "create", how, path, open(OpenFlags::CREATE, DescriptorFlags::WRITE));
-            // Not `stat-at`: its answer has times in it, and with them comes an import that no policy gets.
+            // Not `stat-at`: its answer contains times, which would add an import that no policy gets.
             note(&mut attempts, "examine", how, path, directory.metadata_hash_at(links, path).map(drop));
         }
         note(&mut attempts, "remove", "", path, directory.unlink_file_at(path));
@@ -67,7 +67,7 @@ pub(crate) fn attempts() -> Result<Descriptor, PolicyError> {
     Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), Vec::new()))
 }
 
-/// Other ways to write the name of a file that is there, or of one in its directory.
+/// Other spellings of the name of an existing file, or of one in its directory.
 const SPELLINGS: [&str; 8] = ["./own", "own/", ".//own", "own/.", "./new", "new/", ".", ".."];
 
 pub(crate) fn spellings() -> Result<Descriptor, PolicyError> {
@@ -89,7 +89,7 @@ pub(crate) fn spellings() -> Result<Descriptor, PolicyError> {
     Ok(crate::answer(format!("{{\"attempts\":[{}]}}", attempts.join(",")), vec![crate::file("own", 0)]))
 }
 
-/// Opens one name again and again while somebody puts other things in its place, and tells what it read.
+/// Opens one name repeatedly while another process replaces it, and reports what it read.
 pub(crate) fn swapped(amount: usize) -> Result<Descriptor, PolicyError> {
     let Some((directory, _)) = get_directories().into_iter().next() else {
         return Err(PolicyError::Io("no directory is preopened".to_owned()));
@@ -107,7 +107,7 @@ pub(crate) fn swapped(amount: usize) -> Result<Descriptor, PolicyError> {
     Ok(crate::answer(format!("{read:?}"), Vec::new()))
 }
 
-/// Names that a contract of safe names has no room for, and one that is the longest it allows.
+/// Names that the contract does not allow, and one of the greatest length that it allows.
 pub(crate) fn names() -> Result<Descriptor, PolicyError> {
     let Some((directory, _)) = get_directories().into_iter().next() else {
         return Err(PolicyError::Io("no directory is preopened".to_owned()));

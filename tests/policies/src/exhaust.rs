@@ -1,4 +1,4 @@
-//! Uses up what a call may use.
+//! Exhausts the limits of a call.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
 use crate::bindings::lro::filter::types::{ReadError, ToolResult};
@@ -6,10 +6,10 @@ use crate::bindings::wasi::filesystem::preopens::get_directories;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes taken at a time: small enough that the limit is met closely.
+/// Bytes allocated at a time: small enough to get close to the limit.
 const MEMORY_STEP_BYTES: usize = 1 << 20;
 
-/// Calls that this instance has seen.
+/// Calls of this instance.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn endlessly() -> ! {
@@ -26,7 +26,7 @@ pub(crate) fn read_endlessly(payload: &ToolResult) -> ! {
     }
 }
 
-/// Goes through the result byte by byte, again and again.
+/// Reads the result byte by byte, repeatedly.
 pub(crate) fn read_bytewise(payload: &ToolResult) -> ! {
     loop {
         let mut offset = 0;
@@ -36,7 +36,7 @@ pub(crate) fn read_bytewise(payload: &ToolResult) -> ! {
     }
 }
 
-/// Reads behind the end of a part and of the list of parts. Each answer tells `true` when it is the promised one.
+/// Reads beyond the end of a part and of the list of parts. Reports `true` for each answer that is as promised.
 pub(crate) fn read_past_the_end(payload: &ToolResult) -> Result<Descriptor, PolicyError> {
     let size = payload.parts()[0].size;
     let empty = |offset| payload.read_text(0, offset, u32::MAX).is_ok_and(|text| text.is_empty());
@@ -45,7 +45,7 @@ pub(crate) fn read_past_the_end(payload: &ToolResult) -> Result<Descriptor, Poli
     Ok(crate::answer(format!("{{\"told\":{told:?}}}"), Vec::new()))
 }
 
-/// Waits for the disk again and again.
+/// Syncs to the disk repeatedly.
 pub(crate) fn sync_endlessly() -> ! {
     let directories = get_directories();
     loop {
@@ -55,7 +55,7 @@ pub(crate) fn sync_endlessly() -> ! {
     }
 }
 
-/// Lists its directory again and again.
+/// Lists its directory repeatedly.
 pub(crate) fn list_endlessly() -> ! {
     let directories = get_directories();
     loop {
@@ -92,7 +92,7 @@ fn trap_with(value: u64) -> ! {
     std::process::abort()
 }
 
-/// Tells how many calls this instance has seen.
+/// Reports the number of calls of this instance.
 pub(crate) fn remember() -> Descriptor {
     let calls = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
     crate::answer(format!("{{\"calls\":{calls}}}"), Vec::new())

@@ -1,4 +1,4 @@
-//! Takes more handles than it should, keeps them, or makes them up.
+//! Opens too many handles, keeps them, or forges them.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
 use crate::bindings::lro::filter::types::ToolResult;
@@ -9,10 +9,10 @@ use crate::{answer, file};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The handle that an earlier call saw.
+/// The handle of an earlier call.
 static KEPT: AtomicU32 = AtomicU32::new(0);
 
-/// One file, opened again and again and never closed.
+/// Opens one file repeatedly and never closes it.
 pub(crate) fn files(amount: usize) -> Outcome {
     let directory = directory()?;
     create(&directory, "one.txt").map(drop).map_err(failed)?;
@@ -20,7 +20,7 @@ pub(crate) fn files(amount: usize) -> Outcome {
     told(opened?.len())
 }
 
-/// One file, opened and closed again and again: allowed, as often as it likes.
+/// Opens and closes one file repeatedly, which is allowed without limit.
 pub(crate) fn open_and_close(amount: usize) -> Outcome {
     let directory = directory()?;
     create(&directory, "one.txt").map(drop).map_err(failed)?;
@@ -46,12 +46,12 @@ fn told(held: usize) -> Outcome {
     Ok(answer(format!("{{\"held\":{held}}}"), Vec::new()))
 }
 
-/// Remembers a handle for a later call.
+/// Keeps a handle for a later call.
 pub(crate) fn keep(payload: &ToolResult) {
     KEPT.store(payload.handle(), Ordering::Relaxed);
 }
 
-/// Uses the handle of an earlier call, or says that it knows of none.
+/// Uses the handle of an earlier call, or reports that there is none.
 pub(crate) fn kept() -> Outcome {
     match KEPT.load(Ordering::Relaxed) {
         0 => Err(PolicyError::Other("nothing was kept".to_owned())),
@@ -59,9 +59,9 @@ pub(crate) fn kept() -> Outcome {
     }
 }
 
-/// Uses a handle that nobody gave it.
+/// Uses a forged handle.
 pub(crate) fn forged(handle: usize) -> Result<Answer, PolicyError> {
-    // SAFETY: the host checks every handle, which is what is tested; it is never dropped here.
+    // SAFETY: the host checks every handle, which is under test; it is never dropped here.
     let descriptor = unsafe { ManuallyDrop::new(Descriptor::from_handle(handle as u32)) };
     descriptor.write(b"forged", 0).map_err(failed)?;
     told(1)

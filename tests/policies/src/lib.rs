@@ -1,16 +1,17 @@
-//! Policies that misbehave, all in one component: `settings.custom` names what it does.
+//! Misbehaving policies in one component: `settings.custom` names the behaviour.
 //!
-//! A name that begins with `inspect-` is acted out while inspecting, any other while writing. A number after a colon is
-//! how much of it: `big-descriptor:9000000`. An unknown name is an error, so that a test cannot pass by a typing mistake.
+//! A behaviour whose name begins with `inspect-` runs while inspecting, any other while writing. A number after a colon
+//! is its amount: `big-descriptor:9000000`. An unknown name is an error, so that a test cannot pass by a typing
+//! mistake.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `exhaust` | uses up time, memory, stack, or ends in a trap |
 //! | `escape` | tries to reach what lies outside its directory |
-//! | `hold` | takes more handles than it should, or keeps them |
-//! | `output` | writes too much, or tells lies about what it wrote |
-//! | `read_only` | answers questions by trying to change what it may only read |
-//! | `sign` | behaves, and signs what it says |
+//! | `hold` | opens too many handles, or keeps them |
+//! | `output` | writes too much, or reports wrong files |
+//! | `read_only` | answers queries and tries to change its read-only files |
+//! | `sign` | behaves well, and signs its answers |
 //! | `snoop` | looks for what others left behind |
 
 mod escape;
@@ -31,7 +32,7 @@ use bindings::lro::filter::types::{
 };
 use bindings::wasi::filesystem::preopens::get_directories;
 
-/// What a terminal or a log would act upon.
+/// Control characters that a terminal or a log would interpret.
 const RUDE: &str = "\x1b[2J\x1b]0;owned\x07\r\n2026-11-20 ERROR forged\u{9b}31m";
 
 struct Hostile;
@@ -141,7 +142,7 @@ impl Guest for Hostile {
     }
 }
 
-/// What to do, and how much of it.
+/// A behaviour and its amount.
 fn behaviour(call: &Call) -> (&str, usize) {
     let custom = call.settings.custom.as_deref().unwrap_or_default();
     let (name, amount) = custom.split_once(':').unwrap_or((custom, "0"));

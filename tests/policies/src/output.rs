@@ -1,4 +1,4 @@
-//! Writes too much, or tells lies about what it wrote.
+//! Writes too much, or reports wrong files.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
 use crate::bindings::lro::filter::types::{
@@ -8,7 +8,7 @@ use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 use crate::{answer, file};
 
-/// Bytes of one write of the behaviours that write many.
+/// Bytes per write of the behaviours that write many.
 const BLOCK_BYTES: usize = 1 << 20;
 
 pub(crate) type Outcome = Result<Answer, PolicyError>;
@@ -50,13 +50,13 @@ pub(crate) fn many_files(amount: usize) -> Outcome {
     empty(files)
 }
 
-/// Writes until it is told to stop, and says so.
+/// Writes until an error, and returns it.
 pub(crate) fn many_bytes(blocks: usize) -> Outcome {
     let (written, error) = write_blocks(blocks)?;
     error.map_or_else(|| empty(vec![file("big.bin", written)]), |code| Err(failed(code)))
 }
 
-/// Writes until it is told to stop, and says that all went well.
+/// Writes until an error, and reports success.
 pub(crate) fn many_bytes_silently(blocks: usize) -> Outcome {
     let (written, _) = write_blocks(blocks)?;
     empty(vec![file("big.bin", written)])
@@ -74,7 +74,7 @@ fn write_blocks(blocks: usize) -> Result<(u64, Option<ErrorCode>), PolicyError> 
     Ok((written, None))
 }
 
-/// Writes the same bytes again and again: the file stays small, the work does not.
+/// Writes the same bytes repeatedly: the file stays small, the work does not.
 pub(crate) fn overwrite(blocks: usize) -> Outcome {
     let small = create(&directory()?, "small.bin").map_err(failed)?;
     let block = vec![b'x'; BLOCK_BYTES];
@@ -84,14 +84,14 @@ pub(crate) fn overwrite(blocks: usize) -> Outcome {
     empty(vec![file("small.bin", BLOCK_BYTES as u64)])
 }
 
-/// One byte far away: a large file that takes no room.
+/// Writes one byte at a large offset: a large sparse file.
 pub(crate) fn sparse(offset: usize) -> Outcome {
     let offset = offset as u64 * BLOCK_BYTES as u64;
     create(&directory()?, "sparse.bin").map_err(failed)?.write(b"x", offset).map_err(failed)?;
     empty(vec![file("sparse.bin", offset + 1)])
 }
 
-/// Two files of equal size change places after they were written.
+/// Swaps two files of equal size after they were written.
 pub(crate) fn exchange() -> Outcome {
     let (first, second) = (write("first.txt", "first")?, write("second.txt", "other")?);
     let directory = directory()?;
@@ -105,7 +105,7 @@ pub(crate) fn open(directory: &Descriptor, name: &str, flags: OpenFlags) -> Resu
     directory.open_at(PathFlags::empty(), name, flags, DescriptorFlags::WRITE).map_err(failed)
 }
 
-/// Cuts a file off after it was written, and goes on behind the gap.
+/// Truncates a file after it was written, and continues after the gap.
 pub(crate) fn truncate() -> Outcome {
     let first = write("first.txt", "hello")?;
     let again = open(&directory()?, "first.txt", OpenFlags::TRUNCATE)?;
@@ -113,7 +113,7 @@ pub(crate) fn truncate() -> Outcome {
     empty(vec![File { bytes: 11, ..first }])
 }
 
-/// Gives a file the name it has, and then writes over its beginning.
+/// Renames a file to its own name, and then overwrites its beginning.
 pub(crate) fn rename_to_itself() -> Outcome {
     let first = write("first.txt", "hello")?;
     let directory = directory()?;
@@ -122,7 +122,7 @@ pub(crate) fn rename_to_itself() -> Outcome {
     empty(vec![first])
 }
 
-/// Makes two lines of the header line after the records were written.
+/// Splits the header line into two lines after the records were written.
 pub(crate) fn split_header() -> Outcome {
     let text = "header\n{}\n";
     let written = create(&directory()?, "items.jsonl").map_err(failed)?;
@@ -132,7 +132,7 @@ pub(crate) fn split_header() -> Outcome {
     empty(vec![File { kind: FileKind::Records, records: 2, ..listed }])
 }
 
-/// Three records, and a word about how many there are.
+/// Writes three records, and reports a number of them.
 pub(crate) fn records(name: &str, count: u64) -> Outcome {
     let written = write(name, "{\"header\":0}\n1\n2\n3\n")?;
     empty(vec![File { kind: FileKind::Records, records: count, ..written }])
@@ -157,7 +157,7 @@ pub(crate) fn listed_twice() -> Outcome {
     empty(vec![written.clone(), written])
 }
 
-/// Takes the name of the host's own file.
+/// Uses the name of the host's own file.
 pub(crate) fn manifest() -> Outcome {
     empty(vec![write("manifest.json", "{}")?])
 }
@@ -167,7 +167,7 @@ pub(crate) fn bad_schema() -> Outcome {
     empty(vec![File { schema: Some("{not JSON".to_owned()), ..written }])
 }
 
-/// Tries to make directories, and goes on when it may not.
+/// Tries to create directories, and continues when it cannot.
 pub(crate) fn many_directories(amount: usize) -> Outcome {
     let directory = directory()?;
     let made = (0..amount).filter(|number| directory.create_directory_at(&format!("d{number}")).is_ok()).count();
@@ -184,7 +184,7 @@ pub(crate) fn create_and_remove(amount: usize) -> Outcome {
     empty(Vec::new())
 }
 
-/// Lets one file take the place of another, and lists both.
+/// Renames one file over another, and lists both.
 pub(crate) fn rename_over() -> Outcome {
     let files = vec![write("first.txt", "first")?, write("second.txt", "second")?];
     let directory = directory()?;
@@ -192,7 +192,7 @@ pub(crate) fn rename_over() -> Outcome {
     empty(files)
 }
 
-/// Files of some MiB each that take no room, and would have to be read to be hashed.
+/// Writes sparse files of some MiB each, which would have to be read to be hashed.
 pub(crate) fn sparse_files(megabytes: usize) -> Outcome {
     let directory = directory()?;
     let last = megabytes as u64 * BLOCK_BYTES as u64;
@@ -205,14 +205,14 @@ pub(crate) fn sparse_files(megabytes: usize) -> Outcome {
     empty(files)
 }
 
-/// Every number of a descriptor as great as it can be.
+/// Reports the greatest value for every number of a descriptor.
 pub(crate) fn greatest_numbers() -> Outcome {
     let written = write("true.txt", "true")?;
     let told = File { part: u32::MAX, records: u64::MAX, shape: Some(SectionShape::Members), ..written.clone() };
     Ok(Answer { offloaded_tokens: u64::MAX, ..answer("{}".to_owned(), vec![told]) })
 }
 
-/// A file with a query whose condition has these steps.
+/// Writes a file with a query whose condition has these steps.
 pub(crate) fn query(steps: Vec<Condition>) -> Outcome {
     let written = write("items.jsonl", "{\"header\":0}\n1\n")?;
     let query = Query {
@@ -230,7 +230,7 @@ pub(crate) fn query(steps: Vec<Condition>) -> Outcome {
     empty(vec![File { kind: FileKind::Records, records: 1, queries: vec![stored], ..written }])
 }
 
-/// A test, denied again and again: each step refers to the one before.
+/// A test, negated repeatedly: each step refers to the one before.
 pub(crate) fn nested(depth: usize) -> Vec<Condition> {
     let test =
         Test { field: "a".to_owned(), operator: Operator::Exists, value: None, ignore_case: false, parameter: None };

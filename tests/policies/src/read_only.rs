@@ -1,4 +1,4 @@
-//! Answers questions by trying to change what it may only read. The answer tells of every attempt how it ended.
+//! Answers queries and tries to change its read-only files. The answer reports the outcome of every attempt.
 
 use bindings::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Guest, Question, Source};
 use bindings::wasi::filesystem::preopens::get_directories;

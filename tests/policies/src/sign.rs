@@ -1,6 +1,6 @@
-//! Signs everything it says, so that a test sees which version of a component spoke.
+//! Signs all of its answers, so that a test sees which version of a component answered.
 //!
-//! A test makes another version by writing other letters in the place of the signature in the component's bytes.
+//! A test makes another version by replacing the signature in the component's bytes.
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use crate::bindings::lro::filter::types::{PlannedPart, PlannedSection, SectionShape};
@@ -13,13 +13,13 @@ fn signature() -> String {
     String::from_utf8_lossy(black_box(&SIGNATURE)).into_owned()
 }
 
-/// Plans a section that bears the signature.
+/// Plans a section with the signature.
 pub(crate) fn inspect() -> Verdict {
     let section = PlannedSection { name: signature(), pointer: String::new(), shape: SectionShape::Elements };
     Verdict::Offload(Plan { parts: vec![PlannedPart::Sections(vec![section])] })
 }
 
-/// Signs a file and the descriptor, and repeats whose plan it was.
+/// Signs a file and the descriptor, and repeats the signature of the plan.
 pub(crate) fn write(plan: &Plan) -> Result<Descriptor, PolicyError> {
     let planned = match plan.parts.first() {
         Some(PlannedPart::Sections(sections)) => sections.first().map(|section| section.name.clone()),

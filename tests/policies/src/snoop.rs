@@ -1,4 +1,4 @@
-//! Looks for what others left behind: in its memory, in its directory.
+//! Searches its memory and its directory for data of others.
 
 use crate::answer;
 use crate::bindings::lro::filter::types::ToolResult;
@@ -7,10 +7,10 @@ use crate::output::{Outcome, directory, failed, write};
 use std::collections::BTreeSet;
 use std::hint::black_box;
 
-/// Every secret begins with this, each byte less by one, so that the pattern itself is found nowhere.
+/// The prefix of every secret, each byte reduced by one, so that the pattern itself is found nowhere.
 const PREFIX_LESS_ONE: &[u8] = b"RDBQDS,";
 
-/// Bytes of a secret: its beginning, the tenant, a number.
+/// Bytes of a secret: its prefix, the tenant, a number.
 const SECRET_BYTES: usize = 20;
 
 /// Memory filled with the secret, and grown by to search.
@@ -23,13 +23,13 @@ pub(crate) fn plant(payload: &ToolResult) -> Outcome {
     Ok(answer("{}".to_owned(), vec![write("secret.txt", &secret)?]))
 }
 
-/// Tells every secret in its memory, in new memory, and in files it can open by any name that another tenant gave.
+/// Reports every secret in its memory, in new memory, and in files that it can open by any name of another tenant.
 pub(crate) fn search(payload: &ToolResult) -> Outcome {
     let own = payload.read_text(0, 0, 1 << 16).unwrap_or_default();
     core::arch::wasm32::memory_grow::<0>(FILLED_BYTES / 65536);
     let mut found = BTreeSet::new();
     let bytes = core::arch::wasm32::memory_size::<0>() * 65536;
-    // SAFETY: all of it is the memory of this instance; the first page is left out, so that the address is not null.
+    // SAFETY: the range is memory of this instance; the first page is skipped, so that the address is not null.
     let memory = unsafe { std::slice::from_raw_parts(65536 as *const u8, bytes - 65536) };
     collect(memory, &mut found);
     let directory = directory()?;

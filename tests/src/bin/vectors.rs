@@ -78,7 +78,7 @@ fn milliseconds(policy: &Policy, large: &Vector) -> f64 {
     times[times.len() / 2]
 }
 
-/// Peak resident memory of this process, as Linux tells it.
+/// Peak resident memory of this process, as Linux reports it.
 fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! What is called. Every text and number is arbitrary, but chosen to show one thing each.
+//! The calls of the vectors. Texts and numbers are arbitrary, chosen to show one thing each.
 
 use super::{Content, Input, Vector};
 use crate::{always, always_full, settings, synthetic};
@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Records of the large vector, as in the benchmarks.
 const RECORDS: usize = 100_000;
 
-/// Name of the large vector: the one whose time is measured.
+/// Name of the large vector, whose time is measured.
 pub const LARGE: &str = "records-100000";
 
 /// Vectors of the default policy.
@@ -82,7 +82,7 @@ pub fn default_policy() -> Vec<Vector> {
     vectors
 }
 
-/// Vectors of the policy that redacts.
+/// Vectors of the redacting policy.
 pub fn redacting_policy() -> Vec<Vector> {
     let secrets = concat!(
         r#"{"users":[{"name":"Ada","password":"correct horse","mail":"ada@example.com","card":"4111 1111 1111 1111"},"#,
@@ -214,7 +214,7 @@ fn error_of_the_tool() -> Vector {
     vector
 }
 
-/// An object with this many records, of 150 bytes or so.
+/// An object with this many records of about 150 bytes.
 fn orders(count: usize) -> String {
     format!(r#"{{"orders":{},"total":{count}}}"#, array(count))
 }

@@ -1,4 +1,4 @@
-//! Values of the contract as the JSON of the vectors.
+//! Encodes values of the contract as the JSON of the vectors.
 
 use lro_host::filter::Request;
 use lro_host::sandbox::types::{
@@ -217,7 +217,8 @@ fn record<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     Value::Object(present.collect())
 }
 
-/// Settings as the host writes them, with the names of the contract and without absent options. No key in them is data.
+/// Converts settings in the host's format to the names of the contract, without absent options. Their keys are never
+/// data.
 fn kebab(value: Value) -> Value {
     match value {
         Value::Object(members) => {

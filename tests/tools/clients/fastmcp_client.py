@@ -13,7 +13,7 @@ warnings = []
 
 
 class Warnings(logging.Handler):
-    """Keeps what a client logs instead of raising, such as a result that does not fit its schema."""
+    """Collects problems that a client logs instead of raising, such as a result that violates its schema."""
 
     def emit(self, record):
         warnings.append(record.getMessage())
@@ -27,7 +27,7 @@ def transport(description):
 
 
 def plain(value):
-    """The JSON of a model, as it was on the wire: nothing that was not set."""
+    """The JSON of a model as on the wire, without members that were not set."""
     return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 

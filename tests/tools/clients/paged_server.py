@@ -1,4 +1,4 @@
-"""A FastMCP server that gives its lists in pages, on stdio or over HTTP: paged_server.py [PORT]"""
+"""A FastMCP server with paginated lists, on stdio or over HTTP: paged_server.py [PORT]"""
 
 import sys
 

@@ -21,7 +21,7 @@ function transport({ command, env, url }) {
     return new StdioClientTransport({ command: program, args, env });
 }
 
-// All pages of a list. The validators of output schemas are those of the last page: this client keeps no others.
+// All pages of a list. This client only keeps the validators of the output schemas of the last page.
 async function all(list, key) {
     const items = [];
     for (let cursor; ; ) {

@@ -1,17 +1,17 @@
-// What the drivers of the two TypeScript clients share.
+// Shared by the drivers of the two TypeScript clients.
 //
-// A driver reads one JSON object a line and answers each with one line, {"ok": …} or {"error": …}, until its input ends.
-// The first line says how to connect: {"command": ["program", "argument", …], "env": {…}} or {"url": "http://…"}, and
-// perhaps "era". Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}.
-// A last member "progress": true adds what the server told of the progress.
+// A driver reads one JSON object per line and answers each with one line, {"ok": …} or {"error": …}, until its input
+// ends. The first line says how to connect: {"command": ["program", "argument", …], "env": {…}} or {"url": "http://…"},
+// and optionally "era". Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}. A
+// last member "progress": true adds the progress notifications of the server.
 
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
-// The folder in which the clients are installed; this file lies elsewhere.
+// The folder in which the clients are installed, which is not that of this file.
 export const installed = createRequire(`${process.env.MCP_MODULES}/`);
 
-// Lets the server ask back: each kind of question has one fixed answer.
+// Answers input requests of the server: each kind has one fixed answer.
 export const CAPABILITIES = { elicitation: { form: {} }, roots: {}, sampling: {} };
 export const ANSWERS = {
     'elicitation/create': () => ({ action: 'decline' }),

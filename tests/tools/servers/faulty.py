@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An MCP server that misbehaves when it is told to. Python's standard library only.
+"""An MCP server that misbehaves on request. Uses only Python's standard library.
 
     faulty.py [--exit STATUS] [--deaf] [MARK]     on standard input and output
     faulty.py --http [MARK]                       Streamable HTTP; says `serving http://127.0.0.1:PORT/mcp` on stderr
@@ -34,7 +34,7 @@ def tool_result(text, modern):
 
 
 def records(count):
-    """A JSON text of this many records."""
+    """A JSON text with this many records."""
     return json.dumps([{"number": number, "name": f"record {number}", "text": "x" * 40} for number in range(count)])
 
 
@@ -66,7 +66,7 @@ class Call:
         return compact({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
 
     def huge(self, size):
-        """An answer with about this many bytes, in pieces: a JSON text of records."""
+        """An answer of about this many bytes in pieces: a JSON text of records."""
         before, after = b'{"jsonrpc":"2.0",', b"}"
         if self.arguments.get("id") == "after":
             after = b',"id":' + self.id + b"}"
@@ -82,7 +82,7 @@ class Call:
 
 
 def common(call):
-    """The answer of the tools that behave; none for the others."""
+    """The answer of a well-behaved tool; `None` for the others."""
     if call.tool == "echo":
         return call.answer(call.arguments.get("text", ""))
     if call.tool == "records":
@@ -94,7 +94,7 @@ def common(call):
 
 
 def other_answer(message):
-    """The answer to a request that is no call."""
+    """The answer to a request other than a call."""
     method = message["method"]
     if method == "initialize":
         result = {
@@ -123,7 +123,7 @@ def other_answer(message):
 
 
 class Stdio:
-    """The server on standard input and output. Every call has a thread of its own."""
+    """The server on standard input and output, with a thread per call."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -206,12 +206,12 @@ class Stdio:
         os._exit(call.arguments["status"])
 
     def tool_orphan(self, call):
-        """A child keeps standard output open, this process dies."""
+        """A child keeps standard output open; this process dies."""
         subprocess.Popen(["sleep", "60.25"], stdin=subprocess.DEVNULL)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def tool_child(self, call):
-        """A child that ignores hints to end."""
+        """Starts a child that ignores signals to end."""
         child = subprocess.Popen(
             ["sh", "-c", "trap '' TERM HUP; sleep 60.25; :", sys.argv[-1]],
             stdin=subprocess.DEVNULL,
@@ -220,7 +220,7 @@ class Stdio:
         self.line(call.answer(str(child.pid)))
 
     def tool_stubborn(self, call):
-        """This process ignores hints to end and the end of its input."""
+        """Ignores signals to end and the end of its input."""
         threading.Thread(target=time.sleep, args=(60,)).start()
         self.line(call.answer("stubborn"))
 
@@ -312,7 +312,7 @@ def serve_http(mark):
             self.connection.shutdown(socket.SHUT_RDWR)
 
         def session(self):
-            """The session of the request; answers with 404 itself when there is none."""
+            """The session of the request; answers with 404 when it does not exist."""
             id = self.headers.get("Mcp-Session-Id")
             if id is None or id in state["sessions"]:
                 return True
@@ -423,7 +423,7 @@ def serve_http(mark):
             self.drop()
 
         def tool_closed(self, call):
-            """The connection ends without a word."""
+            """The connection ends without a response."""
             self.drop()
 
         def tool_silent(self, call):
@@ -456,14 +456,14 @@ def serve_http(mark):
             self.finish_chunks()
 
         def tool_resume(self, call):
-            """A stream that ends before the answer, which a GET with the id of its last event gets."""
+            """A stream that ends before the answer; a GET with the id of its last event resumes it."""
             state["resumed"]["event-7"] = call.answer("resumed")
             self.begin("text/event-stream")
             self.chunk(b"id: event-7\ndata:\n\n")
             self.finish_chunks()
 
         def tool_ends(self, call):
-            """A stream that ends before the answer, and cannot be taken up again."""
+            """A stream that ends before the answer and cannot be resumed."""
             self.begin("text/event-stream")
             self.event(call.log(1, 0))
             self.finish_chunks()
@@ -477,7 +477,7 @@ def serve_http(mark):
             self.reply(call.answer("forgotten"))
 
         def tool_say(self, call):
-            """Says something on the streams of all sessions."""
+            """Sends a message on the streams of all sessions."""
             for messages in list(state["sessions"].values()):
                 messages.put(call.raw())
             self.reply(call.answer("said"))

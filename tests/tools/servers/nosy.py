@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An MCP server on standard input and output that tries to see what is not its own. Python's standard library only.
+"""An MCP server on standard input and output that probes its isolation. Uses only Python's standard library.
 
     nosy.py [--needs NAME] [MARK]
 
@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 16
 
 
 def call(name, *arguments):
-    """Calls the C library; the text of the error, or none."""
+    """Calls the C library; returns the error message, or None."""
     ctypes.set_errno(0)
     if getattr(LIBC, name)(*arguments) < 0:
         return os.strerror(ctypes.get_errno())
@@ -27,7 +27,7 @@ def call(name, *arguments):
 
 
 def found(path):
-    """Files and directories below a path, and the path itself when it is a file with something in it."""
+    """Files and directories below a path, and the path itself when it is a non-empty file."""
     try:
         if os.path.isdir(path):
             entries = os.listdir(path)
@@ -48,7 +48,7 @@ def opened(path):
 
 
 def in_child(act):
-    """Does something in a process of its own, so that it stays without effect; returns what it returns."""
+    """Runs a function in a separate process, so that it has no side effects; returns its result."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -66,7 +66,7 @@ def in_child(act):
 
 
 def uncover(paths, before):
-    """What can be seen after `before`, and after every mount was taken away that can be."""
+    """The visible files after `before`, and after unmounting everything possible."""
 
     def act():
         errors = [before()] if before else []
@@ -91,9 +91,9 @@ def become_root():
 
 
 def look(arguments):
-    """Everything that it can see of these paths, of a process, and of its own environment."""
+    """Everything visible of these paths, of a process, and of the environment."""
     paths, pid = arguments["paths"], arguments["pid"]
-    # Numbers of descriptors may be seen, but not what is behind them.
+    # Descriptor numbers may be visible, but not their files.
     descriptors = [path for path in found(f"/proc/{pid}/fd") if opened(path)]
     around = [f"/proc/{pid}/{place}" for place in ("environ", "mem", "maps", "auxv")]
     around += [f"/proc/{pid}/{way}{path}" for way in ("root", "cwd/../../../../../..") for path in paths]
@@ -112,7 +112,7 @@ def look(arguments):
 
 
 def write(arguments):
-    """Writes something to a path: the error, or none."""
+    """Writes to a path; returns the error, or None."""
     try:
         with open(arguments["path"], "wb") as file:
             file.write(b"forged")

@@ -1,4 +1,4 @@
-"""An MCP server on standard streams that says what a script tells it, byte for byte.
+"""An MCP server on standard streams that replays a script byte for byte.
 
     scripted.py SCRIPT.json
 

@@ -1,4 +1,4 @@
-"""Validates JSON against JSON Schemas, with another implementation than the gateway's.
+"""Validates JSON against JSON Schemas, with a different implementation from the gateway's.
 
 Reads a line `[NAME, SCHEMA, VALUE]` for each case; prints a line for each that is not valid or whose schema is no good.
 """

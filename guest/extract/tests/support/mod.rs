@@ -1,4 +1,4 @@
-//! Shared by the tests: a file in memory, and short ways to write a question.
+//! Shared by the tests: a file in memory, and shorthand for queries.
 
 #![allow(dead_code, clippy::unwrap_used, reason = "no test file uses all of it; a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use lro_extract::{Answer, Budget, ExtractError, Jq, Question, Source, extract};
 
 pub(crate) const ROOMY: Budget = Budget { bytes: 1 << 20, tokens: 1 << 20 };
 
-/// Asks about a text, whose reads give at most `cut` bytes.
+/// Queries a text whose reads return at most `cut` bytes.
 pub(crate) fn ask_cut(text: &[u8], cut: usize, question: &Question, budget: Budget) -> Result<Answer, ExtractError> {
     let source = Source { name: "records.jsonl".to_owned(), start: 0, bytes: text.len() as u64, records: 0 };
     extract(&source, question, budget, &mut |offset, length| {

@@ -1,4 +1,4 @@
-//! Distinct values of one field and how often they came.
+//! Distinct values of one field and their counts.
 
 use super::{DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct};
 use crate::split::copied_text;
@@ -14,7 +14,7 @@ pub(super) enum Counter {
     None,
     /// All of them.
     Values(Box<Table>),
-    /// Too many, or one too long.
+    /// There were too many, or one was too long.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ struct Value {
 }
 
 impl Counter {
-    /// Whether values still have to be added.
+    /// Whether values must still be added.
     #[inline(always)]
     pub(super) fn counts(&self) -> bool {
         !matches!(self, Self::Unknown)
@@ -67,7 +67,7 @@ impl Counter {
         }
     }
 
-    /// The values; `None` when they are not all known.
+    /// The values; `None` when there were too many or one was too long.
     pub(super) fn values(&self) -> Option<Vec<Distinct<'_>>> {
         match self {
             Self::None => Some(Vec::new()),
@@ -78,7 +78,7 @@ impl Counter {
 }
 
 impl Table {
-    /// Counts the value at `start..end` if it is known, and tells whether it is.
+    /// Counts the value at `start..end` if it is known; returns whether it is.
     #[inline(always)]
     fn count(&mut self, text: &[u8], start: usize, end: usize) -> bool {
         let length = end - start;
@@ -88,7 +88,7 @@ impl Table {
             self.slots.get(slot).and_then(|&index| self.values.get_mut(usize::from(index).wrapping_sub(1)))
         {
             if value.ends == ends && value.length == length {
-                // Up to 16 bytes the two ends are all of it.
+                // Up to 16 bytes, the two ends are the whole value.
                 let seen = self.texts.get(value.start..value.start + length);
                 if length <= 16 || seen == text.get(start..end) {
                     value.count += 1;
@@ -100,7 +100,7 @@ impl Table {
         false
     }
 
-    /// Adds a value; `false` when that cannot be.
+    /// Adds a value; `false` when it is too long or the table is full.
     fn insert(&mut self, value: &[u8]) -> bool {
         let length = value.len();
         if length > DISTINCT_BYTES_MAX || self.values.len() == DISTINCT_MAX {
@@ -125,7 +125,7 @@ impl Table {
     }
 }
 
-/// The first and the last eight bytes of a text of up to 16 bytes or more; of up to eight, its bytes and 0.
+/// The first and the last eight bytes of a value; of a value of up to eight bytes, the value and 0.
 #[inline(always)]
 fn ends(text: &[u8], start: usize, end: usize) -> (u64, u64) {
     let word =
@@ -142,7 +142,7 @@ fn short_word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// Where the search for a value begins. Multiplied by an odd number the high bits depend on all others.
+/// The first slot to search for a value. After the multiplication by an odd number, the high bits depend on all others.
 #[inline(always)]
 fn slot(ends: (u64, u64), length: usize) -> usize {
     let hash = (ends.0 ^ ends.1.rotate_left(29) ^ length as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

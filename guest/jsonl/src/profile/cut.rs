@@ -1,18 +1,18 @@
-//! Tokens whose end has to be found first, and those that go over the border of a block or slice.
+//! Tokens whose end must be found first, and tokens that cross the end of a block or slice.
 
 use super::Profile;
 use crate::scan::Block;
 
-/// Bytes kept of a token that goes over the border of a slice: more than any limit on what is done with it, a key written
-/// in escapes of six bytes included.
+/// Bytes kept of a token that crosses the end of a slice: more than any limit on a token, including a key written in
+/// escapes of six bytes.
 const CUT_BYTES_MAX: usize = 2048;
 
 /// A token whose end is not yet seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cut {
-    /// What it is, and where it begins in the slice.
+    /// Its kind, and its index in the slice.
     open: Option<(Token, usize)>,
-    /// What previous slices have of it, up to [`CUT_BYTES_MAX`], and whether it has a point or exponent.
+    /// Its bytes from previous slices, up to [`CUT_BYTES_MAX`], and whether it has a point or exponent.
     bytes: Vec<u8>,
     decimal: bool,
 }
@@ -20,14 +20,14 @@ pub(super) struct Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Key,
-    /// A string that is already counted as one, for its value.
+    /// A string, already counted by type, whose value is to be counted.
     String,
     Number,
 }
 
 impl Profile {
-    /// Reads a key that is not the expected one; `false` when its end is not in the block, or the tokens after it have to
-    /// be skipped.
+    /// Reads a key that is not the expected one; `false` when its end is not in the block, or the tokens after it are
+    /// to be skipped.
     #[inline(never)]
     pub(super) fn other_key(&mut self, text: &[u8], block: &Block, start: usize, token: u64) -> bool {
         self.other_string(Token::Key, text, block, start, token) && self.reader.skipped == 0
@@ -50,8 +50,8 @@ impl Profile {
         true
     }
 
-    /// Reads a number with an exponent, a long one, or one near the end of the slice; `false` when its end is not in the
-    /// block.
+    /// Reads a number with an exponent, a long one, or one near the end of the slice; `false` when its end is not in
+    /// the block.
     #[inline(never)]
     pub(super) fn other_number(&mut self, text: &[u8], block: &Block, start: usize, token: u64) -> bool {
         let bit = token.trailing_zeros();
@@ -107,7 +107,7 @@ impl Profile {
     fn cut_token(&mut self, token: Token) {
         let mut bytes = std::mem::take(&mut self.reader.cut.bytes);
         if std::mem::take(&mut self.reader.cut.decimal) && bytes.len() >= CUT_BYTES_MAX {
-            // What makes it a decimal may be beyond what was kept.
+            // The point or exponent may be in the part that was not kept.
             bytes.push(b'.');
         }
         self.token(token, &bytes, 0, bytes.len());
@@ -115,7 +115,7 @@ impl Profile {
         self.reader.cut.bytes = bytes;
     }
 
-    /// A token with a known end.
+    /// Handles a token with a known end.
     #[inline(always)]
     fn token(&mut self, token: Token, text: &[u8], start: usize, end: usize) {
         let property = self.reader.container.property as usize;

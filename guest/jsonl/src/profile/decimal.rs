@@ -1,12 +1,12 @@
-//! Numbers with exponents: how they compare to any other, digit by digit.
+//! Compares numbers with exponents to any other number, digit by digit.
 
 use std::cmp::Ordering;
 
-/// Most digits of an exponent that is taken into account; an absurd one leaves no extremes.
+/// Most digits of an exponent; a number with more makes minimum and maximum unknown.
 const EXPONENT_DIGITS_MAX: usize = 15;
 
-/// The rank of a magnitude with an exponent: that of the same number written without one, whose number of integer digits
-/// stands above its first seven bytes. Of numbers with one rank, the digits decide.
+/// The rank of a number with an exponent: that of the same number written without one, the count of its integer digits
+/// above its first seven bytes. Between numbers of equal rank, the digits decide.
 #[cold]
 pub(super) fn rank_with_exponent(number: &[u8]) -> i64 {
     let magnitude = sign(number).1;
@@ -26,10 +26,10 @@ pub(super) fn rank_with_exponent(number: &[u8]) -> i64 {
     rank
 }
 
-/// More integer digits than a number without exponent can have.
+/// Upper bound on the integer digits of a number without exponent.
 const INTEGER_DIGITS_MAX: i64 = 100;
 
-/// Compares two numbers of any form.
+/// Compares two numbers, each with or without an exponent.
 pub(super) fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let order = |number| {
         let (negative, magnitude) = sign(number);

@@ -5,7 +5,7 @@ use super::{NODES_MAX, PROPERTY_BYTES_MAX, Profile};
 use crate::pointer;
 
 impl Profile {
-    /// Finds the key at `start..end`, quotes included, or adds it.
+    /// Finds or adds the key at `start..end`, quotes included.
     #[inline(never)]
     pub(super) fn key(&mut self, text: &[u8], start: usize, end: usize) {
         if self.reader.depth == 0 {
@@ -33,7 +33,7 @@ impl Profile {
         }
     }
 
-    /// A key at `start..end` without its first quote, in its shortest spelling.
+    /// Finds or adds a key at `start..end`, without its first quote and with the shortest escapes.
     fn plain_key(&mut self, text: &[u8], start: usize, end: usize) {
         let Some(property) = self.find(text, start).or_else(|| self.add_property(text, start, end)) else {
             return self.leave();
@@ -53,7 +53,7 @@ impl Profile {
         }
     }
 
-    /// Looks through the properties from the expected one on: what is missing in a record is skipped quickly.
+    /// Searches the properties from the expected one on, so that properties missing in a record are skipped quickly.
     fn find(&self, text: &[u8], start: usize) -> Option<u32> {
         let node = self.nodes.get(self.reader.container.node as usize)?;
         let expected = self.nodes.get(self.reader.container.expected as usize);
@@ -64,7 +64,7 @@ impl Profile {
         after.iter().chain(before).find(has_key).copied()
     }
 
-    /// A new property; `None` when there can be no more, and the properties of this object are not listed any more.
+    /// Adds a property; `None` when a limit is reached, which makes the properties of this object unlisted.
     fn add_property(&mut self, text: &[u8], start: usize, end: usize) -> Option<u32> {
         let property = self.nodes.len();
         let node = self.nodes.get_mut(self.reader.container.node as usize)?;
@@ -79,7 +79,7 @@ impl Profile {
     }
 }
 
-/// The shortest spelling of a key with escapes, so that one key is one property however it is written.
+/// The key with the shortest escapes, so that every spelling of a key is the same property.
 fn canonical(raw: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(raw);
     let mut rest = text.as_ref();

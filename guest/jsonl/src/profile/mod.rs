@@ -1,4 +1,4 @@
-//! Schema and summary of the lines of one file, gathered while they are written.
+//! Schema and summary of the lines of one file, collected while they are written.
 
 mod counter;
 mod cut;
@@ -15,40 +15,41 @@ use reader::Reader;
 
 pub use field::{Distinct, Field, Key, Types};
 
-/// Containers inside one another, counted from the record, whose content is looked at; deeper ones are only counted.
+/// Most nested containers, counted from the record, whose content is profiled: 8. Deeper ones are only counted.
 pub const DEPTH_MAX: usize = 8;
 
-/// Properties of one object. When a record brings one more, the object has no property list any more, only its type.
+/// Most properties of one object: 128. An object that exceeds the limit loses its property list and keeps only its
+/// type.
 pub const PROPERTIES_MAX: usize = 128;
 
-/// Properties and array items of all objects together; see [`PROPERTIES_MAX`] for what happens beyond.
+/// Most properties and array items of all objects together: 1,024. Beyond it as beyond [`PROPERTIES_MAX`].
 pub const NODES_MAX: usize = 1024;
 
-/// Longest key, in bytes between its quotes, of a property list; see [`PROPERTIES_MAX`] for what happens beyond.
+/// Longest key of a property list, in bytes between its quotes: 256. Beyond it as beyond [`PROPERTIES_MAX`].
 pub const PROPERTY_BYTES_MAX: usize = 256;
 
-/// Distinct values of one field that are told apart; beyond, they are not counted.
+/// Most distinct values of one field: 64. Beyond it, distinct values are not counted.
 pub const DISTINCT_MAX: usize = 64;
 
-/// Longest value, in bytes of raw JSON, that is told apart as a distinct value; beyond, they are not counted.
+/// Longest distinct value, in bytes of raw JSON: 64. Beyond it, distinct values are not counted.
 pub const DISTINCT_BYTES_MAX: usize = 64;
 
-/// Longest number, in bytes, that takes part in minimum and maximum; beyond, there is neither.
+/// Longest number, in bytes, for minimum and maximum: 64. Beyond it, there is neither.
 pub const NUMBER_BYTES_MAX: usize = 64;
 
-/// What all lines of one file have in common. Every record is looked at: the counts are exact.
+/// Schema and statistics of all lines of one file. Every record is read: the counts are exact.
 ///
-/// Costs about 180 ns for a record of 200 bytes with 11 fields, and memory: half a KiB for each field, up to 8 KiB for one
-/// whose distinct values are being counted; at the limits above 8 MiB in all.
+/// Costs about 180 ns for a record of 200 bytes with 11 fields, and memory: half a KiB per field, up to 8 KiB for a
+/// field whose distinct values are counted; 8 MiB in all at the limits above.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// The record comes first, the others in order of appearance.
+    /// The record first, then the others in order of appearance.
     nodes: Vec<Node>,
     reader: Reader,
 }
 
 impl Profile {
-    /// Lines looked at.
+    /// Lines read.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.nodes.first().map_or(0, |record| record.types.sum())
@@ -56,8 +57,8 @@ impl Profile {
 
     /// A JSON Schema (draft 2020-12) that every line validates against, as compact JSON.
     ///
-    /// It knows `type` (`integer` for numbers without `.` and exponent, else `number`), `properties`, `required` (in
-    /// every object) and `items`; `{}` where nothing is known. Property order is that of first appearance.
+    /// It uses `type` (`integer` for numbers without `.` and exponent, else `number`), `properties`, `required`
+    /// (present in every object) and `items`; `{}` where nothing is known. Properties are in order of first appearance.
     #[must_use]
     pub fn schema_json(&self) -> String {
         let mut json = String::new();
@@ -68,8 +69,8 @@ impl Profile {
         json
     }
 
-    /// The fields of the records, through nested objects but not through arrays, in order of first appearance and each
-    /// before those inside it. A record that is itself a scalar or an array is one field with an empty path.
+    /// The fields of the records, including those of nested objects but not of arrays, in order of first appearance and
+    /// each before its own fields. A record that is itself a scalar or an array is one field with an empty path.
     pub fn fields(&self) -> impl Iterator<Item = Field<'_>> {
         let mut fields = Vec::new();
         if let Some(record) = self.nodes.first() {
@@ -82,7 +83,7 @@ impl Profile {
     }
 
     fn add_fields<'a>(&'a self, node: &'a Node, path: &mut Vec<Key<'a>>, fields: &mut Vec<Field<'a>>) {
-        // The key and value of members are there before the first record.
+        // The properties `key` and `value` of members exist before the first record.
         if node.unlisted || node.types.objects == 0 {
             return;
         }
@@ -95,7 +96,7 @@ impl Profile {
         }
     }
 
-    /// The properties of objects in one place, in order of appearance.
+    /// The properties of the objects of a node, in order of appearance.
     fn properties<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> {
         node.properties.iter().filter_map(|&property| self.nodes.get(property as usize))
     }

@@ -1,38 +1,39 @@
-//! One place in the records: a field, the items of an array, or the record itself.
+//! A node of the schema: a field, the items of an array, or the record itself.
 
 use super::counter::Counter;
 use super::number::{Extremes, Short};
 use super::{Field, Key, PROPERTIES_MAX, Types};
 use crate::split::copied_text;
 
-/// An index of no node.
+/// The index that stands for no node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is known of the values in one place.
+/// Statistics of the values of one field, of the items of an array, or of the record.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// The first 16 bytes of `key`, and which of them it has.
+    /// The first 16 bytes of `key`, and the mask of those it has.
     key_word: u128,
     key_mask: u128,
     /// The key with its last quote; empty for items and for the record.
     key: Box<[u8]>,
-    /// The property that came after this one, and the first one of objects here, in the last object.
+    /// The property after this one in the last object that had it.
     pub(super) next: u32,
+    /// The first property of the last object at this node.
     pub(super) first: u32,
-    /// The items of arrays here.
+    /// The items of arrays at this node.
     pub(super) items: u32,
-    /// Its place among the properties of its object.
+    /// Its index among the properties of its object.
     pub(super) order: u32,
     pub(super) types: Types,
     /// Objects that have the property.
     pub(super) present: u64,
-    /// The last of these.
+    /// The number of the last object that has it.
     last_object: u64,
-    /// The properties of objects here, in order of appearance.
+    /// The properties of objects at this node, in order of appearance.
     pub(super) properties: Vec<u32>,
-    /// Whether `properties` had to be given up.
+    /// Whether `properties` is incomplete because a limit was reached.
     pub(super) unlisted: bool,
-    /// Whether no items could be added any more.
+    /// Whether the items are not known because a limit was reached.
     pub(super) items_unknown: bool,
     /// Whether it lies inside an array, where values are not counted.
     pub(super) in_array: bool,
@@ -84,7 +85,7 @@ impl Node {
         text.get(start..start + self.key.len()) == Some(&self.key)
     }
 
-    /// Notes that an object has the property.
+    /// Records that an object has the property.
     #[inline(always)]
     pub(super) fn occur(&mut self, object: u64) {
         if self.last_object != object {
@@ -102,13 +103,13 @@ impl Node {
         }
         self.types.booleans += 1;
         if self.counter.counts() {
-            // With something behind it, as in a document: its word is read at once.
+            // Padded, because the counter reads eight bytes at once.
             let (text, length) = if first == b't' { (b"true    ", 4) } else { (b"false   ", 5) };
             self.counter.add(text, 0, length);
         }
     }
 
-    /// Adds the number at `start` if it is of ordinary length, and tells whether it is.
+    /// Adds the number at `start` if it is short; returns whether it is.
     #[inline(always)]
     pub(super) fn add_short_number(&mut self, text: &[u8], start: usize) -> bool {
         let Some(short) = Short::read(text, start) else {
@@ -148,7 +149,7 @@ impl Node {
         copied_text(key)
     }
 
-    /// What the profile tells about it.
+    /// The public form of this node.
     pub(super) fn field<'a>(&'a self, path: &[Key<'a>], present: u64) -> Field<'a> {
         let (minimum, maximum) = self.extremes.texts();
         let (path, types, distinct) = (path.to_vec(), self.types, self.counter.values());

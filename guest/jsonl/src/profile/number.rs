@@ -1,4 +1,4 @@
-//! Least and greatest number, compared as decimal text: exact for any size, nothing is parsed.
+//! Least and greatest number, compared as decimal text: exact for any size, without parsing.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use super::NUMBER_BYTES_MAX;
 use super::decimal::{compare, exponent, rank_with_exponent};
 use crate::simd;
 
-/// Bytes of a number, without its sign, that are in its rank.
+/// Bytes of a number, without its sign, that its rank contains.
 const RANK_BYTES: usize = 15;
 
-/// The bytes of a rank that belong to a number of so many bytes.
+/// The mask of the rank for each length of a number in bytes.
 const RANK_MASKS: [u128; RANK_BYTES + 1] = {
     let mut masks = [0; RANK_BYTES + 1];
     let mut length = 1;
@@ -23,11 +23,11 @@ const RANK_MASKS: [u128; RANK_BYTES + 1] = {
 /// The extremes of the numbers seen.
 #[derive(Clone, Debug)]
 pub(super) struct Extremes {
-    /// A short number whose rank is in `low..=high` changes nothing. As long as all are short, the ranks of the least and
-    /// the greatest.
+    /// A short number whose rank is in `low..=high` changes nothing. While all numbers are short, these are the ranks
+    /// of the least and the greatest.
     low: i128,
     high: i128,
-    /// The least and the greatest as long as all are short.
+    /// The least and the greatest while all numbers are short.
     texts: [ShortText; 2],
     /// The least and the greatest once a number was not short.
     range: Option<Box<(Number, Number)>>,
@@ -39,7 +39,7 @@ impl Default for Extremes {
     }
 }
 
-/// A short number as it was written, and whatever comes after it.
+/// A short number as written, and the bytes after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct ShortText {
     bytes: [u8; RANK_BYTES + 1],
@@ -52,7 +52,7 @@ impl ShortText {
     }
 }
 
-/// One number as it was written.
+/// A number as written.
 #[derive(Clone, Debug)]
 struct Number {
     bytes: [u8; NUMBER_BYTES_MAX],
@@ -63,18 +63,19 @@ struct Number {
     plain: bool,
 }
 
-/// What a number of ordinary length is.
+/// A number without exponent that fits in a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short<'a> {
     rank: i128,
-    /// The number and whatever comes after it.
+    /// The number and the bytes after it.
     bytes: &'a [u8; RANK_BYTES + 1],
     pub(super) length: usize,
     pub(super) integer: bool,
 }
 
 impl<'a> Short<'a> {
-    /// Reads the number at `start`; `None` when it has an exponent, more than [`RANK_BYTES`], or no room behind it.
+    /// Reads the number at `start`; `None` when it has an exponent, is longer than [`RANK_BYTES`], or is too close to
+    /// the end of the text to read a whole chunk.
     #[inline(always)]
     pub(super) fn read(text: &'a [u8], start: usize) -> Option<Self> {
         let window = text.get(start..)?.first_chunk::<{ RANK_BYTES + 2 }>()?;
@@ -117,35 +118,35 @@ impl Number {
         &self.bytes[..self.length]
     }
 
-    /// How another number compares to this one: by rank where that decides, else by the digits.
+    /// Compares another number to this one: by rank where the ranks differ, else by the digits.
     #[inline(always)]
     fn order(&self, bytes: &[u8], rank: i128, plain: bool) -> Ordering {
         if !(plain && self.plain) {
             return upper(rank).cmp(&upper(self.rank)).then_with(|| compare(bytes, self.bytes()));
         }
         match rank.cmp(&self.rank) {
-            // With as many integer digits, the texts order like the numbers.
+            // Numbers with equally many integer digits order like their texts.
             Ordering::Equal if rank < 0 => self.bytes().cmp(bytes),
             Ordering::Equal => bytes.cmp(self.bytes()),
             unequal => unequal,
         }
     }
 
-    /// How far the rank of a short number has to be inside of this one's to say that it is no new extreme. `zero_inside`
-    /// tells whether that is towards zero.
+    /// The least distance between the rank of this extreme and that of a short number inside the range. `zero_inside`
+    /// says whether inside is towards zero.
     fn margin(&self, zero_inside: bool) -> i128 {
         match self.plain {
             true if self.length <= RANK_BYTES + usize::from(self.rank < 0) => 0,
-            // The rank has only a part of a longer number.
+            // The rank contains only a part of a longer number.
             true => 1,
-            // It has only the upper part of a number with an exponent, and [`upper`] rounds towards zero.
+            // It contains only the upper part of a number with an exponent, and [`upper`] rounds towards zero.
             false if zero_inside => 1,
             false => 1 << 64,
         }
     }
 }
 
-/// The part of a rank that a number with an exponent has too.
+/// The part of a rank that numbers with an exponent have too.
 fn upper(rank: i128) -> i64 {
     if rank < 0 { -((-rank >> 64) as i64) } else { (rank >> 64) as i64 }
 }
@@ -174,7 +175,7 @@ impl Extremes {
         }
     }
 
-    /// Adds any number; tells whether it is an integer.
+    /// Adds any number; returns whether it is an integer.
     #[inline(never)]
     pub(super) fn add(&mut self, number: &[u8]) -> bool {
         let negative = number.first() == Some(&b'-');
@@ -198,7 +199,7 @@ impl Extremes {
         let rank = if negative { -size } else { size };
         let inside = plain && self.low < rank && rank < self.high;
         if plain && magnitude.len() <= RANK_BYTES {
-            // It is only that no text was behind it.
+            // A short number at the end of the text.
             let mut bytes = [0; RANK_BYTES + 1];
             for (to, from) in bytes.iter_mut().zip(number) {
                 *to = *from;
@@ -236,7 +237,7 @@ impl Extremes {
         self.high = greatest.rank - greatest.margin(greatest.rank > 0);
     }
 
-    /// The least and the greatest as they were written.
+    /// The least and the greatest as written.
     pub(super) fn texts(&self) -> (Option<&str>, Option<&str>) {
         let texts = |least, greatest| (std::str::from_utf8(least).ok(), std::str::from_utf8(greatest).ok());
         match (&self.range, &self.texts) {

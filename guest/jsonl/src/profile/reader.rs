@@ -6,21 +6,22 @@ use super::{DEPTH_MAX, NODES_MAX, Profile};
 use crate::lines::Form;
 use crate::scan::Block;
 
-/// The record itself, and for [`Form::Members`] its key and its value.
+/// The nodes of the record, and for [`Form::Members`] of its key and its value.
 const ROOT: u32 = 0;
 const MEMBER_KEY: u32 = 1;
 const MEMBER_VALUE: u32 = 2;
 
-/// Where in a record the reader is.
+/// The position of the reader in a record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     /// Objects so far.
     objects: u64,
-    /// The innermost open container, and those around it. At depth 0 it is the line, whose property is the record.
+    /// The innermost open container. At depth 0 it is the line, whose property is the record.
     pub(super) container: Container,
+    /// The open containers around it.
     outer: [Container; DEPTH_MAX],
     pub(super) depth: usize,
-    /// Open containers of a part that is not looked at.
+    /// Open containers of a part that is skipped.
     pub(super) skipped: u64,
     pub(super) cut: Cut,
 }
@@ -43,7 +44,7 @@ impl Default for Container {
 }
 
 impl Profile {
-    /// Forgets everything and begins the lines of another value.
+    /// Resets the profile for the lines of another value.
     pub(crate) fn begin(&mut self, form: Form) {
         self.nodes.clear();
         self.nodes.push(Node::new(b"", 0, false));
@@ -57,7 +58,7 @@ impl Profile {
         }
     }
 
-    /// Reads the tokens of a block at the places of `mask`.
+    /// Reads the tokens of a block at the positions of `mask`.
     #[inline(always)]
     pub(crate) fn read(&mut self, text: &[u8], block: &Block, mask: u64) {
         if self.reader.cut.is_open() && !self.read_end(text, block) {
@@ -69,7 +70,7 @@ impl Profile {
         }
     }
 
-    /// Reads tokens until there are none or some have to be skipped; gives those.
+    /// Reads tokens until none are left or some must be skipped; returns those.
     #[inline(always)]
     fn walk(&mut self, text: &[u8], block: &Block, mut tokens: u64) -> u64 {
         while tokens != 0 {
@@ -83,7 +84,6 @@ impl Profile {
                 if tokens == 0 {
                     return 0;
                 }
-                // After a key comes its value.
                 token = tokens & tokens.wrapping_neg();
                 start = block.start + tokens.trailing_zeros() as usize;
                 tokens ^= token;
@@ -98,11 +98,12 @@ impl Profile {
         0
     }
 
-    /// Reads a value or its beginning; `false` when its end is not in the block, or the tokens after it have to be skipped.
+    /// Reads a value or its beginning; `false` when its end is not in the block, or the tokens after it must be
+    /// skipped.
     #[inline(always)]
     fn value(&mut self, text: &[u8], block: &Block, start: usize, token: u64) -> bool {
-        let Some(node) = self.place() else {
-            // The container that was just left has this one inside.
+        let Some(node) = self.value_node() else {
+            // This container lies inside the one that was just left.
             self.reader.skipped += u64::from(block.open & token != 0);
             return false;
         };
@@ -121,7 +122,7 @@ impl Profile {
         }
     }
 
-    /// Skips to the end of a part that is not looked at; gives the tokens after it.
+    /// Skips to the end of the skipped part; returns the tokens after it.
     fn skip(&mut self, block: &Block, tokens: u64) -> u64 {
         let mut brackets = (block.open | block.close) & tokens;
         while brackets != 0 {
@@ -146,13 +147,13 @@ impl Profile {
         reader.container = reader.outer.get(reader.depth).copied().unwrap_or_default();
     }
 
-    /// Looks no further into the innermost container.
+    /// Skips the rest of the innermost container.
     pub(super) fn leave(&mut self) {
         self.pop();
         self.reader.skipped = 1;
     }
 
-    /// Takes the key that came here in the last object; `false` when it is another one.
+    /// Reads the key that came here in the last object; `false` when it is a different one.
     #[inline(always)]
     fn expected_key(&mut self, text: &[u8], start: usize) -> bool {
         let container = &mut self.reader.container;
@@ -167,14 +168,14 @@ impl Profile {
         }
     }
 
-    /// The node of the value that comes now; `None` when it cannot have one.
+    /// The node of the next value; `None` when a limit is reached.
     #[inline(always)]
-    fn place(&mut self) -> Option<&mut Node> {
+    fn value_node(&mut self) -> Option<&mut Node> {
         let property = self.reader.container.property as usize;
         if property < self.nodes.len() { self.nodes.get_mut(property) } else { self.add_items() }
     }
 
-    /// The node of the first item of an array.
+    /// Adds the node of the items of an array.
     #[inline(never)]
     fn add_items(&mut self) -> Option<&mut Node> {
         let items = self.nodes.len();
@@ -191,7 +192,7 @@ impl Profile {
         self.nodes.get_mut(items)
     }
 
-    /// A container that begins; `false` when it is skipped.
+    /// Enters a container; `false` when it is skipped.
     #[inline(always)]
     fn open(&mut self, object: bool) -> bool {
         let reader = &mut self.reader;

@@ -1,4 +1,4 @@
-//! What the tests share: random documents as trees of text, and an output that remembers everything.
+//! Shared by the tests: random documents as trees of text, and an output in memory.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use lro_jsonl::{
 };
 use proptest::prelude::*;
 
-/// A JSON value whose scalars and keys are kept as they are written.
+/// A JSON value that keeps scalars and keys as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
     Scalar(String),
@@ -60,7 +60,7 @@ impl Json {
         }
     }
 
-    /// The lines of a file with this value in it.
+    /// The lines of a file with this value.
     pub(crate) fn lines(&self, shape: Shape) -> Vec<String> {
         match (self, shape) {
             (Self::Array(elements), _) => elements.iter().map(Self::compact).collect(),
@@ -146,12 +146,12 @@ pub(crate) fn json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Numbers that decide where white space goes and where slices are cut.
+/// Random numbers that place white space and cut slices.
 pub(crate) fn dice() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 1..32)
 }
 
-/// White space by dice; none when they say so.
+/// Random white space, possibly none.
 pub(crate) fn white(dice: &[u8]) -> impl FnMut() -> &'static str + '_ {
     let mut dice = dice.iter().copied().cycle();
     let none = dice.next().is_some_and(|first| first < 100);
@@ -166,9 +166,9 @@ pub(crate) fn white(dice: &[u8]) -> impl FnMut() -> &'static str + '_ {
     }
 }
 
-/// Cuts a text at characters, by dice.
+/// Cuts a text between characters, at random.
 pub(crate) fn slices<'a>(text: &'a str, dice: &[u8]) -> Vec<&'a str> {
-    // An empty slice is one too.
+    // Include an empty slice.
     let mut slices = vec![""];
     let (mut rest, mut dice) = (text, dice.iter().cycle());
     while !rest.is_empty() {
@@ -184,13 +184,13 @@ pub(crate) fn slices<'a>(text: &'a str, dice: &[u8]) -> Vec<&'a str> {
     slices
 }
 
-/// A file that was written.
+/// A written file.
 #[derive(Debug)]
 pub(crate) struct Written {
     /// Index of the section.
     pub(crate) section: Option<usize>,
     pub(crate) pointer: String,
-    /// How to put its lines together again.
+    /// How to reassemble its lines.
     pub(crate) shape: Option<LargeShape>,
     pub(crate) text: String,
     pub(crate) report: FileReport,
@@ -299,7 +299,7 @@ impl Pieces {
         self.0.entry(pointer.into()).or_default().push_back(json);
     }
 
-    /// Takes the piece at a pointer that satisfies; duplicate keys may have gone different ways.
+    /// Removes the piece at a pointer that satisfies `wanted`; duplicate keys may have gone different ways.
     pub(crate) fn take(&mut self, pointer: &str, wanted: impl Fn(&str) -> bool) -> bool {
         let Some(pieces) = self.0.get_mut(pointer) else { return false };
         let found = pieces.iter().position(|piece| wanted(piece));
@@ -311,7 +311,7 @@ impl Pieces {
     }
 }
 
-/// `/` and the key as RFC 6901 wants it.
+/// `/` and the key, escaped as in RFC 6901.
 pub(crate) fn token(key: &str) -> String {
     let key = key[1..key.len() - 1].replace("\\u0061", "a").replace("\\\"", "\"");
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))

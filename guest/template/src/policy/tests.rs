@@ -1,10 +1,10 @@
-//! What the policy does, without a host: texts instead of a tool result, a map instead of a directory.
+//! Tests of the policy without a host: texts instead of a tool result, a map instead of a directory.
 
 use super::*;
 use crate::bindings::lro::filter::types::{DescriptorDialect, DescriptorLevel, Settings};
 use std::collections::BTreeMap;
 
-/// Texts of parts, read a few characters at a time so that every slice ends somewhere inconvenient.
+/// Texts of parts, read a few characters at a time, so that slices end at every possible position.
 struct Texts(Vec<&'static str>);
 
 impl Source for Texts {
@@ -20,7 +20,7 @@ impl Texts {
     }
 }
 
-/// Files by name, and how many bytes there is room for.
+/// Files by name, and the bytes left on the disk.
 struct Files {
     files: BTreeMap<String, Vec<u8>>,
     last: String,

@@ -743,7 +743,7 @@ impl Session {
         };
         match asked {
             Asked::Handshake | Asked::Discovery if message.result().is_some() => {
-                mcp::with_abilities(message, &guidance())
+                mcp::with_capabilities(message, &guidance())
             }
             Asked::Tools { first_page } => {
                 if missing {

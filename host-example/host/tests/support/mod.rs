@@ -50,7 +50,7 @@ pub(crate) fn publish_as(store: &Store, id: Ulid, kind: FileKind, content: &[u8]
     staging.publish(record).unwrap()
 }
 
-/// The lines as anybody would split them.
+/// The lines of a naive split.
 pub(crate) fn lines_of(content: &[u8]) -> Vec<&[u8]> {
     let mut lines: Vec<&[u8]> = content.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {

@@ -1,4 +1,4 @@
-//! Points, what happens there, and policies that tell which version answered.
+//! Fail points and their actions, and policies that show which version answered.
 
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::Slot;
@@ -14,13 +14,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time of one step with all that follows: a busy machine is slow, a deadlock lasts.
+/// Longest time of one step and its consequences: long enough for a busy machine, shorter than a deadlock.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a step is held up.
+/// Delay of a step.
 pub(crate) const DELAY: Duration = Duration::from_millis(100);
 
-/// What happens at a point, once.
+/// A one-time action at a fail point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Error,
@@ -40,7 +40,7 @@ impl Action {
     }
 }
 
-/// Does something with an action at a point, and tells how long it took.
+/// Runs a job with an action at a fail point; returns the time taken.
 pub(crate) fn with<T>(point: &str, action: Action, step: impl FnOnce() -> T) -> (T, Duration) {
     within(&format!("{action:?} at {point}"), || {
         fail::cfg(point, action.text()).unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn with<T>(point: &str, action: Action, step: impl FnOnce() -> T) -> 
     })
 }
 
-/// Does something. When it does not end in time, the process does, as a thread that hangs cannot be ended.
+/// Runs a job. When it does not end in time, the process ends, because a hanging thread cannot be ended.
 pub(crate) fn within<T>(what: &str, step: impl FnOnce() -> T) -> T {
     let ((done, waiting), what) = (channel::<()>(), what.to_owned());
     let watchdog = thread::spawn(move || {
@@ -73,20 +73,20 @@ pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
     Filter { slot, store: Ok(Store::open(config).unwrap()), limits: Limits::default(), failure: FailureMode::Closed }
 }
 
-/// Has a result signed.
+/// Filters a result, which signs it.
 pub(crate) fn sign(filter: &Filter) -> Decision {
     let settings = PolicySettings { custom: Some("sign".to_owned()), ..always() };
     filter.apply(&request(settings), &text("a result"))
 }
 
-/// Which version answers.
+/// The version that answers.
 pub(crate) fn answers(filter: &Filter) -> String {
     let decision = sign(filter);
     let Outcome::Offload(offloaded) = &decision.outcome else { panic!("{decision:?}") };
     fs::read_to_string(offloaded.offload.path().join("signed.txt")).unwrap()
 }
 
-/// Waits until something is so. Panics when it takes too long.
+/// Waits for a condition. Panics when it takes too long.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -95,7 +95,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What is neither published nor kept by the store for itself, in all directories below one.
+/// Paths below a directory that are neither published nor internal to the store.
 pub(crate) fn leftovers(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let of = |entry: fs::DirEntry| match entry.file_name().to_string_lossy().into_owned() {

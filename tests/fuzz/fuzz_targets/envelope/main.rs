@@ -1,6 +1,6 @@
-//! The envelope of any bytes is read without end or panic. Where they are JSON, `serde_json` reads the same, and a message
-//! that was changed is JSON again and the same in all but the place that was meant. What readers find in a result was shown
-//! to the policy.
+//! Reading the envelope of any bytes terminates without a panic. Where they are JSON, `serde_json` reads the same, and
+//! a changed message is JSON and differs only where intended. Everything that readers find in a result was shown to the
+//! policy.
 #![no_main]
 
 mod seen;
@@ -10,14 +10,14 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use lro_mcp::{
     BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolChange, ToolResult,
-    error_response, listed_tools, looks_like_tool_result, response, shortened, with_abilities, with_result_type,
+    error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities, with_result_type,
     with_template, with_tools,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tree::{Members, find, is_json, strict};
 
-/// Places that the gateway looks at or changes.
+/// Paths that the gateway reads or changes.
 const PATHS: [&[&str]; 6] = [
     &["result"],
     &["params", "name"],
@@ -33,7 +33,7 @@ const RESULT_CHARACTERS: u64 = 100_000;
 const GUIDANCE: &str = "Results are \"offloaded\".";
 const TOOL: &str = r#"{"name":"lro_read","inputSchema":{"type":"object"}}"#;
 
-/// Does with any bytes all that can be done with a message.
+/// Applies all operations on messages to any bytes.
 fn use_all(message: &Message, cut: usize) {
     let bytes = message.bytes();
     let params = message.params();
@@ -44,7 +44,7 @@ fn use_all(message: &Message, cut: usize) {
         let _ = (message.is_task(path), message.fault());
         message.each_id(&mut |id| assert!(!id.json().is_empty()));
         for (span, text) in message.strings(path, |_| true) {
-            // A control character is no JSON, which is for others to say.
+            // A control character makes it invalid JSON, which others detect.
             let decoded = serde_json::from_slice::<String>(&bytes[span]);
             assert!(decoded.is_ok_and(|decoded| decoded == text) || !is_json(bytes));
         }
@@ -59,7 +59,7 @@ fn use_all(message: &Message, cut: usize) {
 /// Names of the members of an envelope.
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// What a message of this text is.
+/// Checks the kind of a message with this text.
 fn kind(text: &str, members: Option<&Members<'_>>) -> Kind {
     let Some(members) = members else {
         return if text.trim_start().starts_with('[') { Kind::Batch } else { Kind::Other };
@@ -117,11 +117,11 @@ fn check_envelope(message: &Message, text: &str, members: Option<&Members<'_>>) 
     assert_eq!(message.batch(), expected, "{text}");
 }
 
-/// The id in a part of a message is that of the message, or is not found.
+/// The id found in a part of a message is that of the message.
 fn check_parts(text: &str, members: Option<&Members<'_>>, cut: usize) {
     let bytes = text.as_bytes();
     let ids = members.map_or(0, |members| members.0.iter().filter(|(name, _)| name == "id").count());
-    // Who has seen one of two ids cannot know.
+    // A part with one of two ids does not show the other.
     if ids < 2 {
         let id = members.and_then(|members| members.get("id"));
         for found in [Message::envelope_id(&bytes[..cut]), Message::trailing_id(&bytes[cut..])].into_iter().flatten() {
@@ -130,7 +130,7 @@ fn check_parts(text: &str, members: Option<&Members<'_>>, cut: usize) {
     }
 }
 
-/// A message with another id or another value has that, and all else as before.
+/// A message with another id or another value has that one, and everything else as before.
 fn check_changes(message: &Message, text: &str) {
     let id = Id::own("\u{e9}\"");
     let changed = message.with_id(&id);
@@ -159,7 +159,7 @@ fn check_changes(message: &Message, text: &str) {
     }
 }
 
-/// What the answer to `initialize` becomes.
+/// Expected changes to the answer to `initialize`.
 fn expect_abilities(value: &mut Value) {
     let Some(result) = value.get_mut("result").and_then(Value::as_object_mut) else { return };
     let capabilities = result.entry("capabilities").or_insert(json!({}));
@@ -189,7 +189,7 @@ fn change_of(tool: &str) -> ToolChange {
     ToolChange { schema, result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS) }
 }
 
-/// What a list of tools becomes, as far as that is not the business of a schema.
+/// Expected changes to a list of tools, except those of schemas.
 fn expect_tools(value: &mut Value) {
     let Some(tools) = value.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
     for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
@@ -215,7 +215,7 @@ fn expect_size(tool: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// Takes the widened schemas out of a changed list, after a look at them.
+/// Checks the widened schemas of a changed list and replaces them with the original ones.
 fn narrow(value: &mut Value, before: &Value) {
     let Some(tools) = value.pointer_mut("/result/tools").and_then(Value::as_array_mut) else { return };
     for (index, tool) in tools.iter_mut().enumerate() {
@@ -230,14 +230,14 @@ fn narrow(value: &mut Value, before: &Value) {
     }
 }
 
-/// Every member of the schema is in one of the two places, but for references, which may be led elsewhere.
+/// Every member of the schema is in one of the two places, except references, which may be rewritten.
 fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
     let both = widened["anyOf"].as_array().expect("two schemas");
     assert_eq!(both.len(), 2);
     assert_eq!(both[1]["required"], json!(["offloaded"]));
     for (name, value) in original {
         let place = if matches!(name.as_str(), "$schema" | "$defs" | "definitions") { widened } else { &both[0] };
-        // A schema that has an id keeps its definitions.
+        // A schema with an id keeps its definitions.
         let found = place.get(name).or_else(|| both[0].get(name)).expect("nothing gets lost");
         let has_reference = value.to_string().contains("ef\"") || name.ends_with("ef");
         assert!(has_reference || found == value, "{name}: {found} is not {value}");
@@ -246,8 +246,9 @@ fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
 
 fn check_announcements(message: &Message, text: &str) {
     let templates = with_template(message, r#"{"uriTemplate":"lro://"}"#);
-    let (abilities, tools) = (with_abilities(message, GUIDANCE), with_tools(message, change_of, &[TOOL.to_owned()]));
-    for changed in [&templates, &abilities, &tools] {
+    let (capabilities, tools) =
+        (with_capabilities(message, GUIDANCE), with_tools(message, change_of, &[TOOL.to_owned()]));
+    for changed in [&templates, &capabilities, &tools] {
         assert!(is_json(changed), "{text} became {}", String::from_utf8_lossy(changed));
     }
     for tool in listed_tools(message) {
@@ -258,7 +259,7 @@ fn check_announcements(message: &Message, text: &str) {
         |changed: &Bytes| strict(std::str::from_utf8(changed).expect("UTF-8")).expect("as unambiguous as before");
     let mut expected = before.clone();
     expect_abilities(&mut expected);
-    assert_eq!(read(&abilities), expected, "{text}");
+    assert_eq!(read(&capabilities), expected, "{text}");
     let (mut expected, mut tools) = (before.clone(), read(&tools));
     expect_tools(&mut expected);
     narrow(&mut tools, &before);
@@ -270,11 +271,11 @@ fn check_announcements(message: &Message, text: &str) {
     assert_eq!(read(&templates), expected, "{text}");
 }
 
-/// A tool result is refused as JSON exactly when it is none, and every reply for it is JSON.
+/// A tool result is rejected as JSON exactly when it is not JSON, and every reply for it is JSON.
 fn check_result(bytes: &Bytes, is_json_too: bool) {
     let result = match ToolResult::parse(bytes.clone()) {
         Err(ParseError::NotUtf8(_) | ParseError::Syntax(_)) => return assert!(!is_json_too),
-        // Deeper than the other reader looks.
+        // Deeper than the other reader accepts.
         other => other,
     };
     assert!(is_json_too);

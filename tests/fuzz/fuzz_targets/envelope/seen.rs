@@ -1,5 +1,5 @@
-//! What a lenient reader finds in the result of an answer was shown to the policy: it takes the first of two members or the
-//! last, looks past byte order marks, and makes no difference between names in other case.
+//! Everything that a lenient reader finds in a result was shown to the policy: one that takes the first or the last of
+//! two members, skips byte order marks, and ignores the case of names.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::tree::Members;
 use lro_mcp::{Kind, Message, ToolResult};
 use lro_payload::{PartKind, PayloadReader};
 
-/// Names and values of the protocol, in which there is nothing to hide.
+/// Names and values of the protocol, which cannot carry data.
 const KNOWN: [&str; 26] = [
     "content",
     "structuredContent",
@@ -43,7 +43,7 @@ const KNOWN: [&str; 26] = [
     "jsonrpc",
 ];
 
-/// Members of what is no result of a tool.
+/// Members of results that are not tool results.
 const ACKNOWLEDGEMENT: [&str; 15] = [
     "_meta",
     "resultType",
@@ -62,10 +62,10 @@ const ACKNOWLEDGEMENT: [&str; 15] = [
     "requestState",
 ];
 
-/// Bytes of a part that are read at a time.
+/// Bytes of a part read at a time.
 const SLICE_BYTES: u32 = 1 << 20;
 
-/// Panics when a reader finds what the policy does not.
+/// Panics when a reader finds a string that the policy does not see.
 pub(crate) fn check(bytes: &Bytes) {
     let message = Message::read(bytes.clone()).without_marks();
     let Ok(text) = std::str::from_utf8(message.bytes()) else { return };
@@ -98,7 +98,7 @@ fn check_result(message: &Message, found: &Value, text: &str) {
     }
 }
 
-/// All strings in the parts of a result, and the text of each part itself.
+/// All strings in the parts of a result, and the text of each part.
 fn seen(result: &ToolResult) -> HashSet<String> {
     let mut seen = HashSet::new();
     let mut reader = PayloadReader::new(result.payload().clone());
@@ -117,7 +117,7 @@ fn seen(result: &ToolResult) -> HashSet<String> {
     seen
 }
 
-/// A text that only repeats the structured content is no part.
+/// A text that only repeats the structured content has no part.
 fn is_copy(leaf: &str, is_seen: &impl Fn(&str) -> bool) -> bool {
     let mut strings_of_leaf = HashSet::new();
     let Some(value) = read(leaf, true) else { return false };
@@ -130,12 +130,12 @@ fn is_binary(leaf: &str, seen: &HashSet<String>) -> bool {
     seen.iter().any(|seen| seen.trim_end_matches('=') == text)
 }
 
-/// What `lastModified` holds.
+/// A value of `lastModified`.
 fn is_time(text: &str) -> bool {
     text.len() < 40 && text.bytes().all(|byte| byte.is_ascii_digit() || b"-+:.TZ".contains(&byte))
 }
 
-/// A value as a reader sees it who takes the first of two members of one name, or the last.
+/// A value as seen by a reader that uses the first of two members with one name, or the last.
 fn read(text: &str, takes_first: bool) -> Option<Value> {
     match text.trim_start().as_bytes().first()? {
         b'{' => {
@@ -161,7 +161,7 @@ fn read(text: &str, takes_first: bool) -> Option<Value> {
     }
 }
 
-/// All strings of a value, names too.
+/// All strings of a value, including names.
 fn strings(value: &Value, found: &mut HashSet<String>) {
     match value {
         Value::String(text) => {

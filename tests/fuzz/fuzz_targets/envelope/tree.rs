@@ -1,4 +1,4 @@
-//! What `serde_json` says of a text.
+//! Reads a text with `serde_json`, as reference.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The members of an object in their order, also those of the same name.
+/// The members of an object in order, duplicates included.
 pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
 
 impl<'a> Deserialize<'a> for Members<'a> {
@@ -33,12 +33,12 @@ impl<'a> Deserialize<'a> for Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Of an object whose keys are text; half a surrogate pair is none.
+    /// An object whose keys have no half surrogate pairs.
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The value of the one member of this name.
+    /// The value of the only member with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         let mut found = self.0.iter().filter(|(key, _)| key == name);
         let (_, value) = found.next()?;
@@ -51,7 +51,8 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok())
 }
 
-/// The value, if all of its strings are text and no object has two members of the same name: one that everybody reads alike.
+/// The value, if no string has half a surrogate pair and no object has two members of the same name: one that all
+/// readers agree on.
 pub(crate) fn strict(text: &str) -> Option<Value> {
     match text.trim_start().as_bytes().first()? {
         b'{' => {
