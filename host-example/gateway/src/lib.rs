@@ -1,31 +1,35 @@
-//! Stands in front of an MCP server: every tool result passes the policy, all else goes through byte for byte.
+//! A gateway in front of an MCP server. Every tool result passes through the policy; all other messages are forwarded
+//! byte for byte.
 //!
-//! A [`Session`] is one client's view: it knows which answer belongs to which request and says what becomes of each
-//! message. The faces, such as [`stdio`], move messages between clients and servers and know no more of them than that.
+//! A [`Session`] is one client's view of a server: it matches responses to requests and decides what happens to each
+//! message. The faces, such as [`stdio`], only move messages between clients and servers.
 //!
 //! # What is filtered
 //!
-//! What answers a `tools/call` is filtered or refused, and so is whatever a lenient client could take for such an answer:
+//! Responses to `tools/call` are filtered or refused, and so is anything that a lenient client could take for such a
+//! response:
 //!
-//! | message of the server | what becomes of it |
+//! | message from the server | action |
 //! |---|---|
-//! | result of `tools/call`, in any revision | filtered; what is not of the protocol in it is shown to the policy too: unknown members of the result, of a content block and of the message, a `toolResult`, a result that is no object |
-//! | result of a task: in `tasks/result`, `tasks/get` and `notifications/tasks` | filtered |
-//! | result that answers nothing that was asked, as far as is known | filtered as the result of an unknown tool |
-//! | any other result with `content` or `structuredContent` in it | filtered as the result of an unknown tool |
-//! | `input_required`, and the task that a call became | goes on as it is, if it has only the members that the protocol gives it |
-//! | a message that readers disagree about (see [`Fault`](lro_host::mcp::Fault)), or a result with two members of one name | refused: an error that says why for each request that waits for it |
-//! | a batch | each message as if it came alone; one of more than [`BATCH_MESSAGES_MAX`](lro_host::mcp::BATCH_MESSAGES_MAX) messages, or with a batch in it, is refused |
-//! | the text of a failed HTTP request to call a tool | filtered as the text of a tool's error |
+//! | result of `tools/call`, in any revision | filtered; the policy also sees what the protocol does not define: unknown members of the result, of a content block and of the message, a `toolResult`, a result that is not an object |
+//! | result of a task, in `tasks/result`, `tasks/get` and `notifications/tasks` | filtered |
+//! | result that matches no known request | filtered as the result of an unknown tool |
+//! | any other result that contains `content` or `structuredContent` | filtered as the result of an unknown tool |
+//! | `input_required`, and the task that a call created | forwarded unchanged if it has only the members that the protocol defines |
+//! | a message that parsers disagree about (see [`Fault`](lro_host::mcp::Fault)), or a result with duplicate members | refused: each pending request it could answer gets an error that says why |
+//! | a batch | each message as if it were sent alone; a batch of more than [`BATCH_MESSAGES_MAX`](lro_host::mcp::BATCH_MESSAGES_MAX) messages, or one that contains a batch, is refused |
+//! | the body of a failed HTTP request that calls a tool | filtered as the text of a tool error |
 //!
-//! Ids are compared by value, so `1.0` answers `1`, and `"1"` does when nothing else is waiting under that name. Byte order
-//! marks are taken off. Of a body over HTTP the content type only says whether it is an event stream; gzip is undone, whether
-//! or not it was asked for, within the limit of a message. Other encodings and charsets, and UTF-16, are refused.
+//! Ids are compared by value, so `1.0` answers `1`; `"1"` does too when no other request is pending under that id. Byte
+//! order marks are removed. Over HTTP, the content type only decides whether a body is an event stream. gzip is decoded
+//! whether or not it was requested, up to the limit of a message; other content encodings and charsets, and UTF-16, are
+//! refused.
 //!
-//! Not filtered: results of other requests, such as `resources/read`, `prompts/get` and lists; notifications other than those
-//! about tasks; requests of the server, such as `sampling/createMessage`; JSON-RPC errors; the members that the protocol gives
-//! a question or a task, such as `statusMessage`. Results for a tool whose `mode` is `never` are shown to the policy all the
-//! same. With `enabled = false` nothing is filtered or refused, and `audit` changes nothing.
+//! Not filtered: results of other requests, such as `resources/read`, `prompts/get` and lists; notifications that are
+//! not about tasks; requests from the server, such as `sampling/createMessage`; JSON-RPC errors; and the members that
+//! the protocol defines for an input request or a task, such as `statusMessage`. Results of a tool whose `mode` is
+//! `never` are still shown to the policy. With `enabled = false` nothing is filtered or refused, and `audit` changes
+//! nothing.
 
 mod faces;
 mod headers;
@@ -42,8 +46,8 @@ pub use metrics::{LABELS_MAX, Metrics, Snapshot, Traffic, Verdicts};
 pub use operations::admin::{Change, PolicyStatus, TrialStatus};
 pub use operations::upkeep::Upkeep;
 pub use operations::{Operations, OperationsError, OperatorTokens, status};
-pub use session::own::{OwnCall, Produced};
-pub use session::{Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, Who};
+pub use session::own::{OwnCall, OwnOutcome};
+pub use session::{Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
 pub use tenants::Tenants;
 pub use tenants::rules::Rules;
 pub use tenants::waiting::CALLS_MAX;
