@@ -20,10 +20,10 @@ use crate::upstream::remote::Remote;
 use lro_host::mcp::{self, INTERNAL_ERROR, Message};
 use lro_transport::{Cut, Line, Lines, write_line};
 
-/// How often overdue calls are looked for.
+/// How often the gateway checks for overdue calls.
 const OVERDUE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often the exit of the server is checked at shutdown.
+/// How often the gateway checks at shutdown whether the server has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a server without calls may take to exit after its input is closed. Clients wait two seconds for the gateway
@@ -265,7 +265,7 @@ impl Receive for StdioFace {
     }
 
     fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "dropped a message from the server that cannot be kept");
+        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
         let answer = id_of_cut(cut).and_then(|id| self.session.fail(&id, &cut.reason.to_string()));
         if let Some(answer) = answer {
             self.write(&answer);

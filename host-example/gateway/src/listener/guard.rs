@@ -154,7 +154,7 @@ pub(crate) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
         || message.params().meta.is_some_and(|meta| meta.protocol_version.as_deref().is_some_and(is_late))
 }
 
-/// Whether a message of revision 2026-07-28 or later opens a stream that lasts.
+/// Whether a message of revision 2026-07-28 or later opens a long-lived stream.
 pub(crate) fn is_listen_request(message: &Message) -> bool {
     message.kind() == Kind::Request && message.method().as_deref() == Some(method::LISTEN)
 }
@@ -238,7 +238,7 @@ impl Refusal {
                 StatusCode::NOT_FOUND,
                 mcp::INVALID_REQUEST,
                 None,
-                "not found: check the path and the name of the tenant".to_owned(),
+                "not found: check the path and the tenant".to_owned(),
             ),
             Self::Status(status, message) => (status, mcp::INVALID_REQUEST, None, message),
             Self::Mismatch(id, message) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, id, message),

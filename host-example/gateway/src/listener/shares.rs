@@ -45,7 +45,7 @@ impl Shares {
         self.requests.take(holder, count as u64).ok_or(Refusal::Busy("gateway.requests"))
     }
 
-    /// A permit for a stream that lasts.
+    /// A permit for a long-lived stream.
     pub(crate) fn stream(&self, holder: &Holder) -> Result<RequestPermit, Refusal> {
         self.streams.take(holder, 1).ok_or(Refusal::Busy("gateway.streams"))
     }

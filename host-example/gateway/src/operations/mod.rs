@@ -71,7 +71,7 @@ pub enum OperationsError {
     Build(#[from] BuildError),
     /// The program has installed another global recorder of the crate `metrics`.
     #[error(
-        "this program has installed a metrics recorder already: read the metrics there, and unset gateway.metrics-listen"
+        "this program has its own metrics recorder already: read the metrics there, and unset gateway.metrics-listen"
     )]
     Recorder,
 }

@@ -198,10 +198,9 @@ impl Session {
         }
         let schema = self.rules.caches.schema(&self.owner.tenant, &tool.name)?;
         let shortened = shape::shortened(&result.structured()?, &schema);
+        let (tenant, name) = (&self.owner.tenant, &tool.name);
         shortened
-            .inspect_err(
-                |error| tracing::warn!(tenant = self.owner.tenant, tool = tool.name, %error, "cannot keep the shape of the output schema"),
-            )
+            .inspect_err(|error| tracing::warn!(tenant, tool = name, %error, "cannot apply the output schema"))
             .ok()?
     }
 

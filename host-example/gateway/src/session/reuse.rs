@@ -84,7 +84,7 @@ pub(crate) fn answer(session: &Session, id: &Id, call: &Call, cached: &CachedRep
         return None;
     }
     session.rules.metrics.reused();
-    tracing::info!(tenant = session.tenant(), offload = %cached.offload, age, "reused the offload of an identical call");
+    tracing::info!(tenant = session.tenant(), offload = %cached.offload, age, "reused the reply to an identical call");
     Some(answer)
 }
 

@@ -52,7 +52,7 @@ pub(crate) enum LinkError {
     Start { command: String, source: std::io::Error },
     #[error("the server {0}")]
     Ended(String),
-    #[error("the restarted server did not answer the handshake within {} ms (gateway.start-timeout-ms)", .0.as_millis())]
+    #[error("the restarted server did not answer initialize within {} ms (gateway.start-timeout-ms)", .0.as_millis())]
     Handshake(Duration),
     #[error("cannot write to the server: {0}")]
     Send(std::io::Error),

@@ -194,7 +194,7 @@ impl Bridge {
         Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())
     }
 
-    /// Ends the streams that last.
+    /// Ends the long-lived streams.
     pub(super) fn end_streams(&self) {
         self.all_sessions().iter().for_each(|session| session.end_stream());
         for shared in self.all_shared() {

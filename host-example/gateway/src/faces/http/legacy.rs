@@ -425,7 +425,7 @@ impl Receive for LegacySession {
     }
 
     fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "dropped a message from the server that cannot be kept");
+        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
         let Some(id) = id_of_cut(cut) else { return };
         if let Some(answer) = self.session.fail(&id, &cut.reason.to_string()) {
             self.deliver(answer, Route::Answer(id));

@@ -45,7 +45,7 @@ use crate::upstream::Upstream;
 use lro_host::mcp::percent_decoded as decoded;
 use lro_host::mcp::{Kind, Message};
 
-/// How often idle sessions and removed tenants are looked for.
+/// How often the gateway checks for idle sessions and removed tenants.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A gateway that listens for HTTP connections.
@@ -153,7 +153,8 @@ impl HttpFace {
     async fn answer(&self, caller: Caller, request: Request) -> Response {
         let admitted = match self.admit(&caller, &request) {
             Ok(admitted) => admitted,
-            // A request without a token is no attempt to guess one: its client asks where to get it.
+            // A request without a token does not count as a wrong token: its client needs the response to learn where
+            // to get one.
             Err(Refusal::Token) if request.headers().contains_key(AUTHORIZATION) => {
                 match self.attempts.failed(caller.address()).await {
                     AttemptOutcome::Refused => return Refusal::Token.response(),

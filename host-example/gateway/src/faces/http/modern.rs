@@ -322,7 +322,7 @@ impl Receive for SharedServer {
     }
 
     fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "dropped a message from the server that cannot be kept");
+        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
         let Some((id, exchange)) = id_of_cut(cut).and_then(|id| Some((self.exchange(&id)?, id))).map(|(e, id)| (id, e))
         else {
             return;
@@ -343,7 +343,7 @@ impl Receive for SharedServer {
     }
 }
 
-/// The response that ends a subscription in order.
+/// The response that ends a subscription.
 pub(super) fn end_of_subscription(id: &Id) -> Bytes {
     mcp::response(
         id,

@@ -59,7 +59,7 @@ pub(super) struct Proxy {
     named: Vec<HeaderName>,
     pool: Arc<Pool<Holder>>,
     sessions: Mutex<Sessions>,
-    /// Whether lasting streams are to end.
+    /// Whether long-lived streams are to end.
     ending: watch::Sender<bool>,
 }
 
@@ -100,7 +100,7 @@ struct RequestInfo {
     id: Option<Id>,
     /// Whether the revision is 2026-07-28 or later, where streams cannot be resumed.
     modern: bool,
-    /// Whether it opens a lasting stream.
+    /// Whether it opens a long-lived stream.
     listens: bool,
 }
 
@@ -177,8 +177,8 @@ impl Proxy {
 
     /// Forwards a request for a public document, such as the metadata of an authorization server.
     pub(super) async fn document(&self, parts: &Parts) -> Result<Response, Refusal> {
-        let is_asked = matches!(parts.method, Method::GET | Method::HEAD);
-        let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_asked).ok_or(Refusal::NotFound)?;
+        let is_read_only = matches!(parts.method, Method::GET | Method::HEAD);
+        let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_read_only).ok_or(Refusal::NotFound)?;
         let request = self.endpoint.client().request(parts.method.clone(), url);
         let response = self.send(request.headers(upstream::document_headers(&parts.headers))).await?;
         let (status, headers) = (response.status(), self.returned(response.headers()));
@@ -273,12 +273,13 @@ impl Proxy {
         tokio::select! {
             sent = request.send() => sent.map_err(|error| unreachable(&error)),
             _ = ending.wait_for(|ending| *ending) => {
-                Err(UpstreamError { status: StatusCode::SERVICE_UNAVAILABLE, reason: "the gateway is shutting down".to_owned() })
+                let reason = "the gateway is shutting down".to_owned();
+                Err(UpstreamError { status: StatusCode::SERVICE_UNAVAILABLE, reason })
             }
         }
     }
 
-    /// Ends the lasting streams.
+    /// Ends the long-lived streams.
     pub(super) fn end_streams(&self) {
         self.ending.send_replace(true);
     }
@@ -357,8 +358,8 @@ impl Proxy {
     }
 
     /// The client's headers to forward.
-    fn headers(&self, of_client: &HeaderMap) -> HeaderMap {
-        upstream::request_headers(of_client, &self.named, self.rules.has_tokens())
+    fn headers(&self, client_headers: &HeaderMap) -> HeaderMap {
+        upstream::request_headers(client_headers, &self.named, self.rules.has_tokens())
     }
 
     /// Adds the headers of the configuration, which replace a client's.
@@ -367,8 +368,8 @@ impl Proxy {
         headers
     }
 
-    fn returned(&self, of_server: &HeaderMap) -> HeaderMap {
-        upstream::response_headers(of_server, &self.named)
+    fn returned(&self, server_headers: &HeaderMap) -> HeaderMap {
+        upstream::response_headers(server_headers, &self.named)
     }
 
     /// The session of a request, or a new one for this request. With tokens, a session must belong to the tenant.
@@ -429,7 +430,7 @@ struct EventStream {
     request_info: RequestInfo,
     /// How long the server may send nothing, if the stream is to end.
     idle_timeout: Option<Duration>,
-    /// Signals the end of a lasting stream.
+    /// Signals the end of a long-lived stream.
     ending: Option<watch::Receiver<bool>>,
     /// The first bytes, until they show whether this is an event stream.
     head: Option<Vec<u8>>,
@@ -487,7 +488,7 @@ impl EventStream {
         }
     }
 
-    /// Ends a lasting stream.
+    /// Ends a long-lived stream.
     fn stop(&mut self) {
         self.reader = None;
         if let Some(id) = self.request_info.id.as_ref().filter(|_| self.request_info.modern) {

@@ -54,14 +54,14 @@ const RESPONSE_HEADERS_DROPPED: [HeaderName; 12] = [
 
 /// The headers to forward to the endpoint. `named` are those of the configuration; if the gateway checks tokens,
 /// `Authorization` is not forwarded.
-pub(super) fn request_headers(of_client: &HeaderMap, named: &[HeaderName], has_tokens: bool) -> HeaderMap {
+pub(super) fn request_headers(client_headers: &HeaderMap, named: &[HeaderName], has_tokens: bool) -> HeaderMap {
     let is_forwarded = |name: &HeaderName| {
         REQUEST_HEADERS.contains(name)
             || name.as_str().starts_with(PROTOCOL_PREFIX)
             || (name == AUTHORIZATION && !has_tokens)
             || named.contains(name)
     };
-    selected(of_client, is_forwarded)
+    selected(client_headers, is_forwarded)
 }
 
 /// Whether [`request_headers`] may identify a user of a tenant to the server.
@@ -74,13 +74,15 @@ pub(super) fn may_identify_user(headers: &HeaderMap) -> bool {
 }
 
 /// The headers to forward with a request for a document: no credentials and no session.
-pub(super) fn document_headers(of_client: &HeaderMap) -> HeaderMap {
-    selected(of_client, |name| DOCUMENT_HEADERS.contains(name))
+pub(super) fn document_headers(client_headers: &HeaderMap) -> HeaderMap {
+    selected(client_headers, |name| DOCUMENT_HEADERS.contains(name))
 }
 
 /// The response headers to forward.
-pub(super) fn response_headers(of_server: &HeaderMap, named: &[HeaderName]) -> HeaderMap {
-    selected(of_server, |name| !RESPONSE_HEADERS_DROPPED.contains(name) || (name == SET_COOKIE && named.contains(name)))
+pub(super) fn response_headers(server_headers: &HeaderMap, named: &[HeaderName]) -> HeaderMap {
+    selected(server_headers, |name| {
+        !RESPONSE_HEADERS_DROPPED.contains(name) || (name == SET_COOKIE && named.contains(name))
+    })
 }
 
 /// The headers that `is_forwarded` accepts, without those that `Connection` lists.
