@@ -247,7 +247,7 @@ impl StdioFace {
 
     /// Whether to keep waiting for the server after its input was closed.
     fn should_wait(&self, waited: Duration, timeout: Duration) -> bool {
-        waited < if self.session.waiting() > 0 { timeout } else { timeout.min(IDLE_SHUTDOWN_TIMEOUT) }
+        waited < if self.session.pending_count() > 0 { timeout } else { timeout.min(IDLE_SHUTDOWN_TIMEOUT) }
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Session {
 struct SessionState {
     client: Arc<ClientProfile>,
     calls: HashMap<Id, VecDeque<Call>>,
-    waiting: usize,
+    pending: usize,
     handshake: Option<Bytes>,
     initialized: Option<Bytes>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// Acquires the permits of the request; `None` if too many are pending.
-    fn admitted(mut self, limits: &PendingLimits) -> Option<Self> {
+    fn with_permits(mut self, limits: &PendingLimits) -> Option<Self> {
         self.permits.push(Arc::new(limits.call_permit()?));
         if let RequestKind::Tool(tool) = &mut self.kind
             && let Some(query) = &tool.query
@@ -211,7 +211,7 @@ impl Session {
         let state = SessionState {
             client: Arc::new(rules.config.for_client("", "")),
             calls: HashMap::new(),
-            waiting: 0,
+            pending: 0,
             handshake: None,
             initialized: None,
         };
@@ -262,9 +262,9 @@ impl Session {
     pub fn from_server(self: &Arc<Self>, message: Message) -> FromServer {
         self.rules.metrics.server_sent(message.bytes().len());
         if self.rules.enabled() {
-            return self.decided(if self.rules.audits() { message } else { message.without_marks() });
+            return self.handle_server_message(if self.rules.audits() { message } else { message.without_marks() });
         }
-        if message.kind() == Kind::Response && self.answers_own(&message) {
+        if message.kind() == Kind::Response && self.deliver_own_response(&message) {
             return FromServer::Nothing;
         }
         self.forget_answered(&message);
@@ -285,10 +285,10 @@ impl Session {
         }
     }
 
-    fn decided(self: &Arc<Self>, message: Message) -> FromServer {
+    fn handle_server_message(self: &Arc<Self>, message: Message) -> FromServer {
         match (message.kind(), message.fault()) {
             (_, Some(fault)) => self.refuse_invalid(&message, fault),
-            (Kind::Response, _) => self.answered(message),
+            (Kind::Response, _) => self.handle_response(message),
             (Kind::Notification, _) => self.server_notification(message),
             (Kind::Batch, _) => self.server_batch(message),
             (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()),
@@ -313,7 +313,7 @@ impl Session {
     pub fn fail_all(&self, reason: &str) -> Vec<Bytes> {
         let calls = {
             let mut state = self.state();
-            state.waiting = 0;
+            state.pending = 0;
             std::mem::take(&mut state.calls)
         };
         let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
@@ -407,8 +407,8 @@ impl Session {
     }
 
     /// The number of pending requests.
-    pub fn waiting(&self) -> usize {
-        self.state().waiting
+    pub fn pending_count(&self) -> usize {
+        self.state().pending
     }
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
@@ -417,7 +417,7 @@ impl Session {
 
     fn remember(&self, id: Id, call: Call) {
         let mut state = self.state();
-        state.waiting += 1;
+        state.pending += 1;
         state.calls.entry(id).or_default().push_back(call);
     }
 
@@ -430,7 +430,7 @@ impl Session {
         if calls.is_empty() {
             state.calls.remove(&id);
         }
-        state.waiting = state.waiting.saturating_sub(1);
+        state.pending = state.pending.saturating_sub(1);
         call
     }
 
@@ -441,7 +441,7 @@ impl Session {
             .filter(|element| element.kind() == Kind::Request)
             .filter_map(|one| Some((one.id()?, one)))
             .collect();
-        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params()).admitted(&self.rules.pending);
+        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params()).with_permits(&self.rules.pending);
         let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
             let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
             return FromClient::Answer([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into());
@@ -456,7 +456,7 @@ impl Session {
         let (Some(id), params) = (message.id(), message.params()) else {
             return FromClient::Forward(message.bytes().clone());
         };
-        let Some(call) = self.call(&message, &params).admitted(&self.rules.pending) else {
+        let Some(call) = self.call(&message, &params).with_permits(&self.rules.pending) else {
             return FromClient::Answer(too_many(&id));
         };
         if let Some(own) = self.own(&id, &call, &message, &params) {
@@ -492,7 +492,7 @@ impl Session {
         let usage = self.usage_of(info);
         let client = match info {
             Some(info) => {
-                self.rules.metrics.introduced(&info.name, &info.version);
+                self.rules.metrics.record_client(&info.name, &info.version);
                 Arc::new(self.rules.config.for_client(&info.name, &info.version))
             }
             None => Arc::clone(&self.state().client),
@@ -577,7 +577,7 @@ impl Session {
 
     fn server_notification(self: &Arc<Self>, message: Message) -> FromServer {
         match message.method().as_deref() {
-            Some(method::PROGRESS) => self.progressed(&message),
+            Some(method::PROGRESS) => self.handle_progress(&message),
             Some(method::TASK_STATUS) => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
                 return match message.is_task(&["params"]) {
@@ -592,7 +592,7 @@ impl Session {
     }
 
     /// Restarts the timeout of calls that make progress.
-    fn progressed(&self, message: &Message) {
+    fn handle_progress(&self, message: &Message) {
         let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return };
         let mut state = self.state();
         for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
@@ -602,7 +602,8 @@ impl Session {
 
     fn server_batch(self: &Arc<Self>, message: Message) -> FromServer {
         let elements = message.batch().into_iter().flatten();
-        let decided: Vec<FromServer> = elements.map(|element| self.decided(Message::read(element))).collect();
+        let decided: Vec<FromServer> =
+            elements.map(|element| self.handle_server_message(Message::read(element))).collect();
         let has_output = |element: &FromServer| match element {
             FromServer::Nothing => false,
             FromServer::Refuse(refused) => !refused.errors.is_empty(),
@@ -652,7 +653,7 @@ impl Session {
     }
 
     /// Delivers a response to a request from the gateway itself. Returns whether it was one.
-    fn answers_own(&self, message: &Message) -> bool {
+    fn deliver_own_response(&self, message: &Message) -> bool {
         let Some(id) = message.id() else { return false };
         let is_own = {
             let state = self.state();
@@ -665,8 +666,8 @@ impl Session {
         is_own
     }
 
-    fn answered(self: &Arc<Self>, message: Message) -> FromServer {
-        if self.answers_own(&message) {
+    fn handle_response(self: &Arc<Self>, message: Message) -> FromServer {
+        if self.deliver_own_response(&message) {
             return FromServer::Nothing;
         }
         // Clients may still read an unexpected response as the result of a call.

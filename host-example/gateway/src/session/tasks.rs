@@ -37,47 +37,47 @@ pub(crate) struct Tasks(Mutex<TaskTable>);
 
 #[derive(Debug, Default)]
 struct TaskTable {
-    known: BTreeMap<(String, String), Task>,
+    tasks: BTreeMap<(String, String), Task>,
     order: VecDeque<(String, String)>,
 }
 
 impl Tasks {
     /// Records the tool and the arguments behind a task.
     pub(crate) fn started(&self, tenant: &str, task: &str, tool: &str, query: Option<String>) {
-        self.with(tenant, task, |known| (known.tool, known.query) = (tool.to_owned(), query));
+        self.with(tenant, task, |task| (task.tool, task.query) = (tool.to_owned(), query));
     }
 
     /// The tool and the arguments behind a task; empty if the task is unknown.
     pub(crate) fn call(&self, tenant: &str, task: &str) -> (String, Option<String>) {
         let key = (tenant.to_owned(), task.to_owned());
-        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.known.get(&key).map(|known| (known.tool.clone(), known.query.clone())).unwrap_or_default()
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.tasks.get(&key).map(|task| (task.tool.clone(), task.query.clone())).unwrap_or_default()
     }
 
     /// The earlier reply to this result of a task.
     pub(crate) fn answer(&self, tenant: &str, task: &str, digest: &[u8; 32]) -> Option<TaskAnswer> {
         let key = (tenant.to_owned(), task.to_owned());
-        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.known.get(&key)?.answer.clone().filter(|answer| answer.digest == *digest)
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.tasks.get(&key)?.answer.clone().filter(|answer| answer.digest == *digest)
     }
 
     /// Records the reply to the result of a task.
     pub(crate) fn answered(&self, tenant: &str, task: &str, answer: TaskAnswer) {
-        self.with(tenant, task, |known| known.answer = Some(answer));
+        self.with(tenant, task, |task| task.answer = Some(answer));
     }
 
     fn with(&self, tenant: &str, task: &str, change: impl FnOnce(&mut Task)) {
         let key = (tenant.to_owned(), task.to_owned());
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !memory.known.contains_key(&key) {
-            memory.order.push_back(key.clone());
-            if memory.order.len() > TASKS_MAX
-                && let Some(oldest) = memory.order.pop_front()
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !table.tasks.contains_key(&key) {
+            table.order.push_back(key.clone());
+            if table.order.len() > TASKS_MAX
+                && let Some(oldest) = table.order.pop_front()
             {
-                memory.known.remove(&oldest);
+                table.tasks.remove(&oldest);
             }
         }
-        change(memory.known.entry(key).or_default());
+        change(table.tasks.entry(key).or_default());
     }
 }
 

@@ -65,7 +65,7 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Starts the server.
     pub(crate) fn start(&self) -> Result<(), LinkError> {
-        self.started().map(drop)
+        self.start_process().map(drop)
     }
 
     /// Sends a message that expects no response.
@@ -73,7 +73,7 @@ impl<R: Receive + 'static> Link<R> {
         self.process()?.send(message).map_err(LinkError::Send)
     }
 
-    /// Sends a request, and restarts the server first if it has exited. When a server exits, all pending requests are
+    /// Sends a request, and starts the server first if it is not running. When a server exits, all pending requests are
     /// answered: `is_pending` returns whether this one still waits.
     pub(crate) fn send_request(&self, message: &Bytes, is_pending: impl Fn() -> bool) -> Result<(), LinkError> {
         if let Ok(process) = self.process() {
@@ -82,7 +82,7 @@ impl<R: Receive + 'static> Link<R> {
                 sent => return sent.map_err(LinkError::Send),
             }
         }
-        if is_pending() { self.restarted()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
+        if is_pending() { self.ensure_started()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
     }
 
     /// Sends a message without blocking. Returns whether it was sent.
@@ -130,7 +130,7 @@ impl<R: Receive + 'static> Link<R> {
         }
     }
 
-    fn started(&self) -> Result<Arc<ServerProcess>, LinkError> {
+    fn start_process(&self) -> Result<Arc<ServerProcess>, LinkError> {
         let started = self.running().started;
         if let Some(pause) = started.and_then(|started| START_PAUSE.checked_sub(started.elapsed())) {
             std::thread::sleep(pause);
@@ -166,8 +166,8 @@ impl<R: Receive + 'static> Link<R> {
         Ok(process)
     }
 
-    /// Restarts a server that has exited, and repeats the client's handshake.
-    fn restarted(&self) -> Result<Arc<ServerProcess>, LinkError> {
+    /// Starts the server if it is not running. After a restart, repeats the client's handshake.
+    fn ensure_started(&self) -> Result<Arc<ServerProcess>, LinkError> {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(process) = self.process() {
             return Ok(process);
@@ -176,7 +176,7 @@ impl<R: Receive + 'static> Link<R> {
             return Err(LinkError::Ended("has ended".to_owned()));
         }
         let again = self.running().started.is_some();
-        let process = self.started()?;
+        let process = self.start_process()?;
         if again {
             tracing::warn!("the server was restarted");
         }

@@ -96,7 +96,7 @@ impl<R: Receive + 'static> Remote<R> {
     /// Waits for the calls in flight, then ends the session.
     pub(crate) fn finish(&self, timeout: Duration) {
         let start = Instant::now();
-        while self.inner.session.waiting() > 0 && start.elapsed() < timeout {
+        while self.inner.session.pending_count() > 0 && start.elapsed() < timeout {
             std::thread::sleep(DRAIN_POLL_INTERVAL);
         }
         let has_session = self.inner.state().id.is_some();
@@ -160,7 +160,7 @@ impl<R: Receive + 'static> Inner<R> {
     /// Sends a message and forwards the response.
     async fn exchange(self: Arc<Self>, message: Message) {
         let id = message.id().filter(|_| message.kind() == Kind::Request);
-        let ended = match self.answered(&message, id.as_ref()).await {
+        let ended = match self.send_and_forward(&message, id.as_ref()).await {
             // The client may have reused the id by now.
             Ok(true) => return,
             Ok(false) => ExchangeError::Unanswered,
@@ -176,7 +176,7 @@ impl<R: Receive + 'static> Inner<R> {
     }
 
     /// Sends a message and forwards the response. Returns whether it answered the request.
-    async fn answered(self: &Arc<Self>, message: &Message, id: Option<&Id>) -> Result<bool, ExchangeError> {
+    async fn send_and_forward(self: &Arc<Self>, message: &Message, id: Option<&Id>) -> Result<bool, ExchangeError> {
         let session_id = self.state().id.clone();
         let mut response = self.post(message).await?;
         if let Some(session_id) = session_id.filter(|_| response.status() == StatusCode::NOT_FOUND && id.is_some()) {

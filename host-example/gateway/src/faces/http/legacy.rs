@@ -143,8 +143,8 @@ impl LegacySession {
             Some(elements) => elements.into_iter().map(Message::read).collect(),
             None => vec![message],
         };
-        let exchange = this.exchange(&parts);
-        let forwarded = this.forwarded(parts);
+        let exchange = this.register_exchange(&parts);
+        let forwarded = this.start_forwarding(parts);
         match exchange {
             None => {
                 forwarded.end().await?;
@@ -159,7 +159,7 @@ impl LegacySession {
 
     /// Registers an exchange for the requests among these messages, and reserves channel slots for their responses;
     /// `None` if there is no request.
-    fn exchange(self: &Arc<Self>, parts: &[Message]) -> Option<(Receiver<OutgoingMessage>, ExchangeGuard)> {
+    fn register_exchange(self: &Arc<Self>, parts: &[Message]) -> Option<(Receiver<OutgoingMessage>, ExchangeGuard)> {
         let requests = || parts.iter().filter(|part| part.kind() == Kind::Request);
         let ids: Vec<Id> = requests().filter_map(Message::id).collect();
         if ids.is_empty() {
@@ -180,7 +180,7 @@ impl LegacySession {
 
     /// Forwards messages from the client: a small one at once if that does not block, all others on a thread of the
     /// tenant.
-    fn forwarded(self: &Arc<Self>, parts: Vec<Message>) -> Forwarded {
+    fn start_forwarding(self: &Arc<Self>, parts: Vec<Message>) -> Forwarded {
         let this = Arc::clone(self);
         let small = match <[Message; 1]>::try_from(parts) {
             Ok([message]) if message.bytes().len() <= INLINE_BYTES => message,

@@ -75,7 +75,7 @@ impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         let Some(shared) = self.0.upgrade() else { return };
         let id = self.1.clone();
-        if lock(&shared.exchanges).remove(&id).is_some_and(|exchange| exchange.session.waiting() > 0) {
+        if lock(&shared.exchanges).remove(&id).is_some_and(|exchange| exchange.session.pending_count() > 0) {
             // Sending may block, which is not allowed here.
             std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client disconnected")));
         }
@@ -121,7 +121,7 @@ impl SharedServer {
         let exchange = Arc::new(Exchange { id: original, progress, session, listens, sender, answer, room });
         lock(&this.exchanges).insert(id.clone(), Arc::clone(&exchange));
         let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
-        let forwarded = Self::forwarded(this, exchange, id, rewritten);
+        let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
         while_forwarding(forwarded, message_response(messages, guard, status)).await
     }
 
@@ -143,7 +143,7 @@ impl SharedServer {
     }
 
     /// Forwards a request: a small one at once if that does not block, all others on a thread of the tenant.
-    fn forwarded(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
+    fn start_forwarding(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
         let (shared, rules) = (Arc::clone(this), Arc::clone(&exchange.session.rules));
         if message.bytes().len() > INLINE_BYTES {
             return Forwarded::spawn(&rules, move || {

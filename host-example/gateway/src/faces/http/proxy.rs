@@ -181,7 +181,7 @@ impl Proxy {
         let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_read_only).ok_or(Refusal::NotFound)?;
         let request = self.endpoint.client().request(parts.method.clone(), url);
         let response = self.send(request.headers(upstream::document_headers(&parts.headers))).await?;
-        let (status, headers) = (response.status(), self.returned(response.headers()));
+        let (status, headers) = (response.status(), self.response_headers(response.headers()));
         Ok(respond(status, headers, Body::from_stream(response.bytes_stream())))
     }
 
@@ -199,7 +199,7 @@ impl Proxy {
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
         let address = (!is_first).then_some(address);
         let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
-        let headers = self.headers(&parts.headers);
+        let headers = self.request_headers(&parts.headers);
         if upstream::may_identify_user(&headers) {
             session.never_reuse();
         }
@@ -220,7 +220,7 @@ impl Proxy {
             },
         };
         let mut pending = PendingRequests { session: Arc::clone(&session), ids };
-        let request = self.endpoint.client().post(self.endpoint.url()).headers(self.sent(headers));
+        let request = self.endpoint.client().post(self.endpoint.url()).headers(self.with_configured_headers(headers));
         let response = match self.send(request.body(self.body(message))).await {
             Ok(response) => response,
             Err(error) => {
@@ -243,7 +243,7 @@ impl Proxy {
     async fn other(&self, holder: &Holder, address: IpAddr, parts: &Parts) -> Result<Response, Refusal> {
         let session = self.session(&holder.tenant, &parts.headers, false, Some(address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
-        let request = request.headers(self.sent(self.headers(&parts.headers)));
+        let request = request.headers(self.with_configured_headers(self.request_headers(&parts.headers)));
         if parts.method == Method::GET {
             let response = self.open_stream(request).await?;
             return self.respond(session, RequestInfo::default(), response).await;
@@ -299,7 +299,7 @@ impl Proxy {
         request_info: RequestInfo,
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
-        let (status, mut headers) = (response.status(), self.returned(response.headers()));
+        let (status, mut headers) = (response.status(), self.response_headers(response.headers()));
         let (content, rules) = (Content::of(response.headers()), &session.rules);
         // If nothing may be changed, nothing needs decoding.
         let is_read =
@@ -358,17 +358,17 @@ impl Proxy {
     }
 
     /// The client's headers to forward.
-    fn headers(&self, client_headers: &HeaderMap) -> HeaderMap {
+    fn request_headers(&self, client_headers: &HeaderMap) -> HeaderMap {
         upstream::request_headers(client_headers, &self.named, self.rules.has_tokens())
     }
 
     /// Adds the headers of the configuration, which replace a client's.
-    fn sent(&self, mut headers: HeaderMap) -> HeaderMap {
+    fn with_configured_headers(&self, mut headers: HeaderMap) -> HeaderMap {
         headers.extend(self.endpoint.headers().clone());
         headers
     }
 
-    fn returned(&self, server_headers: &HeaderMap) -> HeaderMap {
+    fn response_headers(&self, server_headers: &HeaderMap) -> HeaderMap {
         upstream::response_headers(server_headers, &self.named)
     }
 
@@ -477,7 +477,7 @@ impl EventStream {
         let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
         let event = rest.as_ref().and_then(|rest| Event::of_rest(rest, &self.session.rules.limits).ok());
         let replaced = match &event {
-            Some(event) => self.decided(event).await,
+            Some(event) => self.replacement(event).await,
             None => Some(Vec::new()),
         };
         let goes_on = replaced.is_none();
@@ -525,14 +525,14 @@ impl EventStream {
     }
 
     async fn event(&mut self, event: &Event) {
-        match self.decided(event).await {
+        match self.replacement(event).await {
             Some(pieces) => self.ready.extend(pieces),
             None => self.pass(event),
         }
     }
 
     /// The replacement of an event; `None` to forward it unchanged.
-    async fn decided(&mut self, event: &Event) -> Option<Vec<Bytes>> {
+    async fn replacement(&mut self, event: &Event) -> Option<Vec<Bytes>> {
         self.has_event_id |= event.id().is_some_and(|id| !id.is_empty());
         let changes = self.session.rules.changes();
         if changes && event.has_braces_beside() {
