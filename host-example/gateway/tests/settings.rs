@@ -137,7 +137,7 @@ fn later_layers_override_earlier_ones_and_say_so() {
 
 // row 5, row 47
 #[test]
-fn bad_values_are_errors_and_all_are_reported() {
+fn bad_values_are_errors_and_all_are_told() {
     for (file, expected) in [
         ("threshold = 0", "`threshold` = `0` (file "),
         ("threshold = -1", "`threshold` = `-1` (file "),
@@ -874,7 +874,7 @@ fn what_is_the_same_for_all_tenants_is_refused() {
         let names_key = |text: &String| text.starts_with(&format!("`tenants.acme.{key}"));
         assert!(found.len() == 1 && found.iter().all(|text| text.contains(&expected) && names_key(text)), "{found:?}");
     }
-    // Whatever else there is, a tenant can have for itself.
+    // A tenant can override any other key.
     for line in ["trial = { calls = 1 }", "limits = { files = 1 }", "policy-sha256 = \"\"", "schema = \"strip\""] {
         let found = load(&format!("[tenants.acme]\n{line}"), &[], &[]).err().map(|error| error.to_string());
         assert!(!found.unwrap_or_default().contains("all tenants"), "{line}");

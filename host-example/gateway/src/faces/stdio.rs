@@ -157,9 +157,9 @@ fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) {
 impl StdioFace {
     fn from_client(self: &Arc<Self>, bytes: Bytes) {
         let message = Message::read(bytes);
-        let (id, asks) = (message.id(), is_request(&message));
+        let (id, expects_response) = (message.id(), is_request(&message));
         match self.session.from_client(message) {
-            FromClient::Forward(message) => self.send(message, id, asks),
+            FromClient::Forward(message) => self.send(message, id, expects_response),
             FromClient::Answer(answer) => self.write(&answer),
             FromClient::Work(work) => {
                 let face = Arc::clone(self);
@@ -171,9 +171,9 @@ impl StdioFace {
         }
     }
 
-    fn send(&self, message: Bytes, id: Option<mcp::Id>, asks: bool) {
+    fn send(&self, message: Bytes, id: Option<mcp::Id>, expects_response: bool) {
         let sent = match &self.connection {
-            Connection::Child(link) if asks => {
+            Connection::Child(link) if expects_response => {
                 link.send_request(&message, || id.as_ref().is_none_or(|id| self.session.is_pending(id)))
             }
             Connection::Child(link) => link.send(&message),
@@ -184,7 +184,7 @@ impl StdioFace {
         };
         let Err(error) = sent else { return };
         tracing::warn!(%error, "a message did not reach the server");
-        if let Some(answer) = id.filter(|_| asks).and_then(|id| self.session.fail(&id, &reason(&error))) {
+        if let Some(answer) = id.filter(|_| expects_response).and_then(|id| self.session.fail(&id, &reason(&error))) {
             self.write(&answer);
         }
     }

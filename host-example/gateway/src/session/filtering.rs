@@ -59,7 +59,7 @@ impl Session {
         let tenant = &self.owner.tenant;
         let known = self.rules.tasks.answer(tenant, task, &digest);
         if known.is_some() {
-            // The store reads files next.
+            // Looking up the offload reads files.
             job::pause().await;
         }
         if let Some(known) = known

@@ -45,7 +45,7 @@ pub(super) struct LegacySession {
     link: Link<Self>,
     streams: Mutex<Streams>,
     used: Mutex<Instant>,
-    has_begun: AtomicBool,
+    is_initialized: AtomicBool,
     is_abandoned: AtomicBool,
     _open: CountGuard,
 }
@@ -56,12 +56,12 @@ struct Streams {
     /// Number of exchanges so far, which identifies an exchange even if a client reuses an id.
     count: u64,
     listener: Option<Sender<OutgoingMessage>>,
-    backlog: VecDeque<Kept>,
+    backlog: VecDeque<BacklogMessage>,
     backlog_bytes: usize,
 }
 
 /// A message for a client that does not listen, with its memory.
-struct Kept(Bytes, Place<String>);
+struct BacklogMessage(Bytes, Place<String>);
 
 /// A request, or a batch of requests, in progress.
 struct Exchange {
@@ -70,7 +70,7 @@ struct Exchange {
     answers: Vec<(Id, OwnedPermit<OutgoingMessage>)>,
     progress: Vec<Id>,
     /// Whether the exchange initializes the session.
-    begins: bool,
+    initializes: bool,
     sender: Sender<OutgoingMessage>,
 }
 
@@ -98,7 +98,7 @@ impl Drop for ExchangeGuard {
         *lock(&session.used) = Instant::now();
         let ended: Vec<Exchange> =
             lock(&session.streams).exchanges.extract_if(.., |exchange| exchange.number == self.1).collect();
-        if ended.iter().any(|exchange| exchange.begins) && !session.has_begun.load(Ordering::Relaxed) {
+        if ended.iter().any(|exchange| exchange.initializes) && !session.is_initialized.load(Ordering::Relaxed) {
             session.is_abandoned.store(true, Ordering::Relaxed);
         }
     }
@@ -122,7 +122,7 @@ impl LegacySession {
             tenant,
             streams: Mutex::default(),
             used: Mutex::new(Instant::now()),
-            has_begun: AtomicBool::new(false),
+            is_initialized: AtomicBool::new(false),
             is_abandoned: AtomicBool::new(false),
             _open: open,
         })
@@ -169,12 +169,12 @@ impl LegacySession {
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + ids.len());
         let reserve = |id| Some((id, sender.clone().try_reserve_owned().ok()?));
         let answers = ids.into_iter().filter_map(reserve).collect();
-        let begins = requests().any(|part| part.method().as_deref() == Some(method::INITIALIZE));
+        let initializes = requests().any(|part| part.method().as_deref() == Some(method::INITIALIZE));
         let progress = requests().filter_map(token).collect();
         let mut streams = lock(&self.streams);
         streams.count += 1;
         let number = streams.count;
-        streams.exchanges.push(Exchange { number, answers, progress, begins, sender });
+        streams.exchanges.push(Exchange { number, answers, progress, initializes, sender });
         Some((messages, ExchangeGuard(Arc::downgrade(self), number)))
     }
 
@@ -192,22 +192,22 @@ impl LegacySession {
                 });
             }
         };
-        let (id, asks) = (small.id(), small.kind() == Kind::Request);
+        let (id, expects_response) = (small.id(), small.kind() == Kind::Request);
         match self.session.from_client(small) {
             FromClient::Forward(message) if self.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
-            next => Forwarded::spawn(&self.session.rules, move || this.proceed(next, id, asks)),
+            next => Forwarded::spawn(&self.session.rules, move || this.proceed(next, id, expects_response)),
         }
     }
 
     /// Forwards a message from the client. Blocks while the server does not read.
     fn forward(self: &Arc<Self>, message: Message) -> Result<(), Refusal> {
-        let (id, asks) = (message.id(), message.kind() == Kind::Request);
-        self.proceed(self.session.from_client(message), id, asks)
+        let (id, expects_response) = (message.id(), message.kind() == Kind::Request);
+        self.proceed(self.session.from_client(message), id, expects_response)
     }
 
-    fn proceed(self: &Arc<Self>, next: FromClient, id: Option<Id>, asks: bool) -> Result<(), Refusal> {
+    fn proceed(self: &Arc<Self>, next: FromClient, id: Option<Id>, expects_response: bool) -> Result<(), Refusal> {
         match next {
-            FromClient::Forward(message) => self.send(&message, id, asks),
+            FromClient::Forward(message) => self.send(&message, id, expects_response),
             FromClient::Answer(answer) => {
                 self.deliver(answer, id.map_or(Route::Other, Route::Answer));
                 Ok(())
@@ -224,10 +224,11 @@ impl LegacySession {
         }
     }
 
-    fn send(&self, message: &Bytes, id: Option<Id>, asks: bool) -> Result<(), Refusal> {
+    fn send(&self, message: &Bytes, id: Option<Id>, expects_response: bool) -> Result<(), Refusal> {
         let message = body::on_one_line(message.clone());
         let is_pending = || id.as_ref().is_none_or(|id| self.session.is_pending(id));
-        let sent = if asks { self.link.send_request(&message, is_pending) } else { self.link.send(&message) };
+        let sent =
+            if expects_response { self.link.send_request(&message, is_pending) } else { self.link.send(&message) };
         let Err(error) = sent else { return Ok(()) };
         tracing::warn!(%error, "a message did not reach the server");
         match id.and_then(|id| Some((self.session.fail(&id, &error.to_string())?, id))) {
@@ -235,7 +236,7 @@ impl LegacySession {
                 self.deliver(answer, Route::Answer(id));
                 Ok(())
             }
-            None if asks => Ok(()),
+            None if expects_response => Ok(()),
             None => Err(refused(&error)),
         }
     }
@@ -251,7 +252,7 @@ impl LegacySession {
             ));
         }
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + BACKLOG_MESSAGES_MAX);
-        for Kept(message, memory) in streams.backlog.drain(..) {
+        for BacklogMessage(message, memory) in streams.backlog.drain(..) {
             // The channel has room for the whole backlog.
             let _ = sender.try_send(OutgoingMessage {
                 pieces: vec![message],
@@ -313,8 +314,8 @@ impl LegacySession {
         for exchange in streams.exchanges.iter_mut().rev().filter(|exchange| !exchange.sender.is_closed()) {
             let Some(index) = exchange.answers.iter().position(|(request, _)| request == id) else { continue };
             let (_, permit) = exchange.answers.swap_remove(index);
-            if exchange.begins && Message::read(message.clone()).result().is_some() {
-                self.has_begun.store(true, Ordering::Relaxed);
+            if exchange.initializes && Message::read(message.clone()).result().is_some() {
+                self.is_initialized.store(true, Ordering::Relaxed);
             }
             let last = exchange.answers.is_empty();
             // The receiver takes the lock next.
@@ -377,7 +378,7 @@ impl LegacySession {
         };
         let mut streams = lock(&self.streams);
         streams.backlog_bytes += message.len();
-        streams.backlog.push_back(Kept(compacted(message), memory));
+        streams.backlog.push_back(BacklogMessage(compacted(message), memory));
         while streams.backlog.len() > BACKLOG_MESSAGES_MAX || streams.backlog_bytes > BACKLOG_BYTES_MAX {
             let dropped = streams.backlog.pop_front().map_or(0, |kept| kept.0.len());
             streams.backlog_bytes -= dropped;

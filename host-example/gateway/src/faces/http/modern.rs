@@ -60,7 +60,7 @@ struct Exchange {
     progress: Option<Bytes>,
     session: Arc<Session>,
     /// Whether the request is a subscription.
-    listens: bool,
+    is_subscription: bool,
     sender: Sender<OutgoingMessage>,
     /// The channel slot reserved for the response, until it arrives.
     answer: Mutex<Option<OwnedPermit<OutgoingMessage>>>,
@@ -114,11 +114,11 @@ impl SharedServer {
         }
         let owner = SessionOwner { tenant: this.tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::of_request(&this.rules, owner, address));
-        let listens = guard::is_listen_request(&rewritten);
+        let is_subscription = guard::is_listen_request(&rewritten);
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX + 1);
         let answer = Mutex::new(sender.clone().try_reserve_owned().ok());
         let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
-        let exchange = Arc::new(Exchange { id: original, progress, session, listens, sender, answer, room });
+        let exchange = Arc::new(Exchange { id: original, progress, session, is_subscription, sender, answer, room });
         lock(&this.exchanges).insert(id.clone(), Arc::clone(&exchange));
         let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
         let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
@@ -186,7 +186,7 @@ impl SharedServer {
 
     pub(super) fn end_overdue(&self) {
         let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
-        for exchange in exchanges.into_iter().filter(|exchange| !exchange.listens) {
+        for exchange in exchanges.into_iter().filter(|exchange| !exchange.is_subscription) {
             for (answer, cancellation) in exchange.session.overdue() {
                 exchange.answer(&answer);
                 self.link.try_send(&cancellation);
@@ -196,8 +196,10 @@ impl SharedServer {
 
     /// Ends the subscriptions.
     pub(super) fn end_streams(&self) {
-        let listening: Vec<Arc<Exchange>> =
-            lock(&self.exchanges).extract_if(|_, exchange| exchange.listens).map(|(_, exchange)| exchange).collect();
+        let listening: Vec<Arc<Exchange>> = lock(&self.exchanges)
+            .extract_if(|_, exchange| exchange.is_subscription)
+            .map(|(_, exchange)| exchange)
+            .collect();
         for exchange in listening {
             exchange.answer(&end_of_subscription(&exchange.id));
         }
@@ -255,7 +257,7 @@ impl Exchange {
     fn answer(&self, message: &Bytes) {
         let Some(slot) = lock(&self.answer).take() else { return };
         let mut message = Message::read(message.clone());
-        if self.listens {
+        if self.is_subscription {
             message = Message::read(message.with_bytes(&SUBSCRIPTION_OF_RESULT, self.id.json().as_bytes()));
         }
         slot.send(OutgoingMessage { pieces: message.pieces_with_id(&self.id), last: true, room: None, memory: None });

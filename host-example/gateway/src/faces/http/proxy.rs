@@ -100,8 +100,8 @@ struct RequestInfo {
     id: Option<Id>,
     /// Whether the revision is 2026-07-28 or later, where streams cannot be resumed.
     modern: bool,
-    /// Whether it opens a long-lived stream.
-    listens: bool,
+    /// Whether it is a subscription, which opens a long-lived stream.
+    is_subscription: bool,
 }
 
 /// Why the server did not respond.
@@ -208,7 +208,7 @@ impl Proxy {
         let request_info = RequestInfo {
             id: message.id().filter(|_| message.kind() == Kind::Request),
             modern,
-            listens: modern && guard::is_listen_request(&message),
+            is_subscription: modern && guard::is_listen_request(&message),
         };
         let ids = ids_of(&message);
         let message = match session.from_client(message) {
@@ -332,7 +332,7 @@ impl Proxy {
 
     /// The events of a stream, each unchanged unless a tool result in it is replaced.
     fn events(&self, session: Arc<Session>, request_info: RequestInfo, chunks: Chunks) -> Body {
-        let has_end = request_info.id.is_some() && !request_info.listens;
+        let has_end = request_info.id.is_some() && !request_info.is_subscription;
         let state = EventStream {
             chunks,
             reader: Some(EventReader::new(Arc::clone(&session.rules.limits))),
