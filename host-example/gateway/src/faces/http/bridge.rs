@@ -82,7 +82,7 @@ impl Bridge {
             Some(id) => self.session(&holder.tenant, id)?,
             None if message.method().as_deref() == Some(method::INITIALIZE) => self.open(holder)?,
             None if message.method().as_deref() == Some(method::DISCOVER) => {
-                let text = "the header mcp-protocol-version is missing";
+                let text = "the header mcp-protocol-version is missing: set it to the revision of the request";
                 return Err(Refusal::Mismatch(message.id(), text.to_owned()));
             }
             None => {
