@@ -151,7 +151,7 @@ pub struct Snapshot {
     pub tokens_saved: u64,
     /// Time in policies, in microseconds.
     pub policy_micros: u64,
-    /// CountGuard sessions.
+    /// Open sessions.
     pub sessions: u64,
     /// Running server processes.
     pub children: u64,
@@ -338,7 +338,7 @@ impl Metrics {
         }
     }
 
-    /// Name and version of the client that last record_client itself.
+    /// Name and version of the client that last introduced itself.
     pub fn client(&self) -> Option<String> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -549,7 +549,7 @@ fn describe() {
     describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a gateway tool or resource");
     describe_counter!(LOADS, count, "Attempts to load a policy, by result");
     describe_gauge!(PARKED, count, "Policies parked after repeated failures");
-    describe_gauge!("lro_sessions", count, "CountGuard sessions");
+    describe_gauge!("lro_sessions", count, "Open sessions");
     describe_gauge!("lro_children", count, "Running server processes");
     describe_counter!("lro_messages_total", count, "Messages by sender");
     describe_counter!("lro_message_bytes_total", bytes, "Bytes of messages by sender");

@@ -189,9 +189,9 @@ fn recorder() -> Result<PrometheusHandle, OperationsError> {
         .build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|_| OperationsError::Recorder)?;
-    describe_gauge!("lro_store_offloads", Unit::Count, "Offloads held, as far as this process knows");
+    describe_gauge!("lro_store_offloads", Unit::Count, "Offloads that this process knows");
     describe_gauge!("lro_store_files", Unit::Count, "Files of these offloads");
-    describe_gauge!("lro_store_bytes", Unit::Bytes, "Bytes that these offloads take up on the disk");
+    describe_gauge!("lro_store_bytes", Unit::Bytes, "Disk usage of these offloads");
     describe_gauge!("process_start_time_seconds", Unit::Seconds, "When the process started, in seconds of Unix time");
     describe_gauge!("lro_build_info", "The version; always 1");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

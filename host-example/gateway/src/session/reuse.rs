@@ -25,7 +25,7 @@ const REPLY_BYTES_MAX: usize = 256 << 10;
 /// Maximum nesting of arguments that are compared.
 const LEVELS_MAX: usize = 32;
 
-/// Metadata key of a reused reply: seconds created the original call.
+/// Metadata key of a reused reply: seconds since the original call.
 const AGE: &str = "io.github.lro-filter/reused-seconds";
 
 /// Parameters of a call that is not part of a longer exchange.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use lro_host::store::Ulid;
 use lru::LruCache;
 
-/// CallKey of identical calls.
+/// The key of identical calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey(pub(crate) [u8; 32]);
 

@@ -1,4 +1,4 @@
-//! The address of a server behind HTTP.
+//! The endpoint of a server over HTTP.
 
 use std::fmt::Write;
 use std::sync::Once;
