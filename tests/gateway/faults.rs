@@ -840,7 +840,7 @@ fn json_without_its_end() {
         let bytes = [&SHORT[..cut], b"\n"].concat();
         let answer = gate.call(cut, "raw", raw(&bytes));
         let message = error(&answer);
-        assert!(message.contains("not a JSON-RPC message") || message.contains("cannot be read"), "{message}");
+        assert!(message.contains("not a JSON-RPC message") || message.contains("cannot read"), "{message}");
     }
     // Inside of the result, where the envelope is whole.
     let bytes = br#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":}]}}"#;

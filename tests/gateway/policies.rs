@@ -530,7 +530,7 @@ fn policies_are_changed_by_command() {
         ("policies", &cut, "is not a WebAssembly component"),
         ("policies", &module, "is a core module"),
         ("policies", &world, "so it is not of the world `"),
-        ("policies", &large, "a component larger than 400000 bytes (loading.component-bytes)"),
+        ("policies", &large, "the component is larger than 400000 bytes (loading.component-bytes)"),
         ("bob", &two, "is pinned"),
         ("ann", &three, "is not signed"),
     ] {

@@ -1,7 +1,8 @@
-//! What operators watch: totals for `lro status`, and Prometheus metrics.
+//! Metrics of the gateway: totals for `lro status`, and Prometheus metrics.
 //!
-//! Names and labels follow the conventions of Prometheus. The label `tool` is the name that the server gave it, `tenant` the
-//! name in the configuration; at most [`LABELS_MAX`] pairs of them are told apart, and one tenant cannot use up all of them.
+//! Names and labels follow the conventions of Prometheus. The label `tool` is the server's name of the tool, `tenant`
+//! the name in the configuration. At most [`LABELS_MAX`] pairs have their own series, and one tenant cannot use up all
+//! of them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,28 +24,28 @@ use lro_host::sandbox::{Cost, EPOCH_TICK, Verdict};
 use lro_host::settings::SizeUnit;
 use lro_transport::{Place, Pool};
 
-/// Most pairs of a tool and a tenant with metrics of their own; the rest count as the tool `other`. The last eighth of them is
-/// for tenants that have no more than an eighth.
+/// Maximum number of pairs of a tool and a tenant with their own series; further ones count as the tool `other`. The
+/// last eighth is reserved for tenants that hold at most an eighth.
 pub const LABELS_MAX: usize = 1_000;
 
-/// Longest name of a tool in a label, and of a client, in bytes.
+/// Length at which names of tools in labels and names of clients are truncated, in bytes.
 const LABEL_BYTES_MAX: usize = 128;
 
 /// Histogram of the time in the policy for one result.
 pub(crate) const POLICY_SECONDS: &str = "lro_policy_seconds";
 /// Histogram of the memory of the policy for one result.
 pub(crate) const POLICY_MEMORY_BYTES: &str = "lro_policy_memory_bytes";
-/// Histogram of the time of an own call.
+/// Histogram of the time of a call of one of the gateway's tools or resources.
 pub(crate) const OWN_CALL_SECONDS: &str = "lro_own_call_seconds";
 
-/// Counter of replies that were given again.
+/// Counter of reused replies.
 const REUSED: &str = "lro_reused_results_total";
 
-/// The tool of all pairs beyond [`LABELS_MAX`].
+/// The label `tool` of all pairs beyond [`LABELS_MAX`].
 const OTHER_TOOL: &str = "other";
 
-/// Kinds of failures that are exported before the first of them, as a counter has to begin at zero: those of
-/// [`FilterError::kind`], and the gateway's own.
+/// Kinds of failures, those of [`FilterError::kind`] and the gateway's. Each is exported from the start, as a counter
+/// must start at zero.
 const FAILURES: [&str; 20] = [
     "absent",
     "answer",
@@ -85,38 +86,38 @@ pub struct Metrics {
     policy_micros: AtomicU64,
     sessions: AtomicU64,
     children: AtomicU64,
-    from_client: Flow,
-    from_server: Flow,
+    from_client: TrafficCounter,
+    from_server: TrafficCounter,
     client: Mutex<Option<String>>,
-    exported: OnceLock<Mutex<Export>>,
+    exported: OnceLock<Mutex<Exporter>>,
 }
 
-/// Messages of one direction.
+/// Counts messages of one direction.
 #[derive(Debug, Default)]
-struct Flow {
+struct TrafficCounter {
     messages: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// Counts one more session or child as long as it lives.
-pub(crate) struct Open {
+/// Counts an open session or child process until it is dropped.
+pub(crate) struct CountGuard {
     metrics: Arc<Metrics>,
     count: fn(&Metrics) -> &AtomicU64,
 }
 
-/// The Prometheus metrics of tools, by tenant and tool. Unlike naming them anew each time, looking them up allocates nothing.
-struct Export {
+/// The Prometheus series by tenant and tool. Unlike the macros of `metrics`, looking them up allocates nothing.
+struct Exporter {
     tenants: HashMap<String, HashMap<String, Series>>,
     pairs: Arc<Pool<String>>,
 }
 
-impl Default for Export {
+impl Default for Exporter {
     fn default() -> Self {
         Self { tenants: HashMap::new(), pairs: Pool::new(LABELS_MAX as u64) }
     }
 }
 
-/// The metrics of one tool and tenant.
+/// The series of one tool and tenant.
 struct Series {
     labels: [(&'static str, String); 2],
     /// By verdict and mode.
@@ -127,7 +128,7 @@ struct Series {
     epochs: Counter,
     seconds: Histogram,
     memory: Histogram,
-    /// One of the pairs; none for the tool `other`.
+    /// The permit for the pair; `None` for the tool `other`.
     _pair: Option<Place<String>>,
 }
 
@@ -136,55 +137,55 @@ struct Series {
 pub struct Snapshot {
     /// Tool results that a policy saw.
     pub calls: u64,
-    /// What became of them.
+    /// These results by verdict.
     pub verdicts: Verdicts,
-    /// Answers that could not be read.
+    /// Responses that could not be read.
     pub unreadable: u64,
     /// Calls of the gateway's own tools and resources.
     pub own_calls: u64,
-    /// Bytes of the results.
+    /// Bytes of the results before filtering.
     pub bytes_in: u64,
-    /// Bytes of what went on in their place.
+    /// Bytes of the replies sent instead.
     pub bytes_out: u64,
-    /// Estimated tokens that clients did not get.
+    /// Estimated tokens that filtering saved clients.
     pub tokens_saved: u64,
     /// Time in policies, in microseconds.
     pub policy_micros: u64,
-    /// Sessions that are open.
+    /// Open sessions.
     pub sessions: u64,
-    /// Server processes that run.
+    /// Running server processes.
     pub children: u64,
-    /// What clients sent.
+    /// Messages from clients.
     pub from_client: Traffic,
-    /// What servers sent.
+    /// Messages from servers.
     pub from_server: Traffic,
 }
 
-/// Messages that arrived, the elements of a server's batch one by one.
+/// Messages that arrived. The elements of a server's batch count individually.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// How many.
+    /// Number of messages.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of the messages.
     pub bytes: u64,
 }
 
-/// Tool results by what became of them.
+/// Tool results by verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdicts {
-    /// Went on unchanged.
+    /// Passed unchanged.
     pub pass: u64,
-    /// Are in files.
+    /// Offloaded to files.
     pub offload: u64,
-    /// Were cut.
+    /// Truncated.
     pub truncate: u64,
-    /// Were refused with advice.
+    /// Rejected with advice.
     pub reject: u64,
-    /// Became an error, as the policy failed.
+    /// Failed, as the policy failed.
     pub fail: u64,
 }
 
-/// One tool result and what became of it.
+/// One tool result and its verdict.
 #[derive(Debug)]
 pub(crate) struct Observation<'a> {
     tool: &'a str,
@@ -245,7 +246,7 @@ impl<'a> Observation<'a> {
     }
 }
 
-/// A verdict in one word.
+/// The name of a verdict.
 pub(crate) fn verdict_name(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
@@ -261,10 +262,10 @@ pub(crate) fn tokens(message: &[u8]) -> u64 {
 }
 
 impl Metrics {
-    pub(crate) fn observe(&self, seen: &Observation<'_>) {
+    pub(crate) fn observe(&self, observation: &Observation<'_>) {
         let add = |counter: &AtomicU64, amount: u64| counter.fetch_add(amount, Ordering::Relaxed);
         add(&self.calls, 1);
-        let verdict = match seen.verdict {
+        let verdict = match observation.verdict {
             "pass" => &self.passed,
             "offload" => &self.offloaded,
             "truncate" => &self.truncated,
@@ -272,62 +273,62 @@ impl Metrics {
             _ => &self.failed,
         };
         add(verdict, 1);
-        add(&self.bytes_in, seen.bytes_in);
-        add(&self.bytes_out, seen.bytes_out);
-        add(&self.tokens_saved, seen.tokens_saved);
-        add(&self.policy_micros, u64::try_from(seen.time.as_micros()).unwrap_or(u64::MAX));
+        add(&self.bytes_in, observation.bytes_in);
+        add(&self.bytes_out, observation.bytes_out);
+        add(&self.tokens_saved, observation.tokens_saved);
+        add(&self.policy_micros, u64::try_from(observation.time.as_micros()).unwrap_or(u64::MAX));
         if let Some(exported) = self.exported.get() {
-            exported.lock().unwrap_or_else(PoisonError::into_inner).observe(seen);
+            exported.lock().unwrap_or_else(PoisonError::into_inner).observe(observation);
         }
-        if let Some(kind) = seen.failure {
+        if let Some(kind) = observation.failure {
             self.failed(kind);
         }
     }
 
-    /// A policy or the store failed.
+    /// Counts a failure of a policy, of the store or of a response.
     pub(crate) fn failed(&self, kind: &'static str) {
         counter!("lro_failures_total", "kind" => kind).increment(1);
     }
 
-    /// An answer could not be read.
+    /// Counts a response that could not be read.
     pub(crate) fn unreadable(&self) {
         self.unreadable.fetch_add(1, Ordering::Relaxed);
         self.failed("unreadable");
     }
 
-    /// An own tool or resource was asked.
+    /// Counts a call of one of the gateway's tools or resources.
     pub(crate) fn own_call(&self, tool: &'static str, time: Duration) {
         self.own_calls.fetch_add(1, Ordering::Relaxed);
         histogram!(OWN_CALL_SECONDS, "tool" => tool).record(time.as_secs_f64());
     }
 
-    /// An identical call got the reply of an earlier one.
+    /// Counts a reused reply.
     pub(crate) fn reused(&self) {
         counter!(REUSED).increment(1);
     }
 
-    /// A session began; it ends when what is returned is dropped.
-    pub(crate) fn session(self: &Arc<Self>) -> Open {
-        Open::new(self, |metrics| &metrics.sessions)
+    /// Counts an open session until the returned guard is dropped.
+    pub(crate) fn session(self: &Arc<Self>) -> CountGuard {
+        CountGuard::new(self, |metrics| &metrics.sessions)
     }
 
-    /// A server process began; it ends when what is returned is dropped.
-    pub(crate) fn child(self: &Arc<Self>) -> Open {
-        Open::new(self, |metrics| &metrics.children)
+    /// Counts a running server process until the returned guard is dropped.
+    pub(crate) fn child(self: &Arc<Self>) -> CountGuard {
+        CountGuard::new(self, |metrics| &metrics.children)
     }
 
-    /// A message of a client arrived.
+    /// Counts a message from a client.
     pub(crate) fn client_sent(&self, bytes: usize) {
         self.from_client.add(bytes);
     }
 
-    /// A message of a server arrived.
+    /// Counts a message from a server.
     pub(crate) fn server_sent(&self, bytes: usize) {
         self.from_server.add(bytes);
     }
 
-    /// A client said what it is.
-    pub(crate) fn introduced(&self, name: &str, version: &str) {
+    /// Records the name and version of a client.
+    pub(crate) fn record_client(&self, name: &str, version: &str) {
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         let (name, version) = (shortened(name), shortened(version));
         let is_known =
@@ -337,12 +338,13 @@ impl Metrics {
         }
     }
 
-    /// Name and version of the client that last said what it is.
+    /// Name and version of the client that last introduced itself.
     pub fn client(&self) -> Option<String> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on what is counted also goes to the global recorder of the crate `metrics`, which must be set before.
+    /// Exports metrics to the global recorder of the crate `metrics` from now on. The recorder must be installed
+    /// before.
     pub fn export(&self) {
         if self.exported.set(Mutex::default()).is_ok() {
             describe();
@@ -352,7 +354,7 @@ impl Metrics {
         }
     }
 
-    /// Brings those exported metrics up to date that are totals of a moment.
+    /// Updates the exported gauges and counters that mirror totals.
     pub(crate) fn export_totals(&self) {
         let totals = self.snapshot();
         gauge!("lro_sessions").set(totals.sessions as f64);
@@ -363,7 +365,7 @@ impl Metrics {
         }
     }
 
-    /// The totals so far.
+    /// Returns the totals so far.
     pub fn snapshot(&self) -> Snapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Snapshot {
@@ -422,7 +424,7 @@ impl std::ops::Add<&Self> for Traffic {
     }
 }
 
-impl Flow {
+impl TrafficCounter {
     fn add(&self, bytes: usize) {
         self.messages.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -433,43 +435,46 @@ impl Flow {
     }
 }
 
-impl Open {
+impl CountGuard {
     fn new(metrics: &Arc<Metrics>, count: fn(&Metrics) -> &AtomicU64) -> Self {
         count(metrics).fetch_add(1, Ordering::Relaxed);
         Self { metrics: Arc::clone(metrics), count }
     }
 }
 
-impl Drop for Open {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         (self.count)(&self.metrics).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl fmt::Debug for Open {
+impl fmt::Debug for CountGuard {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Open").finish_non_exhaustive()
+        formatter.debug_struct("CountGuard").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Export {
+impl fmt::Debug for Exporter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Export").field("pairs", &self.pairs).finish_non_exhaustive()
+        formatter.debug_struct("Exporter").field("pairs", &self.pairs).finish_non_exhaustive()
     }
 }
 
-impl Export {
-    fn observe(&mut self, seen: &Observation<'_>) {
-        let tool = label(seen.tool);
-        if let Some(series) = self.tenants.get_mut(seen.tenant).and_then(|tools| tools.get_mut(tool.as_ref())) {
-            return series.observe(seen);
+impl Exporter {
+    fn observe(&mut self, observation: &Observation<'_>) {
+        let tool = label(observation.tool);
+        if let Some(series) = self.tenants.get_mut(observation.tenant).and_then(|tools| tools.get_mut(tool.as_ref())) {
+            return series.observe(observation);
         }
-        // Names that are told apart are few, whatever the server calls its tools.
-        let tenant = seen.tenant.to_owned();
+        // The number of series is bounded, whatever the server calls its tools.
+        let tenant = observation.tenant.to_owned();
         let pair = self.pairs.take(&tenant, 1);
         let tool = if pair.is_some() { tool.as_ref() } else { OTHER_TOOL };
         let tools = self.tenants.entry(tenant).or_default();
-        tools.entry(tool.to_owned()).or_insert_with(|| Series::new(tool, seen.tenant, pair)).observe(seen);
+        tools
+            .entry(tool.to_owned())
+            .or_insert_with(|| Series::new(tool, observation.tenant, pair))
+            .observe(observation);
     }
 }
 
@@ -489,25 +494,26 @@ impl Series {
         }
     }
 
-    fn observe(&mut self, seen: &Observation<'_>) {
-        let mode = if seen.audit { "audit" } else { "enforce" };
+    fn observe(&mut self, observation: &Observation<'_>) {
+        let mode = if observation.audit { "audit" } else { "enforce" };
         let [tool, tenant] = &self.labels;
-        let result = self.results.entry((seen.verdict, mode)).or_insert_with(|| {
+        let result = self.results.entry((observation.verdict, mode)).or_insert_with(|| {
             let labels =
-                [tool.clone(), tenant.clone(), ("verdict", seen.verdict.to_owned()), ("mode", mode.to_owned())];
+                [tool.clone(), tenant.clone(), ("verdict", observation.verdict.to_owned()), ("mode", mode.to_owned())];
             counter!("lro_tool_results_total", &labels)
         });
         result.increment(1);
-        self.result_bytes.increment(seen.bytes_in);
-        self.reply_bytes.increment(seen.bytes_out);
-        self.tokens_saved.increment(seen.tokens_saved);
-        self.epochs.increment(u64::try_from(seen.time.as_nanos().div_ceil(EPOCH_TICK.as_nanos())).unwrap_or(u64::MAX));
-        self.seconds.record(seen.time.as_secs_f64());
-        self.memory.record(seen.memory_bytes as f64);
+        self.result_bytes.increment(observation.bytes_in);
+        self.reply_bytes.increment(observation.bytes_out);
+        self.tokens_saved.increment(observation.tokens_saved);
+        self.epochs
+            .increment(u64::try_from(observation.time.as_nanos().div_ceil(EPOCH_TICK.as_nanos())).unwrap_or(u64::MAX));
+        self.seconds.record(observation.time.as_secs_f64());
+        self.memory.record(observation.memory_bytes as f64);
     }
 }
 
-/// The name of a tool as a label: its beginning, without characters that control a terminal or the direction of text.
+/// The name of a tool as a label: truncated, without characters that control a terminal or the direction of text.
 fn label(name: &str) -> Cow<'_, str> {
     let is_hidden = |character: char| {
         let formats = ['\u{61C}', '\u{FEFF}'].contains(&character)
@@ -520,7 +526,7 @@ fn label(name: &str) -> Cow<'_, str> {
     if name.contains(is_hidden) { Cow::Owned(name.replace(is_hidden, "_")) } else { Cow::Borrowed(name) }
 }
 
-/// The beginning of a name that may be of any length.
+/// Truncates a name to [`LABEL_BYTES_MAX`].
 fn shortened(name: &str) -> &str {
     name.get(..name.floor_char_boundary(LABEL_BYTES_MAX)).unwrap_or_default()
 }
@@ -530,21 +536,21 @@ fn describe() {
     describe_counter!(
         "lro_tool_results_total",
         count,
-        "Tool results by verdict; in the mode audit nothing was done about it"
+        "Tool results by verdict; in the mode audit the verdict was not applied"
     );
     describe_counter!("lro_result_bytes_total", bytes, "Bytes of tool results");
-    describe_counter!("lro_reply_bytes_total", bytes, "Bytes of what went on in the place of tool results");
-    describe_counter!("lro_tokens_saved_total", count, "Estimated tokens that clients did not get");
-    describe_counter!("lro_policy_epochs_total", count, "Epochs of the engine begun in policies, 10 ms each");
+    describe_counter!("lro_reply_bytes_total", bytes, "Bytes of the replies sent instead of tool results");
+    describe_counter!("lro_tokens_saved_total", count, "Estimated tokens that filtering saved clients");
+    describe_counter!("lro_policy_epochs_total", count, "Engine epochs started in policies, 10 ms each");
     describe_histogram!(POLICY_SECONDS, seconds, "Time in the policy for one tool result");
     describe_histogram!(POLICY_MEMORY_BYTES, bytes, "Largest linear memory of the policy for one tool result");
-    describe_counter!("lro_failures_total", count, "Failures by kind, of policies, of the store and of answers");
-    describe_counter!(REUSED, count, "Calls that got the offload of an identical call before, without the server");
-    describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a tool or resource of the gateway's own");
+    describe_counter!("lro_failures_total", count, "Failures of policies, of the store and of responses, by kind");
+    describe_counter!(REUSED, count, "Calls answered with the offload of an earlier identical call");
+    describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a gateway tool or resource");
     describe_counter!(LOADS, count, "Attempts to load a policy, by result");
-    describe_gauge!(PARKED, count, "Policies that are parked after repeated failures");
+    describe_gauge!(PARKED, count, "Policies parked after repeated failures");
     describe_gauge!("lro_sessions", count, "Open sessions");
     describe_gauge!("lro_children", count, "Running server processes");
-    describe_counter!("lro_messages_total", count, "Messages by who sent them");
-    describe_counter!("lro_message_bytes_total", bytes, "Bytes of messages by who sent them");
+    describe_counter!("lro_messages_total", count, "Messages by sender");
+    describe_counter!("lro_message_bytes_total", bytes, "Bytes of messages by sender");
 }

@@ -1,8 +1,7 @@
-//! Configuration of the command and of an embedding program: defaults, a TOML file, variables, flags.
+//! Configuration of the command and of embedding programs, from defaults, a TOML file, environment variables and flags.
 //!
 //! Each layer overrides the one before, key by key: default, TOML file, `MCP_LRO_*` variable, flag. Keys are in
-//! kebab-case in all layers. A key that is not known and a value that makes no sense are errors, never silence, and all of
-//! them are reported at once.
+//! kebab-case in all layers. Unknown keys and invalid values are errors, and all of them are reported at once.
 
 mod clients;
 mod gateway;
@@ -46,7 +45,7 @@ pub use self::{
 };
 pub use lro_host::settings::*;
 
-/// Most characters that are estimated as one token.
+/// Maximum number of characters per token, by the estimate of tokens.
 const CHARACTERS_A_TOKEN_MAX: u64 = 4;
 const fn at_least_one(value: u64) -> NonZeroU64 {
     match NonZeroU64::new(value) {
@@ -55,13 +54,13 @@ const fn at_least_one(value: u64) -> NonZeroU64 {
     }
 }
 
-/// Everything that can be configured. The keys of the TOML file are the fields in kebab-case.
+/// The whole configuration. The keys of the TOML file are the fields in kebab-case.
 ///
-/// Lists are replaced as a whole by a later layer, tables key by key.
+/// A later layer replaces a list as a whole, and a table key by key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Off, every result passes byte for byte and no policy is asked. Default: true.
+    /// Whether results are filtered. Off, every result passes byte for byte, and no policy runs. Default: true.
     pub enabled: bool,
     /// Root of the output directories. Default: `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`.
     #[serde(deserialize_with = "path")]
@@ -70,95 +69,96 @@ pub struct Config {
     pub ttl_seconds: NonZeroU64,
     /// Whether publishing an offload waits for the disk. Default: true.
     pub fsync: bool,
-    /// What the client gets when a policy fails. Default: `open`.
+    /// What the client receives when a policy fails. Default: `open`.
     pub failure: FailureMode,
-    /// Most bytes of one file of an offload. Default: 1 GiB.
+    /// Maximum size of one file of an offload, in bytes. Default: 1 GiB.
     pub quota_file: NonZeroU64,
-    /// Most bytes that all offloads of one tenant take up on the disk, inodes included. Default: 4 GiB.
+    /// Maximum disk usage of all offloads of one tenant in bytes, inodes included. Default: 4 GiB.
     pub quota_tenant: NonZeroU64,
-    /// Most bytes that all offloads take up on the disk, inodes included. Default: 16 GiB.
+    /// Maximum disk usage of all offloads in bytes, inodes included. Default: 16 GiB.
     pub quota_total: NonZeroU64,
-    /// Path of a policy component. Default: none, the built-in policy.
+    /// Path of a policy component. Default: none, which selects the built-in policy.
     #[serde(deserialize_with = "some_path")]
     pub policy: Option<PathBuf>,
-    /// SHA-256 the policy component must have, as 64 lower case hexadecimal digits (given in either case). Default: none.
+    /// SHA-256 that the policy component must have, as 64 hexadecimal digits. Default: none.
     #[serde(deserialize_with = "sha256")]
     pub policy_sha256: Option<String>,
-    /// Keys, as the second line of a minisign public key file, one of which must have signed the policy component: its
-    /// signature lies beside it, with `.minisig` at the end of the name. Default: none, no signature is asked for.
+    /// Minisign public keys, each as the second line of a public key file. One of them must have signed the policy
+    /// component; the signature is in a file beside it, with `.minisig` appended to the name. Default: none, signatures
+    /// are not checked.
     #[serde(deserialize_with = "keys")]
     pub policy_keys: Vec<String>,
     /// Directory of policies by tenant, `TENANT.wasm`. Default: none.
     #[serde(deserialize_with = "some_path")]
     pub policy_dir: Option<PathBuf>,
-    /// Private directory for the last good policies of one gateway: it starts with them when it finds bad ones, and can go
-    /// back. Default: none.
+    /// Private directory for the last good policies of one gateway, which it starts with if its policies are invalid,
+    /// and can roll back to. Default: none.
     #[serde(deserialize_with = "some_path")]
     pub policy_keep: Option<PathBuf>,
-    /// Bounds of loading a policy.
+    /// Limits of loading a policy.
     pub loading: Loading,
     /// How many calls of one tenant run at the same time.
     pub admission: Admission,
-    /// When a policy that fails is parked.
+    /// When a failing policy is parked.
     pub breaker: Breaker,
     /// How a new version of a policy is tried.
     pub trial: Trial,
     /// Limits of one call of a policy.
     pub limits: Limits,
-    /// Limits of one query over what was offloaded.
+    /// Limits of one query over an offload.
     pub query: QueryLimits,
 
-    /// When a result is acted upon. Default: `by-size`.
+    /// When the policy acts on a result. Default: `by-size`.
     pub mode: DecisionMode,
-    /// A result larger than this is acted upon; at least 1, in `unit`. Default: 50,000.
+    /// Size above which the policy acts on a result, in `unit`, at least 1. Default: 50,000.
     pub threshold: NonZeroU64,
     /// Unit of `threshold` and `truncate-limit`. Default: `characters`.
     pub unit: SizeUnit,
-    /// Sets `threshold` and `unit` together. One of them wins over a preset of the same or an earlier layer.
+    /// Sets `threshold` and `unit` together. Either of them overrides a preset of the same or an earlier layer.
     pub preset: Option<Preset>,
-    /// What is done with a result that is acted upon. Default: `offload`.
+    /// What the policy does with a result it acts on. Default: `offload`.
     pub action: Action,
-    /// Sections to write. Default: none, the policy finds them.
+    /// Sections to write. Default: none, the policy detects them.
     pub sections: Vec<SectionRule>,
-    /// JSON Pointers or top-level keys whose values are repeated in the descriptor, in this order. Default: none.
+    /// JSON Pointers or top-level keys whose values the descriptor repeats, in this order. Default: none.
     pub inline_keys: Vec<String>,
-    /// Most bytes of one other value that stays inline in the descriptor. Default: 512.
+    /// Maximum size of any other value that stays inline in the descriptor, in bytes. Default: 512.
     pub inline_limit: u32,
     /// Whether schemas and summaries are inferred. Default: true.
     pub infer: bool,
     /// `type` in the header line of each JSONL file. Default: `mcp_lro`.
     pub header_type: String,
-    /// Key of the result whose value stands in for the session in file names. Default: none.
+    /// Key of the result whose value replaces the session in file names. Default: none.
     pub session_key: Option<String>,
-    /// How much a descriptor tells. Default: `standard`.
+    /// Amount of detail in a descriptor. Default: `standard`.
     pub level: DescriptorLevel,
     /// Field names of a descriptor. Default: `sections`.
     pub dialect: DescriptorDialect,
-    /// Most characters of a descriptor. Default: 40,000.
+    /// Maximum length of a descriptor, in characters. Default: 40,000.
     pub descriptor_limit: NonZeroU32,
     /// Size of a truncated result in `unit`, at least 1. Default: the threshold.
     pub truncate_limit: Option<NonZeroU64>,
-    /// Text after the cut of a truncated result.
+    /// Text appended to a truncated result.
     pub truncate_suffix: String,
-    /// Advice of a rejected result. Default: empty, the policy writes its own.
+    /// Advice in the reply to a rejected result. Default: empty, the policy writes its own.
     pub advice: String,
-    /// Settings of the policy alone, handed on as they are. Default: none.
+    /// Settings for the policy, passed on unchanged. Default: none.
     pub custom: Option<String>,
 
     /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
     pub schema: SchemaStrategy,
     /// Settings of the MCP gateway.
     pub gateway: GatewaySettings,
-    /// Overrides by name of the client. `*` stands for any characters; the longest pattern that matches is the one that
-    /// counts, of two equally long the first in alphabetical order. A pattern with a slash is matched against name and
-    /// version, such as `claude-code/2.1.0`, one without against the name alone. Default: none, see [`KNOWN_CLIENTS`].
+    /// Overrides by name of the client. `*` matches any characters; only the longest matching pattern applies, of two
+    /// equally long ones the first in alphabetical order. A pattern with a slash is matched against name and version,
+    /// such as `claude-code/2.1.0`, any other against the name alone. Default: none, see [`KNOWN_CLIENTS`].
     pub clients: BTreeMap<String, ClientOverride>,
-    /// Overrides by name of the tool; the patterns are as in `clients`, without versions. Default: none.
+    /// Overrides by name of the tool, with patterns as in `clients` but without versions. Default: none.
     pub tools: BTreeMap<String, ToolOverride>,
-    /// Overrides by name of the tenant: any of the keys here that concern one tenant alone. Default: none.
+    /// Overrides by name of the tenant, for any key that is not shared by all tenants. Default: none.
     pub tenants: BTreeMap<String, TenantOverride>,
 
-    /// The layers above the defaults without the gateway, for [`Config::for_tenant`].
+    /// The merged layers above the defaults, without the gateway, for [`Config::for_tenant`].
     #[serde(skip)]
     merged: Table,
     #[serde(skip)]
@@ -171,7 +171,7 @@ pub struct Config {
 pub struct Limits {
     /// Wall time in milliseconds. Default: 30,000.
     pub wall_time_ms: NonZeroU64,
-    /// Milliseconds that the call waits for a place in the process, which has 256. Default: 10,000.
+    /// Milliseconds that the call may wait for one of the 256 slots of the process. Default: 10,000.
     pub wait_ms: NonZeroU64,
     /// Linear memory in bytes. Default: 64 MiB.
     pub memory_bytes: NonZeroU64,
@@ -183,25 +183,25 @@ pub struct Limits {
     pub written_bytes: NonZeroU64,
     /// Files created. Default: 256.
     pub files: NonZeroU64,
-    /// Bytes of the name of a file. Default: 128; more is refused when the offload is published.
+    /// Length of the name of a file, in bytes. Default: 128; a longer name is refused when the offload is published.
     pub name_bytes: NonZeroU64,
-    /// Files held open at the same time, the directory included. Default: 64.
+    /// Files open at the same time, the directory included. Default: 64.
     pub open_files: NonZeroU64,
-    /// Bytes that pass between host and policy in one step, such as a descriptor. Default: 8 MiB.
+    /// Bytes passed between host and policy in one step, such as a descriptor. Default: 8 MiB.
     pub crossing_bytes: NonZeroU64,
-    /// Bytes of an error or of all notes together in the log. Default: 4 KiB.
+    /// Bytes of the log that an error, or all notes together, may take. Default: 4 KiB.
     pub log_bytes: NonZeroU64,
-    /// Instructions. Default: not counted; counting them makes every call slower.
+    /// Instructions. Default: not counted, as counting slows down every call.
     pub fuel: Option<NonZeroU64>,
 }
 
-/// Limits of one query over what was offloaded, each at least 1.
+/// Limits of one query over an offload, each at least 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QueryLimits {
     /// Wall time in milliseconds. Default: 30,000.
     pub wall_time_ms: NonZeroU64,
-    /// Linear memory in bytes. Default: 256 MiB; only a jq program over all records at once takes more than 64 MiB.
+    /// Linear memory in bytes. Default: 256 MiB; only a jq program over all records at once uses more than 64 MiB.
     pub memory_bytes: NonZeroU64,
     /// Bytes of an answer. Default: 20,000.
     pub answer_bytes: NonZeroU32,
@@ -209,11 +209,11 @@ pub struct QueryLimits {
     pub answer_tokens: NonZeroU32,
 }
 
-/// What differs for the tools of one pattern. A key that is absent is as it is for all.
+/// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ToolOverride {
-    /// When a result is acted upon: `always` and `never` regardless of its size.
+    /// When the policy acts on a result: `always` and `never` ignore its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<DecisionMode>,
     /// The threshold.
@@ -222,25 +222,25 @@ pub struct ToolOverride {
     /// Unit of the threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<SizeUnit>,
-    /// What is done.
+    /// What the policy does with a result it acts on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,
-    /// What the gateway does with its `outputSchema`.
+    /// What the gateway does with the `outputSchema` of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<SchemaStrategy>,
-    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data on the way upstream.
-    /// Default: false.
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
+    /// goes to the server. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<bool>,
-    /// Seconds for which an identical call of the same tenant gets the offload of the first one again, without the server being
-    /// asked; at least 1. Only for tools that change nothing and whose results depend on nothing but the arguments. Default:
-    /// none, the server is asked each time.
+    /// Seconds for which identical calls of the same tenant reuse the offload of the first one, without calling the
+    /// server; at least 1. Only for tools that change nothing and whose results depend only on the arguments. Default:
+    /// none, every call goes to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_seconds: Option<NonZeroU64>,
 }
 
 impl Default for Config {
-    /// The documented defaults, except that `dir` is empty: it depends on the environment.
+    /// The documented defaults, except that `dir` is empty, as it depends on the environment.
     fn default() -> Self {
         Self {
             enabled: true,
@@ -323,11 +323,11 @@ impl Default for QueryLimits {
 }
 
 impl Config {
-    /// Reads all layers. `environment` is usually [`std::env::vars_os`]; `flags` are pairs of a key of [`VARIABLES`] and
-    /// the text of its value. The file is the one that the flag `config` or [`CONFIG_VARIABLE`] names.
+    /// Loads all layers. `environment` is usually [`std::env::vars_os`]; `flags` are pairs of a key of [`VARIABLES`]
+    /// and the text of its value. The flag `config` or [`CONFIG_VARIABLE`] names the file.
     ///
     /// # Errors
-    /// All problems of all layers at once.
+    /// [`SettingsError`] with the problems of all layers.
     pub fn load(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         flags: &[(String, String)],
@@ -339,31 +339,31 @@ impl Config {
             Self::default()
         });
         config.merged = merged;
-        // It is the same for all tenants, and holds secrets.
+        // The gateway table is shared by all tenants, and holds secrets.
         config.merged.remove(GATEWAY_TABLE);
         config.origins = origins;
         config.apply_preset();
         if !config.origins.contains_key("dir") {
             match default_dir(&environment) {
                 Some(dir) => config.dir = dir,
-                None => problems.push(Problem::new("dir", "", Origin::Default, "expected a path, as HOME is not set")),
+                None => problems.push(Problem::new("dir", "", Origin::Default, "HOME is not set: set dir to a path")),
             }
         }
         if problems.is_empty() { Ok(config) } else { Err(SettingsError { problems }) }
     }
 
-    /// Where the value of a key came from. The key has a `.` after the name of a table.
+    /// Returns the origin of the value of a key, which has a `.` after the name of a table.
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)
     }
 
-    /// The settings in force for a tool, with the most specific pattern of [`Config::tools`] applied.
+    /// The effective settings for a tool, with the most specific pattern of [`Config::tools`] applied.
     pub fn for_tool(&self, tool: &str) -> PolicySettings {
         self.for_tool_and_client(tool, &ClientProfile::default())
     }
 
-    /// The settings in force for a tool that a client calls. The tool's own threshold wins over the client's, and that
-    /// over the one for all.
+    /// The effective settings for a tool that a client calls. The threshold of the tool overrides that of the client,
+    /// which overrides the general one.
     pub fn for_tool_and_client(&self, tool: &str, client: &ClientProfile) -> PolicySettings {
         let chosen = self.tool_override(tool);
         let own = self.own_threshold(chosen.threshold, chosen.unit);
@@ -390,7 +390,7 @@ impl Config {
         }
     }
 
-    /// What the gateway does with a tool, with the most specific pattern of [`Config::tools`] applied.
+    /// The gateway settings for a tool, with the most specific pattern of [`Config::tools`] applied.
     pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
         let chosen = self.tool_override(tool);
         GatewayTool {
@@ -400,8 +400,8 @@ impl Config {
         }
     }
 
-    /// The characters that a tool declares for its results to a client at least: as many as a result has that goes through, or
-    /// the descriptor in its place and what stays beside it.
+    /// The result size in characters that a tool declares to a client: enough for a result that passes, or for the
+    /// descriptor and what stays inline beside it.
     pub(crate) fn declared_size(&self, tool: &str, client: &ClientProfile) -> Option<u64> {
         let most = client.declared_size?;
         if client.inline {
@@ -416,8 +416,8 @@ impl Config {
         Some(result.saturating_add(settings.descriptor_limit.into()).min(most))
     }
 
-    /// What is known of a client: the most specific pattern of [`Config::clients`], key by key before the most specific one
-    /// of [`KNOWN_CLIENTS`], and that before [`ClientProfile::default`].
+    /// The profile of a client. Each key comes from the most specific pattern of [`Config::clients`], else from that of
+    /// [`KNOWN_CLIENTS`], else from [`ClientProfile::default`].
     pub fn for_client(&self, name: &str, version: &str) -> ClientProfile {
         let configured = self.clients.iter().map(|(pattern, client)| (pattern.as_str(), client));
         let chosen = ClientOverride::find(configured, name, version).or(ClientOverride::known(name, version));
@@ -437,16 +437,16 @@ impl Config {
         most_specific(tools, |pattern| matches(pattern, tool)).cloned().unwrap_or_default()
     }
 
-    /// The threshold of an override that has an amount, a unit, or both; the other half is the one for all.
+    /// The threshold of an override that sets an amount, a unit, or both; the rest is the general one.
     fn own_threshold(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
         (amount.is_some() || unit.is_some())
             .then(|| Size { amount: amount.unwrap_or(self.threshold).get(), unit: unit.unwrap_or(self.unit) })
     }
 
-    /// Every value in force and its origin, in alphabetical order of the keys.
+    /// Returns every effective value and its origin, in alphabetical order of the keys.
     pub fn explain(&self) -> Vec<Entry> {
         let mut entries = BTreeMap::new();
-        // Plain data with texts as keys always serializes.
+        // Structs with string keys always serialize.
         let value = serde_json::to_value(self).unwrap_or_default();
         self.explain_value(&mut Vec::new(), &value, &mut entries);
         entries.into_values().collect()
@@ -469,24 +469,24 @@ impl Config {
         }
     }
 
-    /// Puts the preset in the place of a threshold and a unit of earlier layers.
+    /// Applies the preset to a threshold and a unit from earlier layers.
     fn apply_preset(&mut self) {
         let (Some(preset), origin) = (self.preset, self.origin("preset")) else { return };
         let earlier = |config: &Self, key: &str| config.origin(key).rank() < origin.rank();
         let (amount, unit) = (at_least_one(preset.size().amount), preset.size().unit);
         if earlier(self, "threshold") {
             self.threshold = amount;
-            self.take("threshold", amount, &origin);
+            self.record("threshold", amount, &origin);
         }
         if earlier(self, "unit") {
             self.unit = unit;
-            self.take("unit", unit, &origin);
+            self.record("unit", unit, &origin);
         }
     }
 
-    /// Notes a value of a preset for the tenants.
-    fn take(&mut self, key: &str, value: impl Serialize, origin: &Origin) {
-        // A number and a name are values of TOML.
+    /// Records a value of a preset, so that tenants inherit it.
+    fn record(&mut self, key: &str, value: impl Serialize, origin: &Origin) {
+        // Numbers and strings always convert to TOML.
         self.merged.extend(toml::Value::try_from(value).ok().map(|value| (key.to_owned(), value)));
         self.origins.insert(key.to_owned(), origin.clone());
     }
@@ -504,7 +504,7 @@ fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBu
 fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let keys = Vec::<String>::deserialize(deserializer)?;
     match keys.iter().find(|key| PublicKey::from_base64(key).is_err()) {
-        Some(key) => Err(D::Error::custom(format!("`{key}` is not a public key of minisign"))),
+        Some(key) => Err(D::Error::custom(format!("`{key}` is not a minisign public key"))),
         None => Ok(keys),
     }
 }

@@ -1,4 +1,4 @@
-//! The configuration through its public face: layers, origins, checks, overrides by tool.
+//! The configuration through its public API: layers, origins, validation, overrides by tool.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::{
@@ -18,7 +18,7 @@ use lro_gateway::settings::{
 use lro_host::policy::Digest;
 use tempfile::TempDir;
 
-/// A public key of minisign.
+/// A minisign public key.
 const KEY: &str = "RWQBAQEBAQEBAQICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgIC";
 
 /// Loads a configuration from the text of a file, variables and flags.
@@ -169,7 +169,7 @@ fn bad_values_are_errors_and_all_are_told() {
         ("policy-dir = \"\"", "expected a path"),
         ("policy-keep = 1", "`policy-keep` = `1`"),
         ("policy-keys = \"a\"", "`policy-keys` = `\"a\"`"),
-        ("policy-keys = [\"a\"]", "`a` is not a public key of minisign"),
+        ("policy-keys = [\"a\"]", "`a` is not a minisign public key"),
         ("[loading]\ncomponent-bytes = 0", "`loading.component-bytes` = `0`"),
         ("[loading]\ncompile-ms = 0", "`loading.compile-ms` = `0`"),
         ("[loading]\ncompile-memory-bytes = 0", "`loading.compile-memory-bytes` = `0`"),
@@ -209,9 +209,9 @@ fn bad_values_are_errors_and_all_are_told() {
         "`enabled` = `maybe` (variable MCP_LRO_ENABLED): expected one of true, false, 1, 0, yes, no, on, off",
         "`unit` = `\"words\"` (variable MCP_LRO_UNIT): unknown variant `words`, expected one of `bytes`",
         "`ttl-seconds` = `-5` (variable MCP_LRO_TTL_SECONDS)",
-        "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable of this name",
+        "`MCP_LRO_TRESHOLD` = `…` (variable MCP_LRO_TRESHOLD): there is no variable with this name",
         "`fsync` = `` (flag --fsync)",
-        "`nonsense` = `1` (flag --nonsense): there is no key of this name",
+        "`nonsense` = `1` (flag --nonsense): there is no key with this name",
     ] {
         assert!(found.contains(expected), "no {expected} in\n{found}");
     }
@@ -274,7 +274,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
     ];
     assert_eq!(without, HashSet::from(file_only.map(str::to_owned)));
     let flags: HashSet<String> = VARIABLES.iter().map(|variable| variable.flag()).collect();
-    assert_eq!(flags.len(), VARIABLES.len(), "a flag of the gateway is none of the others");
+    assert_eq!(flags.len(), VARIABLES.len(), "each flag is unique");
     for (text, value) in [("TRUE", true), ("1", true), ("yes", true), ("on", true), ("0", false), ("False", false)] {
         assert_eq!(load("", &[("MCP_LRO_INFER", text)], &[]).unwrap().infer, value);
     }
@@ -328,7 +328,7 @@ fn the_most_specific_pattern_overrides_for_a_tool() {
 
     let tie = load("[tools.\"a*\"]\nthreshold = 1\n[tools.\"*b\"]\nthreshold = 2", &[], &[]).unwrap();
     assert_eq!(tie.for_tool("ab").threshold.amount, 2, "the first in alphabetical order");
-    // A hostile name does not make matching slow.
+    // A hostile pattern does not make matching slow.
     let stars = load(&format!("[tools.\"{}b\"]\nmode = \"always\"", "*a".repeat(50)), &[], &[]).unwrap();
     assert_eq!(stars.for_tool(&"a".repeat(10_000)).mode, DecisionMode::BySize);
 }
@@ -462,20 +462,20 @@ fn bad_values_of_the_gateway_are_errors() {
         ("header-timeout-ms = 0", "`gateway.header-timeout-ms` = `0`"),
         ("body-timeout-ms = 0", "`gateway.body-timeout-ms` = `0`"),
         ("write-timeout-ms = 0", "`gateway.write-timeout-ms` = `0`"),
-        ("forward-headers = [\"a b\"]", "`a b` is not the name of a header"),
+        ("forward-headers = [\"a b\"]", "`a b` is not a valid header name"),
         ("forward-headers = [\"Authorization\"]", "`authorization` is for the gateway"),
-        ("forward-headers = [\"Transfer-Encoding\"]", "it cannot go on"),
+        ("forward-headers = [\"Transfer-Encoding\"]", "cannot be forwarded"),
         ("session-idle-seconds = 0", "`gateway.session-idle-seconds` = `0`"),
         ("shutdown-ms = 0", "`gateway.shutdown-ms` = `0`"),
         ("session-budget = 0", "`gateway.session-budget` = `0`"),
         ("session-floor = 0", "`gateway.session-floor` = `0`"),
-        ("env = [\"A=B\"]", "expected names of variables, each perhaps with `*`, not `A=B`"),
+        ("env = [\"A=B\"]", "expected names of variables, optionally with `*`, not `A=B`"),
         ("user = \"\"", "expected the name of a user, or UID:GID"),
         ("user = \"1000\"", "expected the name of a user, or UID:GID"),
         ("user = \"1000:staff\"", "expected the name of a user, or UID:GID"),
         ("server-log-bytes = 0", "`gateway.server-log-bytes` = `0`"),
         ("listn = \"127.0.0.1:80\"", "unknown field `listn`"),
-        ("[gateway.upstream-headers]\n\"a b\" = \"c\"", "`a b` is not the name of a header"),
+        ("[gateway.upstream-headers]\n\"a b\" = \"c\"", "`a b` is not a valid header name"),
         ("[gateway.upstream-headers]\na = \"env:\"", "expected the name of a variable"),
         ("[gateway.tokens]\n\"\" = \"env:A\"", "expected the name of a tenant"),
         ("[gateway.tokens]\na = \"env:\"", "expected the name of a variable"),
@@ -870,11 +870,11 @@ fn what_is_the_same_for_all_tenants_is_refused() {
         ("ttl-seconds = 1", "ttl-seconds"),
     ] {
         let found = problems(&format!("[tenants.acme]\n{line}"), &[], &[]);
-        let expected = format!("`{key}` is the same for all tenants");
+        let expected = format!("all tenants share `{key}`");
         let names_key = |text: &String| text.starts_with(&format!("`tenants.acme.{key}"));
         assert!(found.len() == 1 && found.iter().all(|text| text.contains(&expected) && names_key(text)), "{found:?}");
     }
-    // Whatever else there is, a tenant can have for itself.
+    // A tenant can override any other key.
     for line in ["trial = { calls = 1 }", "limits = { files = 1 }", "policy-sha256 = \"\"", "schema = \"strip\""] {
         let found = load(&format!("[tenants.acme]\n{line}"), &[], &[]).err().map(|error| error.to_string());
         assert!(!found.unwrap_or_default().contains("all tenants"), "{line}");

@@ -407,7 +407,7 @@ fn what_is_in_the_way_of_status_is_told_once() {
     fs::create_dir(home.0.path().join("out")).unwrap();
     fs::write(home.0.path().join("out/.gateways"), "a file").unwrap();
     let mut gateway = home.gateway(&["--log-format", "json"]);
-    let event = gateway.event("`lro status` will not show this gateway, as its directory cannot be written");
+    let event = gateway.event("`lro status` will not show this gateway: cannot write its status file");
     assert_eq!(event["level"], "WARN");
     gateway.shake_hands();
     assert!(gateway.call("large").contains("offloaded"));

@@ -1,4 +1,4 @@
-//! Where clients are: faces move messages between them and a session, and know no more of them than that.
+//! The faces of the gateway, which only move messages between clients and a session.
 
 pub mod http;
 pub mod stdio;

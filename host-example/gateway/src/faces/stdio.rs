@@ -1,4 +1,4 @@
-//! The gateway on standard input and output, for a client that starts it as its server.
+//! Serves the gateway on standard input and output, for a client that starts it as its server.
 
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -11,8 +11,8 @@ use memchr::memchr;
 use tokio::runtime::Builder;
 
 use crate::listener::body;
-use crate::session::own::Produced;
-use crate::session::{FromClient, FromServer, Session, Who};
+use crate::session::own::OwnOutcome;
+use crate::session::{FromClient, FromServer, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
 use crate::upstream::link::{Link, LinkError, Receive, id_of_cut, is_request};
@@ -20,39 +20,39 @@ use crate::upstream::remote::Remote;
 use lro_host::mcp::{self, INTERNAL_ERROR, Message};
 use lro_transport::{Cut, Line, Lines, write_line};
 
-/// How often it is looked for calls that take too long.
-const OVERDUE_POLL: Duration = Duration::from_millis(250);
+/// How often the gateway checks for overdue calls.
+const OVERDUE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often it is looked whether the server has ended.
-const END_POLL: Duration = Duration::from_millis(5);
+/// How often the gateway checks at shutdown whether the server has exited.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a server without calls may take to end when its input was closed. Clients wait two seconds for the gateway before
-/// they kill it, which would leave the server behind.
-const IDLE_PATIENCE: Duration = Duration::from_millis(1_500);
+/// How long a server without calls may take to exit after its input is closed. Clients wait two seconds for the gateway
+/// before they kill it, which would leave the server behind.
+const IDLE_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// How long the last answers may take at least.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Minimum time to write the last responses at shutdown.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Why a gateway on standard input and output could not go on.
+/// Why the gateway on standard input and output stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The server cannot be started.
     #[error("{0}")]
     Start(String),
     /// Standard input failed.
-    #[error("standard input cannot be read")]
+    #[error("cannot read standard input")]
     Input(#[source] io::Error),
-    /// The threads for connections cannot be started.
-    #[error("no threads for connections")]
+    /// The threads for HTTP connections cannot be started.
+    #[error("cannot start the threads for HTTP connections")]
     Runtime(#[source] io::Error),
 }
 
-/// What ends it, besides the end of its input.
+/// A handle to stop [`serve`] before its input ends.
 #[derive(Clone, Debug)]
 pub struct Stop(Sender<Event>);
 
 impl Stop {
-    /// Lets calls in flight end, then ends the server.
+    /// Waits for calls in flight, then stops the server.
     pub fn now(&self) {
         let _ = self.0.send(Event::Stop);
     }
@@ -60,16 +60,16 @@ impl Stop {
 
 #[derive(Debug)]
 enum Event {
-    /// The client has closed its end.
+    /// The client has closed standard input, or reading it failed.
     InputEnded(io::Result<()>),
-    /// The client reads no more.
+    /// The client has stopped reading.
     OutputFailed,
-    /// The server has ended.
+    /// The server has exited.
     ServerEnded,
     Stop,
 }
 
-struct Face {
+struct StdioFace {
     session: Arc<Session>,
     output: Mutex<Box<dyn Write + Send>>,
     connection: Connection,
@@ -77,14 +77,15 @@ struct Face {
 }
 
 enum Connection {
-    Child(Link<Face>),
-    Remote(Remote<Face>),
+    Child(Link<StdioFace>),
+    Remote(Remote<StdioFace>),
 }
 
-/// Serves one client until it or the server is gone. `on_start` gets what ends it early.
+/// Serves one client until its input ends, writing to it fails, or [`Stop`] is used. `on_start` receives the [`Stop`]
+/// handle.
 ///
 /// # Errors
-/// [`ServeError`].
+/// [`ServeError`] if the server or the threads cannot be started, or reading the input fails.
 pub fn serve(
     rules: &Arc<Rules>,
     upstream: Upstream,
@@ -92,12 +93,12 @@ pub fn serve(
     output: impl Write + Send + 'static,
     on_start: impl FnOnce(Stop),
 ) -> Result<(), ServeError> {
-    let who = Who { tenant: rules.config.gateway.tenant.clone(), session: None, local: true };
-    let session = Arc::new(Session::new(rules, who));
+    let owner = SessionOwner { tenant: rules.config.gateway.tenant.clone(), session: None, local: true };
+    let session = Arc::new(Session::new(rules, owner));
     let _open = rules.metrics.session();
     let (events, received) = mpsc::channel();
     on_start(Stop(events.clone()));
-    let connect: Box<dyn FnOnce(Weak<Face>) -> Connection> = match upstream {
+    let connect: Box<dyn FnOnce(Weak<StdioFace>) -> Connection> = match upstream {
         Upstream::Command(launch) => {
             let session = Arc::clone(&session);
             Box::new(move |face| Connection::Child(Link::new(launch, session, face)))
@@ -108,7 +109,7 @@ pub fn serve(
             Box::new(move |face| Connection::Remote(Remote::new(runtime, endpoint, session, face)))
         }
     };
-    let face = Arc::new_cyclic(|face: &Weak<Face>| Face {
+    let face = Arc::new_cyclic(|face: &Weak<StdioFace>| StdioFace {
         connection: connect(face.clone()),
         session,
         output: Mutex::new(Box::new(output)),
@@ -118,20 +119,20 @@ pub fn serve(
         link.start().map_err(|error| ServeError::Start(error.to_string()))?;
     }
     read_client(&face, input);
-    let patience = Duration::from_millis(rules.config.gateway.shutdown_ms.get());
+    let timeout = Duration::from_millis(rules.config.gateway.shutdown_ms.get());
     let ended = loop {
-        match received.recv_timeout(OVERDUE_POLL) {
+        match received.recv_timeout(OVERDUE_POLL_INTERVAL) {
             Ok(Event::InputEnded(result)) => break result.map_err(ServeError::Input),
             Ok(Event::OutputFailed | Event::Stop) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
             Ok(Event::ServerEnded) => {}
             Err(RecvTimeoutError::Timeout) => face.end_overdue(),
         }
     };
-    face.finish(&received, patience);
+    face.finish(&received, timeout);
     ended
 }
 
-fn read_client(face: &Arc<Face>, input: impl Read + Send + 'static) {
+fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) {
     let face = Arc::clone(face);
     thread::spawn(move || {
         let mut lines = Lines::new(input, face.session.rules.limits.clone());
@@ -153,27 +154,27 @@ fn read_client(face: &Arc<Face>, input: impl Read + Send + 'static) {
     });
 }
 
-impl Face {
+impl StdioFace {
     fn from_client(self: &Arc<Self>, bytes: Bytes) {
         let message = Message::read(bytes);
-        let (id, asks) = (message.id(), is_request(&message));
+        let (id, expects_response) = (message.id(), is_request(&message));
         match self.session.from_client(message) {
-            FromClient::Forward(message) => self.send(message, id, asks),
+            FromClient::Forward(message) => self.send(message, id, expects_response),
             FromClient::Answer(answer) => self.write(&answer),
             FromClient::Work(work) => {
                 let face = Arc::clone(self);
-                self.session.carry_out(*work, move |produced| match produced {
-                    Produced::Answer(answer) => face.write(&answer),
-                    Produced::Forward(message) => face.send(message, id, true),
+                self.session.run_own_call(*work, move |outcome| match outcome {
+                    OwnOutcome::Answer(answer) => face.write(&answer),
+                    OwnOutcome::Forward(message) => face.send(message, id, true),
                 });
             }
         }
     }
 
-    fn send(&self, message: Bytes, id: Option<mcp::Id>, asks: bool) {
+    fn send(&self, message: Bytes, id: Option<mcp::Id>, expects_response: bool) {
         let sent = match &self.connection {
-            Connection::Child(link) if asks => {
-                link.ask(&message, || id.as_ref().is_none_or(|id| self.session.waits_for(id)))
+            Connection::Child(link) if expects_response => {
+                link.send_request(&message, || id.as_ref().is_none_or(|id| self.session.is_pending(id)))
             }
             Connection::Child(link) => link.send(&message),
             Connection::Remote(remote) => {
@@ -183,7 +184,7 @@ impl Face {
         };
         let Err(error) = sent else { return };
         tracing::warn!(%error, "a message did not reach the server");
-        if let Some(answer) = id.filter(|_| asks).and_then(|id| self.session.fail(&id, &reason(&error))) {
+        if let Some(answer) = id.filter(|_| expects_response).and_then(|id| self.session.fail(&id, &reason(&error))) {
             self.write(&answer);
         }
     }
@@ -191,12 +192,12 @@ impl Face {
     fn write(&self, message: &Bytes) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = write_line(&mut *output, message) {
-            tracing::info!(%error, "the client reads no more");
+            tracing::info!(%error, "the client has stopped reading");
             let _ = self.events.send(Event::OutputFailed);
         }
     }
 
-    /// A message that no client finds two lines in: some end one at a carriage return, which JSON allows between tokens.
+    /// Removes carriage returns from a message, which JSON allows between tokens, as some clients end a line at one.
     fn on_one_line(&self, message: Bytes) -> Bytes {
         let inside = message.strip_suffix(b"\r").unwrap_or(&message);
         let is_one = !self.session.rules.changes() || memchr(b'\r', inside).is_none();
@@ -206,7 +207,7 @@ impl Face {
     fn end_overdue(self: &Arc<Self>) {
         for (answer, cancellation) in self.session.overdue() {
             let face = Arc::clone(self);
-            // The client may not read, and this thread has to see the end.
+            // Writing may block, and this thread must notice the end.
             self.session.rules.workers.run(move |_| face.write(&answer));
             match &self.connection {
                 Connection::Child(link) => drop(link.try_send(&cancellation)),
@@ -215,24 +216,24 @@ impl Face {
         }
     }
 
-    /// Lets the server end by itself, as it does when its input ends, with the answers it still has; then ends it.
-    fn finish(self: &Arc<Self>, events: &Receiver<Event>, patience: Duration) {
+    /// Waits for the server to exit after its input is closed, and forwards its last responses; then kills it.
+    fn finish(self: &Arc<Self>, events: &Receiver<Event>, timeout: Duration) {
         let start = Instant::now();
         match &self.connection {
             Connection::Child(link) => {
                 link.close_input();
-                while !link.wait(Duration::ZERO) && self.may_wait(start.elapsed(), patience) {
-                    if let Ok(Event::Stop | Event::OutputFailed) = events.recv_timeout(END_POLL) {
+                while !link.wait(Duration::ZERO) && self.should_wait(start.elapsed(), timeout) {
+                    if let Ok(Event::Stop | Event::OutputFailed) = events.recv_timeout(EXIT_POLL_INTERVAL) {
                         break;
                     }
                 }
                 link.stop(Duration::ZERO);
             }
-            Connection::Remote(remote) => remote.finish(patience),
+            Connection::Remote(remote) => remote.finish(timeout),
         }
         let (done, finished) = mpsc::channel();
         let face = Arc::clone(self);
-        // A client that does not read must not keep the gateway from ending.
+        // A client that does not read must not block the shutdown.
         thread::spawn(move || {
             face.session.rules.workers.finish();
             face.session.rules.questions.finish();
@@ -241,22 +242,22 @@ impl Face {
             }
             let _ = done.send(());
         });
-        let _ = finished.recv_timeout(patience.saturating_sub(start.elapsed()).max(LAST_WORDS));
+        let _ = finished.recv_timeout(timeout.saturating_sub(start.elapsed()).max(FINAL_WRITE_TIMEOUT));
     }
 
-    /// Whether a server may go on after its input was closed.
-    fn may_wait(&self, waited: Duration, patience: Duration) -> bool {
-        waited < if self.session.waiting() > 0 { patience } else { patience.min(IDLE_PATIENCE) }
+    /// Whether to keep waiting for the server after its input was closed.
+    fn should_wait(&self, waited: Duration, timeout: Duration) -> bool {
+        waited < if self.session.pending_count() > 0 { timeout } else { timeout.min(IDLE_SHUTDOWN_TIMEOUT) }
     }
 }
 
-impl Receive for Face {
+impl Receive for StdioFace {
     fn message(self: &Arc<Self>, message: Bytes) {
         match self.session.from_server(Message::read(message)) {
             FromServer::Pass(message) => self.write(&self.on_one_line(message)),
             FromServer::Filter(filtering) => {
                 let face = Arc::clone(self);
-                self.session.settle(filtering, || true, move |answer| face.write(&answer));
+                self.session.filter_message(filtering, || true, move |answer| face.write(&answer));
             }
             FromServer::Refuse(refused) => refused.errors.iter().for_each(|error| self.write(error)),
             FromServer::Nothing => {}
@@ -264,7 +265,7 @@ impl Receive for Face {
     }
 
     fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "a message of the server cannot be kept");
+        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
         let answer = id_of_cut(cut).and_then(|id| self.session.fail(&id, &cut.reason.to_string()));
         if let Some(answer) = answer {
             self.write(&answer);

@@ -1,4 +1,4 @@
-//! Tokens that are wrong: whoever tries many of them has to wait.
+//! Throttling of wrong bearer tokens, by client address.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -9,27 +9,28 @@ use tokio::sync::Semaphore;
 
 use super::lock;
 
-/// Wrong tokens of one address that are answered at once.
+/// Wrong tokens of one address that are answered without a delay.
 const FREE_FAILURES: u32 = 5;
 
-/// Time without a wrong token after which an address begins anew.
-const MEMORY: Duration = Duration::from_secs(60);
+/// Time without a wrong token after which the count of an address restarts.
+const RESET_AFTER: Duration = Duration::from_secs(60);
 
-/// How long the answer to a further wrong token takes.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay of the response to each further wrong token.
+const DELAY: Duration = Duration::from_secs(1);
 
-/// Answers that wait at a time. One more is given at once, and then its connection is of no more use.
-const WAITING_MAX: usize = 64;
+/// Maximum number of delayed responses at a time. A further one is sent at once as [`AttemptOutcome::TooMany`].
+const DELAYED_MAX: usize = 64;
 
-/// Addresses that are told apart. Two that are not only make each other wait, and only when both are wrong.
+/// Number of counters. Addresses are hashed to them; two that collide only delay each other, and only when both send
+/// wrong tokens.
 const SLOTS: usize = 1024;
 
-/// Wrong tokens by address, in constant memory. A right token never waits.
+/// Counts wrong tokens by address, in constant memory. A right token is never delayed.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     slots: Mutex<Vec<Failures>>,
     hasher: RandomState,
-    waiting: Semaphore,
+    delayed: Semaphore,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,12 +39,12 @@ struct Failures {
     last: Option<Instant>,
 }
 
-/// What comes of a wrong token.
+/// How to answer a wrong token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slowed {
-    /// It is refused.
+pub(crate) enum AttemptOutcome {
+    /// Refuse it.
     Refused,
-    /// There are so many that this one could not even wait.
+    /// Refuse it as one of too many: all delayed responses are in use.
     TooMany,
 }
 
@@ -52,28 +53,28 @@ impl Default for Attempts {
         Self {
             slots: Mutex::new(vec![Failures::default(); SLOTS]),
             hasher: RandomState::new(),
-            waiting: Semaphore::new(WAITING_MAX),
+            delayed: Semaphore::new(DELAYED_MAX),
         }
     }
 }
 
 impl Attempts {
-    /// Counts a wrong token of an address, and waits when there were too many of them.
-    pub(crate) async fn failed(&self, address: IpAddr) -> Slowed {
+    /// Counts a wrong token of an address, and delays the response after too many of them.
+    pub(crate) async fn failed(&self, address: IpAddr) -> AttemptOutcome {
         if self.count(address) <= FREE_FAILURES {
-            return Slowed::Refused;
+            return AttemptOutcome::Refused;
         }
-        let Ok(_waits) = self.waiting.try_acquire() else { return Slowed::TooMany };
-        tokio::time::sleep(PAUSE).await;
-        Slowed::Refused
+        let Ok(_permit) = self.delayed.try_acquire() else { return AttemptOutcome::TooMany };
+        tokio::time::sleep(DELAY).await;
+        AttemptOutcome::Refused
     }
 
-    /// The wrong tokens of an address so far.
+    /// Counts a wrong token, and returns the count of its address.
     fn count(&self, address: IpAddr) -> u32 {
         let slot = self.hasher.hash_one(address) as usize % SLOTS;
         let mut slots = lock(&self.slots);
         let Some(failures) = slots.get_mut(slot) else { return 0 };
-        if failures.last.is_none_or(|last| last.elapsed() > MEMORY) {
+        if failures.last.is_none_or(|last| last.elapsed() > RESET_AFTER) {
             failures.count = 0;
         }
         failures.last = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! Bodies: collected within the limits, or given out in pieces.
+//! HTTP bodies: read within the limits, and written in pieces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::Rules;
 use lro_host::job::INLINE_BYTES;
 use lro_transport::{MessageLimits, Spool, SpoolError};
 
-/// Bytes of a large message that are handed on at a time.
+/// Size of the pieces in which a large message is written, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Why a body could not be read.
@@ -24,11 +24,11 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(crate) enum BodyError {
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    #[error("the body ended too early: {0}")]
+    #[error("the body is incomplete: {0}")]
     Broken(String),
 }
 
-/// All of a body.
+/// Reads a whole body, into memory or a file.
 pub(crate) async fn collect<E: std::fmt::Display>(
     mut stream: impl Stream<Item = Result<Bytes, E>> + Unpin,
     limits: &Arc<MessageLimits>,
@@ -53,7 +53,7 @@ pub(crate) async fn collect<E: std::fmt::Display>(
     }
 }
 
-/// The body of a client's request, which must come within the time of a call, and some of it in each interval.
+/// Reads the body of a client's request, within the timeout of a call and with minimum progress in each interval.
 pub(crate) async fn of_request(body: Body, rules: &Rules) -> Result<Bytes, Refusal> {
     let (whole, interval) = (rules.config.gateway.call_timeout_ms.get(), rules.config.gateway.body_timeout_ms.get());
     let received = AtomicUsize::new(0);
@@ -61,7 +61,7 @@ pub(crate) async fn of_request(body: Body, rules: &Rules) -> Result<Bytes, Refus
         received.fetch_add(chunk.as_ref().map_or(0, Bytes::len), Ordering::Relaxed);
     };
     let late = |millis: u64, limit| {
-        let text = format!("the body did not come within {millis} ms, the limit `{limit}`");
+        let text = format!("the body did not arrive within {millis} ms (limit {limit})");
         Err(Refusal::Status(StatusCode::REQUEST_TIMEOUT, text))
     };
     let collected = tokio::select! {
@@ -78,7 +78,7 @@ pub(crate) async fn of_request(body: Body, rules: &Rules) -> Result<Bytes, Refus
     })
 }
 
-/// Waits until there is an interval with less than [`PROGRESS_BYTES`].
+/// Waits for an interval in which fewer than [`PROGRESS_BYTES`] arrive.
 async fn stalled(received: &AtomicUsize, interval: Duration) {
     loop {
         let before = received.load(Ordering::Relaxed);
@@ -89,7 +89,7 @@ async fn stalled(received: &AtomicUsize, interval: Duration) {
     }
 }
 
-/// A body of these bytes; large ones go out in pieces, so that they need not be in memory.
+/// A body of these bytes. A large one is written in pieces, so that a message in a file is not loaded into memory.
 pub(crate) fn of_bytes(bytes: Bytes) -> Body {
     if bytes.len() <= PIECE_BYTES {
         return Body::from(bytes);
@@ -97,12 +97,13 @@ pub(crate) fn of_bytes(bytes: Bytes) -> Body {
     Body::from_stream(futures_util::stream::iter(pieces(bytes).map(Ok::<_, std::convert::Infallible>)))
 }
 
-/// The bytes in pieces that share them.
+/// Splits bytes into pieces that share the buffer.
 pub(crate) fn pieces(bytes: Bytes) -> impl Iterator<Item = Bytes> + Send {
     (0..bytes.len()).step_by(PIECE_BYTES).map(move |start| bytes.slice(start..bytes.len().min(start + PIECE_BYTES)))
 }
 
-/// A message, or a piece of one, as part of one line. JSON has line breaks between tokens only, where a space is as good.
+/// Replaces line breaks in a message, or in a piece of one, by spaces. JSON allows line breaks only between tokens,
+/// where a space means the same.
 pub(crate) fn on_one_line(bytes: Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', &bytes).is_none() {
         return bytes;

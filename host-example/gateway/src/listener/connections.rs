@@ -1,4 +1,4 @@
-//! Open connections: how many there may be, and how long a peer may take with one.
+//! Open connections: their number, and timeouts of their peers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -28,37 +28,37 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 use super::lock;
-use super::shares::RequestPlace;
+use super::shares::RequestPermit;
 use crate::settings::GatewaySettings;
 
-/// Pause after a connection that could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Delay after a connection could not be accepted.
+const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a new connection waits for the end of one that makes room for it.
-const ROOM_PATIENCE: Duration = Duration::from_millis(200);
+/// How long a new connection waits for an evicted one to close.
+const EVICTION_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Smallest buffer of a connection that the library allows.
+/// Minimum size of a connection buffer in hyper, in bytes.
 const BUFFER_BYTES_MIN: usize = 8 << 10;
 
-/// Bytes that a peer has to read, or to send, within each interval that it is waited for.
+/// Bytes that a peer must read or send within each timeout interval.
 pub(crate) const PROGRESS_BYTES: usize = 1 << 10;
 
-/// Bits of an IPv6 address that tell one network from another: its hosts have as many addresses as they like.
+/// Length of the IPv6 prefix that identifies a network: hosts can have any number of addresses in it.
 const NETWORK_BITS: u32 = 64;
 
-/// What a new connection gets when there is no room for it.
-const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
-    Content-Type: text/plain\r\nContent-Length: 74\r\n\r\n\
-    too many connections are in use at a time, the limit `gateway.connections`";
+/// Response to a new connection when no other can be evicted.
+const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
+    Content-Type: text/plain\r\nContent-Length: 60\r\n\r\n\
+    too many open connections (gateway.connections): retry later";
 
 /// The connections of one listener.
 ///
-/// When there are as many as there may be, a new one takes the place of one without a request: of the address that has
-/// most of them, the one that has waited longest.
+/// At the limit, a new connection evicts one without a request: of the address that has most of them, the one that has
+/// been idle longest.
 #[derive(Debug)]
 pub(crate) struct Connections {
     http: http1::Builder,
-    most: usize,
+    connections_max: usize,
     write_timeout: Duration,
     open: Arc<Table>,
     graceful: GracefulShutdown,
@@ -68,60 +68,60 @@ pub(crate) struct Connections {
 struct Table {
     connections: Mutex<HashMap<u64, Arc<Connection>>>,
     count: AtomicU64,
-    /// Told when one is closed.
+    /// Notified when a connection closes.
     closed: Notify,
-    /// Whether the last one was refused.
-    refuses: AtomicBool,
+    /// Whether the last connection was refused.
+    is_refusing: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Connection {
     peer: IpAddr,
-    state: Mutex<State>,
-    /// Asks it to make room for another.
+    state: Mutex<ConnectionState>,
+    /// Asks the connection to close if it is idle.
     close: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     /// Whether a request is being answered.
     answers: bool,
-    /// Whether some of the answer may not be written.
+    /// Whether part of the response may not have been written.
     unwritten: bool,
-    /// What the request takes up until its answer is written.
-    places: Vec<RequestPlace>,
-    /// When it last had a request.
+    /// Permits of the request, held until its response is written.
+    permits: Vec<RequestPermit>,
+    /// When the connection last had a request.
     used: Instant,
 }
 
-/// Who sent a request.
+/// The connection that sent a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(Arc<Connection>);
 
 impl Caller {
-    /// Its address; of IPv6, its network.
+    /// The address of the peer; of an IPv6 address, its network.
     pub(crate) fn address(&self) -> IpAddr {
         self.0.peer
     }
 
-    /// Holds a place until the answer is written.
-    pub(crate) fn hold(&self, place: RequestPlace) {
-        lock(&self.0.state).places.push(place);
+    /// Holds a permit until the response is written.
+    pub(crate) fn hold(&self, permit: RequestPermit) {
+        lock(&self.0.state).permits.push(permit);
     }
 }
 
 impl Connections {
-    /// No connections so far, and at most that many.
-    pub(crate) fn new(settings: &GatewaySettings, most: usize) -> Self {
+    /// Creates an empty set of at most `connections_max` connections.
+    pub(crate) fn new(settings: &GatewaySettings, connections_max: usize) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(settings.header_timeout_ms.get()))
             .max_buf_size((settings.header_bytes.get() as usize).max(BUFFER_BYTES_MIN));
         let write_timeout = Duration::from_millis(settings.write_timeout_ms.get());
-        Self { http, most, write_timeout, open: Arc::default(), graceful: GracefulShutdown::new() }
+        Self { http, connections_max, write_timeout, open: Arc::default(), graceful: GracefulShutdown::new() }
     }
 
-    /// Answers the requests of all connections until `stop` is ready. Those in flight go on.
+    /// Serves connections until `stop` is ready. Requests in flight go on.
     pub(crate) async fn serve<A, F>(&self, listener: TcpListener, answer: A, stop: impl Future<Output = ()>)
     where
         A: Fn(Caller, Request) -> F + Clone + Send + 'static,
@@ -133,58 +133,66 @@ impl Connections {
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        // Most likely there are too many open files; waiting lets some close.
-                        tracing::warn!(%error, "a connection cannot be accepted");
-                        sleep(ACCEPT_PAUSE).await;
+                        // Most likely too many files are open: wait for some to close.
+                        tracing::warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_DELAY).await;
                         continue;
                     }
                 },
                 () = &mut stop => return,
             };
-            match self.open.admit(network(address.ip()), self.most).await {
-                Some(admitted) => self.start(stream, admitted, answer.clone()),
+            match self.open.admit(network(address.ip()), self.connections_max).await {
+                Some(entry) => self.start(stream, entry, answer.clone()),
                 None => self.refuse(stream),
             }
         }
     }
 
-    /// Waits until the requests in flight are answered, and closes all connections.
+    /// Waits for the requests in flight, and closes all connections.
     pub(crate) async fn finish(self) {
         self.graceful.shutdown().await;
     }
 
-    /// Says why there is no room, if that is possible without waiting.
+    /// Refuses a connection. The response is written only if that does not block.
     fn refuse(&self, stream: TcpStream) {
-        if !self.open.refuses.swap(true, Ordering::Relaxed) {
-            tracing::warn!(most = self.most, "connections are refused, as all have requests");
+        if !self.open.is_refusing.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                limit = self.connections_max,
+                "refusing connections: all open ones have requests (gateway.connections)"
+            );
         }
-        let _ = stream.into_std().and_then(|mut stream| stream.write_all(NO_ROOM));
+        let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY_CONNECTIONS));
     }
 
-    fn start<A, F>(&self, stream: TcpStream, admitted: Admitted, answer: A)
+    fn start<A, F>(&self, stream: TcpStream, entry: TableEntry, answer: A)
     where
         A: Fn(Caller, Request) -> F + Send + 'static,
         F: Future<Output = Response> + Send + 'static,
     {
-        // Small answers must not wait for more of them.
+        // Small responses must not wait for more data.
         let _ = stream.set_nodelay(true);
-        let connection = Arc::clone(&admitted.connection);
+        let connection = Arc::clone(&entry.connection);
         let caller = Caller(Arc::clone(&connection));
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let in_service = InService::begin(&caller.0);
+            let in_flight = InFlight::begin(&caller.0);
             let answered = answer(caller.clone(), request.map(Body::new));
-            async move { Ok::<_, Infallible>(answered.await.map(|body| Answer { body, _in_service: in_service })) }
+            async move { Ok::<_, Infallible>(answered.await.map(|body| ResponseBody { body, _in_flight: in_flight })) }
         });
-        let io = Patient { stream, connection: Arc::clone(&connection), patience: self.write_timeout, stall: None };
+        let io = TimeoutStream {
+            stream,
+            connection: Arc::clone(&connection),
+            write_timeout: self.write_timeout,
+            stall: None,
+        };
         let serving = self.graceful.watch(self.http.serve_connection(TokioIo::new(io), service));
         tokio::spawn(async move {
-            let _admitted = admitted;
+            let _entry = entry;
             let mut serving = std::pin::pin!(serving);
             loop {
                 tokio::select! {
                     served = &mut serving => {
                         if let Err(error) = served {
-                            tracing::debug!(%error, "a connection ended");
+                            tracing::debug!(%error, "a connection failed");
                         }
                         return;
                     }
@@ -199,15 +207,15 @@ impl Connections {
     }
 }
 
-/// A connection in its table, for as long as this lives.
+/// An entry of the table, removed on drop.
 #[derive(Debug)]
-struct Admitted {
+struct TableEntry {
     table: Arc<Table>,
     number: u64,
     connection: Arc<Connection>,
 }
 
-impl Drop for Admitted {
+impl Drop for TableEntry {
     fn drop(&mut self) {
         lock(&self.table.connections).remove(&self.number);
         self.table.closed.notify_one();
@@ -215,29 +223,29 @@ impl Drop for Admitted {
 }
 
 impl Table {
-    /// A place for a new connection; none when all others have requests.
-    async fn admit(self: &Arc<Self>, peer: IpAddr, most: usize) -> Option<Admitted> {
-        let end = Instant::now() + ROOM_PATIENCE;
+    /// Adds a connection; `None` if all others have requests.
+    async fn admit(self: &Arc<Self>, peer: IpAddr, connections_max: usize) -> Option<TableEntry> {
+        let end = Instant::now() + EVICTION_TIMEOUT;
         loop {
-            let victim = {
+            let candidate = {
                 let mut connections = lock(&self.connections);
-                if connections.len() < most {
+                if connections.len() < connections_max {
                     let number = self.count.fetch_add(1, Ordering::Relaxed);
                     let connection = Arc::new(Connection::new(peer));
                     connections.insert(number, Arc::clone(&connection));
-                    self.refuses.store(false, Ordering::Relaxed);
-                    return Some(Admitted { table: Arc::clone(self), number, connection });
+                    self.is_refusing.store(false, Ordering::Relaxed);
+                    return Some(TableEntry { table: Arc::clone(self), number, connection });
                 }
-                dispensable(&connections)?
+                eviction_candidate(&connections)?
             };
-            victim.close.notify_one();
+            candidate.close.notify_one();
             timeout_at(end, self.closed.notified()).await.ok()?;
         }
     }
 }
 
-/// The connection that has waited longest for a request, of the address that has most of those.
-fn dispensable(connections: &HashMap<u64, Arc<Connection>>) -> Option<Arc<Connection>> {
+/// The connection that has been idle longest, of the address that has most idle ones.
+fn eviction_candidate(connections: &HashMap<u64, Arc<Connection>>) -> Option<Arc<Connection>> {
     let mut by_peer: HashMap<IpAddr, (usize, Instant, &Arc<Connection>)> = HashMap::new();
     for connection in connections.values() {
         let Some(used) = connection.idle_since() else { continue };
@@ -252,11 +260,11 @@ fn dispensable(connections: &HashMap<u64, Arc<Connection>>) -> Option<Arc<Connec
 
 impl Connection {
     fn new(peer: IpAddr) -> Self {
-        let state = State { answers: false, unwritten: false, places: Vec::new(), used: Instant::now() };
+        let state = ConnectionState { answers: false, unwritten: false, permits: Vec::new(), used: Instant::now() };
         Self { peer, state: Mutex::new(state), close: Notify::new() }
     }
 
-    /// Since when it has had no request; none while it has one.
+    /// When the connection became idle; `None` while it has a request.
     fn idle_since(&self) -> Option<Instant> {
         let state = lock(&self.state);
         (!state.unwritten).then_some(state.used)
@@ -266,21 +274,21 @@ impl Connection {
         self.idle_since().is_some()
     }
 
-    /// All that was answered so far is written.
-    fn has_written(&self) {
+    /// Records that all responses so far are written.
+    fn mark_written(&self) {
         let mut state = lock(&self.state);
         if state.unwritten && !state.answers {
             state.unwritten = false;
-            state.places.clear();
+            state.permits.clear();
             state.used = Instant::now();
         }
     }
 }
 
-/// A request that is being answered.
-struct InService(Arc<Connection>);
+/// A request in flight.
+struct InFlight(Arc<Connection>);
 
-impl InService {
+impl InFlight {
     fn begin(connection: &Arc<Connection>) -> Self {
         let mut state = lock(&connection.state);
         (state.answers, state.unwritten) = (true, true);
@@ -289,19 +297,19 @@ impl InService {
     }
 }
 
-impl Drop for InService {
+impl Drop for InFlight {
     fn drop(&mut self) {
         lock(&self.0.state).answers = false;
     }
 }
 
-/// The body of an answer.
-struct Answer {
+/// The body of a response, which keeps its request in flight.
+struct ResponseBody {
     body: Body,
-    _in_service: InService,
+    _in_flight: InFlight,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -321,31 +329,31 @@ impl HttpBody for Answer {
     }
 }
 
-/// A stream that fails when its peer does not read what is written.
-struct Patient {
+/// A stream that fails when its peer stops reading.
+struct TimeoutStream {
     stream: TcpStream,
     connection: Arc<Connection>,
-    patience: Duration,
+    write_timeout: Duration,
     stall: Option<Stall>,
 }
 
-/// A wait for the peer.
+/// A wait for the peer to read.
 struct Stall {
     end: Pin<Box<Sleep>>,
-    /// What it has read meanwhile.
+    /// Bytes that the peer has read during the wait.
     bytes: usize,
 }
 
-impl Patient {
-    /// What comes of a write.
+impl TimeoutStream {
+    /// Applies the timeout to the result of a write.
     fn written(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<std::io::Result<usize>>,
     ) -> Poll<std::io::Result<usize>> {
         let Poll::Ready(written) = written else {
-            let patience = self.patience;
-            let stall = self.stall.get_or_insert_with(|| Stall { end: Box::pin(sleep(patience)), bytes: 0 });
+            let write_timeout = self.write_timeout;
+            let stall = self.stall.get_or_insert_with(|| Stall { end: Box::pin(sleep(write_timeout)), bytes: 0 });
             ready!(stall.end.as_mut().poll(context));
             return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
         };
@@ -359,7 +367,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -369,7 +377,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(context, written)
@@ -388,10 +396,10 @@ impl AsyncWrite for Patient {
         self.stream.is_write_vectored()
     }
 
-    /// Asked only when there is nothing left to write.
+    /// hyper flushes only when it has nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         self.stall = None;
-        self.connection.has_written();
+        self.connection.mark_written();
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
@@ -400,19 +408,19 @@ impl AsyncWrite for Patient {
     }
 }
 
-/// Most connections of a listener. It is fewer than wanted where the process may not open twice as many files: the others are
-/// for servers and offloads.
-pub(crate) fn most(wanted: NonZeroU32) -> usize {
+/// The limit of connections: as configured, but at most half the limit of open files. The other half is for servers and
+/// offloads.
+pub(crate) fn limit(wanted: NonZeroU32) -> usize {
     let wanted = u64::from(wanted.get());
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = wanted.min(files / 2).max(1);
-    if most < wanted {
-        tracing::warn!(most, files, "fewer connections than `gateway.connections`, as the limit of open files is low");
+    let limit = wanted.min(files / 2).max(1);
+    if limit < wanted {
+        tracing::warn!(limit, files, "the limit of open files allows fewer connections than gateway.connections");
     }
-    usize::try_from(most).unwrap_or(usize::MAX)
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// What tells peers apart: an address, of IPv6 its network.
+/// The address to identify a peer by: of an IPv6 address, its network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

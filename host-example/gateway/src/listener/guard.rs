@@ -1,4 +1,4 @@
-//! Who may ask, and what every request must be like.
+//! Access control, and checks of every request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,36 +17,36 @@ use crate::settings::GatewaySettings;
 use crate::tenants::Tenants;
 use lro_host::mcp::{self, Id, Kind, Message, method};
 
-/// JSON-RPC code of headers that do not match the body, from revision 2026-07-28 on.
+/// JSON-RPC error code for headers that do not match the body, from revision 2026-07-28 on.
 const HEADER_MISMATCH: i32 = -32020;
 
-/// First revision without a handshake. Revisions are dates and in order as texts.
+/// First revision without a handshake. Revisions are dates, which compare as texts.
 const MODERN: &str = "2026-07-28";
 
-/// Names of this machine that only it can be reached by.
+/// Host names that only this machine can use.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Checks requests.
+/// Checks requests before they are answered.
 #[derive(Debug)]
 pub(crate) struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,
     tenants: Option<Arc<Tenants>>,
-    /// The tenant of a request that names none.
+    /// The tenant of a request without a token and without a tenant in its path.
     tenant: String,
     header_bytes: usize,
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// As many as the limit of this name are in flight.
+    /// The limit of this name is reached.
     Busy(&'static str),
     Headers,
     Host,
     Origin,
     Token,
-    /// Wrong tokens came too fast.
+    /// Too many wrong tokens.
     TooManyTokens,
     NotFound,
     Status(StatusCode, String),
@@ -55,9 +55,9 @@ pub(crate) enum Refusal {
 
 impl Guard {
     pub(crate) fn new(settings: &GatewaySettings, address: SocketAddr, tenants: Option<Arc<Tenants>>) -> Self {
-        let own = [address.to_string(), address.ip().to_string()];
+        let listening = [address.to_string(), address.ip().to_string()];
         Self {
-            hosts: settings.allowed_hosts.iter().cloned().chain(own).collect(),
+            hosts: settings.allowed_hosts.iter().cloned().chain(listening).collect(),
             origins: settings.allowed_origins.clone(),
             tenants,
             tenant: settings.tenant.clone(),
@@ -65,21 +65,23 @@ impl Guard {
         }
     }
 
-    /// The tenant that asks: that of the bearer token, else the one that the path names. A token goes with the path of its
-    /// own tenant only.
+    /// Returns the tenant of a request: that of the bearer token, else the one in the path. A token is valid only with
+    /// the path of its own tenant.
     pub(crate) fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
         let headers = request.headers();
         let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > self.header_bytes {
             return Err(Refusal::Headers);
         }
-        // Some clients send no host, but then they are no browsers, which the check is about. Of two hosts, what stands before
-        // the gateway may have believed the other.
+        // Clients without a `Host` header are not browsers, which this check is about. With two of them, a proxy before
+        // the gateway may have used the other one.
         let target = request.uri().authority().map(Authority::as_str);
-        if !is_alone(headers, &HOST, |host| self.is_own(host)) || !target.is_none_or(|host| self.is_own(host)) {
+        if !is_absent_or_valid(headers, &HOST, |host| self.is_allowed_host(host))
+            || !target.is_none_or(|host| self.is_allowed_host(host))
+        {
             return Err(Refusal::Host);
         }
-        if !is_alone(headers, &ORIGIN, |origin| self.is_friend(origin)) {
+        if !is_absent_or_valid(headers, &ORIGIN, |origin| self.is_allowed_origin(origin)) {
             return Err(Refusal::Origin);
         }
         let tenant = self.tenant_of_token(headers)?;
@@ -94,22 +96,22 @@ impl Guard {
         }
     }
 
-    fn is_own(&self, host: &str) -> bool {
+    fn is_allowed_host(&self, host: &str) -> bool {
         let name = without_port(host);
         is_loopback(name)
-            || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name))
+            || self.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(name))
     }
 
-    fn is_friend(&self, origin: &str) -> bool {
+    fn is_allowed_origin(&self, origin: &str) -> bool {
         let host = origin.split_once("://").map(|(_, host)| without_port(host));
-        host.is_some_and(is_loopback) || self.origins.iter().any(|friend| friend.eq_ignore_ascii_case(origin))
+        host.is_some_and(is_loopback) || self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
-    /// The tenant of the bearer token; none where no tokens are needed.
+    /// The tenant of the bearer token; `None` if no tokens are configured.
     fn tenant_of_token(&self, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
         let Some(tenants) = self.tenants.as_ref().filter(|tenants| tenants.has_tokens()) else { return Ok(None) };
         let digest = Sha256::digest(bearer(headers).ok_or(Refusal::Token)?);
-        tenants.of_token(&digest).map(Some).ok_or(Refusal::Token)
+        tenants.by_token(&digest).map(Some).ok_or(Refusal::Token)
     }
 }
 
@@ -130,17 +132,17 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a header is missing, or is there once and as it should be.
-fn is_alone(headers: &HeaderMap, name: &HeaderName, is_right: impl Fn(&str) -> bool) -> bool {
+/// Whether a header is missing, or is there once and valid.
+fn is_absent_or_valid(headers: &HeaderMap, name: &HeaderName, is_valid: impl Fn(&str) -> bool) -> bool {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => true,
-        (Some(value), None) => value.to_str().is_ok_and(is_right),
+        (Some(value), None) => value.to_str().is_ok_and(is_valid),
         (Some(_), Some(_)) => false,
     }
 }
 
-/// A header as text; none when it is missing or no text.
+/// A header as text; `None` if it is missing or not text.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -152,13 +154,13 @@ pub(crate) fn is_modern(headers: &HeaderMap, message: &Message) -> bool {
         || message.params().meta.is_some_and(|meta| meta.protocol_version.as_deref().is_some_and(is_late))
 }
 
-/// Whether a message of revision 2026-07-28 or later asks for a stream that has no end of its own.
-pub(crate) fn asks_to_listen(message: &Message) -> bool {
+/// Whether a message of revision 2026-07-28 or later opens a long-lived stream.
+pub(crate) fn is_listen_request(message: &Message) -> bool {
     message.kind() == Kind::Request && message.method().as_deref() == Some(method::LISTEN)
 }
 
-/// Refuses a body that is not one message, or one batch of messages.
-pub(crate) fn is_message(message: &Message) -> Result<(), Refusal> {
+/// Checks that a body is one message or one batch.
+pub(crate) fn check_message(message: &Message) -> Result<(), Refusal> {
     let is_one = match message.kind() {
         Kind::Other => false,
         Kind::Batch => message.batch().is_some_and(|elements| elements.into_iter().all(is_single)),
@@ -172,8 +174,8 @@ fn is_single(element: Bytes) -> bool {
     !matches!(Message::read(element).kind(), Kind::Other | Kind::Batch)
 }
 
-/// Compares the headers that revision 2026-07-28 repeats from the body. With `required`, they must be there.
-pub(crate) fn matches_body(headers: &HeaderMap, message: &Message, required: bool) -> Result<(), Refusal> {
+/// Checks the headers that revision 2026-07-28 repeats from the body. With `required`, they must be present.
+pub(crate) fn check_headers(headers: &HeaderMap, message: &Message, required: bool) -> Result<(), Refusal> {
     let params = message.params();
     let revision = params.meta.as_ref().and_then(|meta| meta.protocol_version.as_deref());
     let method = message.method();
@@ -186,7 +188,7 @@ pub(crate) fn matches_body(headers: &HeaderMap, message: &Message, required: boo
         let other = found.find(|found| found.as_deref() != Some(value));
         if is_missing || other.is_some() {
             let found = other.map_or("missing".to_owned(), |found| format!("`{}`", found.unwrap_or_default()));
-            let text = format!("the header {header} is {found}, the body says `{value}`");
+            let text = format!("the header {header} is {found}, but the body says `{value}`");
             return Err(Refusal::Mismatch(message.id(), text));
         }
     }
@@ -200,54 +202,59 @@ impl Refusal {
                 StatusCode::SERVICE_UNAVAILABLE,
                 mcp::INTERNAL_ERROR,
                 None,
-                format!("too many requests at a time, the limit `{limit}`"),
+                format!("too many requests at a time (limit {limit}): try again in a moment"),
             ),
             Self::Headers => (
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 mcp::INVALID_REQUEST,
                 None,
-                "the headers are larger than the limit `gateway.header-bytes`".to_owned(),
+                "the headers are too large (limit gateway.header-bytes)".to_owned(),
             ),
             Self::Host => (
                 StatusCode::FORBIDDEN,
                 mcp::INVALID_REQUEST,
                 None,
-                "this host is not allowed: see `gateway.allowed-hosts`".to_owned(),
+                "this host is not allowed: add it to gateway.allowed-hosts".to_owned(),
             ),
             Self::Origin => (
                 StatusCode::FORBIDDEN,
                 mcp::INVALID_REQUEST,
                 None,
-                "this origin is not allowed: see `gateway.allowed-origins`".to_owned(),
+                "this origin is not allowed: add it to gateway.allowed-origins".to_owned(),
             ),
             Self::Token => (
                 StatusCode::UNAUTHORIZED,
                 mcp::INVALID_REQUEST,
                 None,
-                "a bearer token of a tenant is needed".to_owned(),
+                "a valid bearer token of a tenant is required".to_owned(),
             ),
             Self::TooManyTokens => (
                 StatusCode::TOO_MANY_REQUESTS,
                 mcp::INVALID_REQUEST,
                 None,
-                "too many wrong tokens at a time: wait before the next".to_owned(),
+                "too many requests with a wrong token: try again later".to_owned(),
             ),
-            Self::NotFound => (StatusCode::NOT_FOUND, mcp::INVALID_REQUEST, None, "there is nothing here".to_owned()),
+            Self::NotFound => (
+                StatusCode::NOT_FOUND,
+                mcp::INVALID_REQUEST,
+                None,
+                "not found: check the path and the tenant".to_owned(),
+            ),
             Self::Status(status, message) => (status, mcp::INVALID_REQUEST, None, message),
             Self::Mismatch(id, message) => (StatusCode::BAD_REQUEST, HEADER_MISMATCH, id, message),
         };
         let mut response = json(status, mcp::error_response(id.as_ref(), code, &message));
-        let more = match status {
+        let extra = match status {
             StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
             StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "POST")),
             _ => None,
         };
-        response.headers_mut().extend(more.map(|(name, value)| (name, HeaderValue::from_static(value))));
+        response.headers_mut().extend(extra.map(|(name, value)| (name, HeaderValue::from_static(value))));
         response
     }
 }
 
-/// A response of one JSON document.
+/// A response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;

@@ -1,5 +1,5 @@
-//! What every address that a gateway listens at has: connections in shared pools, one host and origin, bodies in bounded
-//! memory, and wrong tokens slowed down.
+//! What all HTTP listeners of the gateway share: connection limits, fair shares between tenants, host and origin
+//! checks, bounded bodies, and throttling of wrong tokens.
 
 pub(crate) mod attempts;
 pub(crate) mod body;
@@ -9,7 +9,7 @@ pub(crate) mod shares;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a thread that panicked held is whole: see [`caught`](lro_host::faults::caught).
+/// Locks a mutex. Poisoning is ignored: a panic leaves the data consistent, see [`caught`](lro_host::faults::caught).
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What tenants share: requests, streams without an end, sessions.
+//! Fair shares of requests and streams between tenants.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,17 +11,17 @@ use super::lock;
 use crate::tenants::rules::Rules;
 use lro_transport::{Place, Pool};
 
-/// Who holds places: a tenant, or where tenants need no token, an address that asks as one.
+/// The holder of permits: a tenant, or without tokens, a tenant and a client address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
     pub(crate) tenant: String,
     pub(crate) address: Option<IpAddr>,
 }
 
-/// A place of a request or of a stream.
-pub(crate) type RequestPlace = Place<Holder>;
+/// The permit of a request or of a stream.
+pub(crate) type RequestPermit = Place<Holder>;
 
-/// Requests and streams at a time.
+/// The concurrent requests and streams of a listener.
 #[derive(Debug)]
 pub(crate) struct Shares {
     requests: Arc<Pool<Holder>>,
@@ -29,8 +29,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Those of the configuration, of which a listener with that many connections has no more than half and a quarter: the
-    /// rest is for connections without a request.
+    /// Creates the pools with the configured limits, capped at half of the connections for requests and a quarter for
+    /// streams. The other connections have no request.
     pub(crate) fn new(rules: &Rules, connections: usize) -> Self {
         let settings = &rules.config.gateway;
         let (half, quarter) = ((connections as u64 / 2).max(1), (connections as u64 / 4).max(1));
@@ -40,42 +40,42 @@ impl Shares {
         }
     }
 
-    /// Places for so many requests that are answered together.
-    pub(crate) fn requests(&self, holder: &Holder, count: usize) -> Result<RequestPlace, Refusal> {
+    /// A permit for `count` requests that are answered together.
+    pub(crate) fn requests(&self, holder: &Holder, count: usize) -> Result<RequestPermit, Refusal> {
         self.requests.take(holder, count as u64).ok_or(Refusal::Busy("gateway.requests"))
     }
 
-    /// A place for a stream that has no end of its own.
-    pub(crate) fn stream(&self, holder: &Holder) -> Result<RequestPlace, Refusal> {
+    /// A permit for a long-lived stream.
+    pub(crate) fn stream(&self, holder: &Holder) -> Result<RequestPermit, Refusal> {
         self.streams.take(holder, 1).ok_or(Refusal::Busy("gateway.streams"))
     }
 }
 
-/// Tenants with requests in flight, to tell these when their tenant is removed.
+/// Tenants with requests in flight, to end these when the tenant is removed.
 #[derive(Debug, Default)]
-pub(crate) struct Present(Mutex<HashMap<String, watch::Sender<()>>>);
+pub(crate) struct ActiveTenants(Mutex<HashMap<String, watch::Sender<()>>>);
 
-impl Present {
-    /// Fails to change once the tenant is gone.
+impl ActiveTenants {
+    /// A receiver that closes when the tenant is removed.
     pub(crate) fn watch(&self, tenant: &str) -> watch::Receiver<()> {
-        let mut present = lock(&self.0);
-        match present.get(tenant) {
+        let mut active = lock(&self.0);
+        match active.get(tenant) {
             Some(sender) => sender.subscribe(),
             None => {
                 let (sender, receiver) = watch::channel(());
-                present.insert(tenant.to_owned(), sender);
+                active.insert(tenant.to_owned(), sender);
                 receiver
             }
         }
     }
 
-    /// Ends what is in flight of the tenants that are gone.
-    pub(crate) fn end_gone(&self, rules: &Rules) {
-        lock(&self.0).retain(|tenant, sender| sender.receiver_count() > 0 && !rules.is_gone(tenant));
+    /// Ends the requests of tenants that are removed.
+    pub(crate) fn end_removed(&self, rules: &Rules) {
+        lock(&self.0).retain(|tenant, sender| sender.receiver_count() > 0 && !rules.is_removed(tenant));
     }
 }
 
-/// Waits until the tenant is gone.
-pub(crate) async fn gone(mut present: watch::Receiver<()>) {
-    while present.changed().await.is_ok() {}
+/// Waits until the tenant is removed.
+pub(crate) async fn removed(mut active: watch::Receiver<()>) {
+    while active.changed().await.is_ok() {}
 }

@@ -1,15 +1,16 @@
-//! Changing policies while a gateway runs, at the address of the metrics. Whoever has the admin token may.
+//! The admin API, which changes policies while a gateway runs. It is served on the address of the metrics, to holders
+//! of the admin token.
 //!
-//! | request | what it does |
+//! | request | action |
 //! |---|---|
 //! | `GET /policies` | the policies of all tenants, as a JSON array |
 //! | `POST /policies/TENANT` | loads the component in the body; `?sha256=` pins it, the header `lro-signature` holds its minisign signature as base64 |
-//! | `POST /policies/TENANT/swap?sha256=` | puts a policy that is known by its digest in the place of the current one |
-//! | `POST /policies/TENANT/rollback` | the one before |
-//! | `POST /policies/TENANT/reload` | reads the file of the tenant again |
+//! | `POST /policies/TENANT/swap?sha256=` | replaces the current policy by a known one with this digest |
+//! | `POST /policies/TENANT/rollback` | restores the previous policy |
+//! | `POST /policies/TENANT/reload` | reloads the tenant's policy file |
 //!
-//! Answers are JSON: `{"outcome", "sha256", "version"}`, or `{"error"}` with the status 404 for what does not exist and 409 for
-//! a policy that is refused; what served before goes on serving.
+//! Responses are JSON: `{"outcome", "sha256", "version"}`, or `{"error"}` with the status 404 for an unknown tenant or
+//! policy and 409 for a refused policy. After an error, the current policy stays in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,69 +30,69 @@ use lro_host::mcp::percent_decoded as decoded;
 use lro_host::policy::{Digest, Loaded, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport};
 use lro_host::store::rfc3339;
 
-/// Where policies are changed.
+/// Path of the admin API.
 pub(crate) const PATH: &str = "/policies";
 
-/// The header of a signature.
+/// The header that holds a signature.
 const SIGNATURE: &str = "lro-signature";
 
-/// Longest time that an upload takes.
+/// Timeout of an upload.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The policy of a tenant, as it is told.
+/// The status of the policy of a tenant.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PolicyStatus {
     /// The tenant.
     pub tenant: String,
-    /// Number of the version that serves; none when there is no good one.
+    /// Number of the current version; `None` if there is no valid policy.
     pub version: Option<u64>,
-    /// Its SHA-256.
+    /// SHA-256 of the current version.
     pub sha256: Option<String>,
-    /// When it took over, as in RFC 3339.
+    /// When the current version was activated, as in RFC 3339.
     pub loaded: Option<String>,
-    /// Milliseconds for which it stays parked after repeated failures.
+    /// Remaining milliseconds for which the policy is parked after repeated failures.
     pub parked_ms: Option<u64>,
-    /// Versions that took over since the start.
+    /// Number of versions activated since the start.
     pub swaps: u64,
-    /// Policies that were refused since the start.
+    /// Number of policies refused since the start.
     pub refusals: u64,
-    /// Why the last one was refused, unless one took over since.
+    /// Why the last policy was refused, unless another was activated since.
     pub refusal: Option<String>,
-    /// The trial under way, else the last one.
+    /// The running trial, else the last one.
     pub trial: Option<TrialStatus>,
 }
 
-/// A policy that runs, or ran, beside the one that serves.
+/// The status of a trial: a policy that runs, or ran, beside the current one.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TrialStatus {
-    /// Its SHA-256.
+    /// SHA-256 of the policy on trial.
     pub sha256: String,
-    /// Results on which both decided the same.
+    /// Results on which both policies agreed.
     pub same: u64,
-    /// Results on which they differ.
+    /// Results on which the policies differed.
     pub different: u64,
-    /// Results with which it failed.
+    /// Results on which the policy on trial failed.
     pub failed: u64,
     /// Results that were not compared.
     pub skipped: u64,
     /// `running`, `promoted`, `dropped`, or `ended`.
     pub state: String,
-    /// The first differences and failures: tool, and what differs.
+    /// The first differences and failures: tool, and description.
     pub examples: Vec<(String, String)>,
 }
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Change {
     /// `swapped`, `on-trial`, or `unchanged`.
     pub outcome: String,
-    /// The policy.
+    /// SHA-256 of the policy.
     pub sha256: String,
-    /// The version that serves; none for one on trial.
+    /// The version now current; `None` for a policy on trial.
     pub version: Option<u64>,
 }
 
-/// Changes policies.
+/// Handles requests of the admin API.
 #[derive(Debug)]
 pub(crate) struct Admin {
     registry: Arc<Registry>,
@@ -99,16 +100,16 @@ pub(crate) struct Admin {
     component_bytes: usize,
 }
 
-/// What a request asks for.
-enum Wish {
+/// A requested change.
+enum ChangeRequest {
     Load { source: Source, pin: Option<Digest> },
     Swap(Digest),
     Rollback,
     Reload,
 }
 
-/// Why it is not fulfilled.
-enum Failure {
+/// Why a change failed.
+enum AdminError {
     Request(StatusCode, String),
     Registry(RegistryError),
 }
@@ -118,7 +119,7 @@ impl Admin {
         Self { registry, token, component_bytes: usize::try_from(component_bytes).unwrap_or(usize::MAX) }
     }
 
-    /// Answers a request whose host and origin were checked.
+    /// Answers a request. The host and the origin have been checked.
     pub(crate) async fn answer(&self, request: Request) -> Response {
         let digest = bearer(request.headers()).map(Sha256::digest);
         if !digest.is_some_and(|digest| bool::from(self.token.0.ct_eq(&digest))) {
@@ -134,32 +135,32 @@ impl Admin {
             (&Method::GET, [""]) => answer(StatusCode::OK, &statuses(&self.registry)),
             (&Method::POST, ["", tenant]) => self.change(tenant, self.upload(request).await).await,
             (&Method::POST, ["", tenant, "swap"]) => self.change(tenant, swap(&request)).await,
-            (&Method::POST, ["", tenant, "rollback"]) => self.change(tenant, Ok(Wish::Rollback)).await,
-            (&Method::POST, ["", tenant, "reload"]) => self.change(tenant, Ok(Wish::Reload)).await,
+            (&Method::POST, ["", tenant, "rollback"]) => self.change(tenant, Ok(ChangeRequest::Rollback)).await,
+            (&Method::POST, ["", tenant, "reload"]) => self.change(tenant, Ok(ChangeRequest::Reload)).await,
             _ => error(
                 StatusCode::NOT_FOUND,
-                "there are GET /policies, and POST /policies/TENANT with a component, \
-                /swap?sha256=, /rollback and /reload",
+                "not found: use GET /policies, or POST /policies/TENANT with a component, \
+                /swap?sha256=, /rollback or /reload",
             ),
         }
     }
 
-    async fn change(&self, tenant: &str, wish: Result<Wish, Failure>) -> Response {
-        let changed = match wish {
-            Ok(wish) => {
+    async fn change(&self, tenant: &str, request: Result<ChangeRequest, AdminError>) -> Response {
+        let changed = match request {
+            Ok(request) => {
                 let (registry, tenant) = (Arc::clone(&self.registry), tenant.to_owned());
-                let fulfil = move || fulfil(&registry, &tenant, wish);
-                match tokio::task::spawn_blocking(fulfil).await {
+                let change = move || apply(&registry, &tenant, request);
+                match tokio::task::spawn_blocking(change).await {
                     Ok(changed) => changed,
-                    Err(lost) => Err(Failure::Request(StatusCode::INTERNAL_SERVER_ERROR, lost.to_string())),
+                    Err(error) => Err(AdminError::Request(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
                 }
             }
             Err(failure) => Err(failure),
         };
         match changed {
             Ok(change) => answer(StatusCode::OK, &change),
-            Err(Failure::Request(status, text)) => error(status, &text),
-            Err(Failure::Registry(refused)) => {
+            Err(AdminError::Request(status, text)) => error(status, &text),
+            Err(AdminError::Registry(refused)) => {
                 let status = match &refused {
                     RegistryError::Unknown(_) | RegistryError::NoEarlier(_) | RegistryError::UnknownDigest(_) => {
                         StatusCode::NOT_FOUND
@@ -172,27 +173,30 @@ impl Admin {
         }
     }
 
-    async fn upload(&self, request: Request) -> Result<Wish, Failure> {
+    async fn upload(&self, request: Request) -> Result<ChangeRequest, AdminError> {
         let pin = pinned(&request)?;
         let signature = request.headers().get(SIGNATURE).map(|value| {
             let decoded = base64::engine::general_purpose::STANDARD.decode(value.as_bytes()).ok();
             decoded.and_then(|text| String::from_utf8(text).ok()).ok_or_else(|| {
-                Failure::Request(StatusCode::BAD_REQUEST, format!("the header `{SIGNATURE}` is not base64 of a text"))
+                AdminError::Request(
+                    StatusCode::BAD_REQUEST,
+                    format!("the header `{SIGNATURE}` is not base64 of UTF-8 text"),
+                )
             })
         });
         let signature = signature.transpose()?;
         let collected = Limited::new(request.into_body(), self.component_bytes).collect();
         let body = tokio::time::timeout(UPLOAD_TIMEOUT, collected).await;
-        let body =
-            body.map_err(|_| Failure::Request(StatusCode::REQUEST_TIMEOUT, "the body did not come in time".into()))?;
+        let body = body
+            .map_err(|_| AdminError::Request(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time".into()))?;
         let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-            Some(_) => Failure::Request(
+            Some(_) => AdminError::Request(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                format!("a component larger than {} bytes (loading.component-bytes)", self.component_bytes),
+                format!("the component is larger than {} bytes (loading.component-bytes)", self.component_bytes),
             ),
-            None => Failure::Request(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
+            None => AdminError::Request(StatusCode::BAD_REQUEST, format!("the body is incomplete: {error}")),
         })?;
-        Ok(Wish::Load { source: Source { bytes: body.to_bytes().into(), signature }, pin })
+        Ok(ChangeRequest::Load { source: Source { bytes: body.to_bytes().into(), signature }, pin })
     }
 }
 
@@ -232,27 +236,32 @@ impl From<TrialReport> for TrialStatus {
     }
 }
 
-fn swap(request: &Request) -> Result<Wish, Failure> {
-    let missing = || Failure::Request(StatusCode::BAD_REQUEST, "the digest is missing: ?sha256=".to_owned());
-    Ok(Wish::Swap(pinned(request)?.ok_or_else(missing)?))
+fn swap(request: &Request) -> Result<ChangeRequest, AdminError> {
+    let missing = || {
+        AdminError::Request(
+            StatusCode::BAD_REQUEST,
+            "the digest is missing: add ?sha256= with 64 hexadecimal digits".to_owned(),
+        )
+    };
+    Ok(ChangeRequest::Swap(pinned(request)?.ok_or_else(missing)?))
 }
 
-/// The digest in the query of a request.
-fn pinned(request: &Request) -> Result<Option<Digest>, Failure> {
+/// The digest in the query of the URL.
+fn pinned(request: &Request) -> Result<Option<Digest>, AdminError> {
     let pairs = request.uri().query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let found = pairs.filter(|(name, _)| *name == "sha256").map(|(_, digest)| digest).next();
-    let expected = || Failure::Request(StatusCode::BAD_REQUEST, "sha256: expected 64 hexadecimal digits".to_owned());
+    let expected = || AdminError::Request(StatusCode::BAD_REQUEST, "sha256: expected 64 hexadecimal digits".to_owned());
     found.map(|digest| format!("sha256:{digest}").parse().map_err(|_| expected())).transpose()
 }
 
-fn fulfil(registry: &Registry, tenant: &str, wish: Wish) -> Result<Change, Failure> {
-    let changed = match wish {
-        Wish::Load { source, pin } => registry.load(tenant, &source, pin),
-        Wish::Swap(digest) => registry.swap(tenant, &digest),
-        Wish::Rollback => registry.rollback(tenant),
-        Wish::Reload => registry.reload_tenant(tenant),
+fn apply(registry: &Registry, tenant: &str, request: ChangeRequest) -> Result<Change, AdminError> {
+    let changed = match request {
+        ChangeRequest::Load { source, pin } => registry.load(tenant, &source, pin),
+        ChangeRequest::Swap(digest) => registry.swap(tenant, &digest),
+        ChangeRequest::Rollback => registry.rollback(tenant),
+        ChangeRequest::Reload => registry.reload_tenant(tenant),
     };
-    changed.map(Change::from).map_err(Failure::Registry)
+    changed.map(Change::from).map_err(AdminError::Registry)
 }
 
 impl From<Loaded> for Change {
@@ -267,7 +276,7 @@ impl From<Loaded> for Change {
 }
 
 fn answer(status: StatusCode, value: &impl Serialize) -> Response {
-    // Plain data with texts as keys always serializes.
+    // Structs with string keys always serialize.
     json(status, serde_json::to_vec(value).map(Body::from).unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz`, at an address of their own.
+//! `/metrics` and `/healthz`, on a separate address.
 
 pub(crate) mod admin;
 pub mod status;
@@ -23,7 +23,7 @@ use subtle::{Choice, ConstantTimeEq};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::listener::attempts::{Attempts, Slowed};
+use crate::listener::attempts::{AttemptOutcome, Attempts};
 use crate::listener::connections::{Caller, Connections};
 use crate::listener::guard::{Guard, Refusal, bearer};
 use crate::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS};
@@ -32,50 +32,51 @@ use crate::tenants::rules::Rules;
 use lro_host::policy::Digest;
 use lro_host::store::{Store, Ulid};
 
-/// How often observations are counted into their histograms, so that they do not pile up when nobody asks.
-const UPKEEP: Duration = Duration::from_secs(5);
+/// How often observations are merged into their histograms, so that they do not pile up without scrapes.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Bounds of histograms of time, in seconds: an instance takes some 20 µs, a call at most 30 s unless the limit is raised.
-const SECONDS: [f64; 16] =
+/// Buckets of the time histograms, in seconds: an instance takes some 20 µs, a call at most 30 s unless its limit is
+/// raised.
+const SECONDS_BUCKETS: [f64; 16] =
     [25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0];
 
-/// Bounds of histograms of memory, in bytes: from 1 MiB to the default limit of 64 MiB.
-const MEMORY_BYTES: [f64; 7] =
+/// Buckets of the memory histograms, in bytes: from 1 MiB to the default limit of 64 MiB.
+const MEMORY_BUCKETS: [f64; 7] =
     [1_048_576.0, 2_097_152.0, 4_194_304.0, 8_388_608.0, 16_777_216.0, 33_554_432.0, 67_108_864.0];
 
-/// Format of the metrics: Prometheus text.
+/// Content type of the metrics: Prometheus text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the lines of single tenants have in them.
+/// Part of every line with a metric of one tenant.
 const TENANT_LABEL: &str = "tenant=\"";
 
-/// Why there are no metrics.
+/// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationsError {
-    /// The address cannot be listened at.
+    /// The address cannot be bound.
     #[error("cannot listen at {address} (gateway.metrics-listen)")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The answer of the system.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// No thread could be started.
-    #[error("no thread for metrics")]
+    /// The thread of the server cannot be started.
+    #[error("cannot start a thread for the metrics server")]
     Thread(#[source] io::Error),
-    /// The recorder could not be made.
-    #[error("no recorder for metrics")]
+    /// The metrics recorder cannot be created.
+    #[error("cannot create the metrics recorder")]
     Build(#[from] BuildError),
-    /// The program has a global recorder of the crate `metrics` already.
+    /// The program has installed another global recorder of the crate `metrics`.
     #[error(
-        "this program has a recorder of metrics already: take its metrics from there, without gateway.metrics-listen"
+        "this program has its own metrics recorder already: read the metrics there, and unset gateway.metrics-listen"
     )]
     Recorder,
 }
 
-/// A server of its own small thread. Dropped, it ends.
+/// The metrics server, on its own thread. Dropping it stops the server.
 #[derive(Debug)]
 pub struct Operations {
     address: SocketAddr,
@@ -83,38 +84,49 @@ pub struct Operations {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The SHA-256 of the tokens of those who operate a gateway.
+/// The SHA-256 digests of the operators' bearer tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OperatorTokens {
-    /// Of who may change policies.
+    /// The token that allows changing policies.
     pub admin: Option<Digest>,
-    /// Of who may read the names of tenants where the address can be reached from elsewhere. The other token will do as well.
+    /// The token that allows reading names of tenants from other machines. The admin token does too.
     pub metrics: Option<Digest>,
 }
 
+/// Why `/healthz` reports the gateway as degraded.
+#[derive(Debug, thiserror::Error)]
+enum HealthError {
+    #[error("degraded: no policy for {0}")]
+    NoPolicy(String),
+    #[error("results cannot be offloaded: {0}")]
+    Store(String),
+    #[error("results cannot be offloaded: the directory of the store: {0}")]
+    Directory(io::Error),
+}
+
 #[derive(Debug)]
-struct Face {
+struct OperationsFace {
     rules: Arc<Rules>,
     admin: Option<Admin>,
     tokens: OperatorTokens,
-    /// Whether only this machine can ask.
+    /// Whether only this machine can connect.
     is_local: bool,
     attempts: Attempts,
     guard: Guard,
     recorder: PrometheusHandle,
-    held: Mutex<Held>,
+    file_counts: Mutex<FileCounts>,
 }
 
-/// Files of each offload, which never change.
+/// Number of files of each offload, which never changes.
 #[derive(Debug, Default)]
-struct Held(HashMap<Ulid, u64>);
+struct FileCounts(HashMap<Ulid, u64>);
 
 impl Operations {
-    /// Makes the global recorder of the crate `metrics`, and serves what it records at this address. Whoever has the admin token
-    /// may change policies there.
+    /// Installs the global recorder of the crate `metrics`, and serves its metrics on this address. With an admin token
+    /// and tenants, policies can be changed there too.
     ///
     /// # Errors
-    /// [`OperationsError`].
+    /// [`OperationsError`] if the address cannot be bound, or the thread or the recorder cannot be created.
     pub fn start(rules: &Arc<Rules>, address: SocketAddr, tokens: OperatorTokens) -> Result<Self, OperationsError> {
         let failed = |source| OperationsError::Listen { address, source };
         let listener = std::net::TcpListener::bind(address).map_err(failed)?;
@@ -122,7 +134,7 @@ impl Operations {
         let address = listener.local_addr().map_err(failed)?;
         let component_bytes = rules.config.loading.component_bytes.get();
         let admin = tokens.admin.zip(rules.tenants.as_ref());
-        let face = Face {
+        let face = OperationsFace {
             rules: Arc::clone(rules),
             admin: admin.map(|(token, tenants)| Admin::new(Arc::clone(tenants.registry()), token, component_bytes)),
             tokens,
@@ -130,7 +142,7 @@ impl Operations {
             attempts: Attempts::default(),
             guard: Guard::new(&rules.config.gateway, address, None),
             recorder: recorder()?,
-            held: Mutex::default(),
+            file_counts: Mutex::default(),
         };
         rules.metrics.export();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -141,7 +153,7 @@ impl Operations {
                 tokio::select! {
                     served = face.serve(listener) => {
                         if let Err(error) = served {
-                            tracing::error!(%error, "metrics cannot be served");
+                            tracing::error!(%error, "cannot serve metrics");
                         }
                     }
                     _ = stopped => {}
@@ -152,7 +164,7 @@ impl Operations {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where the metrics are.
+    /// The URL of the metrics.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
@@ -167,19 +179,19 @@ impl Drop for Operations {
     }
 }
 
-/// Sets the global recorder.
+/// Installs the global recorder.
 fn recorder() -> Result<PrometheusHandle, OperationsError> {
     let full = |name: &str| Matcher::Full(name.to_owned());
     let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(full(POLICY_SECONDS), &SECONDS)?
-        .set_buckets_for_metric(full(OWN_CALL_SECONDS), &SECONDS)?
-        .set_buckets_for_metric(full(POLICY_MEMORY_BYTES), &MEMORY_BYTES)?
+        .set_buckets_for_metric(full(POLICY_SECONDS), &SECONDS_BUCKETS)?
+        .set_buckets_for_metric(full(OWN_CALL_SECONDS), &SECONDS_BUCKETS)?
+        .set_buckets_for_metric(full(POLICY_MEMORY_BYTES), &MEMORY_BUCKETS)?
         .build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|_| OperationsError::Recorder)?;
-    describe_gauge!("lro_store_offloads", Unit::Count, "Offloads held, as far as this process knows");
+    describe_gauge!("lro_store_offloads", Unit::Count, "Offloads that this process knows");
     describe_gauge!("lro_store_files", Unit::Count, "Files of these offloads");
-    describe_gauge!("lro_store_bytes", Unit::Bytes, "Bytes that these offloads take up on the disk");
+    describe_gauge!("lro_store_bytes", Unit::Bytes, "Disk usage of these offloads");
     describe_gauge!("process_start_time_seconds", Unit::Seconds, "When the process started, in seconds of Unix time");
     describe_gauge!("lro_build_info", "The version; always 1");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -188,12 +200,12 @@ fn recorder() -> Result<PrometheusHandle, OperationsError> {
     Ok(handle)
 }
 
-impl Face {
+impl OperationsFace {
     async fn serve(self, listener: std::net::TcpListener) -> io::Result<()> {
         let (listener, recorder) = (TcpListener::from_std(listener)?, self.recorder.clone());
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(UPKEEP).await;
+                tokio::time::sleep(UPKEEP_INTERVAL).await;
                 recorder.run_upkeep();
             }
         });
@@ -216,7 +228,7 @@ impl Face {
         let answered = self.respond(request).await;
         if has_token
             && answered.status() == StatusCode::UNAUTHORIZED
-            && self.attempts.failed(caller.address()).await == Slowed::TooMany
+            && self.attempts.failed(caller.address()).await == AttemptOutcome::TooMany
         {
             return Refusal::TooManyTokens.response();
         }
@@ -227,29 +239,32 @@ impl Face {
         if let Some(admin) = self.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::PATH)) {
             return admin.answer(request).await;
         }
-        let Ok(names) = self.may_name(request.headers()) else {
-            return text(StatusCode::UNAUTHORIZED, "this is not the token of an operator (gateway.metrics-token)\n");
+        let Ok(names) = self.may_see_names(request.headers()) else {
+            return text(
+                StatusCode::UNAUTHORIZED,
+                "invalid bearer token: use that of gateway.metrics-token or gateway.admin-token\n",
+            );
         };
         let asks = matches!(*request.method(), Method::GET | Method::HEAD);
         match request.uri().path() {
-            "/metrics" | "/healthz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
+            "/metrics" | "/healthz" if !asks => text(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
             "/metrics" => {
                 let mut response = text(StatusCode::OK, self.metrics(names));
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
                 response
             }
-            "/healthz" => match self.illness() {
-                None => text(StatusCode::OK, "ok\n"),
-                Some(reason) if names => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
-                Some(_) => text(StatusCode::SERVICE_UNAVAILABLE, "degraded\n"),
+            "/healthz" => match self.health() {
+                Ok(()) => text(StatusCode::OK, "ok\n"),
+                Err(error) if names => text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+                Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "degraded\n"),
             },
-            _ => text(StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"),
+            _ => text(StatusCode::NOT_FOUND, "not found: use /metrics or /healthz\n"),
         }
     }
 
-    /// Whether who asks may read names of tenants and directories: anybody on this machine, and from elsewhere an operator. A
-    /// token that is none of an operator's is an error there.
-    fn may_name(&self, headers: &HeaderMap) -> Result<bool, ()> {
+    /// Whether a request may read names of tenants and directories: any on this machine; from other machines, those
+    /// with a token of an operator. Any other token is an error there.
+    fn may_see_names(&self, headers: &HeaderMap) -> Result<bool, ()> {
         if self.is_local || !headers.contains_key(AUTHORIZATION) {
             return Ok(self.is_local);
         }
@@ -259,12 +274,12 @@ impl Face {
         if bool::from(found) { Ok(true) } else { Err(()) }
     }
 
-    /// What is recorded, with or without that of single tenants.
+    /// Renders the metrics, with or without those of single tenants.
     fn metrics(&self, names: bool) -> String {
         self.rules.metrics.export_totals();
         if let Ok(store) = &self.rules.filter.store {
             let usage = store.usage();
-            let files = self.held.lock().unwrap_or_else(PoisonError::into_inner).files(store);
+            let files = self.file_counts.lock().unwrap_or_else(PoisonError::into_inner).files(store);
             gauge!("lro_store_offloads").set(usage.offloads as f64);
             gauge!("lro_store_files").set(files as f64);
             gauge!("lro_store_bytes").set(usage.bytes as f64);
@@ -276,28 +291,23 @@ impl Face {
         rendered.split_inclusive('\n').filter(|line| !line.contains(TENANT_LABEL)).collect()
     }
 
-    /// Why large results cannot be kept, or which tenants have no policy.
-    fn illness(&self) -> Option<String> {
+    /// Checks that every tenant has a policy and the store can be written.
+    fn health(&self) -> Result<(), HealthError> {
         let slots = self.rules.tenants.as_ref().map(|tenants| tenants.registry().slots()).unwrap_or_default();
         let absent: Vec<&str> =
             slots.iter().filter(|(_, slot)| slot.current().is_none()).map(|(tenant, _)| tenant.as_str()).collect();
         if !absent.is_empty() {
-            return Some(format!("degraded: no policy for {}", absent.join(", ")));
+            return Err(HealthError::NoPolicy(absent.join(", ")));
         }
-        let store = match &self.rules.filter.store {
-            Ok(store) => store,
-            Err(error) => return Some(format!("results cannot be offloaded: {}", error.for_client())),
-        };
-        if let Err(error) = store.check() {
-            return Some(format!("results cannot be offloaded: {}", error.for_client()));
-        }
-        let found = fs::metadata(store.root());
-        found.err().map(|error| format!("results cannot be offloaded: the directory of the store: {error}"))
+        let store = self.rules.filter.store.as_ref().map_err(|error| HealthError::Store(error.for_client()))?;
+        store.check().map_err(|error| HealthError::Store(error.for_client()))?;
+        fs::metadata(store.root()).map_err(HealthError::Directory)?;
+        Ok(())
     }
 }
 
-impl Held {
-    /// Files of all offloads. Only new ones are looked at.
+impl FileCounts {
+    /// The number of files of all offloads. Only the directories of new ones are read.
     fn files(&mut self, store: &Store) -> u64 {
         let count = |tenant: &str, id: Ulid| {
             let directory = store.root().join(tenant).join(id.to_string());

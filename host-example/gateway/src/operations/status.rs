@@ -1,7 +1,7 @@
-//! What live gateways tell of themselves, for `lro status`.
+//! Status of the live gateways, for `lro status`.
 //!
-//! Each gateway keeps one small file, `{dir}/.gateways/{owner}.json`, named by the owner of its open store. Who reads them
-//! leaves out those whose store is gone, however the process ended.
+//! Each gateway keeps one small file, `{dir}/.gateways/{owner}.json`, named by the owner of its open store. Readers
+//! skip files whose store is no longer open, however the process ended.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,62 +17,62 @@ use crate::settings::shown_url;
 use crate::upstream::{Launch, Upstream};
 use lro_host::store::{Store, Ulid};
 
-/// Directory of the files, in that of the store.
+/// Directory of the status files, in that of the store.
 const DIRECTORY: &str = ".gateways";
 
-/// End of the name of a file.
+/// Extension of a status file.
 const EXTENSION: &str = "json";
 
-/// End of the name of a file that is being written.
+/// Extension of a status file while it is written.
 const UNFINISHED: &str = "new";
 
-/// Most gateways that are read.
+/// Maximum number of gateways to read.
 const GATEWAYS_MAX: usize = 1_000;
 
-/// Most bytes of a file.
+/// Maximum size of a status file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Most characters of the command of a server.
+/// Maximum length of the command or URL of a server, in characters.
 const SERVER_CHARACTERS_MAX: usize = 200;
 
-/// Stands for what may be secret, and for what is cut off.
+/// Replaces what may be secret, and what is truncated.
 const HIDDEN: &str = "…";
 
-/// What an argument is called whose value is not for everybody's eyes. Parts of names, in lower case.
+/// Parts of the names of arguments whose values may be secret, in lower case.
 const SECRETS: [&str; 8] = ["auth", "bearer", "credential", "header", "key", "pass", "secret", "token"];
 
-/// What a gateway is, for as long as it runs.
+/// The unchanging facts about a running gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// Id of the process.
     pub pid: u32,
     /// Version of the command.
     pub version: String,
-    /// When it started, in milliseconds of Unix time.
+    /// When the gateway started, in milliseconds of Unix time.
     pub started_ms: u64,
     /// Command or URL of the server, without what may be secret.
     pub server: String,
-    /// Where it listens; none on standard input and output.
+    /// The URL it listens on; `None` on standard input and output.
     pub listen: Option<String>,
-    /// Where its metrics are.
+    /// The URL of its metrics.
     pub metrics: Option<String>,
 }
 
-/// A live gateway.
+/// The status of a live gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// What it is.
+    /// The unchanging facts.
     #[serde(flatten)]
     pub about: About,
-    /// Name and version of the client that last said what it is.
+    /// Name and version of the client that last introduced itself.
     pub client: Option<String>,
-    /// What it did.
+    /// The totals so far.
     #[serde(flatten)]
     pub totals: Snapshot,
 }
 
 impl About {
-    /// This process, in front of this server, from now on.
+    /// Describes this process in front of a server, started now.
     pub fn new(upstream: &Upstream) -> Self {
         Self {
             pid: std::process::id(),
@@ -86,21 +86,21 @@ impl About {
 }
 
 impl Status {
-    /// The present one.
+    /// The current status.
     pub(crate) fn of(about: &About, metrics: &Metrics) -> Self {
         Self { about: about.clone(), client: metrics.client(), totals: metrics.snapshot() }
     }
 
-    /// Milliseconds since it started.
+    /// Milliseconds since the gateway started.
     pub fn uptime_ms(&self) -> u64 {
         now_ms().saturating_sub(self.about.started_ms)
     }
 }
 
-/// The live gateways whose offloads are in this store, the oldest first. A file that is no status is left out.
+/// Returns the live gateways that use this store, the oldest first. Invalid files are skipped.
 ///
 /// # Errors
-/// When the directory of the files cannot be read. That there is none is no error.
+/// If the directory of the files exists and cannot be read.
 pub fn live(store: &Store) -> io::Result<Vec<Status>> {
     let mut found = Vec::new();
     for (owner, path) in files(store)? {
@@ -112,10 +112,10 @@ pub fn live(store: &Store) -> io::Result<Vec<Status>> {
     Ok(found)
 }
 
-/// Removes the files of gateways that are gone.
+/// Removes the status files of gateways that have ended.
 ///
 /// # Errors
-/// When the directory of the files cannot be read, or a file not be removed.
+/// If the directory of the files cannot be read, or a file cannot be removed.
 pub fn remove_dead(store: &Store) -> io::Result<()> {
     for (owner, path) in files(store)? {
         if !is_live(store, owner) {
@@ -125,17 +125,17 @@ pub fn remove_dead(store: &Store) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the file of this gateway. Dropped, it removes the file.
+/// Writes the status file of this gateway, and removes it on drop.
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: PathBuf,
     unfinished: PathBuf,
-    // As long as it is open, the gateway counts as live.
+    // While the store is open, the gateway counts as live.
     _store: Store,
 }
 
 impl Writer {
-    /// Makes the directory, and removes what others left in it.
+    /// Creates the directory, and removes stale files from it.
     pub(crate) fn new(store: &Store) -> io::Result<Self> {
         let owner = store.owner().map_err(io::Error::other)?;
         let directory = directory(store);
@@ -151,7 +151,7 @@ impl Writer {
         })
     }
 
-    /// Readers see the file before or after it, and nothing in between.
+    /// Replaces the file atomically.
     pub(crate) fn write(&mut self, status: &Status) -> io::Result<()> {
         let text = serde_json::to_vec(status)?;
         let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
@@ -164,7 +164,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         for path in [&self.file, &self.unfinished] {
             if let Err(error) = remove(path) {
-                tracing::warn!(%error, path = %path.display(), "the file for `lro status` cannot be removed");
+                tracing::warn!(%error, path = %path.display(), "cannot remove the status file for `lro status`");
             }
         }
     }
@@ -174,7 +174,7 @@ fn directory(store: &Store) -> PathBuf {
     store.root().join(DIRECTORY)
 }
 
-/// All files of gateways, live or not.
+/// The status files of all gateways, live or not.
 fn files(store: &Store) -> io::Result<Vec<(Ulid, PathBuf)>> {
     let entries = match fs::read_dir(directory(store)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -196,7 +196,9 @@ fn is_live(store: &Store, owner: Ulid) -> bool {
 fn read(path: &Path) -> Option<Status> {
     let mut text = Vec::new();
     File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text)).ok()?;
-    serde_json::from_slice(&text).inspect_err(|error| tracing::debug!(%error, path = %path.display(), "no status")).ok()
+    serde_json::from_slice(&text)
+        .inspect_err(|error| tracing::debug!(%error, path = %path.display(), "invalid status file"))
+        .ok()
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -235,7 +237,7 @@ fn command(launch: &Launch) -> String {
     words.join(" ")
 }
 
-/// An argument without what may be secret in it, and whether the next one is its value and may be secret.
+/// An argument with secrets hidden, and whether the next argument is its value and may be secret.
 fn shown(argument: &OsString) -> (String, bool) {
     let word = argument.to_string_lossy();
     let is_secret = |name: &str| SECRETS.iter().any(|secret| name.to_lowercase().contains(secret));

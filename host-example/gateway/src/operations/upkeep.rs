@@ -1,4 +1,4 @@
-//! What a gateway does beside its messages: it tells `lro status` of itself, and removes what has expired.
+//! Background work of a gateway: publishes its status for `lro status`, and removes expired offloads.
 
 use std::io;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::operations::status::{About, Status, Writer};
 use crate::tenants::rules::Rules;
 use lro_host::store::Store;
 
-/// How often a gateway tells of itself, if there is something new.
-const STATUS_PERIOD: Duration = Duration::from_secs(1);
+/// How often the status is published, if it has changed.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest time between two sweeps of the store. One takes time in proportion to what is held.
-const SWEEP_PERIOD_MAX: Duration = Duration::from_secs(60);
+/// Maximum time between two sweeps of the store. The time a sweep takes is proportional to the number of offloads.
+const SWEEP_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// A thread. Dropped, it ends, and nothing tells of the gateway any more.
+/// The background thread. Dropping it stops the thread and removes the status.
 #[derive(Debug)]
 pub struct Upkeep {
     stop: Option<Sender<()>>,
@@ -24,29 +24,31 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// Starts it. Without a store there is nothing to do.
+    /// Starts the thread. Without a store there is nothing to do.
     pub fn start(rules: &Arc<Rules>, about: About) -> Self {
         let Ok(store) = rules.filter.store.clone() else { return Self { stop: None, thread: None } };
         let (stop, stopped) = mpsc::channel();
         let rules = Arc::clone(rules);
         let run = move || {
-            let mut teller = Teller { store: store.clone(), writer: None, about, told: None, has_failed: false };
+            let mut reporter =
+                StatusReporter { store: store.clone(), writer: None, about, reported: None, has_failed: false };
             let time_to_live = Duration::from_secs(rules.config.ttl_seconds.get());
-            let (period, mut swept) = (time_to_live.min(SWEEP_PERIOD_MAX), Instant::now());
+            let (interval, mut swept) = (time_to_live.min(SWEEP_INTERVAL_MAX), Instant::now());
             loop {
-                teller.tell(&rules);
-                if swept.elapsed() >= period {
+                reporter.report(&rules);
+                if swept.elapsed() >= interval {
                     sweep(&store);
                     swept = Instant::now();
                 }
-                match stopped.recv_timeout(STATUS_PERIOD) {
+                match stopped.recv_timeout(STATUS_INTERVAL) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         };
         let started = thread::Builder::new().name("lro-upkeep".into()).spawn(run);
-        let started = started.inspect_err(|error| tracing::warn!(%error, "no thread for the upkeep of the store"));
+        let started =
+            started.inspect_err(|error| tracing::warn!(%error, "cannot start the thread that maintains the store"));
         Self { stop: Some(stop), thread: started.ok() }
     }
 }
@@ -62,35 +64,35 @@ impl Drop for Upkeep {
 
 fn sweep(store: &Store) {
     if let Err(error) = store.sweep(SystemTime::now()) {
-        tracing::warn!(error = &error as &dyn std::error::Error, "the store cannot be swept");
+        tracing::warn!(error = &error as &dyn std::error::Error, "cannot sweep the store");
     }
 }
 
-/// Writes what is new.
-struct Teller {
+/// Publishes the status when it has changed.
+struct StatusReporter {
     store: Store,
     writer: Option<Writer>,
     about: About,
-    told: Option<Status>,
-    /// Whether the last attempt failed, which is said once.
+    reported: Option<Status>,
+    /// Whether the last attempt failed. Only the first failure in a row is logged.
     has_failed: bool,
 }
 
-impl Teller {
-    fn tell(&mut self, rules: &Rules) {
+impl StatusReporter {
+    fn report(&mut self, rules: &Rules) {
         let status = Status::of(&self.about, &rules.metrics);
-        if self.told.as_ref() == Some(&status) {
+        if self.reported.as_ref() == Some(&status) {
             return;
         }
         let written = self.write(&status);
         if let Err(error) = &written {
             self.writer = None;
             if !self.has_failed {
-                tracing::warn!(%error, "`lro status` will not show this gateway, as its directory cannot be written");
+                tracing::warn!(%error, "`lro status` will not show this gateway: cannot write its status file");
             }
         }
         self.has_failed = written.is_err();
-        self.told = written.is_ok().then_some(status);
+        self.reported = written.is_ok().then_some(status);
     }
 
     fn write(&mut self, status: &Status) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! A tool result through the policy, and the reply that a client of this kind accepts.
+//! Filters tool results: runs the policy, and builds the reply in the form that the client accepts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::metrics::{Observation, tokens, verdict_name};
 use crate::session::reuse;
 use crate::session::shape;
 use crate::session::tasks::{self, TaskAnswer};
-use crate::session::{Asked, Call, Session, ToolCall};
+use crate::session::{Call, RequestKind, Session, ToolCall};
 use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit};
 use lro_host::filter::{Decision, Offloaded, Outcome, Request};
 use lro_host::job;
@@ -16,17 +16,17 @@ use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
-/// Said of a message that is larger than its client or a preset allows, and cannot be made smaller.
-const TOO_LARGE: &str = "the answer of the server is larger than this client takes: ask for less";
+/// Error for a message that exceeds the limit of its client or preset and cannot be shortened.
+const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";
 
 impl Session {
-    /// The message that goes on in the place of an answer with a tool result.
+    /// Filters a response with a tool result, and returns its replacement.
     pub(crate) async fn filter(&self, message: Message, call: &Call) -> Bytes {
         let (bytes, id) = (message.bytes().clone(), message.id());
         match ToolResult::of_message(message) {
             Ok(result) => {
-                let (reply, offload) = self.reply(&result, call).await;
-                // What stands around the result is part of the message too.
+                let (reply, offload) = self.filtered_reply(&result, call).await;
+                // The rest of the message counts too.
                 if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
                     self.keep_for_reuse(&result, call, offload, &reply);
                     return reply;
@@ -34,32 +34,32 @@ impl Session {
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
             }
             Err(error) => self.unreadable_result(&bytes, &error, || {
-                let text = format!("the answer of the server cannot be read: {error}");
+                let text = format!("cannot read the response of the server: {error}");
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, &text)
             }),
         }
     }
 
-    /// What stands in the place of a message whose result cannot be shown to a policy. An audit changes nothing.
+    /// Replaces a message whose result cannot be shown to a policy by an error. An audit changes nothing.
     fn unreadable_result(&self, message: &Bytes, error: &ParseError, refusal: impl FnOnce() -> Bytes) -> Bytes {
         self.rules.metrics.unreadable();
-        tracing::warn!(%error, "the answer of the server cannot be read");
+        tracing::warn!(%error, "cannot read the response of the server");
         if self.rules.audits() { message.clone() } else { refusal() }
     }
 
-    /// The message that goes on in the place of one about a task whose result lies at `path`.
+    /// Filters a message about a task, whose result is at `path`, and returns its replacement.
     pub(crate) async fn filter_task(&self, message: &Message, call: &Call, path: &[&str]) -> Bytes {
         let Some(object) = message.value(path) else { return message.bytes().clone() };
         let result = match ToolResult::of_value(object.clone()) {
             Ok(result) => result,
             Err(error) => return self.unreadable_result(message.bytes(), &error, || refused_task(message, &error)),
         };
-        let Asked::Tool(ToolCall { task: Some(task), .. }) = &call.asked else { return message.bytes().clone() };
+        let RequestKind::Tool(ToolCall { task: Some(task), .. }) = &call.kind else { return message.bytes().clone() };
         let digest = tasks::digest(&object);
-        let tenant = &self.who.tenant;
+        let tenant = &self.owner.tenant;
         let known = self.rules.tasks.answer(tenant, task, &digest);
         if known.is_some() {
-            // The store is asked next.
+            // Looking up the offload reads files.
             job::pause().await;
         }
         if let Some(known) = known
@@ -67,15 +67,15 @@ impl Session {
         {
             return self.within_ceiling(message.with_bytes(path, &known.result), message, &call.client);
         }
-        let (reply, offload) = self.reply(&result, call).await;
+        let (reply, offload) = self.filtered_reply(&result, call).await;
         if let Some(offload) = offload {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
         self.within_ceiling(message.with_bytes(path, &reply), message, &call.client)
     }
 
-    /// What goes on for a message, unless it is larger than what this client takes: then an error, or a notification with
-    /// nothing but what it is about.
+    /// Returns the message, unless it is larger than the client accepts: then an error, or a notification without its
+    /// data.
     pub(crate) fn within_ceiling(&self, bytes: Bytes, message: &Message, client: &ClientProfile) -> Bytes {
         if !self.is_too_large(&bytes, client) {
             return bytes;
@@ -86,7 +86,7 @@ impl Session {
         }
     }
 
-    /// A batch, unless all of it together is larger than what this client takes: then an error for each answer.
+    /// Returns the batch, unless it is larger than the client accepts: then an error for each response.
     pub(crate) fn batch_within_ceiling(&self, batch: Bytes) -> Bytes {
         if !self.is_too_large(&batch, &self.client()) {
             return batch;
@@ -94,10 +94,10 @@ impl Session {
         errors(&Message::read(batch), TOO_LARGE)
     }
 
-    /// What goes on for a message that could not be filtered: an error for each answer in it, or a notification with nothing
-    /// but what it is about.
+    /// Replaces a message that could not be filtered: an error for each response in it, or a notification without its
+    /// data.
     pub(crate) fn unfiltered(message: &Bytes, reason: &str) -> Bytes {
-        tracing::warn!(bytes = message.len(), reason, "a message was not filtered, and does not go on");
+        tracing::warn!(bytes = message.len(), reason, "refused a message that could not be filtered");
         let message = Message::read(message.clone());
         let text = format!("the result could not be filtered: {reason}");
         match message.kind() {
@@ -107,12 +107,12 @@ impl Session {
         }
     }
 
-    /// The reply, and the offload behind it.
-    async fn reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
-        let Asked::Tool(tool) = &call.asked else { return (result.pass(), None) };
+    /// Filters a result. Returns the reply, and the id of its offload.
+    async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+        let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
-                self.rules.tasks.started(&self.who.tenant, &task, &tool.name, tool.query.clone());
+                self.rules.tasks.started(&self.owner.tenant, &task, &tool.name, tool.query.clone());
             }
             return (result.pass(), None);
         }
@@ -127,7 +127,7 @@ impl Session {
             return (self.audit(result, call, tool, settings).await, None);
         }
         let (mut reply, mut decision) = self.decide(result, call, tool, settings.clone()).await;
-        // What passed, in spite of its size or because of its escapes, is offloaded after all, unless its tool is exempt.
+        // A reply that passed but is too large is offloaded after all, unless its tool is exempt.
         let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
         let is_offload = matches!(decision.outcome, Outcome::Offload(_));
         if self.is_too_large(&reply, &call.client) && !is_offload && !is_exempt() {
@@ -139,13 +139,13 @@ impl Session {
         if self.is_too_large(&reply, &call.client) {
             let bytes = result.pass().len();
             let text =
-                format!("the result of `{}` has {bytes} bytes, more than this client takes: ask for less", tool.name);
+                format!("the result of `{}` has {bytes} bytes, more than this client accepts: ask for less", tool.name);
             reply = result.rejected(&text).into();
             decision.outcome = Outcome::Reject(text);
         }
         self.observe(tool, result, &reply, &decision);
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
-            call.spent.add(shown_tokens(result, call.client.sees));
+            call.usage.add(shown_tokens(result, call.client.sees));
         }
         let id = match decision.outcome {
             Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
@@ -171,9 +171,9 @@ impl Session {
         (reply, decision)
     }
 
-    /// Keeps the reply for identical calls, unless it is one that only a budget asked for.
+    /// Keeps the reply for identical calls, unless it was offloaded only because of the session budget.
     fn keep_for_reuse(&self, result: &ToolResult, call: &Call, offload: Option<Ulid>, reply: &Bytes) {
-        if let (Asked::Tool(ToolCall { reuse: Some(reuse), .. }), Some(offload)) = (&call.asked, offload)
+        if let (RequestKind::Tool(ToolCall { reuse: Some(reuse), .. }), Some(offload)) = (&call.kind, offload)
             && !result.is_error()
             && !self.is_over_budget(result, call)
         {
@@ -181,7 +181,7 @@ impl Session {
         }
     }
 
-    /// The reply to a result that is cut, in the form that the tool's output schema asks for.
+    /// The reply to a truncated result, in the form that the tool's output schema requires.
     fn truncated(&self, result: &ToolResult, tool: &ToolCall, outcome: &Outcome) -> Bytes {
         match self.rules.config.gateway_tool(&tool.name).schema {
             SchemaStrategy::Shape => mcp::answer_within_schema(result, outcome, self.short(result, tool).as_deref()),
@@ -190,27 +190,26 @@ impl Session {
         }
     }
 
-    /// The structured content shortened within the tool's output schema. Another policy than the built-in one may have
-    /// reasons to keep parts of it back.
+    /// The structured content shortened within the tool's output schema. Only for the built-in policy: any other may
+    /// have reasons to withhold parts of it.
     fn short(&self, result: &ToolResult, tool: &ToolCall) -> Option<Vec<u8>> {
         if !self.rules.filter.slot.current()?.policy.is_default() {
             return None;
         }
-        let schema = self.rules.memory.schema(&self.who.tenant, &tool.name)?;
+        let schema = self.rules.caches.schema(&self.owner.tenant, &tool.name)?;
         let shortened = shape::shortened(&result.structured()?, &schema);
+        let (tenant, name) = (&self.owner.tenant, &tool.name);
         shortened
-            .inspect_err(
-                |error| tracing::warn!(tenant = self.who.tenant, tool = tool.name, %error, "shape is not kept"),
-            )
+            .inspect_err(|error| tracing::warn!(tenant, tool = name, %error, "cannot apply the output schema"))
             .ok()?
     }
 
-    /// The reply to an offload, in the form that the tool's output schema asks for.
+    /// The reply to an offloaded result, in the form that the tool's output schema requires.
     fn offloaded(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
         let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
-            // A model that sees the structured half alone would miss the descriptor.
+            // A model that sees only the structured content would miss the descriptor.
             SchemaStrategy::Shape if call.client.sees != Sees::Structured => self.short(result, tool),
             _ => None,
         };
@@ -230,16 +229,16 @@ impl Session {
     }
 
     fn policy_request(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Request {
-        let tools = if self.rules.tools.is_some() && !self.rules.has_namesakes() {
+        let tools = if self.rules.tools.is_some() && !self.rules.has_name_conflict() {
             Abilities::EXTRACT_TOOL | Abilities::READ_TOOL
         } else {
             Abilities::empty()
         };
         let shell =
-            if call.client.shares_disk.unwrap_or(self.who.local) { Abilities::SHELL } else { Abilities::empty() };
+            if call.client.shares_disk.unwrap_or(self.owner.local) { Abilities::SHELL } else { Abilities::empty() };
         Request {
-            tenant: self.who.tenant.clone(),
-            session: self.who.session.clone(),
+            tenant: self.owner.tenant.clone(),
+            session: self.owner.session.clone(),
             tool: tool.name.clone(),
             query: tool.query.clone(),
             is_error: result.is_error(),
@@ -248,34 +247,34 @@ impl Session {
         }
     }
 
-    /// Asks for the verdict and records it; the result goes on as it is.
+    /// Asks the policy for its verdict, records it, and returns the result unchanged.
     async fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
         let request = self.policy_request(result, call, tool, settings);
         match self.rules.filter.inspected(&request, result.payload()).await {
             Ok((verdict, cost)) => {
                 let (tenant, verdict_name, bytes) =
-                    (&self.who.tenant, verdict_name(&verdict), result.pass().len() as u64);
+                    (&self.owner.tenant, verdict_name(&verdict), result.pass().len() as u64);
                 self.rules.metrics.observe(&Observation::audited(&tool.name, tenant, &verdict, &cost, bytes));
                 tracing::info!(tenant, tool = tool.name, bytes, verdict = verdict_name, "audit");
             }
             Err(error) => {
                 self.rules.metrics.failed("inspect");
-                tracing::warn!(tenant = self.who.tenant, tool = tool.name, %error, "audit: the policy failed");
+                tracing::warn!(tenant = self.owner.tenant, tool = tool.name, %error, "audit: the policy failed");
             }
         }
         result.pass()
     }
 
     fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
-        self.rules.metrics.observe(&Observation::of(&tool.name, &self.who.tenant, result, reply, decision));
+        self.rules.metrics.observe(&Observation::of(&tool.name, &self.owner.tenant, result, reply, decision));
     }
 
-    /// Whether the session's budget is used up by results before, so that this one may not go on as it is.
+    /// Whether this result exceeds the rest of the session's budget.
     fn is_over_budget(&self, result: &ToolResult, call: &Call) -> bool {
         let gateway = &self.rules.config.gateway;
         let Some(budget) = gateway.session_budget else { return false };
         let tokens = shown_tokens(result, call.client.sees);
-        tokens > gateway.session_floor.get() && call.spent.tokens().saturating_add(tokens) > budget.get()
+        tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget.get()
     }
 
     pub(crate) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {
@@ -284,18 +283,18 @@ impl Session {
     }
 }
 
-/// What stands in the place of a message about a task whose result cannot be read.
+/// Replaces a message about a task whose result cannot be read.
 fn refused_task(message: &Message, error: &ParseError) -> Bytes {
     match message.kind() {
         Kind::Notification => message.without_data(),
         _ => {
-            let text = format!("the result of the task cannot be read: {error}");
+            let text = format!("cannot read the result of the task that the server sent: {error}");
             mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, &text)
         }
     }
 }
 
-/// An error for each answer of a batch.
+/// An error for each response in a batch.
 fn errors(batch: &Message, text: &str) -> Bytes {
     let answers = batch.batch().unwrap_or_default().into_iter().map(Message::read);
     let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
@@ -303,7 +302,7 @@ fn errors(batch: &Message, text: &str) -> Bytes {
     [b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into()
 }
 
-/// Estimated tokens of a result that passes, as far as the model of the client sees it.
+/// Estimated tokens of a result that passes, counting what the client's model sees.
 fn shown_tokens(result: &ToolResult, sees: Sees) -> u64 {
     let structured = result.structured().map(|structured| tokens(&structured));
     match (sees, structured) {

@@ -1,4 +1,5 @@
-//! Handle references, `lro://HANDLE/SECTION`, in the arguments of a call: the data goes in their place, past the model.
+//! Handle references, `lro://HANDLE/SECTION`, in the arguments of a call: the gateway replaces them by the data, which
+//! bypasses the model.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,22 +10,22 @@ use lro_host::mcp;
 use lro_host::store::{FileKind, Offload, Reader, StoreError, Ulid};
 use lro_transport::{Spool, SpoolError};
 
-/// Beginning of every reference, and of the URIs of the own resources.
+/// Scheme of references, and of the URIs of the gateway's resources.
 pub(crate) const SCHEME: &str = "lro://";
 
-/// Bytes read at a time; a multiple of 3, so that base64 needs no padding in between.
+/// Bytes to read at a time; a multiple of 3, so that base64 has padding only at the end.
 const SLICE_BYTES: usize = 3 << 16;
 
 /// Why a reference could not be replaced.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandleError {
-    #[error("`{0}` is no reference to a section: expected lro://HANDLE/SECTION")]
+    #[error("`{0}` is not a reference to a section: expected lro://HANDLE/SECTION")]
     Malformed(String),
-    #[error("`{reference}` cannot be read: {}", source.for_client())]
+    #[error("cannot read `{reference}`: {}", source.for_client())]
     Store { reference: String, source: StoreError },
-    #[error("`{0}` names no section of its offload")]
+    #[error("there is no section `{0}`: use a name from the descriptor")]
     NoSection(String),
-    #[error("there is no store")]
+    #[error("the gateway has no store to read references from: see its log")]
     NoStore,
     #[error(transparent)]
     TooLarge(#[from] SpoolError),
@@ -32,12 +33,12 @@ pub(crate) enum HandleError {
     NotText(String),
 }
 
-/// Whether there may be a reference in some JSON.
+/// Whether JSON text may contain a reference.
 pub(crate) fn mentions(json: &str) -> bool {
     json.contains(SCHEME) || json.contains(r"lro:\/\/")
 }
 
-/// Whether the member `handle` of the arguments of an own tool is one of this gateway's.
+/// Whether the argument `handle` is a handle of this gateway.
 pub(crate) fn knows(session: &Session, arguments: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Arguments {
@@ -45,12 +46,12 @@ pub(crate) fn knows(session: &Session, arguments: &str) -> bool {
     }
     let handle = serde_json::from_str(arguments).ok().and_then(|Arguments { handle }| handle.parse::<Ulid>().ok());
     let store = session.rules.filter.store.as_ref().ok();
-    let found = handle.zip(store).map(|(handle, store)| store.find(&session.who.tenant, handle));
+    let found = handle.zip(store).map(|(handle, store)| store.find(&session.owner.tenant, handle));
     matches!(found, Some(Ok(_) | Err(StoreError::Expired { .. })))
 }
 
-/// The message with the data in the place of every string in the arguments that is a reference: an array of the records, a
-/// string of the text, the value, or a string of base64.
+/// Replaces each argument that is a reference by its data: an array of the records, a string with the text, the value
+/// itself, or a base64 string.
 pub(crate) fn replaced(session: &Session, message: &mcp::Message) -> Result<Bytes, HandleError> {
     let strings = message.strings(&["params", "arguments"], |text| text.starts_with(SCHEME));
     let mut spool = Spool::new(session.rules.limits.clone());
@@ -72,7 +73,7 @@ fn write(session: &Session, reference: &str, spool: &mut Spool) -> Result<(), Ha
     let id: Ulid = handle.parse().map_err(|_| malformed())?;
     let failed = |source| HandleError::Store { reference: reference.to_owned(), source };
     let store = session.rules.filter.store.as_ref().map_err(|_| HandleError::NoStore)?;
-    let offload = store.find(&session.who.tenant, id).map_err(failed)?;
+    let offload = store.find(&session.owner.tenant, id).map_err(failed)?;
     let reader =
         open(&offload, section).ok_or_else(|| HandleError::NoSection(reference.to_owned()))?.map_err(failed)?;
     reader.verify().map_err(failed)?;
@@ -93,7 +94,7 @@ fn copy(reader: &Reader, spool: &mut Spool, reference: &str) -> Result<(), Handl
         FileKind::Value => (b"", b""),
     };
     spool.push(open)?;
-    // Past the header line.
+    // Skip the header line.
     let mut offset = if record.kind == FileKind::Records { record.digest_from } else { 0 };
     while offset < record.bytes {
         let failed = |source| HandleError::Store { reference: reference.to_owned(), source };
@@ -126,7 +127,7 @@ fn copy(reader: &Reader, spool: &mut Spool, reference: &str) -> Result<(), Handl
     Ok(spool.push(close)?)
 }
 
-/// Where the last whole character ends.
+/// The length of the text without an incomplete character at its end.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

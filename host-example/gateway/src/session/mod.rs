@@ -1,4 +1,4 @@
-//! One client's view of one server: which answer belongs to which request, and what becomes of each message.
+//! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
 mod filtering;
 mod handles;
@@ -22,24 +22,24 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::session::own::{OwnCall, TEMPLATE, guidance};
 use crate::session::reuse::Reuse;
 use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
-use crate::tenants::memory::{Client, Spent};
+use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::rules::Rules;
-use crate::tenants::waiting::{CALLS_MAX, Waiting};
+use crate::tenants::waiting::{CALLS_MAX, PendingLimits};
 use lro_host::job::Job;
 use lro_host::mcp::{
     self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, ListedTool, METHOD_NOT_FOUND,
     Message, Params, READ_TOOL, SchemaChange, ToolChange, method,
 };
 
-/// Most bytes of the arguments of a call that are kept for the header line of the files.
+/// Maximum size in bytes of the arguments of a call that the header line of its files shows.
 pub const QUERY_BYTES_MAX: usize = 16 << 10;
 
-/// Whose session it is.
+/// The owner of a session.
 #[derive(Clone, Debug)]
-pub struct Who {
-    /// Whose directory the files go to.
+pub struct SessionOwner {
+    /// The tenant, whose directory the files are written to.
     pub tenant: String,
-    /// The client's session, any text.
+    /// The client's session id, any text.
     pub session: Option<String>,
     /// Whether the client runs on this machine, as one on stdio does.
     pub local: bool,
@@ -48,47 +48,47 @@ pub struct Who {
 /// One client's view of one server. Shared by the threads that move its messages.
 pub struct Session {
     pub(crate) rules: Arc<Rules>,
-    pub(crate) who: Who,
-    spent: Arc<Spent>,
-    /// Where the request came from that it is for; none for a session that lasts.
+    pub(crate) owner: SessionOwner,
+    usage: Arc<TokenUsage>,
+    /// The address of the client, for a session of a single request; `None` for a session that lasts.
     request_from: Option<IpAddr>,
-    /// Whether a reply may be that of an identical call of another client.
+    /// Whether replies to identical calls may be reused.
     reuses: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
-struct State {
+struct SessionState {
     client: Arc<ClientProfile>,
     calls: HashMap<Id, VecDeque<Call>>,
-    waiting: usize,
+    pending: usize,
     handshake: Option<Bytes>,
     initialized: Option<Bytes>,
 }
 
-/// A request that waits for its answer.
+/// A pending request.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    pub(crate) asked: Asked,
+    pub(crate) kind: RequestKind,
     pub(crate) client: Arc<ClientProfile>,
-    /// Estimated tokens of results that went on to the client as they were.
-    pub(crate) spent: Arc<Spent>,
+    /// Estimated tokens of results that the client received inline.
+    pub(crate) usage: Arc<TokenUsage>,
     /// Whether the client speaks 2026-07-28 or later.
     pub(crate) modern: bool,
     progress: Option<Id>,
     last: Instant,
-    /// What it takes up of [`Waiting`].
-    places: Vec<Arc<OwnedSemaphorePermit>>,
+    /// Permits from [`PendingLimits`].
+    permits: Vec<Arc<OwnedSemaphorePermit>>,
 }
 
 impl Call {
-    /// With its places among those that wait; none when there are too many.
-    fn admitted(mut self, waiting: &Waiting) -> Option<Self> {
-        self.places.push(Arc::new(waiting.place()?));
-        if let Asked::Tool(tool) = &mut self.asked
+    /// Acquires the permits of the request; `None` if too many are pending.
+    fn with_permits(mut self, limits: &PendingLimits) -> Option<Self> {
+        self.permits.push(Arc::new(limits.call_permit()?));
+        if let RequestKind::Tool(tool) = &mut self.kind
             && let Some(query) = &tool.query
         {
-            match waiting.query_place(query.len()) {
-                Some(place) => self.places.push(Arc::new(place)),
+            match limits.query_permit(query.len()) {
+                Some(permit) => self.permits.push(Arc::new(permit)),
                 None => tool.query = None,
             }
         }
@@ -96,9 +96,9 @@ impl Call {
     }
 }
 
-/// What was asked for.
+/// The kind of a request, with what its response needs.
 #[derive(Clone, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     /// `initialize`.
     Handshake,
     /// `server/discover`.
@@ -113,10 +113,10 @@ pub(crate) enum Asked {
     Tool(ToolCall),
     /// `tasks/get` or `tasks/result`.
     Task(String),
-    /// `subscriptions/listen`, which is answered when it ends.
+    /// `subscriptions/listen`, which is answered when the subscription ends.
     Subscription,
     Other,
-    /// A request of the gateway's own.
+    /// A request from the gateway itself; the response goes to this channel.
     Own(std::sync::mpsc::SyncSender<Bytes>),
 }
 
@@ -125,46 +125,46 @@ pub(crate) enum Asked {
 pub(crate) struct ToolCall {
     pub(crate) name: String,
     pub(crate) query: Option<String>,
-    /// The client wants the whole result.
+    /// Whether the client asked for the whole result.
     pub(crate) inline: bool,
-    /// The task that it became.
+    /// The id of the task that the call created.
     pub(crate) task: Option<String>,
-    /// That identical calls may have one reply.
+    /// How to reuse the reply for identical calls.
     pub(crate) reuse: Option<Reuse>,
 }
 
-/// What becomes of a message of the client.
+/// What to do with a message from the client.
 pub enum FromClient {
-    /// It goes to the server.
+    /// Send this to the server.
     Forward(Bytes),
-    /// The client gets this at once; the server nothing.
+    /// Send this to the client, and nothing to the server.
     Answer(Bytes),
-    /// It takes a while to know.
+    /// Run this first, which may take long.
     Work(Box<OwnCall>),
 }
 
-/// What becomes of a message of the server.
+/// What to do with a message from the server.
 pub enum FromServer {
-    /// This goes to the client.
+    /// Send this to the client.
     Pass(Bytes),
-    /// The policy is to be asked first.
+    /// Run the policy first.
     Filter(Filtering),
-    /// None of it goes to the client.
+    /// Send only the errors in this to the client.
     Refuse(Refused),
-    /// Nothing goes to the client: it was for the gateway.
+    /// Send nothing: the message was for the gateway.
     Nothing,
 }
 
-/// In the place of a message that does not go on.
+/// Replaces a message that is refused.
 #[derive(Debug)]
 pub struct Refused {
-    /// For each request that it would have answered, an error for the client.
+    /// An error for each request that the message would have answered.
     pub errors: Vec<Bytes>,
-    /// What was wrong with it.
+    /// Why the message is refused.
     pub reason: String,
 }
 
-/// A message with tool results in it.
+/// A message with tool results to filter.
 pub struct Filtering {
     pub(crate) message: Bytes,
     pub(crate) job: Job<Bytes>,
@@ -177,60 +177,60 @@ impl fmt::Debug for Filtering {
 }
 
 impl Filtering {
-    /// Bytes of the message: the larger it is, the longer it takes.
+    /// Size of the message in bytes; a larger one takes longer to filter.
     pub fn bytes(&self) -> usize {
         self.message.len()
     }
 
-    /// Asks the policy and does what it says. Blocks. Returns what goes to the client.
+    /// Runs the policy, and returns the message for the client. Blocks.
     pub fn run(self) -> Bytes {
         self.job.finish()
     }
 }
 
-impl State {
-    /// The id of a request that waits: this one, or one that some readers take for the same.
-    fn known(&self, id: &Id) -> Option<Id> {
-        if let Some((known, _)) = self.calls.get_key_value(id) {
-            return Some(known.clone());
+impl SessionState {
+    /// The id of a pending request that equals this one, or that some parsers take for the same.
+    fn pending_id(&self, id: &Id) -> Option<Id> {
+        if let Some((pending_id, _)) = self.calls.get_key_value(id) {
+            return Some(pending_id.clone());
         }
-        self.calls.get_key_value(&id.of_other_type()?).map(|(known, _)| known.clone())
+        self.calls.get_key_value(&id.of_other_type()?).map(|(pending_id, _)| pending_id.clone())
     }
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Session").field("who", &self.who).finish_non_exhaustive()
+        formatter.debug_struct("Session").field("owner", &self.owner).finish_non_exhaustive()
     }
 }
 
 impl Session {
-    /// A session of a client that has not said yet what it is.
-    pub fn new(rules: &Arc<Rules>, who: Who) -> Self {
-        let rules = rules.of(&who.tenant);
-        let state = State {
+    /// Creates a session whose client has not introduced itself yet.
+    pub fn new(rules: &Arc<Rules>, owner: SessionOwner) -> Self {
+        let rules = rules.of(&owner.tenant);
+        let state = SessionState {
             client: Arc::new(rules.config.for_client("", "")),
             calls: HashMap::new(),
-            waiting: 0,
+            pending: 0,
             handshake: None,
             initialized: None,
         };
         Self {
             rules,
-            who,
-            spent: Arc::default(),
+            owner,
+            usage: Arc::default(),
             request_from: None,
             reuses: AtomicBool::new(true),
             state: Mutex::new(state),
         }
     }
 
-    /// A session for one request of a client that has none, from this address. What lasts longer is kept by client.
-    pub(crate) fn of_request(rules: &Arc<Rules>, who: Who, address: IpAddr) -> Self {
-        Self { request_from: Some(address), ..Self::new(rules, who) }
+    /// Creates a session for a single request from this address. What outlives the request is kept per client.
+    pub(crate) fn of_request(rules: &Arc<Rules>, owner: SessionOwner, address: IpAddr) -> Self {
+        Self { request_from: Some(address), ..Self::new(rules, owner) }
     }
 
-    /// No reply is reused from now on.
+    /// Stops reusing replies in this session.
     pub(crate) fn never_reuse(&self) {
         self.reuses.store(false, Ordering::Relaxed);
     }
@@ -240,13 +240,14 @@ impl Session {
         self.reuses.load(Ordering::Relaxed)
     }
 
-    /// The handshake of revisions up to 2025-11-25 so far: the request `initialize`, and the notification that ended it.
+    /// The handshake so far, in revisions up to 2025-11-25: the request `initialize`, and the notification that
+    /// completed it.
     pub fn handshake(&self) -> Option<(Bytes, Option<Bytes>)> {
         let state = self.state();
         Some((state.handshake.clone()?, state.initialized.clone()))
     }
 
-    /// What becomes of a message of the client.
+    /// Decides what to do with a message from the client.
     pub fn from_client(self: &Arc<Self>, message: Message) -> FromClient {
         self.rules.metrics.client_sent(message.bytes().len());
         match message.kind() {
@@ -257,20 +258,20 @@ impl Session {
         }
     }
 
-    /// What becomes of a message of the server.
+    /// Decides what to do with a message from the server.
     pub fn from_server(self: &Arc<Self>, message: Message) -> FromServer {
         self.rules.metrics.server_sent(message.bytes().len());
         if self.rules.enabled() {
-            return self.decided(if self.rules.audits() { message } else { message.without_marks() });
+            return self.handle_server_message(if self.rules.audits() { message } else { message.without_marks() });
         }
-        if message.kind() == Kind::Response && self.answers_own(&message) {
+        if message.kind() == Kind::Response && self.deliver_own_response(&message) {
             return FromServer::Nothing;
         }
         self.forget_answered(&message);
         FromServer::Pass(message.bytes().clone())
     }
 
-    /// Notes that requests were answered.
+    /// Removes the pending requests that a message answers.
     fn forget_answered(&self, message: &Message) {
         match message.kind() {
             Kind::Response => drop(message.id().and_then(|id| self.take(&id))),
@@ -284,104 +285,105 @@ impl Session {
         }
     }
 
-    fn decided(self: &Arc<Self>, message: Message) -> FromServer {
+    fn handle_server_message(self: &Arc<Self>, message: Message) -> FromServer {
         match (message.kind(), message.fault()) {
-            (_, Some(fault)) => self.unreadable(&message, fault),
-            (Kind::Response, _) => self.answered(message),
+            (_, Some(fault)) => self.refuse_invalid(&message, fault),
+            (Kind::Response, _) => self.handle_response(message),
             (Kind::Notification, _) => self.server_notification(message),
             (Kind::Batch, _) => self.server_batch(message),
             (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()),
         }
     }
 
-    /// Sends a request of the gateway's own past the client: its answer goes to the channel.
-    pub(crate) fn expect(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
+    /// Registers a request from the gateway itself. Its response goes to the channel instead of the client.
+    pub(crate) fn expect_response(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
         let call = Call {
-            asked: Asked::Own(answer),
+            kind: RequestKind::Own(answer),
             client: Arc::clone(&self.state().client),
-            spent: Arc::clone(&self.spent),
+            usage: Arc::clone(&self.usage),
             modern: false,
             progress: None,
             last: Instant::now(),
-            places: Vec::new(),
+            permits: Vec::new(),
         };
         self.remember(id, call);
     }
 
-    /// Answers every request that waits with an error, as the server will not.
+    /// Fails all pending requests, and returns an error for each.
     pub fn fail_all(&self, reason: &str) -> Vec<Bytes> {
         let calls = {
             let mut state = self.state();
-            state.waiting = 0;
+            state.pending = 0;
             std::mem::take(&mut state.calls)
         };
         let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
         failed.filter_map(|(id, call)| failure(&id, &call, reason)).collect()
     }
 
-    /// Answers one request with an error, if it still waits.
+    /// Fails a request, and returns the error for it if it is pending.
     pub fn fail(&self, id: &Id, reason: &str) -> Option<Bytes> {
-        let id = self.state().known(id)?;
+        let id = self.state().pending_id(id)?;
         let call = self.take(&id)?;
         failure(&id, &call, reason)
     }
 
-    /// Requests without an answer or progress for too long: forgets them, and returns for each the error for the client and
-    /// the cancellation for the server.
+    /// Fails the requests without a response or progress within their timeout. Returns the error for the client and the
+    /// cancellation for the server for each.
     pub fn overdue(&self) -> Vec<(Bytes, Bytes)> {
         let now = Instant::now();
         let gateway = &self.rules.config.gateway;
-        let patience = |call: &Call| {
-            Duration::from_millis(match call.asked {
-                // An old server may not even refuse what it does not know, and its client has to go on.
-                Asked::Discovery => gateway.start_timeout_ms.min(gateway.call_timeout_ms).get(),
+        let timeout = |call: &Call| {
+            Duration::from_millis(match call.kind {
+                // An old server may not even reject an unknown method, and the client must be able to go on.
+                RequestKind::Discovery => gateway.start_timeout_ms.min(gateway.call_timeout_ms).get(),
                 _ => gateway.call_timeout_ms.get(),
             })
         };
         let is_late = |call: &&Call| {
-            now.duration_since(call.last) > patience(call) && !matches!(call.asked, Asked::Own(_) | Asked::Subscription)
+            now.duration_since(call.last) > timeout(call)
+                && !matches!(call.kind, RequestKind::Own(_) | RequestKind::Subscription)
         };
         let mut late = Vec::new();
         for (id, calls) in &self.state().calls {
-            late.extend(calls.iter().filter(is_late).map(|call| (id.clone(), patience(call).as_millis())));
+            late.extend(calls.iter().filter(is_late).map(|call| (id.clone(), timeout(call).as_millis())));
         }
         let end = |(id, millis)| {
-            let reason = format!("the server neither answered nor told of progress within {millis} ms");
+            let reason = format!("the server sent no response and no progress within {millis} ms");
             Some((self.fail(&id, &reason)?, cancellation(&id, &reason)))
         };
         late.into_iter().filter_map(end).collect()
     }
 
-    /// Answers a call that the gateway itself refuses, as an error of the tool.
+    /// Fails a pending call as a tool error of the gateway.
     pub(crate) fn refuse(&self, id: &Id, reason: &str) -> Option<Bytes> {
         let call = self.take(id)?;
         Some(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern)))
     }
 
-    /// Whether a request still waits.
-    pub(crate) fn waits_for(&self, id: &Id) -> bool {
+    /// Whether a request is pending.
+    pub(crate) fn is_pending(&self, id: &Id) -> bool {
         self.state().calls.contains_key(id)
     }
 
-    /// Forgets a request whose answer is none of the gateway's business.
+    /// Removes a pending request whose response the gateway does not look at.
     pub(crate) fn forget(&self, id: &Id) {
         drop(self.take(id));
     }
 
-    /// The id that a client gave the request which an answer of the server is to.
-    pub(crate) fn asked_as(&self, id: Id) -> Id {
-        self.state().known(&id).unwrap_or(id)
+    /// The id of the pending request that a response with this id answers.
+    pub(crate) fn request_id(&self, id: Id) -> Id {
+        self.state().pending_id(&id).unwrap_or(id)
     }
 
-    /// Whether a call of a tool waits under this id.
+    /// Whether a tool call is pending under this id.
     pub(crate) fn awaits_tool(&self, id: &Id) -> bool {
         let state = self.state();
-        state.calls.get(id).is_some_and(|calls| calls.iter().any(|call| matches!(call.asked, Asked::Tool(_))))
+        state.calls.get(id).is_some_and(|calls| calls.iter().any(|call| matches!(call.kind, RequestKind::Tool(_))))
     }
 
-    /// A text that a server answered a call of a tool with, as an error of the tool, and the policy's turn; what it leaves as
-    /// it is may go on in any form. None when no such call waits.
-    pub(crate) fn page(self: &Arc<Self>, id: &Id, text: &[u8]) -> Option<(Bytes, Filtering)> {
+    /// Turns the text of an HTTP error response to a tool call into a tool error to filter. If filtering leaves the
+    /// returned message unchanged, the text may be forwarded in any form. `None` if no such call is pending.
+    pub(crate) fn error_page(self: &Arc<Self>, id: &Id, text: &[u8]) -> Option<(Bytes, Filtering)> {
         if !self.awaits_tool(id) {
             return None;
         }
@@ -394,52 +396,52 @@ impl Session {
         }
     }
 
-    /// What is known of the client.
+    /// The profile of the client.
     pub(crate) fn client(&self) -> Arc<ClientProfile> {
         Arc::clone(&self.state().client)
     }
 
-    /// Whose results these are.
+    /// The tenant of the session.
     pub(crate) fn tenant(&self) -> &str {
-        &self.who.tenant
+        &self.owner.tenant
     }
 
-    /// Number of requests that wait.
-    pub fn waiting(&self) -> usize {
-        self.state().waiting
+    /// The number of pending requests.
+    pub fn pending_count(&self) -> usize {
+        self.state().pending
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remember(&self, id: Id, call: Call) {
         let mut state = self.state();
-        state.waiting += 1;
+        state.pending += 1;
         state.calls.entry(id).or_default().push_back(call);
     }
 
-    /// The request of this id, or of one that some readers take for the same, which waits no more.
+    /// Removes the pending request with this id, or with one that some parsers take for the same.
     pub(crate) fn take(&self, id: &Id) -> Option<Call> {
         let mut state = self.state();
-        let id = state.known(id)?;
+        let id = state.pending_id(id)?;
         let calls = state.calls.get_mut(&id)?;
         let call = calls.pop_front();
         if calls.is_empty() {
             state.calls.remove(&id);
         }
-        state.waiting = state.waiting.saturating_sub(1);
+        state.pending = state.pending.saturating_sub(1);
         call
     }
 
-    /// A batch goes on when all of its requests may wait; else each of them is answered.
+    /// Forwards a batch if all of its requests get permits; else answers each with an error.
     fn client_batch(&self, message: &Message) -> FromClient {
         let elements = message.batch().unwrap_or_default().into_iter().map(Message::read);
         let requests: Vec<(Id, Message)> = elements
             .filter(|element| element.kind() == Kind::Request)
             .filter_map(|one| Some((one.id()?, one)))
             .collect();
-        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params()).admitted(&self.rules.waiting);
+        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params()).with_permits(&self.rules.pending);
         let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
             let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
             return FromClient::Answer([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into());
@@ -454,7 +456,7 @@ impl Session {
         let (Some(id), params) = (message.id(), message.params()) else {
             return FromClient::Forward(message.bytes().clone());
         };
-        let Some(call) = self.call(&message, &params).admitted(&self.rules.waiting) else {
+        let Some(call) = self.call(&message, &params).with_permits(&self.rules.pending) else {
             return FromClient::Answer(too_many(&id));
         };
         if let Some(own) = self.own(&id, &call, &message, &params) {
@@ -466,13 +468,14 @@ impl Session {
             state.handshake = Some(message.bytes().clone());
             state.initialized = None;
         }
-        let replaces = matches!(&call.asked, Asked::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
+        let replaces =
+            matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
         let own = if refers && self.rules.enabled() {
             Some(OwnCall::arguments(self, &id, &call, &message))
         } else {
-            reuse::known(self, &call).map(|known| OwnCall::reused(self, &id, &call, known, &message))
+            reuse::cached(self, &call).map(|cached| OwnCall::reused(self, &id, &call, cached, &message))
         };
         self.remember(id, call);
         if let Some(own) = own {
@@ -481,30 +484,30 @@ impl Session {
         FromClient::Forward(message.bytes().clone())
     }
 
-    /// Describes a request for the time it waits.
+    /// Creates the pending entry of a request.
     fn call(&self, message: &Message, params: &Params<'_>) -> Call {
         let meta = params.meta.as_ref();
         let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
         let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
-        let spent = self.spent_by(info);
+        let usage = self.usage_of(info);
         let client = match info {
             Some(info) => {
-                self.rules.metrics.introduced(&info.name, &info.version);
+                self.rules.metrics.record_client(&info.name, &info.version);
                 Arc::new(self.rules.config.for_client(&info.name, &info.version))
             }
             None => Arc::clone(&self.state().client),
         };
         let first_page = params.cursor.is_none();
-        let asked = match message.method().as_deref() {
-            Some(method::INITIALIZE) => Asked::Handshake,
-            Some(method::DISCOVER) => Asked::Discovery,
-            Some(method::TOOLS_LIST) => Asked::Tools { first_page },
-            Some(method::RESOURCE_TEMPLATES_LIST) => Asked::Templates { first_page },
-            Some(method::RESOURCES_LIST) => Asked::Resources,
+        let kind = match message.method().as_deref() {
+            Some(method::INITIALIZE) => RequestKind::Handshake,
+            Some(method::DISCOVER) => RequestKind::Discovery,
+            Some(method::TOOLS_LIST) => RequestKind::Tools { first_page },
+            Some(method::RESOURCE_TEMPLATES_LIST) => RequestKind::Templates { first_page },
+            Some(method::RESOURCES_LIST) => RequestKind::Resources,
             Some(method::TOOLS_CALL) => {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
                 let name = params.name.as_deref().unwrap_or_default().to_owned();
-                Asked::Tool(ToolCall {
+                RequestKind::Tool(ToolCall {
                     query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
                     inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
                     task: None,
@@ -513,43 +516,43 @@ impl Session {
                 })
             }
             Some(method::TASKS_GET | method::TASKS_RESULT) => {
-                Asked::Task(params.task_id.as_deref().unwrap_or_default().to_owned())
+                RequestKind::Task(params.task_id.as_deref().unwrap_or_default().to_owned())
             }
-            Some(method::LISTEN) => Asked::Subscription,
-            _ => Asked::Other,
+            Some(method::LISTEN) => RequestKind::Subscription,
+            _ => RequestKind::Other,
         };
         let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
         let (modern, last) = (revision.is_some(), Instant::now());
-        Call { asked, client, spent, modern, progress, last, places: Vec::new() }
+        Call { kind, client, usage, modern, progress, last, permits: Vec::new() }
     }
 
-    /// What was spent of the budget that a request counts against.
-    fn spent_by(&self, info: Option<&Implementation<'_>>) -> Arc<Spent> {
+    /// The token usage that a request counts against.
+    fn usage_of(&self, info: Option<&Implementation<'_>>) -> Arc<TokenUsage> {
         let gateway = &self.rules.config.gateway;
         match self.request_from.filter(|_| gateway.session_budget.is_some()) {
             Some(address) => {
                 let (name, version) = info.map_or(("", ""), |info| (&info.name, &info.version));
                 let idle = Duration::from_secs(gateway.session_idle_seconds.get());
-                self.rules.memory.spent(&self.who.tenant, Client::new(name, version, address), idle)
+                self.rules.caches.usage(&self.owner.tenant, ClientKey::new(name, version, address), idle)
             }
-            None => Arc::clone(&self.spent),
+            None => Arc::clone(&self.usage),
         }
     }
 
-    /// The call of an own tool or resource.
+    /// The call of one of the gateway's tools or resources; `None` for any other.
     fn own(self: &Arc<Self>, id: &Id, call: &Call, message: &Message, params: &Params<'_>) -> Option<OwnCall> {
         if !self.rules.announces() {
             return None;
         }
-        match &call.asked {
-            Asked::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
+        match &call.kind {
+            RequestKind::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
-                if self.rules.has_namesakes() && !handles::knows(self, arguments) {
+                if self.rules.has_name_conflict() && !handles::knows(self, arguments) {
                     return None;
                 }
                 Some(OwnCall::tool(self, id, call, &tool.name, arguments))
             }
-            Asked::Other if message.method().as_deref() == Some(method::RESOURCES_READ) => {
+            RequestKind::Other if message.method().as_deref() == Some(method::RESOURCES_READ) => {
                 let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
                 Some(OwnCall::resource(self, id, call, uri))
             }
@@ -563,7 +566,7 @@ impl Session {
             Some(method::CANCELLED) => {
                 let id = message.params().request_id.map(|id| Id::of_json(id.get()));
                 if let Some(id) = id {
-                    // The server may still answer; without a call it is decided upon with the settings for all tools.
+                    // The server may still answer; the response is then filtered as that of an unknown tool.
                     self.take(&id);
                 }
             }
@@ -574,11 +577,11 @@ impl Session {
 
     fn server_notification(self: &Arc<Self>, message: Message) -> FromServer {
         match message.method().as_deref() {
-            Some(method::PROGRESS) => self.progressed(&message),
+            Some(method::PROGRESS) => self.handle_progress(&message),
             Some(method::TASK_STATUS) => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
                 return match message.is_task(&["params"]) {
-                    true => self.task_result(message, task, &["params", "result"], &self.unasked()),
+                    true => self.task_result(message, task, &["params", "result"], &self.unknown_call()),
                     false if self.rules.audits() => FromServer::Pass(message.bytes().clone()),
                     false => FromServer::Pass(message.without_data()),
                 };
@@ -588,8 +591,8 @@ impl Session {
         FromServer::Pass(message.bytes().clone())
     }
 
-    /// A call that makes progress is not overdue.
-    fn progressed(&self, message: &Message) {
+    /// Restarts the timeout of calls that make progress.
+    fn handle_progress(&self, message: &Message) {
         let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return };
         let mut state = self.state();
         for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
@@ -599,13 +602,14 @@ impl Session {
 
     fn server_batch(self: &Arc<Self>, message: Message) -> FromServer {
         let elements = message.batch().into_iter().flatten();
-        let decided: Vec<FromServer> = elements.map(|element| self.decided(Message::read(element))).collect();
-        let is_left = |element: &FromServer| match element {
+        let decided: Vec<FromServer> =
+            elements.map(|element| self.handle_server_message(Message::read(element))).collect();
+        let has_output = |element: &FromServer| match element {
             FromServer::Nothing => false,
             FromServer::Refuse(refused) => !refused.errors.is_empty(),
             FromServer::Pass(_) | FromServer::Filter(_) => true,
         };
-        if !decided.iter().any(is_left) {
+        if !decided.iter().any(has_output) {
             return FromServer::Nothing;
         }
         let (original, session) = (message.bytes().clone(), Arc::clone(self));
@@ -631,17 +635,16 @@ impl Session {
         FromServer::Filter(Filtering { message: message.bytes().clone(), job })
     }
 
-    /// What is no message, or one that readers disagree about: a server's own chatter, or a broken answer. An audit changes
-    /// nothing.
-    fn unreadable(&self, message: &Message, fault: Fault) -> FromServer {
+    /// Handles a message that is invalid or ambiguous: stray output or a broken response. An audit changes nothing.
+    fn refuse_invalid(&self, message: &Message, fault: Fault) -> FromServer {
         if self.rules.audits() {
             return FromServer::Pass(message.bytes().clone());
         }
-        self.rules.leave_out(message, fault);
+        self.rules.record_dropped(message, fault);
         FromServer::Refuse(self.refused(message, fault))
     }
 
-    /// Errors for all that some reader may take such a message for the answer to.
+    /// Fails all requests that some parser could take this message to answer.
     pub(crate) fn refused(&self, message: &Message, fault: Fault) -> Refused {
         let reason = format!("the server answered with something that is not a JSON-RPC message: {fault}");
         let mut errors = Vec::new();
@@ -649,46 +652,46 @@ impl Session {
         Refused { errors, reason }
     }
 
-    /// Whether a message answers a request of the gateway's own, which then has it.
-    fn answers_own(&self, message: &Message) -> bool {
+    /// Delivers a response to a request from the gateway itself. Returns whether it was one.
+    fn deliver_own_response(&self, message: &Message) -> bool {
         let Some(id) = message.id() else { return false };
         let is_own = {
             let state = self.state();
             let first = state.calls.get(&id).and_then(VecDeque::front);
-            first.is_some_and(|call| matches!(call.asked, Asked::Own(_)))
+            first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_)))
         };
-        if is_own && let Some(Call { asked: Asked::Own(answer), .. }) = self.take(&id) {
+        if is_own && let Some(Call { kind: RequestKind::Own(answer), .. }) = self.take(&id) {
             let _ = answer.try_send(message.bytes().clone());
         }
         is_own
     }
 
-    fn answered(self: &Arc<Self>, message: Message) -> FromServer {
-        if self.answers_own(&message) {
+    fn handle_response(self: &Arc<Self>, message: Message) -> FromServer {
+        if self.deliver_own_response(&message) {
             return FromServer::Nothing;
         }
-        // What nobody asked for may be read as the answer to a call all the same.
-        let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unasked());
-        match &call.asked {
-            Asked::Tool(_) => self.tool_answer(message, call),
-            Asked::Task(task) => {
+        // Clients may still read an unexpected response as the result of a call.
+        let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        match &call.kind {
+            RequestKind::Tool(_) => self.tool_answer(message, call),
+            RequestKind::Task(task) => {
                 let task = task.clone();
                 let is_task = message.result().is_none() || message.is_task(&["result"]);
                 self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
             }
-            Asked::Other if mcp::looks_like_tool_result(&message) => {
-                let call = Call { asked: Asked::Tool(ToolCall::default()), ..call };
+            RequestKind::Other if mcp::looks_like_tool_result(&message) => {
+                let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
-            _ => FromServer::Pass(self.announced(&call, &message)),
+            _ => FromServer::Pass(self.with_own_items(&call, &message)),
         }
     }
 
-    /// Stands for the call behind an answer to nothing that was asked.
-    fn unasked(&self) -> Call {
+    /// The call to assume for a response that matches no request.
+    fn unknown_call(&self) -> Call {
         let client = Arc::clone(&self.state().client);
-        let (asked, spent) = (Asked::Tool(ToolCall::default()), Arc::clone(&self.spent));
-        Call { asked, client, spent, modern: false, progress: None, last: Instant::now(), places: Vec::new() }
+        let (kind, usage) = (RequestKind::Tool(ToolCall::default()), Arc::clone(&self.usage));
+        Call { kind, client, usage, modern: false, progress: None, last: Instant::now(), permits: Vec::new() }
     }
 
     fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
@@ -710,30 +713,30 @@ impl Session {
         if message.value(path).is_none_or(|value| value == "null") {
             return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client));
         }
-        let (name, query) = self.rules.tasks.call(&self.who.tenant, &task);
-        let asked = Asked::Tool(ToolCall { name, query, inline: false, task: Some(task), reuse: None });
-        let call = Call { asked, modern: false, progress: None, ..call.clone() };
+        let (name, query) = self.rules.tasks.call(&self.owner.tenant, &task);
+        let kind = RequestKind::Tool(ToolCall { name, query, inline: false, task: Some(task), reuse: None });
+        let call = Call { kind, modern: false, progress: None, ..call.clone() };
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move { session.filter_task(&message, &call, path).await });
         FromServer::Filter(Filtering { message: bytes, job })
     }
 
-    /// What a server says about itself, with what the gateway adds to it.
-    fn announced(&self, call: &Call, message: &Message) -> Bytes {
-        let Call { asked, modern, client, .. } = call;
+    /// Adds the gateway's tools and resources to a server's lists and capabilities.
+    fn with_own_items(&self, call: &Call, message: &Message) -> Bytes {
+        let Call { kind, modern, client, .. } = call;
         let modern = *modern;
         if !self.rules.enabled() || self.rules.audits() {
             return message.bytes().clone();
         }
         if !self.rules.announces() {
-            // Without a store there is nothing to read back, but results are still cut.
-            return match asked {
-                Asked::Tools { .. } => self.tools(message, client, false),
+            // Without a store nothing can be read back, but results can still be truncated.
+            return match kind {
+                RequestKind::Tools { .. } => self.tools(message, client, false),
                 _ => message.bytes().clone(),
             };
         }
         let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
-        let own = |members: String| {
+        let response = |members: String| {
             let result = if modern {
                 format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#)
             } else {
@@ -741,26 +744,26 @@ impl Session {
             };
             message.id().map(|id| mcp::response(&id, &mcp::with_result_type(result, modern)))
         };
-        match asked {
-            Asked::Handshake | Asked::Discovery if message.result().is_some() => {
+        match kind {
+            RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
                 mcp::with_capabilities(message, &guidance())
             }
-            Asked::Tools { first_page } => {
+            RequestKind::Tools { first_page } => {
                 if missing {
                     let tools = self.definitions(client).join(",");
-                    return own(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
+                    return response(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
                 }
                 self.tools(message, client, *first_page)
             }
-            Asked::Templates { first_page: true } => {
+            RequestKind::Templates { first_page: true } => {
                 if missing {
-                    return own(format!(r#""resourceTemplates":[{TEMPLATE}]"#))
+                    return response(format!(r#""resourceTemplates":[{TEMPLATE}]"#))
                         .unwrap_or_else(|| message.bytes().clone());
                 }
                 mcp::with_template(message, TEMPLATE)
             }
-            Asked::Resources if missing => {
-                own(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
+            RequestKind::Resources if missing => {
+                response(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
             }
             _ => message.bytes().clone(),
         }
@@ -769,13 +772,13 @@ impl Session {
     fn tools(&self, message: &Message, client: &ClientProfile, first_page: bool) -> Bytes {
         let listed = mcp::listed_tools(message);
         if listed.iter().any(|tool| tool.name == EXTRACT_TOOL || tool.name == READ_TOOL) {
-            self.rules.found_namesakes();
+            self.rules.set_name_conflict();
         }
         let config = &self.rules.config;
         let keeps_shape = |tool: &&ListedTool<'_>| config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape;
         let schemas =
             listed.iter().filter(keeps_shape).filter_map(|tool| Some((tool.name.as_ref(), tool.output_schema?)));
-        self.rules.memory.learn(&self.who.tenant, schemas);
+        self.rules.caches.learn(&self.owner.tenant, schemas);
         let change = |name: &str| {
             if config.for_tool(name).mode == DecisionMode::Never {
                 return ToolChange { schema: SchemaChange::Keep, result_characters: None };
@@ -787,12 +790,12 @@ impl Session {
             };
             ToolChange { schema, result_characters: config.declared_size(name, client) }
         };
-        let is_place = first_page && !self.rules.has_namesakes();
-        let more = if is_place { self.definitions(client) } else { Cow::Borrowed(&[][..]) };
+        let adds_own = first_page && !self.rules.has_name_conflict();
+        let more = if adds_own { self.definitions(client) } else { Cow::Borrowed(&[][..]) };
         mcp::with_tools(message, change, &more)
     }
 
-    /// Definitions of the own tools for a client. Their answers have the length that the model asks for.
+    /// The definitions of the gateway's tools for a client. The model chooses the length of their results.
     fn definitions(&self, client: &ClientProfile) -> Cow<'_, [String]> {
         let definitions = &self.rules.definitions;
         match client.declared_size {
@@ -803,21 +806,21 @@ impl Session {
 }
 
 fn too_many(id: &Id) -> Bytes {
-    let text = format!("{CALLS_MAX} requests of this tenant wait for an answer already");
+    let text = format!("{CALLS_MAX} requests of this tenant are pending already: wait for their responses");
     mcp::error_response(Some(id), INTERNAL_ERROR, &text)
 }
 
 fn failure(id: &Id, call: &Call, reason: &str) -> Option<Bytes> {
-    match call.asked {
-        // Its sender is dropped, which the waiting side sees.
-        Asked::Own(_) => None,
-        // What a server without it would have said.
-        Asked::Discovery => Some(mcp::error_response(Some(id), METHOD_NOT_FOUND, reason)),
+    match call.kind {
+        // Dropping the sender tells the waiting side.
+        RequestKind::Own(_) => None,
+        // What a server without `server/discover` would answer.
+        RequestKind::Discovery => Some(mcp::error_response(Some(id), METHOD_NOT_FOUND, reason)),
         _ => Some(mcp::error_response(Some(id), INTERNAL_ERROR, reason)),
     }
 }
 
-/// Tells the server that nobody waits for an answer any more.
+/// The notification that cancels a request.
 pub(crate) fn cancellation(id: &Id, reason: &str) -> Bytes {
     let reason = serde_json::Value::from(reason);
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)

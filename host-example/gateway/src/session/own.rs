@@ -1,4 +1,4 @@
-//! The gateway's own tools and resources, and calls whose arguments it fills in.
+//! Calls that the gateway answers itself, of its own tools and resources, and calls whose arguments it fills in.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,14 +9,15 @@ use crate::session::handles;
 use crate::session::reuse;
 use crate::session::{Call, Session};
 use crate::settings::ClientProfile;
-use crate::tenants::memory::Reusable;
+use crate::tenants::memory::CachedReply;
 use lro_host::job;
 use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 
-/// The template of the own resources, which are in no list: a result that was offloaded must not change one.
+/// Template of the gateway's resources. No list contains the resources themselves, as offloading a result must not
+/// change a list.
 pub(crate) const TEMPLATE: &str = r#"{"uriTemplate":"lro://{offload}/{section}{?offset,limit}","name":"lro-section","title":"Section of an offloaded result","description":"Records of a large tool result from `offset` on, at most `limit` of them; the handle is in the descriptor of the result and expires"}"#;
 
-/// What the model is told about the gateway.
+/// Instructions about the gateway for the model.
 pub(crate) fn guidance() -> String {
     format!(
         "Tool results that are too large arrive as a descriptor with `\"offloaded\": true`: what there is, its fields, and a \
@@ -25,87 +26,89 @@ pub(crate) fn guidance() -> String {
     )
 }
 
-/// Where the outcome of some work goes.
+/// Where the outcome of an [`OwnCall`] goes.
 #[derive(Debug)]
-pub enum Produced {
-    /// To the client.
+pub enum OwnOutcome {
+    /// Send this to the client.
     Answer(Bytes),
-    /// To the server.
+    /// Send this to the server.
     Forward(Bytes),
 }
 
-/// Work that a message of the client asks for.
+/// Work of the gateway that a client's message requires.
 #[derive(Debug)]
 pub struct OwnCall {
     session: Arc<Session>,
     id: Id,
     client: Arc<ClientProfile>,
     modern: bool,
-    asked: Asked,
+    kind: OwnCallKind,
 }
 
 #[derive(Debug)]
-enum Asked {
-    /// A call of an own tool, with its arguments as JSON.
+enum OwnCallKind {
+    /// A call of one of the gateway's tools, with its arguments as JSON.
     Tool(&'static str, String),
-    /// A read of an own resource.
+    /// A read of one of the gateway's resources.
     Resource(String),
-    /// A call of a tool of the server, with references in its arguments.
+    /// A call of a server's tool, with references in its arguments.
     Arguments(Message),
-    /// A call of a tool of the server that was made before, and what it became then.
-    Again { call: Box<Call>, known: Arc<Reusable>, message: Bytes },
+    /// A call of a server's tool, identical to an earlier one, and the cached reply.
+    Reused { call: Box<Call>, cached: Arc<CachedReply>, message: Bytes },
 }
 
 impl OwnCall {
-    /// Does it. Blocks.
-    pub fn run(self) -> Produced {
-        job::finish(self.done())
+    /// Runs the call. Blocks.
+    pub fn run(self) -> OwnOutcome {
+        job::finish(self.run_async())
     }
 
-    /// A call of an own tool.
+    /// Creates a call of one of the gateway's tools.
     pub(crate) fn tool(session: &Arc<Session>, id: &Id, call: &Call, tool: &str, arguments: &str) -> Self {
         let tool = if tool == EXTRACT_TOOL { EXTRACT_TOOL } else { READ_TOOL };
-        Self::new(session, id, call, Asked::Tool(tool, arguments.to_owned()))
+        Self::new(session, id, call, OwnCallKind::Tool(tool, arguments.to_owned()))
     }
 
-    /// A read of an own resource.
+    /// Creates a read of one of the gateway's resources.
     pub(crate) fn resource(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
-        Self::new(session, id, call, Asked::Resource(uri.to_owned()))
+        Self::new(session, id, call, OwnCallKind::Resource(uri.to_owned()))
     }
 
-    /// A call with references in its arguments.
+    /// Creates a call whose arguments contain references.
     pub(crate) fn arguments(session: &Arc<Session>, id: &Id, call: &Call, message: &Message) -> Self {
-        Self::new(session, id, call, Asked::Arguments(Message::read(message.bytes().clone())))
+        Self::new(session, id, call, OwnCallKind::Arguments(Message::read(message.bytes().clone())))
     }
 
-    /// A call that was made before, and waits. It goes to the server when what it became is gone.
+    /// Creates a pending call with a cached reply. It goes to the server if the offload behind the reply is gone.
     pub(crate) fn reused(
         session: &Arc<Session>,
         id: &Id,
         call: &Call,
-        known: Arc<Reusable>,
+        cached: Arc<CachedReply>,
         message: &Message,
     ) -> Self {
         let message = message.bytes().clone();
-        Self::new(session, id, call, Asked::Again { call: Box::new(call.clone()), known, message })
+        Self::new(session, id, call, OwnCallKind::Reused { call: Box::new(call.clone()), cached, message })
     }
 
-    fn new(session: &Arc<Session>, id: &Id, call: &Call, asked: Asked) -> Self {
+    fn new(session: &Arc<Session>, id: &Id, call: &Call, kind: OwnCallKind) -> Self {
         let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
-        Self { session, id: id.clone(), client, modern: call.modern, asked }
+        Self { session, id: id.clone(), client, modern: call.modern, kind }
     }
 
-    /// Does it. Everything here reads files, so it is polled on a thread that may block.
-    pub(crate) async fn done(&self) -> Produced {
+    /// Runs the call. It reads files, so poll it on a thread that may block.
+    pub(crate) async fn run_async(&self) -> OwnOutcome {
         let start = Instant::now();
-        let (tenant, tools) = (&self.session.who.tenant, self.session.rules.tools.as_ref());
-        let (name, answered) = match (&self.asked, tools) {
-            (Asked::Arguments(message), _) => return self.replaced(message),
-            (Asked::Again { call, known, message }, _) => return self.answered_again(call, known, message),
-            (Asked::Tool(tool, arguments), Some(tools)) => (*tool, tools.call_async(tenant, tool, arguments).await),
-            (Asked::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
-            (Asked::Tool(..) | Asked::Resource(_), None) => {
-                let message = "there is nothing to read back: the gateway has no store".to_owned();
+        let (tenant, tools) = (&self.session.owner.tenant, self.session.rules.tools.as_ref());
+        let (name, answered) = match (&self.kind, tools) {
+            (OwnCallKind::Arguments(message), _) => return self.replace_references(message),
+            (OwnCallKind::Reused { call, cached, message }, _) => return self.reuse_reply(call, cached, message),
+            (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
+                (*tool, tools.call_async(tenant, tool, arguments).await)
+            }
+            (OwnCallKind::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
+            (OwnCallKind::Tool(..) | OwnCallKind::Resource(_), None) => {
+                let message = "nothing can be read back: the gateway has no store, see its log".to_owned();
                 ("resource", Err(mcp::ProtocolError { code: INVALID_PARAMS, message }))
             }
         };
@@ -115,45 +118,47 @@ impl OwnCall {
             Err(error) => mcp::error_response(Some(&self.id), error.code, &error.message),
         };
         if !self.session.is_too_large(&answer, &self.client) {
-            return Produced::Answer(answer);
+            return OwnOutcome::Answer(answer);
         }
-        self.refused("the answer is larger than this client takes: ask for fewer records, fields or bytes")
+        self.refused("the answer is larger than this client accepts: ask for fewer records, fields or bytes")
     }
 
-    /// The answer in its place.
-    pub(crate) fn refused(&self, reason: &str) -> Produced {
-        let error = match &self.asked {
-            Asked::Tool(..) => mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern)),
-            Asked::Resource(_) => mcp::error_response(Some(&self.id), INVALID_PARAMS, reason),
-            Asked::Arguments(_) => {
+    /// The outcome of a call that was refused for this reason.
+    pub(crate) fn refused(&self, reason: &str) -> OwnOutcome {
+        let error = match &self.kind {
+            OwnCallKind::Tool(..) => {
+                mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
+            }
+            OwnCallKind::Resource(_) => mcp::error_response(Some(&self.id), INVALID_PARAMS, reason),
+            OwnCallKind::Arguments(_) => {
                 let refused = self.session.refuse(&self.id, reason);
-                // Nobody waits for it any more.
+                // The request is no longer pending.
                 refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))
             }
-            // The server knows the answer, too.
-            Asked::Again { message, .. } => return Produced::Forward(message.clone()),
+            // The server can answer the call as well.
+            OwnCallKind::Reused { message, .. } => return OwnOutcome::Forward(message.clone()),
         };
-        Produced::Answer(error)
+        OwnOutcome::Answer(error)
     }
 
-    fn answered_again(&self, call: &Call, known: &Reusable, message: &Bytes) -> Produced {
-        match reuse::answer(&self.session, &self.id, call, known) {
+    fn reuse_reply(&self, call: &Call, cached: &CachedReply, message: &Bytes) -> OwnOutcome {
+        match reuse::answer(&self.session, &self.id, call, cached) {
             Some(answer) => {
                 self.session.take(&self.id);
-                Produced::Answer(answer)
+                OwnOutcome::Answer(answer)
             }
-            None => Produced::Forward(message.clone()),
+            None => OwnOutcome::Forward(message.clone()),
         }
     }
 
-    fn replaced(&self, message: &Message) -> Produced {
+    fn replace_references(&self, message: &Message) -> OwnOutcome {
         match handles::replaced(&self.session, message) {
-            Ok(message) => Produced::Forward(message),
+            Ok(message) => OwnOutcome::Forward(message),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(tenant = self.session.who.tenant, error, "an argument cannot be filled in");
+                tracing::warn!(tenant = self.session.owner.tenant, error, "cannot replace a reference in an argument");
                 let answer = self.session.refuse(&self.id, &error.to_string());
-                answer.map_or_else(|| Produced::Forward(message.bytes().clone()), Produced::Answer)
+                answer.map_or_else(|| OwnOutcome::Forward(message.bytes().clone()), OwnOutcome::Answer)
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Replies that identical calls get again, for tools with the setting `reuse-seconds`: the server is not asked, and the client
-//! gets the descriptor of the offload that is there already.
+//! Reuse of replies for identical calls, for tools with the setting `reuse-seconds`: the client gets the descriptor of
+//! the existing offload, and the server is not called.
 //!
-//! Two calls are identical when tool and arguments are, the latter whatever the order of their members, and when everything
-//! else that the reply depends on is: tenant, kind of client, settings and version of the policy. Only an offload is given
-//! again, while it exists; never an error, never a call that is part of a longer exchange or asks for a task, never the call of
-//! a client that the server may know by a header.
+//! Two calls are identical if their tool and arguments are, regardless of the order of members, and everything else
+//! that the reply depends on: tenant, kind of client, settings and version of the policy. Only replies with an offload
+//! that still exists are reused. Never reused are errors, calls that are part of a longer exchange or ask for a task,
+//! and calls of clients that the server may identify by a header.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,35 +13,35 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::session::{Asked, Call, QUERY_BYTES_MAX, Session};
+use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session};
 use crate::settings::ClientProfile;
-use crate::tenants::memory::{Key, Reusable};
+use crate::tenants::memory::{CachedReply, CallKey};
 use lro_host::mcp::{self, Id, Message};
 use lro_host::store::Ulid;
 
-/// Longest reply that is kept, in bytes: more than a descriptor at any level has.
+/// Maximum size of a cached reply, in bytes: larger than a descriptor at any level.
 const REPLY_BYTES_MAX: usize = 256 << 10;
 
-/// Most levels of arguments that are compared.
+/// Maximum nesting of arguments that are compared.
 const LEVELS_MAX: usize = 32;
 
-/// Key of the metadata of a reply that is given again: seconds since the call that it was made for.
+/// Metadata key of a reused reply: seconds since the original call.
 const AGE: &str = "io.github.lro-filter/reused-seconds";
 
-/// Members of the parameters that do not make a call part of a longer exchange.
+/// Parameters of a call that is not part of a longer exchange.
 const PARAMS: [&str; 3] = ["name", "arguments", "_meta"];
 
-/// That the reply to a call may be one of an earlier call, and of a later one.
+/// Allows reusing an earlier reply for a call, and its reply for later calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Reuse {
-    key: Key,
-    /// For how long.
-    patience: Duration,
-    /// The version of the policy when the call came.
+    key: CallKey,
+    /// Maximum age of a reply.
+    age_max: Duration,
+    /// The version of the policy when the call arrived.
     version: u64,
 }
 
-/// Whether the reply to a call of a tool may be reused. `client` and `modern` are as in [`Call`].
+/// Returns how to reuse the reply to a tool call; `None` if it must not be. `client` and `modern` are as in [`Call`].
 pub(crate) fn wanted(
     session: &Session,
     message: &Message,
@@ -51,68 +51,68 @@ pub(crate) fn wanted(
 ) -> Option<Reuse> {
     let config = &session.rules.config;
     let gateway = config.gateway_tool(tool);
-    let patience = Duration::from_secs(gateway.reuse_seconds?.get());
+    let age_max = Duration::from_secs(gateway.reuse_seconds?.get());
     if !session.rules.enabled() || session.rules.audits() || client.inline || !session.reuses() {
         return None;
     }
-    let arguments = identical_arguments(&message.value(&["params"])?)?;
+    let arguments = canonical_arguments(&message.value(&["params"])?)?;
     let serving = session.rules.filter.slot.current()?;
     let settings = config.for_tool_and_client(tool, client);
-    let rest = (tool, arguments, settings, gateway, client, modern, session.rules.has_namesakes());
+    let rest = (tool, arguments, settings, gateway, client, modern, session.rules.has_name_conflict());
     let mut digest = Sha256::new();
     digest.update(serving.policy.digest().0);
     digest.update(serving.number.to_be_bytes());
     digest.update(serde_json::to_vec(&rest).ok()?);
-    Some(Reuse { key: Key(digest.finalize().into()), patience, version: serving.number })
+    Some(Reuse { key: CallKey(digest.finalize().into()), age_max, version: serving.number })
 }
 
-/// What was kept for a call, unless it is too old.
-pub(crate) fn known(session: &Session, call: &Call) -> Option<std::sync::Arc<Reusable>> {
-    let Asked::Tool(tool) = &call.asked else { return None };
+/// The cached reply for a call, unless it is too old.
+pub(crate) fn cached(session: &Session, call: &Call) -> Option<std::sync::Arc<CachedReply>> {
+    let RequestKind::Tool(tool) = &call.kind else { return None };
     let reuse = tool.reuse.as_ref()?;
-    let known = session.rules.memory.reply(session.tenant(), &reuse.key)?;
-    (known.since.elapsed() < reuse.patience).then_some(known)
+    let cached = session.rules.caches.reply(session.tenant(), &reuse.key)?;
+    (cached.created.elapsed() < reuse.age_max).then_some(cached)
 }
 
-/// The answer to a call from what was kept, if the offload is still there. Blocks.
-pub(crate) fn answer(session: &Session, id: &Id, call: &Call, known: &Reusable) -> Option<Bytes> {
-    session.rules.filter.store.as_ref().ok()?.find(session.tenant(), known.offload).ok()?;
-    let age = known.since.elapsed().as_secs();
-    let result = mcp::with_metadata(&known.result, AGE, &age.to_string());
+/// Answers a call with a cached reply; `None` if the offload is gone or the answer too large. Blocks.
+pub(crate) fn answer(session: &Session, id: &Id, call: &Call, cached: &CachedReply) -> Option<Bytes> {
+    session.rules.filter.store.as_ref().ok()?.find(session.tenant(), cached.offload).ok()?;
+    let age = cached.created.elapsed().as_secs();
+    let result = mcp::with_metadata(&cached.result, AGE, &age.to_string());
     let answer = mcp::response(id, std::str::from_utf8(&result).ok()?);
     if session.is_too_large(&answer, &call.client) {
         return None;
     }
     session.rules.metrics.reused();
-    tracing::info!(tenant = session.tenant(), offload = %known.offload, age, "an identical call gets its offload again");
+    tracing::info!(tenant = session.tenant(), offload = %cached.offload, age, "reused the reply to an identical call");
     Some(answer)
 }
 
-/// Keeps the reply to a call whose result was offloaded.
+/// Caches the reply to a call whose result was offloaded.
 pub(crate) fn keep(session: &Session, reuse: &Reuse, offload: Ulid, reply: &Bytes) {
-    // An older or newer policy may have decided.
+    // Another version of the policy may have decided.
     let same = session.rules.filter.slot.current().is_some_and(|serving| serving.number == reuse.version);
     let result = Message::read(reply.clone()).result().filter(|result| result.len() <= REPLY_BYTES_MAX);
     if let Some(result) = result.filter(|_| same) {
-        // Without the rest of the message.
+        // Copied, so that the rest of the message is freed.
         let result = Bytes::copy_from_slice(&result);
-        session.rules.memory.keep_reply(
+        session.rules.caches.keep_reply(
             session.tenant(),
             reuse.key,
-            Reusable { offload, result, since: Instant::now() },
+            CachedReply { offload, result, created: Instant::now() },
         );
     }
 }
 
-/// The arguments in a form that is the same for all that mean the same; none for parameters that ask for more than a result.
-fn identical_arguments(params: &[u8]) -> Option<String> {
+/// The arguments in canonical form; `None` if the parameters ask for more than a result.
+fn canonical_arguments(params: &[u8]) -> Option<String> {
     let params: BTreeMap<String, &RawValue> = serde_json::from_slice(params).ok()?;
     if params.keys().any(|key| !PARAMS.contains(&key.as_str())) {
         return None;
     }
     if let Some(metadata) = params.get("_meta") {
         let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(metadata.get()).ok()?;
-        // Any other may change the result.
+        // Any other metadata may change the result.
         let is_about_the_call = |key: &String| key == "progressToken" || key.starts_with("io.modelcontextprotocol/");
         if !metadata.keys().all(is_about_the_call) {
             return None;
@@ -123,8 +123,9 @@ fn identical_arguments(params: &[u8]) -> Option<String> {
     (arguments.len() <= QUERY_BYTES_MAX && push_canonical(arguments, LEVELS_MAX, &mut form)).then_some(form)
 }
 
-/// Appends a value without white space, members sorted, strings spelled alike and numbers as they are. Tells whether it could:
-/// not with a member twice, as readers disagree which of the two counts, nor with too many levels.
+/// Appends a value in canonical form: without white space, members sorted, strings escaped uniformly, numbers
+/// unchanged. Returns whether that was possible: not with duplicate members, which parsers resolve differently, nor
+/// with too many levels.
 fn push_canonical(json: &str, levels: usize, out: &mut String) -> bool {
     let Some(levels) = levels.checked_sub(1) else { return false };
     match json.as_bytes().first() {

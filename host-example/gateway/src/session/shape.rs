@@ -1,17 +1,17 @@
-//! Structured content shortened within its own schema, for clients that need its shape more than its data.
+//! Shortens structured content within its schema, for clients that need its shape more than its data.
 
 use lro_host::mcp::{self, OutputSchema, SchemaError};
 
-/// How many elements of each array are kept, tried in this order: a schema may ask for a least number.
+/// Numbers of array elements to keep, tried in this order: a schema may require a minimum.
 const ELEMENTS: [usize; 3] = [3, 1, 0];
 
-/// Longest shortened structured content, in bytes. A longer one is no help.
+/// Maximum size of shortened structured content, in bytes.
 pub(crate) const SHAPE_BYTES_MAX: usize = 20_000;
 
-/// The structured content with short arrays and strings; none when it is still long, or its schema does not allow it.
+/// Shortens arrays and strings; `None` if the result is still too long or the schema does not allow it.
 ///
 /// # Errors
-/// When it is not known whether the schema allows it.
+/// [`SchemaError`] if the content cannot be checked against the schema.
 pub(crate) fn shortened(structured: &[u8], schema: &[u8]) -> Result<Option<Vec<u8>>, SchemaError> {
     let schema = OutputSchema::read(schema)?;
     for elements in ELEMENTS {

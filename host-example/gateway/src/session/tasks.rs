@@ -1,4 +1,5 @@
-//! What is known of tasks: the tool behind each, and what became of its result, so that asking twice makes one offload.
+//! The tasks of servers: the tool behind each, and the reply to its result, so that reading a result twice makes one
+//! offload.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -8,79 +9,79 @@ use sha2::{Digest, Sha256};
 
 use lro_host::store::Ulid;
 
-/// Most tasks that are remembered; the oldest is forgotten first. A forgotten one is offloaded once more.
+/// Maximum number of tasks. The oldest is evicted first; its result is then offloaded once more.
 pub(crate) const TASKS_MAX: usize = 4_096;
 
-/// Of one task of a tenant.
+/// One task of a tenant.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct Task {
     tool: String,
     query: Option<String>,
     answer: Option<TaskAnswer>,
 }
 
-/// What a result became.
+/// The reply to the result of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskAnswer {
     /// SHA-256 of the result.
     pub(crate) digest: [u8; 32],
     /// The offload, which may have expired.
     pub(crate) offload: Ulid,
-    /// The result object that went on.
+    /// The result object sent to the client.
     pub(crate) result: Bytes,
 }
 
 /// The tasks of all tenants.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks(Mutex<Memory>);
+pub(crate) struct Tasks(Mutex<TaskTable>);
 
 #[derive(Debug, Default)]
-struct Memory {
-    known: BTreeMap<(String, String), Known>,
+struct TaskTable {
+    tasks: BTreeMap<(String, String), Task>,
     order: VecDeque<(String, String)>,
 }
 
 impl Tasks {
-    /// Remembers the tool that a task runs.
+    /// Records the tool and the arguments behind a task.
     pub(crate) fn started(&self, tenant: &str, task: &str, tool: &str, query: Option<String>) {
-        self.with(tenant, task, |known| (known.tool, known.query) = (tool.to_owned(), query));
+        self.with(tenant, task, |task| (task.tool, task.query) = (tool.to_owned(), query));
     }
 
-    /// The tool and its arguments; empty when the task is not known.
+    /// The tool and the arguments behind a task; empty if the task is unknown.
     pub(crate) fn call(&self, tenant: &str, task: &str) -> (String, Option<String>) {
         let key = (tenant.to_owned(), task.to_owned());
-        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.known.get(&key).map(|known| (known.tool.clone(), known.query.clone())).unwrap_or_default()
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.tasks.get(&key).map(|task| (task.tool.clone(), task.query.clone())).unwrap_or_default()
     }
 
-    /// What this result of a task became before.
+    /// The earlier reply to this result of a task.
     pub(crate) fn answer(&self, tenant: &str, task: &str, digest: &[u8; 32]) -> Option<TaskAnswer> {
         let key = (tenant.to_owned(), task.to_owned());
-        let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.known.get(&key)?.answer.clone().filter(|answer| answer.digest == *digest)
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.tasks.get(&key)?.answer.clone().filter(|answer| answer.digest == *digest)
     }
 
-    /// Remembers what a result became.
+    /// Records the reply to the result of a task.
     pub(crate) fn answered(&self, tenant: &str, task: &str, answer: TaskAnswer) {
-        self.with(tenant, task, |known| known.answer = Some(answer));
+        self.with(tenant, task, |task| task.answer = Some(answer));
     }
 
-    fn with(&self, tenant: &str, task: &str, change: impl FnOnce(&mut Known)) {
+    fn with(&self, tenant: &str, task: &str, change: impl FnOnce(&mut Task)) {
         let key = (tenant.to_owned(), task.to_owned());
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !memory.known.contains_key(&key) {
-            memory.order.push_back(key.clone());
-            if memory.order.len() > TASKS_MAX
-                && let Some(oldest) = memory.order.pop_front()
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !table.tasks.contains_key(&key) {
+            table.order.push_back(key.clone());
+            if table.order.len() > TASKS_MAX
+                && let Some(oldest) = table.order.pop_front()
             {
-                memory.known.remove(&oldest);
+                table.tasks.remove(&oldest);
             }
         }
-        change(memory.known.entry(key).or_default());
+        change(table.tasks.entry(key).or_default());
     }
 }
 
-/// What tells two results apart.
+/// The SHA-256 of a result.
 pub(crate) fn digest(result: &[u8]) -> [u8; 32] {
     Sha256::digest(result).into()
 }

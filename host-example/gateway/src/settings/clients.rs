@@ -1,4 +1,4 @@
-//! What is known of MCP clients, and what the configuration says about them.
+//! Profiles of MCP clients: built-in ones, and overrides in the configuration.
 
 use std::num::NonZeroU64;
 
@@ -7,48 +7,49 @@ use serde::{Deserialize, Serialize};
 use super::patterns::{matches, most_specific};
 use super::{Size, SizeUnit};
 
-/// The half of a tool result that a client hands to its model, when a result has both.
+/// The part of a tool result that a client passes to its model, if a result has both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sees {
-    /// `content`.
+    /// Only `content`.
     Text,
-    /// `structuredContent`.
+    /// Only `structuredContent`.
     Structured,
-    /// Both, or it is not known which.
+    /// Both, or unknown.
     #[default]
     Both,
 }
 
-/// What differs for the clients of one pattern. A key that is absent is as the built-in profile of the client has it, see
-/// [`KNOWN_CLIENTS`], else as [`ClientProfile::default`].
+/// Overrides for the clients of one pattern. Absent keys keep the values of the built-in profile, see
+/// [`KNOWN_CLIENTS`], or of [`ClientProfile::default`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClientOverride {
-    /// The half of a result that its model sees. Default: `both`.
+    /// The part of a result that the model sees. Default: `both`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sees: Option<Sees>,
-    /// Whether a `resource_link` may stand in a result. Default: false.
+    /// Whether a result may contain a `resource_link`. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_links: Option<bool>,
-    /// Whether its model can read a file of this machine by its path. Default: on stdio yes, over HTTP no.
+    /// Whether the model can read files of this machine by their path. Default: true on stdio, false over HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares_disk: Option<bool>,
-    /// Whether results pass inline up to the hard limits, as a client wants that runs code over them. Default: false.
+    /// Whether results pass inline up to the hard limits, for clients that process them in code. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<bool>,
-    /// A result larger than this is acted upon; at least 1, in `unit`. Default: as for all. A tool's own threshold wins.
+    /// Size above which the policy acts on a result, in `unit`, at least 1. Default: the general threshold. The
+    /// threshold of a tool overrides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<NonZeroU64>,
-    /// Unit of `threshold`. Default: as for all.
+    /// Unit of `threshold`. Default: the general one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<SizeUnit>,
-    /// Most bytes of a whole message to this client, at least 1. Default: none.
+    /// Maximum size of a whole message to this client in bytes, at least 1. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_limit: Option<NonZeroU64>,
-    /// Most characters that tools declare for their results in `anthropic/maxResultSizeChars`, at least 1: as many as the
-    /// gateway lets through, so that the client writes none of them to a file of its own. Default: none, what the server
-    /// declares stays.
+    /// Maximum result size in characters that tools declare in `anthropic/maxResultSizeChars`, at least 1: as many as
+    /// the gateway lets pass, so that the client does not write results to its own files. Default: none, the
+    /// declaration of the server is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared_size: Option<NonZeroU64>,
 }
@@ -65,22 +66,22 @@ const UNCHANGED: ClientOverride = ClientOverride {
     declared_size: None,
 };
 
-/// Claude Desktop refuses results of more than 1 MB; taken as 1,000,000 bytes, the smaller of the two readings.
+/// Claude Desktop rejects results of more than 1 MB, read as 1,000,000 bytes, the smaller of the two meanings.
 const CLAUDE_DESKTOP_BYTES_MAX: Option<NonZeroU64> = NonZeroU64::new(1_000_000);
 
-/// Claude Code writes longer results to a file of its own, however many characters a tool declares.
+/// Claude Code writes longer results to its own files, whatever size a tool declares.
 const CLAUDE_CODE_CHARACTERS_MAX: Option<NonZeroU64> = NonZeroU64::new(500_000);
 
-/// The built-in profiles, by pattern of the name, in alphabetical order. Patterns end in `*` because a bridge such as
-/// mcp-remote appends to the name of its client. None says that a client shares the disk: one that comes over HTTP may run
-/// anywhere, and the name of a client is only what it says of itself.
+/// The built-in profiles, by pattern of the name, in alphabetical order. Patterns end in `*` because bridges such as
+/// mcp-remote append to the name of their client. None sets `shares_disk`: over HTTP a client may run anywhere, and its
+/// name is only what it claims.
 ///
-/// | pattern | client | what is known, and where from |
+/// | pattern | client | behaviour, and source |
 /// |---|---|---|
 /// | `*inspector*` | MCP Inspector | shows links to the person who tests |
 /// | `Visual Studio Code*` | VS Code | shows links to the user, the model cannot read them: microsoft/vscode#291004 |
-/// | `claude-ai*` | Claude Desktop, claude.ai | results of more than 1 MB are refused: anthropics/claude-code#66519; a link blanks widgets: anthropics/claude-ai-mcp#753 |
-/// | `claude-code*` | Claude Code | the model sees only the structured half of two: anthropics/claude-code#55677; a link becomes a line of text: agentclientprotocol/claude-agent-acp#1093; a result of more than 50,000 characters becomes a file, or of as many as the tool declares, up to 500,000: anthropics/claude-code#45766 |
+/// | `claude-ai*` | Claude Desktop, claude.ai | results of more than 1 MB are rejected: anthropics/claude-code#66519; a link blanks widgets: anthropics/claude-ai-mcp#753 |
+/// | `claude-code*` | Claude Code | the model sees only the structured content if there is both: anthropics/claude-code#55677; a link becomes a line of text: agentclientprotocol/claude-agent-acp#1093; a result of more than 50,000 characters becomes a file, or of as many as the tool declares, up to 500,000: anthropics/claude-code#45766 |
 /// | `codex*` | Codex | a link makes the call fail: openai/codex#33404, openai/codex#41280 |
 /// | `cursor*` | Cursor | the model cannot read resources |
 pub const KNOWN_CLIENTS: &[(&str, ClientOverride)] = &[
@@ -117,7 +118,7 @@ impl ClientOverride {
         Self::find(KNOWN_CLIENTS.iter().map(|(pattern, known)| (*pattern, known)), name, version)
     }
 
-    /// What this says, and where it says nothing, what the other says.
+    /// Merges two overrides: keys of `self` take precedence.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             sees: self.sees.or(other.sees),
@@ -132,21 +133,21 @@ impl ClientOverride {
     }
 }
 
-/// The settings in force for one client. The default is that of a client nothing is known of.
+/// The effective settings for one client. The default is for unknown clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClientProfile {
-    /// The half of a result that its model sees.
+    /// The part of a result that the model sees.
     pub sees: Sees,
-    /// Whether a `resource_link` may stand in a result.
+    /// Whether a result may contain a `resource_link`.
     pub resource_links: bool,
-    /// Whether its model can read a file of this machine by its path. `None`: on stdio yes, over HTTP no.
+    /// Whether the model can read files of this machine by their path. `None`: true on stdio, false over HTTP.
     pub shares_disk: Option<bool>,
     /// Whether results pass inline up to the hard limits.
     pub inline: bool,
-    /// A result larger than this is acted upon. `None`: as for all clients.
+    /// Size above which the policy acts on a result. `None`: the general threshold.
     pub threshold: Option<Size>,
-    /// Most bytes of a whole message to this client.
+    /// Maximum size of a whole message to this client, in bytes.
     pub result_limit: Option<u64>,
-    /// Most characters that tools declare for their results.
+    /// Maximum result size that tools declare, in characters.
     pub declared_size: Option<u64>,
 }

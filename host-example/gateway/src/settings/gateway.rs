@@ -1,4 +1,4 @@
-//! The gateway's part of the configuration: the table `gateway`, and what it does with a tool.
+//! The configuration of the gateway: the table `gateway`, and the settings of its tools.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -25,7 +25,7 @@ use lro_transport::LOG_BYTES_DEFAULT;
 
 /// Default of [`GatewaySettings::tenant`].
 pub const TENANT_DEFAULT: &str = "default";
-/// Stands for a text that may hold a secret.
+/// Replaces text that may hold a secret.
 pub(super) const HIDDEN: &str = "…";
 /// The key of [`GatewaySettings::tokens`].
 pub(super) const TOKENS_KEY: &str = "tokens";
@@ -43,103 +43,107 @@ pub struct GatewaySettings {
     /// Address and port to serve Streamable HTTP on. Default: none, the gateway is served on stdio.
     #[serde(deserialize_with = "address")]
     pub listen: Option<SocketAddr>,
-    /// URL of the Streamable HTTP server that the gateway stands before. Default: none, a server is started.
+    /// URL of the Streamable HTTP server behind the gateway. Default: none, the gateway starts a server.
     pub upstream: Option<UpstreamUrl>,
-    /// Headers of each request upstream, by name; only in the file. Default: none.
+    /// Headers to add to each request to the server, by name; only in the file. Default: none.
     #[serde(deserialize_with = "headers")]
     pub upstream_headers: BTreeMap<String, UpstreamHeader>,
-    /// Variables of the gateway's own that the server it starts gets too, besides [`SERVER_VARIABLES`](super::SERVER_VARIABLES);
-    /// `*` stands for any characters. Never those that hold a secret of the gateway. Default: none.
+    /// Variables to pass to the server that the gateway starts, besides [`SERVER_VARIABLES`](super::SERVER_VARIABLES);
+    /// `*` matches any characters. Variables with secrets of the gateway are never passed. Default: none.
     #[serde(deserialize_with = "super::server::env")]
     pub env: Vec<String>,
-    /// Whether the server gets all variables but those that are the gateway's own. Default: on stdio, as clients put the server's
-    /// variables there; not with `listen`.
+    /// Whether the server gets all variables except the gateway's own. Default: true on stdio, as clients put the
+    /// server's variables there; false with `listen`.
     pub env_all: Option<bool>,
-    /// Whether the server is kept from seeing the directories and files of the gateway, where the system allows that. Default:
+    /// Whether to hide the directories and files of the gateway from the server, where the system allows that. Default:
     /// true.
     pub isolate: bool,
-    /// As whom the server runs, a name of `/etc/passwd` or `UID:GID`; only root can choose. Default: as the gateway.
+    /// User that the server runs as, a name of `/etc/passwd` or `UID:GID`; requires root. Default: the user of the
+    /// gateway.
     #[serde(deserialize_with = "super::server::user")]
     pub user: Option<String>,
-    /// Bytes a minute that what one server writes to its standard error takes in the log, at most. Default: 64 KiB.
+    /// Maximum bytes per minute that the standard error of one server takes in the log. Default: 64 KiB.
     pub server_log_bytes: NonZeroU64,
-    /// Path the gateway is served at over HTTP. Default: `/mcp`.
+    /// Path of the MCP endpoint over HTTP. Default: `/mcp`.
     #[serde(deserialize_with = "url_path")]
     pub path: String,
-    /// Hosts, each with or without a port, that a request may name besides the loopback names and the address listened on.
-    /// Default: none.
+    /// Hosts to accept requests for, each with or without a port, besides the loopback names and the address listened
+    /// on. Default: none.
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
-    /// Origins, each of scheme and host and perhaps a port, that a request may come from besides those on a loopback name.
-    /// Default: none.
+    /// Origins to accept requests from, each a scheme, a host and optionally a port, besides those with a loopback
+    /// name. Default: none.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
-    /// Tenant of a client without a token, as on stdio. Default: `default`.
+    /// Tenant of clients without a token, such as on stdio. Default: `default`.
     #[serde(deserialize_with = "tenant")]
     pub tenant: String,
-    /// Bearer token of who may change policies at `metrics-listen`; only in the file. Default: none, nobody may.
+    /// Bearer token that allows changing policies at `metrics-listen`; only in the file. Default: none, changing them
+    /// is disabled.
     #[serde(deserialize_with = "operator_token")]
     pub admin_token: Option<Token>,
-    /// Bearer tokens by name of the tenant; only in the file. Default: none, every request is of the same tenant.
+    /// Bearer tokens by name of the tenant; only in the file. Default: none, no token is required.
     #[serde(deserialize_with = "tokens")]
     pub tokens: BTreeMap<String, Token>,
     /// Address and port to serve `/metrics` and `/healthz` on. Default: none, neither is served.
     #[serde(deserialize_with = "address")]
     pub metrics_listen: Option<SocketAddr>,
-    /// Bearer token of who may read the names of tenants at `metrics-listen` where that can be reached from elsewhere; only in
-    /// the file. The admin token will do as well. Default: none.
+    /// Bearer token that allows reading names of tenants at `metrics-listen` from other machines; only in the file. The
+    /// admin token does too. Default: none.
     #[serde(deserialize_with = "operator_token")]
     pub metrics_token: Option<Token>,
-    /// Most bytes of one message in either direction. Default: 1 GiB.
+    /// Maximum size of one message in either direction, in bytes. Default: 1 GiB.
     pub message_bytes: NonZeroU64,
-    /// Bytes of one message beyond which it is kept in a file. Default: 4 MiB.
+    /// Size in bytes above which a message is kept in a file. Default: 4 MiB.
     pub message_memory: NonZeroU64,
-    /// Most bytes that the messages of one tenant take up in files at the same time, `lro://` arguments filled in. Default:
-    /// 4 GiB.
+    /// Maximum bytes that the messages of one tenant take in files at a time, including data for `lro://` arguments.
+    /// Default: 4 GiB.
     pub message_disk: NonZeroU64,
-    /// Milliseconds without an answer or progress after which a call is answered with an error. Default: 600,000.
+    /// Milliseconds without a response or progress after which a call fails. Default: 600,000.
     pub call_timeout_ms: NonZeroU64,
-    /// Milliseconds that the server may take to answer the handshake when the gateway restarts it. Default: 30,000.
+    /// Milliseconds that a restarted server may take to answer the handshake. Default: 30,000.
     pub start_timeout_ms: NonZeroU64,
-    /// Most bytes of the headers of one HTTP request. Default: 64 KiB.
+    /// Maximum size of the headers of one HTTP request, in bytes. Default: 64 KiB.
     pub header_bytes: NonZeroU32,
-    /// Headers of a client's requests that go on to a server over HTTP, besides those of the protocol, `Accept`,
-    /// `Accept-Language`, `Content-Type`, `User-Agent`, the headers of traces, and without tokens `Authorization`. Default: none.
+    /// Headers of clients to forward to a server over HTTP, besides those of MCP, `Accept`, `Accept-Language`,
+    /// `Content-Type`, `User-Agent`, the headers of traces, and `Authorization` if no tokens are configured. Default:
+    /// none.
     #[serde(deserialize_with = "forward_headers")]
     pub forward_headers: Vec<String>,
-    /// Most open HTTP connections; a new one takes the place of the one that has waited longest for a request. Default:
-    /// 4,096.
+    /// Maximum number of open HTTP connections. At the limit, a new one closes the one that has been idle longest.
+    /// Default: 4,096.
     pub connections: NonZeroU32,
-    /// Most open connections at `metrics-listen`. Default: 64.
+    /// Maximum number of open connections at `metrics-listen`. Default: 64.
     pub metrics_connections: NonZeroU32,
-    /// Most HTTP requests at a time, at most half of `connections`. Of these and of streams and sessions the last eighth is for
-    /// tenants that hold no more than an eighth; without tokens, for addresses. Default: 1,024.
+    /// Maximum number of concurrent HTTP requests, at most half of `connections`. Of requests, streams and sessions,
+    /// the last eighth is reserved for tenants that hold at most an eighth; without tokens, for client addresses.
+    /// Default: 1,024.
     pub requests: NonZeroU32,
-    /// Most HTTP streams without an end at a time, at most a quarter of `connections`. Default: 1,024.
+    /// Maximum number of concurrent HTTP streams without an end, at most a quarter of `connections`. Default: 1,024.
     pub streams: NonZeroU32,
-    /// Most legacy HTTP sessions at a time, each with a server process of its own. Default: 256.
+    /// Maximum number of concurrent legacy HTTP sessions, each with its own server process. Default: 256.
     pub sessions: NonZeroU32,
-    /// Most bytes of messages in memory at a time, of which the last eighth is for tenants that hold no more than an eighth. A
-    /// message of more than 64 KiB that finds none left is kept in a file. Default: 128 MiB.
+    /// Maximum bytes of messages in memory. The last eighth is reserved for tenants that hold at most an eighth. A
+    /// message of more than 64 KiB that does not fit is kept in a file. Default: 128 MiB.
     pub memory_bytes: NonZeroU64,
-    /// Milliseconds that an HTTP connection is open without the whole head of a request. Default: 10,000.
+    /// Milliseconds that an HTTP connection may take to send the head of a request. Default: 10,000.
     pub header_timeout_ms: NonZeroU64,
-    /// Milliseconds in which a client has to send 1 KiB of the body of a request, or the rest of it. Default: 10,000.
+    /// Milliseconds in which a client must send 1 KiB of the body of a request, or the rest of it. Default: 10,000.
     pub body_timeout_ms: NonZeroU64,
-    /// Milliseconds in which a client has to read 1 KiB of an answer, or the rest of it. Default: 30,000.
+    /// Milliseconds in which a client must read 1 KiB of a response, or the rest of it. Default: 30,000.
     pub write_timeout_ms: NonZeroU64,
-    /// Seconds without a request after which a legacy HTTP session ends, and the budget of a client without a session begins
-    /// anew. Default: 1,800.
+    /// Seconds without a request after which a legacy HTTP session ends, and the budget of a client without a session
+    /// restarts. Default: 1,800.
     pub session_idle_seconds: NonZeroU64,
-    /// Milliseconds that calls in flight may take to end at shutdown. Default: 10,000.
+    /// Milliseconds that calls in flight may take to finish at shutdown. Default: 10,000.
     pub shutdown_ms: NonZeroU64,
-    /// Whether decisions are only made and recorded, and every message passes unchanged. Default: false.
+    /// Whether decisions are only recorded, and every message passes unchanged. Default: false.
     pub audit: bool,
-    /// Estimated tokens of results that one session gets inline; over HTTP, where a client has no session, one client of a
-    /// tenant, known by name, version and address. Beyond it, only results of at most `session-floor` pass as they are.
-    /// Default: none, without end.
+    /// Estimated tokens of results that one session receives inline; over HTTP, where clients have no session, one
+    /// client of a tenant, identified by name, version and address. Beyond it, only results of at most `session-floor`
+    /// tokens pass. Default: none, unlimited.
     pub session_budget: Option<NonZeroU64>,
-    /// Estimated tokens of a result that passes as it is when the budget of the session is used up. Default: 1,000.
+    /// Estimated tokens of a result that still passes when the budget of the session is used up. Default: 1,000.
     pub session_floor: NonZeroU64,
 }
 
@@ -192,29 +196,30 @@ impl Default for GatewaySettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchemaStrategy {
-    /// It is wrapped in an `anyOf`, beside the schema of a descriptor.
+    /// Wraps it in an `anyOf` with the schema of a descriptor.
     #[default]
     Rewrite,
-    /// It is removed.
+    /// Removes it.
     Strip,
-    /// It is kept; the structured content of a large result is shortened within it.
+    /// Keeps it, and shortens the structured content of a large result to fit it.
     Shape,
-    /// It is kept; a large result becomes an error of the tool that holds the descriptor.
+    /// Keeps it, and turns a large result into a tool error that holds the descriptor.
     Block,
 }
 
-/// What the gateway does with one tool, besides what its policy is told.
+/// The gateway settings for one tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GatewayTool {
-    /// What happens to the output schema of the tool.
+    /// What the gateway does with the `outputSchema` of the tool.
     pub schema: SchemaStrategy,
-    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data on the way upstream.
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
+    /// goes to the server.
     pub handles: bool,
-    /// Seconds for which an identical call gets the offload of the first one again.
+    /// Seconds for which identical calls reuse the offload of the first one.
     pub reuse_seconds: Option<NonZeroU64>,
 }
 
-/// An `http://` or `https://` URL. The text that is shown leaves out the query, which may hold a key.
+/// An `http://` or `https://` URL. Its displayed form omits the query, which may hold a key.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UpstreamUrl(String);
@@ -262,21 +267,21 @@ impl TryFrom<String> for UpstreamUrl {
     }
 }
 
-/// What follows `http://` or `https://`.
+/// Returns what follows `http://` or `https://`.
 fn without_scheme(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(rest)
 }
 
-/// What stands before the path and the query.
+/// Returns the authority, before the path and the query.
 fn authority(rest: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Checks a host and, if there is one, its port.
+/// Validates a host and an optional port.
 fn check_authority(authority: &str) -> Result<(), &'static str> {
     if authority.contains('@') {
-        return Err("expected a URL without a user and a password: they belong in `gateway.upstream-headers`");
+        return Err("expected a URL without a user and a password: put them in gateway.upstream-headers");
     }
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -296,7 +301,7 @@ fn check_authority(authority: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A URL without what may be secret in it: user, password and query. The text need not be a URL.
+/// Removes possible secrets from a URL: user, password and query. The text need not be a valid URL.
 pub(crate) fn shown_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(_, rest)| url.split_at(url.len() - rest.len()));
     let (authority, path) = rest.split_at(authority(rest).len());
@@ -307,15 +312,15 @@ pub(crate) fn shown_url(url: &str) -> String {
     }
 }
 
-/// Where a bearer token is found. The configuration does not hold the token itself.
+/// Where to find a bearer token. The configuration does not contain the token itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Token {
-    /// `env:NAME`: in the variable of this name, without white space around it.
+    /// `env:NAME`: the trimmed value of this variable.
     Variable(String),
-    /// `file:PATH`: in this file, without white space around it.
+    /// `file:PATH`: the trimmed content of this file.
     File(PathBuf),
-    /// `sha256:` and 64 hexadecimal digits: nowhere here, this is its SHA-256.
+    /// `sha256:` and 64 hexadecimal digits: the SHA-256 of the token.
     Sha256(Digest),
 }
 
@@ -356,9 +361,9 @@ impl TryFrom<String> for Token {
 }
 
 impl Token {
-    /// The SHA-256 of the token.
+    /// Returns the SHA-256 of the token.
     fn digest(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Digest, String> {
-        // The copy is wiped. The environment keeps the token: the process must not be dumpable.
+        // This copy is wiped. The environment keeps the token, so the process must not be dumpable.
         let token = Zeroizing::new(match self {
             Self::Sha256(digest) => return Ok(*digest),
             Self::Variable(name) => environment(name).ok_or("the variable is not set")?.into_vec(),
@@ -372,13 +377,13 @@ impl Token {
     }
 }
 
-/// The value of a header upstream. It may be a secret, so a text of the file is not shown.
+/// The value of a header for the server. A literal text may be a secret, and is not displayed.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum UpstreamHeader {
-    /// `env:NAME`: in the variable of this name, without white space around it.
+    /// `env:NAME`: the trimmed value of this variable.
     Variable(String),
-    /// Any other text: itself.
+    /// Any other text: the value itself.
     Text(String),
 }
 
@@ -431,12 +436,12 @@ impl UpstreamHeader {
 }
 
 fn header_value(text: &str) -> Result<HeaderValue, &'static str> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| "a header cannot have control characters")?;
+    let mut value = HeaderValue::from_str(text).map_err(|_| "expected a header value without control characters")?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// The name of a variable. One that begins as the settings do would be taken for a setting.
+/// Validates the name of a variable. One with the prefix of the settings would be read as a setting.
 fn variable_name(name: &str) -> Result<String, &'static str> {
     if name.is_empty() || name.contains(['=', '\0']) {
         Err("expected the name of a variable after `env:`")
@@ -448,10 +453,10 @@ fn variable_name(name: &str) -> Result<String, &'static str> {
 }
 
 impl Config {
-    /// The SHA-256 of each tenant's bearer token. `environment` is usually [`std::env::var_os`].
+    /// Returns the SHA-256 of each tenant's bearer token. `environment` is usually [`std::env::var_os`].
     ///
     /// # Errors
-    /// All tokens whose variable or file is missing or empty, and those that two tenants have.
+    /// [`SettingsError`] with all tokens whose variable or file is missing or empty, or that two tenants share.
     pub fn gateway_tokens(
         &self,
         environment: impl Fn(&str) -> Option<OsString>,
@@ -470,18 +475,18 @@ impl Config {
         Ok(digests.into_iter().collect())
     }
 
-    /// The SHA-256 of the token of who may change policies. `environment` is usually [`std::env::var_os`].
+    /// Returns the SHA-256 of the admin token. `environment` is usually [`std::env::var_os`].
     ///
     /// # Errors
-    /// When its variable or file is missing or empty.
+    /// [`SettingsError`] if its variable or file is missing or empty.
     pub fn admin_token(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Digest>, SettingsError> {
         self.operator_token(ADMIN_TOKEN_KEY, self.gateway.admin_token.as_ref(), environment)
     }
 
-    /// The SHA-256 of the token of who may read the names of tenants. `environment` is usually [`std::env::var_os`].
+    /// Returns the SHA-256 of the metrics token. `environment` is usually [`std::env::var_os`].
     ///
     /// # Errors
-    /// When its variable or file is missing or empty.
+    /// [`SettingsError`] if its variable or file is missing or empty.
     pub fn metrics_token(
         &self,
         environment: impl Fn(&str) -> Option<OsString>,
@@ -502,11 +507,11 @@ impl Config {
         })
     }
 
-    /// The headers of each request upstream; their values are marked as sensitive. `environment` is usually
+    /// Returns the headers to add to each request to the server, marked as sensitive. `environment` is usually
     /// [`std::env::var_os`].
     ///
     /// # Errors
-    /// All headers whose variable is missing, empty, or not fit for a header.
+    /// [`SettingsError`] with all headers whose variable is missing, empty, or not a valid header value.
     pub fn gateway_headers(&self, environment: impl Fn(&str) -> Option<OsString>) -> Result<HeaderMap, SettingsError> {
         let headers = self.resolve(HEADERS_KEY, &self.gateway.upstream_headers, |name, header| {
             Ok((header_name(name)?, header.value(&environment)?))
@@ -514,7 +519,7 @@ impl Config {
         Ok(headers.into_iter().collect())
     }
 
-    /// Looks up each value of a table of the gateway, and gathers what is wrong.
+    /// Resolves each value of a table of the gateway, and collects the problems.
     fn resolve<'a, V: fmt::Display, T>(
         &self,
         table: &str,
@@ -581,9 +586,9 @@ fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String
     Ok(headers)
 }
 
-/// Headers that a client may send on. What is about its connection or for the gateway alone is not among them.
+/// Headers to forward, except those for the gateway and those of its connection.
 fn forward_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    const KEPT: [&str; 14] = [
+    const NOT_FORWARDED: [&str; 14] = [
         "accept-encoding",
         "authorization",
         "connection",
@@ -602,9 +607,9 @@ fn forward_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
     let names = Vec::<String>::deserialize(deserializer)?;
     for name in &names {
         let name = header_name(name).map_err(D::Error::custom)?;
-        if KEPT.contains(&name.as_str()) {
+        if NOT_FORWARDED.contains(&name.as_str()) {
             return Err(D::Error::custom(format!(
-                "`{name}` is for the gateway, or about its connection: it cannot go on"
+                "`{name}` is for the gateway or its connection and cannot be forwarded: remove it"
             )));
         }
     }
@@ -612,7 +617,7 @@ fn forward_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
 }
 
 fn header_name(name: &str) -> Result<HeaderName, String> {
-    name.parse().map_err(|_| format!("`{name}` is not the name of a header"))
+    name.parse().map_err(|_| format!("`{name}` is not a valid header name"))
 }
 
 fn tenant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -620,11 +625,11 @@ fn tenant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
     if name.is_empty() { Err(D::Error::custom("expected the name of a tenant")) } else { Ok(name) }
 }
 
-/// A value of another type is not repeated, as it may be the token.
+/// A value of another type is not repeated in the error, as it may be the token.
 fn operator_token<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Token>, D::Error> {
     match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => Token::try_from(text).map(Some).map_err(D::Error::custom),
-        _ => Err(D::Error::custom("expected a text")),
+        _ => Err(D::Error::custom("expected a string")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading the layers, checking each key by itself, and telling where each value came from.
+//! Reads the layers, validates each key by itself, and records the origin of each value.
 
 use std::{
     collections::BTreeMap,
@@ -16,12 +16,12 @@ use super::{
     variables::{CONFIG_KEY, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable, flag_name},
 };
 
-/// The table of the tenants' own settings.
+/// The table of the overrides of tenants.
 const TENANTS_TABLE: &str = "tenants";
-/// Most characters of a value in the text of a [`Problem`].
+/// Maximum length of a value in the text of a [`Problem`], in characters.
 const SHOWN_CHARACTERS_MAX: usize = 80;
 
-/// The layer a value came from. A later case overrides an earlier one.
+/// The layer that a value comes from. A later variant overrides an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Built in.
@@ -37,7 +37,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Height of the layer: the higher one wins.
+    /// Precedence of the layer; the higher one wins.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
@@ -61,25 +61,25 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One value of the configuration in force.
+/// One value of the effective configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The key, with a `.` after the name of a table.
     pub key: String,
     /// The value as JSON; `null` when there is none.
     pub value: String,
-    /// Where it came from.
+    /// The layer it comes from.
     pub origin: Origin,
 }
 
-/// A value that cannot be used.
+/// An invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The key, with a `.` after the name of a table.
     pub key: String,
-    /// The value as it was given, cut to 80 characters, and `…` in the place of what may be a secret.
+    /// The value as given, truncated to 80 characters, with `…` for what may be a secret.
     pub value: String,
-    /// Where it came from.
+    /// The layer it comes from.
     pub origin: Origin,
     /// What is wrong, and what is allowed.
     pub message: String,
@@ -98,7 +98,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with the configuration; one line for each problem.
+/// All problems of a configuration, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid configuration{}", problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
 pub struct SettingsError {
@@ -106,7 +106,7 @@ pub struct SettingsError {
     pub problems: Vec<Problem>,
 }
 
-/// One value of one layer. The path has more than one step inside a table.
+/// One value of one layer. Inside a table, the path has several segments.
 pub(super) struct Leaf {
     pub(super) path: Vec<String>,
     value: Value,
@@ -116,16 +116,16 @@ pub(super) struct Leaf {
 /// The layers above the defaults, merged.
 #[derive(Default)]
 pub(super) struct Layers {
-    /// The values that hold, each of which can be read by itself.
+    /// The valid values.
     pub(super) merged: Table,
     /// Origins of the keys in `merged`.
     pub(super) origins: BTreeMap<String, Origin>,
-    /// What is wrong with the others.
+    /// The problems of the other values.
     pub(super) problems: Vec<Problem>,
 }
 
 impl Layers {
-    /// Reads the variables that begin with [`VARIABLE_PREFIX`], the flags, and the file that one of them names.
+    /// Reads the variables with [`VARIABLE_PREFIX`], the flags, and the file that one of them names.
     pub(super) fn read(environment: &BTreeMap<OsString, OsString>, flags: &[(String, String)]) -> Self {
         let mut layers = Self::default();
         let mut leaves = layers.variables(environment);
@@ -148,7 +148,7 @@ impl Layers {
             let origin = Origin::Variable(name.to_owned());
             match (VARIABLES.iter().find(|variable| variable.name == name), text.to_str()) {
                 (None, _) => {
-                    self.problems.push(Problem::new(name, HIDDEN, origin, "there is no variable of this name"));
+                    self.problems.push(Problem::new(name, HIDDEN, origin, "there is no variable with this name"));
                 }
                 (Some(variable), None) => {
                     self.problems.push(Problem::new(variable.key, text.display(), origin, "expected UTF-8"));
@@ -165,7 +165,7 @@ impl Layers {
             let origin = Origin::Flag(key.clone());
             match VARIABLES.iter().find(|variable| variable.key == key) {
                 Some(variable) => leaves.extend(self.text(variable, text, origin)),
-                None => self.problems.push(Problem::new(key, text, origin, "there is no key of this name")),
+                None => self.problems.push(Problem::new(key, text, origin, "there is no key with this name")),
             }
         }
         leaves
@@ -184,7 +184,7 @@ impl Layers {
         leaves
     }
 
-    /// Reads the text of a variable or a flag.
+    /// Parses the text of a variable or a flag.
     fn text(&mut self, variable: &Variable, text: &str, origin: Origin) -> Option<Leaf> {
         let value = match variable.form {
             ValueForm::Text => Ok(Value::String(text.to_owned())),
@@ -208,7 +208,7 @@ impl Layers {
         }
     }
 
-    /// Checks one value as if it were the whole configuration, so that an error is about this value alone.
+    /// Validates one value as if it were the whole configuration, so that errors concern this value alone.
     fn merge(&mut self, leaf: Leaf) {
         let key = key_text(&leaf.path);
         let alone = leaf
@@ -228,7 +228,7 @@ impl Layers {
         let mut table = &mut self.merged;
         for step in tables {
             let entry = table.entry(step).or_insert_with(|| Value::Table(Table::new()));
-            // A step that is no table was refused when the value was checked alone.
+            // A segment that is not a table was rejected when the value was validated alone.
             let Value::Table(inner) = entry else { return };
             table = inner;
         }
@@ -237,8 +237,8 @@ impl Layers {
     }
 }
 
-/// The value of a leaf without what may be a secret. In the table `gateway`, a key that no variable sets holds secrets,
-/// or is the misspelled name of one that does. So is one in the table of a tenant.
+/// The value of a leaf without secrets. In the table `gateway`, a key that no variable sets holds secrets, or is the
+/// misspelled name of one that does; the same goes for the table of a tenant.
 fn shown_value(leaf: &Leaf) -> String {
     let (key, is_tenant) = match leaf.path.as_slice() {
         [tenants, _, rest @ ..] if tenants == TENANTS_TABLE => (rest.join("."), true),
@@ -253,7 +253,7 @@ fn shown_value(leaf: &Leaf) -> String {
     }
 }
 
-/// What is wrong with the type of a value that holds secrets: the usual message would repeat it.
+/// The problem with the type of a secret value. The usual message would repeat the value.
 fn secret_form(path: &[String], value: &Value) -> Option<&'static str> {
     let [gateway, table, rest @ ..] = path else { return None };
     if gateway != GATEWAY_TABLE || ![TOKENS_KEY, HEADERS_KEY].contains(&table.as_str()) {
@@ -261,12 +261,12 @@ fn secret_form(path: &[String], value: &Value) -> Option<&'static str> {
     }
     match (rest, value) {
         ([], Value::Table(_)) | ([_], Value::String(_)) => None,
-        ([], _) => Some("expected a table of texts"),
-        _ => Some("expected a text"),
+        ([], _) => Some("expected a table of strings"),
+        _ => Some("expected a string"),
     }
 }
 
-/// What is wrong with the syntax of a file, and where. The line itself is not repeated, as it may hold a secret.
+/// The syntax error of a file, with its position. The line is not repeated, as it may hold a secret.
 fn syntax_error(text: &str, error: &toml::de::Error) -> String {
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return error.message().to_owned() };
     let line = before.matches('\n').count() + 1;
@@ -274,7 +274,7 @@ fn syntax_error(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {}", error.message())
 }
 
-/// Takes tables apart down to values, lists and empty tables.
+/// Flattens tables down to values, lists and empty tables.
 pub(super) fn flatten(path: &mut Vec<String>, value: Value, origin: &Origin, leaves: &mut Vec<Leaf>) {
     match value {
         Value::Table(table) if !table.is_empty() => {
@@ -289,7 +289,7 @@ pub(super) fn flatten(path: &mut Vec<String>, value: Value, origin: &Origin, lea
     }
 }
 
-/// The key of a path as TOML writes it.
+/// Formats a path as a TOML key.
 pub(super) fn key_text(path: &[String]) -> String {
     let bare =
         |step: &str| !step.is_empty() && step.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
@@ -297,7 +297,7 @@ pub(super) fn key_text(path: &[String]) -> String {
     steps.collect::<Vec<_>>().join(".")
 }
 
-/// `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`. A variable without an absolute path does not count.
+/// `$XDG_CACHE_HOME/lro-filter`, else `$HOME/.cache/lro-filter`. Relative paths are ignored.
 pub(super) fn default_dir(environment: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let path = |name: &str| environment.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;

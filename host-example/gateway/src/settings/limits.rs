@@ -1,4 +1,4 @@
-//! Limits in the terms of what keeps to them.
+//! Conversions of the limits to the types that enforce them.
 
 use std::num::NonZeroU64;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Patterns over the names of tools and clients, in which `*` stands for any characters.
+//! Patterns for names of tools and clients, in which `*` matches any characters.
 
-/// The value of the longest pattern that fits, of two equally long the first in alphabetical order. The entries are in
-/// alphabetical order.
+/// The value of the longest matching pattern, of two equally long ones the first in alphabetical order. `entries` must
+/// be in alphabetical order.
 pub(super) fn most_specific<'a, T>(
     entries: impl DoubleEndedIterator<Item = (&'a str, T)>,
     fits: impl Fn(&str) -> bool,
@@ -11,7 +11,7 @@ pub(super) fn most_specific<'a, T>(
     fitting.max_by_key(|(pattern, _)| pattern.len()).map(|(_, value)| value)
 }
 
-/// Whether a pattern matches the whole text. Takes at most `pattern` times `text` steps.
+/// Whether a pattern matches the whole text, in at most `pattern` times `text` steps.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut position) = (0, 0);

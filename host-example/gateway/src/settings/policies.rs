@@ -1,4 +1,4 @@
-//! How policies are loaded, admitted, parked and tried. These tables are the same for all tenants.
+//! Loading, admission, parking and trial of policies. All tenants share the first three tables.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::at_least_one;
 use lro_host::policy;
 
-/// Bounds of loading a policy.
+/// Limits of loading a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Loading {
-    /// Bytes of a component. Default: 64 MiB.
+    /// Maximum size of a component, in bytes. Default: 64 MiB.
     pub component_bytes: NonZeroU64,
-    /// Milliseconds that compiling one takes, and that it waits for its turn. Default: 30,000.
+    /// Milliseconds that compiling a component may take, and may wait for its turn. Default: 30,000.
     pub compile_ms: NonZeroU64,
-    /// Bytes of address space of the process that compiles. Default: 1 GiB.
+    /// Address space of the compiling process, in bytes. Default: 1 GiB.
     pub compile_memory_bytes: NonZeroU64,
 }
 
@@ -47,15 +47,16 @@ impl From<&Loading> for policy::CompileLimits {
 pub struct Admission {
     /// Calls that run at the same time. Default: 128.
     pub calls: NonZeroU32,
-    /// Calls that may wait for their turn. Default: 1,024. While as many results wait for a thread, so does the server.
+    /// Calls that may wait for their turn. Default: 1,024. While as many results wait for a thread, the gateway stops
+    /// reading from the server.
     pub waiting: u32,
-    /// Milliseconds that one waits. Default: 1,000.
+    /// Milliseconds that a call may wait. Default: 1,000.
     pub wait_ms: u64,
-    /// Questions about offloaded results that may wait for their turn. One more is refused. Default: 64.
+    /// Questions about offloads that may wait for their turn. Further ones are refused. Default: 64.
     pub questions: u32,
 }
 
-/// Default of [`Admission::questions`]. Two or more of them run at a time, and most take less than a second.
+/// Default of [`Admission::questions`]. At least two questions run at a time, and most take less than a second.
 const QUESTIONS_WAITING_DEFAULT: u32 = 64;
 
 impl Default for Admission {
@@ -73,15 +74,15 @@ impl From<&Admission> for policy::Admission {
     }
 }
 
-/// When a policy that fails is parked: its calls then get the answer of the failure mode at once.
+/// When a failing policy is parked: its calls then get the result of the failure mode at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Breaker {
-    /// Failures in a row. Default: 5.
+    /// Consecutive failures that park a policy. Default: 5.
     pub failures: NonZeroU32,
-    /// Milliseconds until a call is let through again; doubled with each that fails. Default: 1,000.
+    /// Milliseconds until a parked policy is tried again; doubled after each failure. Default: 1,000.
     pub pause_ms: NonZeroU64,
-    /// Most such milliseconds. Default: 60,000.
+    /// Maximum of these milliseconds. Default: 60,000.
     pub pause_max_ms: NonZeroU64,
 }
 
@@ -103,17 +104,17 @@ impl From<&Breaker> for policy::BreakerSettings {
     }
 }
 
-/// How a new version of a policy runs beside the old one before it takes over. Without `calls` and `seconds` it takes over at
-/// once.
+/// How a new version of a policy runs beside the current one before it replaces it. Without `calls` and `seconds` it
+/// replaces it at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Trial {
-    /// Results to compare. Default: without bound.
+    /// Number of results to compare. Default: unlimited.
     pub calls: Option<NonZeroU64>,
-    /// Longest time in seconds. Default: without bound.
+    /// Maximum duration in seconds. Default: unlimited.
     pub seconds: Option<NonZeroU64>,
-    /// Whether the new version takes over when it always decided as the old one. Default: false, it is dropped, and the
-    /// report says what differed.
+    /// Whether the new version replaces the current one if all decisions agreed. Default: false, it is dropped, and the
+    /// report shows the differences.
     pub promote: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Thresholds with names.
+//! Named thresholds.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Size, SizeUnit};
 
-/// A threshold with a name.
+/// A named threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preset {
     /// 1,600 tokens.
@@ -16,7 +16,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// The threshold it stands for.
+    /// The threshold that this preset sets.
     pub fn size(self) -> Size {
         match self {
             Self::Tokens1600 => Size { amount: 1_600, unit: SizeUnit::Tokens },

@@ -1,4 +1,4 @@
-//! What a server that the gateway starts is given: variables of the environment.
+//! The environment of a server that the gateway starts.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{Config, Token, UpstreamHeader, patterns::matches, variables::VARIABLE_PREFIX};
 
-/// Variables that a server gets where not all pass, as patterns: where programs, home and files are, language and time, what
-/// Node and Python are set up with, and certificates. None of them is a usual place of a secret, as those for proxies and package
-/// indexes are.
+/// Variables that a server gets if not all are passed, as patterns: paths of programs, home and files, language and
+/// time, setup of Node and Python, and certificates. None of them usually holds a secret, as those for proxies and
+/// package indexes do.
 pub const SERVER_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -52,21 +52,22 @@ pub const SERVER_VARIABLES: &[&str] = &[
     "LD_LIBRARY_PATH",
 ];
 
-/// What the variables of the gateway begin with: they are never a server's.
+/// Prefixes of the gateway's own variables, which no server gets.
 const OWN_PREFIXES: [&str; 2] = [VARIABLE_PREFIX, "LRO_"];
 
-/// The variables of a server.
+/// The environment of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerEnvironment {
-    /// Those that it gets.
+    /// The variables that the server gets.
     pub variables: Vec<(OsString, OsString)>,
-    /// Names of those that it does not get and [`GatewaySettings::env`](super::GatewaySettings::env) could pass, in order.
+    /// Names of the variables that the server does not get and [`GatewaySettings::env`](super::GatewaySettings::env)
+    /// could pass, in alphabetical order.
     pub withheld: Vec<String>,
 }
 
 impl Config {
-    /// What a server gets of an environment, which is usually [`std::env::vars_os`]. It never gets the settings of the gateway
-    /// and what they name as `env:NAME`.
+    /// Selects the variables that a server gets from an environment, usually [`std::env::vars_os`]. It never gets the
+    /// settings of the gateway or the variables that they name as `env:NAME`.
     pub fn server_environment(&self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> ServerEnvironment {
         let secrets = self.secret_variables();
         let passes_all = self.gateway.env_all.unwrap_or(self.gateway.listen.is_none());
@@ -109,7 +110,7 @@ pub(super) fn env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Stri
     let patterns = Vec::<String>::deserialize(deserializer)?;
     match patterns.iter().find(|pattern| pattern.is_empty() || pattern.contains(['=', '\0'])) {
         Some(pattern) => {
-            Err(D::Error::custom(format!("expected names of variables, each perhaps with `*`, not `{pattern}`")))
+            Err(D::Error::custom(format!("expected names of variables, optionally with `*`, not `{pattern}`")))
         }
         None => Ok(patterns),
     }

@@ -1,4 +1,4 @@
-//! What differs for one tenant.
+//! Overrides for one tenant.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use toml::Table;
@@ -8,7 +8,7 @@ use super::{
     layers::{Origin, flatten, key_text},
 };
 
-/// Keys that are the same for all tenants: they belong to the process, the store, or the readers of all offloads.
+/// Keys that all tenants share: they concern the process, the store, or the readers of all offloads.
 pub const SHARED_KEYS: [&str; 15] = [
     "admission",
     "breaker",
@@ -27,7 +27,7 @@ pub const SHARED_KEYS: [&str; 15] = [
     "ttl-seconds",
 ];
 
-/// Keys of the configuration with the values they have for one tenant. Tables are merged key by key, lists are replaced.
+/// Overrides of the configuration for one tenant. Tables are merged key by key, lists are replaced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct TenantOverride(Table);
@@ -36,7 +36,7 @@ impl<'de> Deserialize<'de> for TenantOverride {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let table = Table::deserialize(deserializer)?;
         if let Some(key) = table.keys().find(|key| SHARED_KEYS.contains(&key.as_str())) {
-            return Err(D::Error::custom(format!("`{key}` is the same for all tenants")));
+            return Err(D::Error::custom(format!("all tenants share `{key}`: set it at the top level")));
         }
         Config::deserialize(table.clone()).map_err(|error| D::Error::custom(error.message()))?;
         Ok(Self(table))
@@ -44,12 +44,12 @@ impl<'de> Deserialize<'de> for TenantOverride {
 }
 
 impl Config {
-    /// The configuration of a tenant: this one with the tenant's own keys of [`Config::tenants`].
+    /// Returns the configuration of a tenant, with its overrides from [`Config::tenants`] applied.
     pub fn for_tenant(&self, tenant: &str) -> Self {
         let Some(TenantOverride(table)) = self.tenants.get(tenant) else { return self.clone() };
         let mut merged = self.merged.clone();
         overlay(&mut merged, table);
-        // Every value was read by itself before, so that all of them together can be read too.
+        // Every value was valid by itself, so all of them together are valid.
         let Ok(mut config) = Self::deserialize(merged.clone()) else { return self.clone() };
         let mut leaves = Vec::new();
         let origin = Origin::Tenant(tenant.to_owned());

@@ -1,4 +1,4 @@
-//! The tenants of a gateway: who they are, and the rules of each. They come and go while the gateway runs.
+//! The tenants of a gateway, and their rules. Tenants can be added and removed while the gateway runs.
 
 pub(crate) mod memory;
 pub(crate) mod rules;
@@ -16,64 +16,64 @@ use crate::tenants::rules::Rules;
 use lro_host::filter::Filter;
 use lro_host::policy::{Digest, Registry};
 
-/// Tenants that share a store, tools and metrics, each with a policy and settings of its own.
+/// Tenants that share a store, tools and metrics, each with its own policy and settings.
 #[derive(Debug)]
 pub struct Tenants {
     registry: Arc<Registry>,
-    known: ArcSwap<Known>,
-    /// The rules of tenants that asked.
-    made: Mutex<HashMap<String, Made>>,
+    current: ArcSwap<TenantConfig>,
+    /// The rules of the tenants that have sent a request.
+    rules: Mutex<HashMap<String, TenantRules>>,
 }
 
-/// What the configuration says of tenants.
+/// The part of the configuration that concerns tenants.
 #[derive(Debug)]
-struct Known {
+struct TenantConfig {
     config: Config,
     tokens: Vec<(String, Digest)>,
 }
 
-/// Rules, and what they were made from.
+/// Rules, and the configuration they were made from.
 #[derive(Debug)]
-struct Made {
-    from: Arc<Known>,
+struct TenantRules {
+    from: Arc<TenantConfig>,
     rules: Arc<Rules>,
 }
 
 impl Tenants {
-    /// The tenants of a registry, their settings in a configuration, and the SHA-256 of the bearer token of each.
+    /// Creates the tenants of a registry, with their configuration and the SHA-256 of the bearer token of each.
     pub fn new(registry: Arc<Registry>, config: Config, tokens: impl IntoIterator<Item = (String, Digest)>) -> Self {
-        let known = ArcSwap::from_pointee(Known { config, tokens: tokens.into_iter().collect() });
-        Self { registry, known, made: Mutex::default() }
+        let current = ArcSwap::from_pointee(TenantConfig { config, tokens: tokens.into_iter().collect() });
+        Self { registry, current, rules: Mutex::default() }
     }
 
-    /// Puts other settings and tokens in the place of those in force. Sessions that are open keep the settings they began
-    /// with; requests with a token that is gone are refused.
+    /// Replaces the configuration and the tokens. Open sessions keep the settings they started with; requests with a
+    /// removed token are refused.
     pub fn replace(&self, config: Config, tokens: impl IntoIterator<Item = (String, Digest)>) {
-        self.known.store(Arc::new(Known { config, tokens: tokens.into_iter().collect() }));
+        self.current.store(Arc::new(TenantConfig { config, tokens: tokens.into_iter().collect() }));
     }
 
-    /// Removes the policy of a tenant, and what is known of it. Sessions that are open keep both. Settings and tokens without
-    /// it come first: to the end, a request of the tenant is to meet its own policy.
+    /// Removes the policy and the rules of a tenant; open sessions keep both. [`replace`](Self::replace) its settings
+    /// and token first, so that no request of the tenant runs with the default policy.
     pub fn remove(&self, tenant: &str) {
         self.registry.remove(tenant);
-        self.lock_made().remove(tenant);
+        self.lock_rules().remove(tenant);
     }
 
-    /// The policies.
+    /// The registry of policies.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Whether requests need a token.
+    /// Whether requests need a bearer token.
     pub(crate) fn has_tokens(&self) -> bool {
-        !self.known.load().tokens.is_empty()
+        !self.current.load().tokens.is_empty()
     }
 
-    /// Whose token this is the digest of. Every token is compared, and digests are, so that the time tells nothing.
-    pub(crate) fn of_token(&self, digest: &[u8]) -> Option<String> {
-        let known = self.known.load();
+    /// The tenant whose token has this digest. All digests are compared, each in constant time.
+    pub(crate) fn by_token(&self, digest: &[u8]) -> Option<String> {
+        let current = self.current.load();
         let mut found = None;
-        for (tenant, expected) in &known.tokens {
+        for (tenant, expected) in &current.tokens {
             if bool::from(expected.0.as_slice().ct_eq(digest)) {
                 found = Some(tenant.clone());
             }
@@ -81,33 +81,33 @@ impl Tenants {
         found
     }
 
-    /// Whether requests can be of this tenant: it has a token where tokens are needed, else a policy.
+    /// Whether a tenant exists: if tokens are configured, whether it has one, else whether it has a policy.
     pub(crate) fn has(&self, tenant: &str) -> bool {
-        let known = self.known.load();
-        match known.tokens.is_empty() {
+        let current = self.current.load();
+        match current.tokens.is_empty() {
             true => self.registry.slot(tenant).is_some(),
-            false => known.tokens.iter().any(|(name, _)| name == tenant),
+            false => current.tokens.iter().any(|(name, _)| name == tenant),
         }
     }
 
-    /// The rules of a tenant, made from those for all. A tenant without a policy of its own has that of the others.
+    /// The rules of a tenant, derived from `base`; `None` if the tenant has no policy and uses the default one.
     pub(crate) fn rules(&self, base: &Rules, tenant: &str) -> Option<Arc<Rules>> {
         let slot = self.registry.slot(tenant)?;
-        let known = self.known.load_full();
-        let mut all = self.lock_made();
-        let before = all.get(tenant).filter(|made| Arc::ptr_eq(&made.rules.filter.slot, &slot));
-        if let Some(made) = before.filter(|made| Arc::ptr_eq(&made.from, &known)) {
-            return Some(Arc::clone(&made.rules));
+        let current = self.current.load_full();
+        let mut all = self.lock_rules();
+        let before = all.get(tenant).filter(|cached| Arc::ptr_eq(&cached.rules.filter.slot, &slot));
+        if let Some(cached) = before.filter(|cached| Arc::ptr_eq(&cached.from, &current)) {
+            return Some(Arc::clone(&cached.rules));
         }
-        let config = known.config.for_tenant(tenant);
+        let config = current.config.for_tenant(tenant);
         let filter =
             Filter { slot, store: base.filter.store.clone(), limits: (&config.limits).into(), failure: config.failure };
-        let rules = Arc::new(base.with(tenant, config, filter, before.map(|made| made.rules.as_ref())));
-        all.insert(tenant.to_owned(), Made { from: known, rules: Arc::clone(&rules) });
+        let rules = Arc::new(base.with(tenant, config, filter, before.map(|cached| cached.rules.as_ref())));
+        all.insert(tenant.to_owned(), TenantRules { from: current, rules: Arc::clone(&rules) });
         Some(rules)
     }
 
-    fn lock_made(&self) -> MutexGuard<'_, HashMap<String, Made>> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_rules(&self) -> MutexGuard<'_, HashMap<String, TenantRules>> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

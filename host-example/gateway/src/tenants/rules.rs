@@ -1,4 +1,4 @@
-//! What all sessions of a gateway share.
+//! State that the sessions of a gateway or of a tenant share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use crate::metrics::Metrics;
 use crate::session::tasks::Tasks;
 use crate::settings::Config;
 use crate::tenants::Tenants;
-use crate::tenants::memory::Memory;
-use crate::tenants::waiting::Waiting;
+use crate::tenants::memory::TenantCaches;
+use crate::tenants::waiting::PendingLimits;
 use crate::tenants::workers::Workers;
 use lro_host::filter::Filter;
 use lro_host::mcp::{self, Message, Tools};
@@ -20,35 +20,35 @@ use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 pub struct Rules {
     /// The configuration.
     pub config: Config,
-    /// What decides about results.
+    /// The filter that applies the policy.
     pub filter: Filter,
-    /// The tools that read back; none when there is no store.
+    /// The tools that read offloads; `None` without a store.
     pub tools: Option<Tools>,
-    /// What operators watch.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// Bounds of a message. A tenant with rules of its own has files of its own too.
+    /// Limits of a message. Each tenant has its own share of memory and disk.
     pub limits: Arc<MessageLimits>,
-    /// Those that have a policy of their own; none when all share one.
+    /// The tenants with their own policies; `None` if all share one.
     pub tenants: Option<Arc<Tenants>>,
     pub(crate) tasks: Arc<Tasks>,
-    pub(crate) memory: Arc<Memory>,
-    /// Threads for results.
+    pub(crate) caches: Arc<TenantCaches>,
+    /// Threads that filter results.
     pub(crate) workers: Workers,
-    /// Threads for what clients ask of the gateway itself, so that it does not hold up results.
+    /// Threads that answer questions about offloads, apart from those for results.
     pub(crate) questions: Workers,
-    /// Threads for messages to servers that may not read.
+    /// Threads that send messages to servers that may not read.
     pub(crate) senders: Workers,
-    pub(crate) waiting: Waiting,
-    /// Definitions of the own tools, as JSON.
+    pub(crate) pending: PendingLimits,
+    /// Definitions of the gateway's tools, as JSON.
     pub(crate) definitions: Vec<String>,
-    /// Whether the server has tools of the same names, as another gateway has.
-    namesakes: AtomicBool,
-    /// Lines of servers that are not messages.
-    chatter: Arc<AtomicU64>,
+    /// Whether the server has tools with the same names, as another gateway does.
+    name_conflict: AtomicBool,
+    /// Dropped messages and lines of servers.
+    dropped: Arc<AtomicU64>,
 }
 
 impl Rules {
-    /// Puts them together. Without tools nothing is announced, as nothing could be read back.
+    /// Creates the rules of a gateway. Without `tools`, the gateway advertises nothing, as nothing could be read back.
     pub fn new(config: Config, filter: Filter, tools: Option<Tools>) -> Self {
         let limits = MessageLimits {
             memory_bytes: usize::try_from(config.gateway.message_memory.get()).unwrap_or(usize::MAX),
@@ -66,29 +66,28 @@ impl Rules {
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.admission.questions as usize),
             senders: Workers::for_sending(config.gateway.requests.get() as usize),
-            waiting: Waiting::default(),
-            memory: Arc::default(),
-            namesakes: AtomicBool::new(false),
-            chatter: Arc::default(),
+            pending: PendingLimits::default(),
+            caches: Arc::default(),
+            name_conflict: AtomicBool::new(false),
+            dropped: Arc::default(),
             config,
             filter,
             tools,
         }
     }
 
-    /// The rules of a tenant: these, unless it has a policy of its own.
+    /// The rules of a tenant: these, unless the tenant has its own policy.
     pub(crate) fn of(self: &Arc<Self>, tenant: &str) -> Arc<Self> {
         let own = self.tenants.as_ref().and_then(|tenants| tenants.rules(self, tenant));
         own.unwrap_or_else(|| Arc::clone(self))
     }
 
-    /// The same for a tenant with other settings and another policy. What was learned with the rules that it had before goes
-    /// on.
+    /// Derives the rules of a tenant with its own settings and policy. State of its previous rules is kept.
     pub(crate) fn with(&self, tenant: &str, config: Config, filter: Filter, before: Option<&Self>) -> Self {
         let limits = before.map_or_else(|| self.limits_of(tenant), |before| Arc::clone(&before.limits));
-        let waiting = &config.admission;
-        let workers = || Workers::for_results(waiting.waiting as usize);
-        let questions = || Workers::for_questions(waiting.questions as usize);
+        let admission = &config.admission;
+        let workers = || Workers::for_results(admission.waiting as usize);
+        let questions = || Workers::for_questions(admission.questions as usize);
         let senders = || Workers::for_sending(config.gateway.requests.get() as usize);
         Self {
             workers: before.map_or_else(workers, |before| before.workers.clone()),
@@ -101,72 +100,72 @@ impl Rules {
             limits,
             tenants: None,
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
-            waiting: before.map(|before| before.waiting.clone()).unwrap_or_default(),
-            memory: before.map(|before| Arc::clone(&before.memory)).unwrap_or_default(),
+            pending: before.map(|before| before.pending.clone()).unwrap_or_default(),
+            caches: before.map(|before| Arc::clone(&before.caches)).unwrap_or_default(),
             definitions: self.definitions.clone(),
-            namesakes: AtomicBool::new(before.unwrap_or(self).has_namesakes()),
-            chatter: Arc::clone(&self.chatter),
+            name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
+            dropped: Arc::clone(&self.dropped),
         }
     }
 
-    /// Bounds of a message of a tenant: its share of the memory of all, and as much of the disk as each has.
+    /// Limits of a message of a tenant: a share of the common memory, and its own disk budget.
     fn limits_of(&self, tenant: &str) -> Arc<MessageLimits> {
         let share = Share { holder: tenant.to_owned(), ..self.limits.share.clone() };
         Arc::new(MessageLimits { share, disk: self.limits.disk.another(), ..MessageLimits::clone(&self.limits) })
     }
 
-    /// Whether requests over HTTP need a bearer token.
+    /// Whether HTTP requests need a bearer token.
     pub(crate) fn has_tokens(&self) -> bool {
         self.tenants.as_ref().is_some_and(|tenants| tenants.has_tokens())
     }
 
-    /// Whether a tenant cannot ask any more.
-    pub(crate) fn is_gone(&self, tenant: &str) -> bool {
+    /// Whether a tenant no longer exists.
+    pub(crate) fn is_removed(&self, tenant: &str) -> bool {
         self.tenants.as_ref().is_some_and(|tenants| !tenants.has(tenant))
     }
 
-    /// Off, every message passes byte for byte.
+    /// Whether filtering is on. Off, every message passes byte for byte.
     pub(crate) fn enabled(&self) -> bool {
         self.config.enabled
     }
 
-    /// Whether results are decided upon without changing anything.
+    /// Whether the gateway only records decisions and changes nothing.
     pub(crate) fn audits(&self) -> bool {
         self.config.gateway.audit
     }
 
-    /// Whether anything may go on otherwise than it came.
+    /// Whether the gateway may change messages.
     pub(crate) fn changes(&self) -> bool {
         self.enabled() && !self.audits()
     }
 
-    /// Whether anything is added to what the server tells about itself.
+    /// Whether the gateway adds its tools and resources to the server's.
     pub(crate) fn announces(&self) -> bool {
         self.changes() && self.tools.is_some()
     }
 
-    /// What no message with a tool result may exceed, whatever it holds: a preset is meant for what goes on the wire.
+    /// Maximum size of a whole message with a tool result: a preset limits what goes over the wire.
     pub(crate) fn ceiling(&self) -> Option<Size> {
         self.config.preset.map(|preset| preset.size())
     }
 
-    /// Counts what a server wrote and is left out, as it is no message. Of much, less and less is logged: the 1st, the 2nd, the
-    /// 4th, the 8th.
-    pub(crate) fn leave_out(&self, message: &Message, reason: impl std::fmt::Display) {
+    /// Counts and logs server output that is dropped because it is not a message. Only the 1st, 2nd, 4th, 8th and so on
+    /// are logged.
+    pub(crate) fn record_dropped(&self, message: &Message, reason: impl std::fmt::Display) {
         self.metrics.unreadable();
-        let (lines, bytes) = (self.chatter.fetch_add(1, Ordering::Relaxed) + 1, message.bytes().len());
+        let (lines, bytes) = (self.dropped.fetch_add(1, Ordering::Relaxed) + 1, message.bytes().len());
         if lines.is_power_of_two() {
-            let text = "the server wrote something that is not a message; it is left out";
+            let text = "dropped server output that is not a message";
             tracing::warn!(lines, bytes, %reason, "{text}");
         }
     }
 
-    pub(crate) fn found_namesakes(&self) {
-        self.namesakes.store(true, Ordering::Relaxed);
+    pub(crate) fn set_name_conflict(&self) {
+        self.name_conflict.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the server has tools of the names of the own ones.
-    pub(crate) fn has_namesakes(&self) -> bool {
-        self.namesakes.load(Ordering::Relaxed)
+    /// Whether the server has tools with the names of the gateway's own.
+    pub(crate) fn has_name_conflict(&self) -> bool {
+        self.name_conflict.load(Ordering::Relaxed)
     }
 }

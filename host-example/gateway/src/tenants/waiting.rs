@@ -1,36 +1,37 @@
-//! How many requests of a tenant may wait for an answer.
+//! Limits of the pending requests of a tenant.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Most requests of one tenant that wait for an answer. One more is refused.
+/// Maximum number of pending requests of one tenant. A further one is refused.
 pub const CALLS_MAX: usize = 10_000;
 
-/// Most bytes of the arguments of all calls of one tenant that wait. The header lines of further ones are without.
+/// Maximum size in bytes of the arguments kept for the pending calls of one tenant. Beyond it, the header lines of
+/// files lack them.
 const QUERIES_BYTES_MAX: usize = 16 << 20;
 
-/// The requests of one tenant that wait for an answer. A clone counts them together with its original.
+/// The pending requests of one tenant. Clones share the limits.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingLimits {
     calls: Arc<Semaphore>,
     query_bytes: Arc<Semaphore>,
 }
 
-impl Default for Waiting {
+impl Default for PendingLimits {
     fn default() -> Self {
         Self { calls: Arc::new(Semaphore::new(CALLS_MAX)), query_bytes: Arc::new(Semaphore::new(QUERIES_BYTES_MAX)) }
     }
 }
 
-impl Waiting {
-    /// The place of one more request; none when there are too many.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
+impl PendingLimits {
+    /// A permit for one more request; `None` at the limit.
+    pub(crate) fn call_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.calls).try_acquire_owned().ok()
     }
 
-    /// Room for the arguments of a call, in bytes; none when those of others fill it.
-    pub(crate) fn query_place(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// A permit for the arguments of a call, in bytes; `None` at the limit.
+    pub(crate) fn query_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         Arc::clone(&self.query_bytes).try_acquire_many_owned(bytes).ok()
     }

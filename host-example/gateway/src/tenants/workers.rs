@@ -1,4 +1,5 @@
-//! Threads for what takes longer than a message may be held up: large results, policies that take their time, questions.
+//! Thread pools of a tenant, for work that would hold up others: large results, slow policies, questions about
+//! offloads.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,73 +11,74 @@ use tokio::sync::oneshot;
 use lro_host::faults::{caught, fail_point};
 use lro_host::job::{INLINE_BYTES, Job};
 
-/// A job that takes longer than this on a thread that serves others was none for it.
-const BRIEF: Duration = Duration::from_millis(1);
+/// Time limit of a job on a shared thread. A longer one starts a cooldown.
+const INLINE_TIME_MAX: Duration = Duration::from_millis(1);
 
-/// After such a job the tenant has none begun there for so many times as long: it takes up a hundredth of a thread at most.
-const REST_FACTOR: u32 = 100;
+/// Length of the cooldown, as a multiple of the time the job took: a tenant takes at most a hundredth of a shared
+/// thread.
+const COOLDOWN_FACTOR: u32 = 100;
 
-/// Most threads of one tenant that wait for servers to read.
+/// Maximum number of threads of one tenant that wait for servers to read.
 const SENDING_THREADS_MAX: usize = 64;
 
-/// Why something was not done.
+/// Why a task did not run.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
-    /// As many wait as may.
-    #[error("{waiting} of this tenant wait already (limit {limit}): try again in a moment")]
+pub(crate) enum QueueError {
+    /// The queue is full.
+    #[error("{waiting} requests of this tenant are queued already (limit {limit}): try again in a moment")]
     Full { waiting: usize, limit: &'static str },
-    /// The system gives none, and the tenant has none.
-    #[error("the system gives no thread for it: try again in a moment")]
+    /// No thread could be started, and none is running.
+    #[error("the system cannot start a thread: try again in a moment")]
     NoThread,
-    /// The thread failed.
-    #[error("it failed within the gateway")]
-    Lost,
+    /// The task panicked.
+    #[error("internal error of the gateway: see its log")]
+    Panicked,
 }
 
-/// Told whether it was its turn, or why that will not come.
-type Task = Box<dyn FnOnce(Result<(), Refused>) + Send>;
+/// A task. It gets `Err` when it is refused instead of run.
+type Task = Box<dyn FnOnce(Result<(), QueueError>) + Send>;
 
-/// Threads of one tenant, and a queue of the tenant's own before them, so that it cannot hold up the others. Without tasks
-/// there are no threads. A clone shares them with its original.
+/// A thread pool of one tenant with its own queue, so that a tenant cannot hold up others. Idle threads end. Clones
+/// share the pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<Queue>,
     threads_max: usize,
     waiting_max: usize,
-    /// The setting by which a task is refused when so many wait. Without one, who brings it waits.
+    /// The setting that limits the queue, for the error of a refused task. Without it, the caller waits instead.
     limit: Option<&'static str>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    /// There is a task less, or a thread less.
-    less: Condvar,
+struct Queue {
+    state: Mutex<QueueState>,
+    /// Notified when a task or a thread is done.
+    progress: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Task>,
     threads: usize,
-    /// Until when no job is begun on threads that serve others.
-    rests_until: Option<Instant>,
+    /// When jobs may run on shared threads again.
+    cooldown_until: Option<Instant>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for QueueState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let waiting = self.waiting.len();
-        formatter.debug_struct("State").field("waiting", &waiting).field("threads", &self.threads).finish()
+        formatter.debug_struct("QueueState").field("waiting", &waiting).field("threads", &self.threads).finish()
     }
 }
 
 impl Workers {
-    /// For results: at most twice as many threads as processors, and four where there are fewer, as some wait for the disk.
+    /// A pool for results: twice as many threads as processors, at least 4, as some wait for the disk.
     pub(crate) fn for_results(waiting_max: usize) -> Self {
         let (threads_max, waiting_max) = ((2 * processors()).max(4), waiting_max.max(1));
         Self { shared: Arc::default(), threads_max, waiting_max, limit: None }
     }
 
-    /// For questions: half as many.
+    /// A pool for questions: half as many threads.
     pub(crate) fn for_questions(waiting_max: usize) -> Self {
         Self {
             shared: Arc::default(),
@@ -86,34 +88,34 @@ impl Workers {
         }
     }
 
-    /// For messages to a server that may not read: as many threads as sessions may wait for theirs without holding up others.
+    /// A pool for messages to servers that may not read: a thread for each blocked session.
     pub(crate) fn for_sending(waiting_max: usize) -> Self {
         Self { shared: Arc::default(), threads_max: SENDING_THREADS_MAX, waiting_max, limit: Some("gateway.requests") }
     }
 
-    /// Begins a job of so many bytes on this thread, which serves others, unless it is large or the last ones took long. What
-    /// it gives, or the job that is to go on elsewhere. After a panic it is one that panics there again.
-    pub(crate) fn begin<T>(&self, mut job: Job<T>, bytes: usize) -> Result<T, Job<T>> {
+    /// Runs a job on the current, shared thread, unless its input is large or the tenant is in its cooldown. Returns
+    /// its output, or the job to continue elsewhere. A job that panicked panics again there.
+    pub(crate) fn run_inline<T>(&self, mut job: Job<T>, bytes: usize) -> Result<T, Job<T>> {
         let begun = Instant::now();
-        if bytes > INLINE_BYTES || self.shared.lock().rests_until.is_some_and(|until| begun < until) {
+        if bytes > INLINE_BYTES || self.shared.lock().cooldown_until.is_some_and(|until| begun < until) {
             return Err(job);
         }
         let done = caught(|| job.begin()).ok().flatten();
         let took = begun.elapsed();
-        if took > BRIEF {
-            self.shared.lock().rests_until = Some(begun + took * REST_FACTOR);
+        if took > INLINE_TIME_MAX {
+            self.shared.lock().cooldown_until = Some(begun + took * COOLDOWN_FACTOR);
         }
         done.ok_or(job)
     }
 
-    /// Runs a task as soon as a thread is free, or tells it on this thread that it is refused.
-    pub(crate) fn run(&self, task: impl FnOnce(Result<(), Refused>) + Send + 'static) {
+    /// Queues a task. A refused task is called at once, on the current thread.
+    pub(crate) fn run(&self, task: impl FnOnce(Result<(), QueueError>) + Send + 'static) {
         let mut state = self.shared.lock();
         let has_thread = state.threads < self.threads_max;
         let is_full = !has_thread && state.waiting.len() >= self.waiting_max;
         if let Some(limit) = self.limit.filter(|_| is_full) {
             drop(state);
-            return task(Err(Refused::Full { waiting: self.waiting_max, limit }));
+            return task(Err(QueueError::Full { waiting: self.waiting_max, limit }));
         }
         state.waiting.push_back(Box::new(task));
         if !has_thread {
@@ -124,25 +126,25 @@ impl Workers {
         if self.start().is_err() {
             let mut state = self.shared.lock();
             state.threads -= 1;
-            self.shared.less.notify_all();
+            self.shared.progress.notify_all();
             if state.threads > 0 {
-                // They come to it.
+                // The running threads will take the task.
                 return;
             }
             let tasks = std::mem::take(&mut state.waiting);
             drop(state);
-            tasks.into_iter().for_each(|task| task(Err(Refused::NoThread)));
+            tasks.into_iter().for_each(|task| task(Err(QueueError::NoThread)));
         }
     }
 
-    /// Waits until no more tasks wait than may. Blocks.
+    /// Waits until the queue is below its limit. Blocks.
     pub(crate) fn wait_for_room(&self) {
-        let is_full = |state: &mut State| state.waiting.len() >= self.waiting_max;
-        drop(self.shared.less.wait_while(self.shared.lock(), is_full));
+        let is_full = |state: &mut QueueState| state.waiting.len() >= self.waiting_max;
+        drop(self.shared.progress.wait_while(self.shared.lock(), is_full));
     }
 
-    /// What a job gives, on one of the threads. Dropped, it gives the job up.
-    pub(crate) async fn done<T: Send + 'static>(&self, job: Job<T>) -> Result<T, Refused> {
+    /// Runs a job on a thread of the pool. Dropping the future cancels the job.
+    pub(crate) async fn run_job<T: Send + 'static>(&self, job: Job<T>) -> Result<T, QueueError> {
         let (answer, answered) = oneshot::channel();
         self.run(move |turn| {
             let done = match turn {
@@ -153,13 +155,13 @@ impl Workers {
                 let _ = answer.send(done);
             }
         });
-        answered.await.unwrap_or(Err(Refused::Lost))
+        answered.await.unwrap_or(Err(QueueError::Panicked))
     }
 
-    /// Waits until every task is done.
+    /// Waits until all tasks are done. Blocks.
     pub(crate) fn finish(&self) {
-        let is_busy = |state: &mut State| state.threads > 0;
-        drop(self.shared.less.wait_while(self.shared.lock(), is_busy));
+        let is_busy = |state: &mut QueueState| state.threads > 0;
+        drop(self.shared.progress.wait_while(self.shared.lock(), is_busy));
     }
 
     fn start(&self) -> std::io::Result<()> {
@@ -170,22 +172,22 @@ impl Workers {
     }
 }
 
-impl Shared {
-    /// Does what there is to do.
+impl Queue {
+    /// Runs tasks until the queue is empty.
     fn work(&self) {
         loop {
             let mut state = self.lock();
             let task = state.waiting.pop_front();
             state.threads -= usize::from(task.is_none());
             drop(state);
-            self.less.notify_all();
+            self.progress.notify_all();
             let Some(task) = task else { return };
-            // A panic has told of itself; the next task is not to blame.
+            // The panic is logged; the next task runs regardless.
             let _ = caught(|| task(Ok(())));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The address of a server behind HTTP.
+//! The endpoint of a server over HTTP.
 
 use std::fmt::Write;
 use std::sync::Once;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Url, redirect};
 
-/// How long a connection may take.
+/// Timeout of connecting.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server's address, and what is sent with each request.
+/// A server's URL, and the headers to send with each request.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     url: Url,
@@ -18,35 +18,35 @@ pub struct Endpoint {
     client: Client,
 }
 
-/// Why there is no such endpoint.
+/// Why an [`Endpoint`] cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
     /// Not a URL.
     #[error("`{url}` is not a URL: {reason}")]
     Url {
-        /// As it was given.
+        /// The text given.
         url: String,
-        /// What is wrong.
+        /// Why it is not a URL.
         reason: String,
     },
-    /// The client for it cannot be made, such as without certificates.
-    #[error("no client for HTTP: {0}")]
+    /// The HTTP client cannot be created, for example without root certificates.
+    #[error("cannot create an HTTP client: {0}")]
     Client(String),
 }
 
 impl Endpoint {
-    /// An endpoint with headers for each request to it.
+    /// Creates an endpoint that sends these headers with each request.
     ///
     /// # Errors
-    /// [`EndpointError`].
+    /// [`EndpointError`] if the URL is invalid or the HTTP client cannot be created.
     pub fn new(url: &str, headers: HeaderMap) -> Result<Self, EndpointError> {
         static PROVIDER: Once = Once::new();
-        // Fails only when the program has one already, which serves as well.
+        // Fails only if the program has installed a provider already, which serves as well.
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let parsed =
             url.parse().map_err(|error| EndpointError::Url { url: url.to_owned(), reason: format!("{error}") });
-        // A redirect would send a POST again as a GET.
+        // A redirect would turn a POST into a GET.
         let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(redirect::Policy::none());
         let client = client.build().map_err(|error| EndpointError::Client(Self::explain(&error)))?;
         Ok(Self { url: parsed?, headers, client })
@@ -64,9 +64,9 @@ impl Endpoint {
         &self.client
     }
 
-    /// An error with its causes, and without the address, which may hold a secret.
+    /// Formats an error with its causes, without the URL, which may hold a secret.
     pub(crate) fn explain(error: &reqwest::Error) -> String {
-        let mut text = String::from(if error.is_connect() { "no connection" } else { "the request failed" });
+        let mut text = String::from(if error.is_connect() { "connection failed" } else { "the request failed" });
         let mut cause = std::error::Error::source(error);
         while let Some(error) = cause {
             let _ = write!(text, ": {error}");

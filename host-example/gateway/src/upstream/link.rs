@@ -1,4 +1,4 @@
-//! A client's connection to a server that is a child process: started again when it is needed after it ended.
+//! A connection to a server that runs as a child process, restarted on demand after it exits.
 
 use std::io::ErrorKind;
 use std::sync::mpsc;
@@ -11,37 +11,37 @@ use crate::session::Session;
 use lro_host::mcp::{Id, Kind, Message};
 use lro_transport::{Cut, Launch, Line, ServerProcess};
 
-/// Id of the handshake that the gateway repeats to a server that it started again.
+/// Request id of the handshake that the gateway repeats to a restarted server.
 const HANDSHAKE_ID: &str = "lro-filter-handshake";
 
-/// Least time between two starts of the same server: one that ends at once is not to be started without a pause.
+/// Minimum time between two starts of a server, so that one that exits at once does not restart in a tight loop.
 const START_PAUSE: Duration = Duration::from_millis(500);
 
-/// Takes what the server sends.
+/// Receives what the server sends.
 pub(crate) trait Receive: Send + Sync + Sized {
-    /// A message.
+    /// Called for each message.
     fn message(self: &Arc<Self>, message: Bytes);
-    /// A line that could not be kept.
+    /// Called for a line that was too large to keep.
     fn cut(self: &Arc<Self>, cut: &Cut);
-    /// The server has ended, and how.
+    /// Called when the server exits, with a description of how it did.
     fn ended(self: &Arc<Self>, how: &str);
 }
 
-/// A server process, and what is needed to start it again.
+/// A server process, and how to restart it.
 pub(crate) struct Link<R> {
     launch: Launch,
     session: Arc<Session>,
     receiver: Weak<R>,
-    running: Mutex<Running>,
-    /// Held while the server is started, which takes long.
+    running: Mutex<ProcessState>,
+    /// Held while the server starts, which takes long.
     starting: Mutex<()>,
 }
 
 #[derive(Default)]
-struct Running {
+struct ProcessState {
     process: Option<Arc<ServerProcess>>,
     started: Option<Instant>,
-    /// Whether it is to be started no more.
+    /// Whether the server must not be restarted.
     stopped: bool,
 }
 
@@ -52,9 +52,9 @@ pub(crate) enum LinkError {
     Start { command: String, source: std::io::Error },
     #[error("the server {0}")]
     Ended(String),
-    #[error("the server did not answer the handshake within {} ms after it was started again", .0.as_millis())]
+    #[error("the restarted server did not answer initialize within {} ms (gateway.start-timeout-ms)", .0.as_millis())]
     Handshake(Duration),
-    #[error("the server does not take messages: {0}")]
+    #[error("cannot write to the server: {0}")]
     Send(std::io::Error),
 }
 
@@ -65,27 +65,27 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Starts the server.
     pub(crate) fn start(&self) -> Result<(), LinkError> {
-        self.started().map(drop)
+        self.start_process().map(drop)
     }
 
-    /// Sends a message that nobody waits for an answer to.
+    /// Sends a message that expects no response.
     pub(crate) fn send(&self, message: &Bytes) -> Result<(), LinkError> {
         self.process()?.send(message).map_err(LinkError::Send)
     }
 
-    /// Sends a request, to a server that is started once more when it has ended. `waits` tells whether the request has not
-    /// been answered meanwhile, as all are when a server ends.
-    pub(crate) fn ask(&self, message: &Bytes, waits: impl Fn() -> bool) -> Result<(), LinkError> {
+    /// Sends a request, and starts the server first if it is not running. When a server exits, all pending requests are
+    /// answered: `is_pending` returns whether this one still waits.
+    pub(crate) fn send_request(&self, message: &Bytes, is_pending: impl Fn() -> bool) -> Result<(), LinkError> {
         if let Ok(process) = self.process() {
             match process.send(message) {
                 Err(error) if error.kind() == ErrorKind::BrokenPipe && process.wait(START_PAUSE) => {}
                 sent => return sent.map_err(LinkError::Send),
             }
         }
-        if waits() { self.restarted()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
+        if is_pending() { self.ensure_started()?.send(message).map_err(LinkError::Send) } else { Ok(()) }
     }
 
-    /// Sends a message if that is possible without waiting, and tells whether it was.
+    /// Sends a message without blocking. Returns whether it was sent.
     pub(crate) fn try_send(&self, message: &Bytes) -> bool {
         self.process().is_ok_and(|process| process.try_send(message).is_ok())
     }
@@ -101,26 +101,26 @@ impl<R: Receive + 'static> Link<R> {
         }
     }
 
-    /// Waits until the server has ended by itself.
-    pub(crate) fn wait(&self, patience: Duration) -> bool {
+    /// Waits until the server exits by itself. Returns whether it did.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let process = self.running().process.clone();
-        process.is_none_or(|process| process.wait(patience))
+        process.is_none_or(|process| process.wait(timeout))
     }
 
-    /// Ends the server.
-    pub(crate) fn stop(&self, patience: Duration) {
+    /// Stops the server, and kills it after the timeout.
+    pub(crate) fn stop(&self, timeout: Duration) {
         self.close_input();
         let process = self.running().process.take();
         if let Some(process) = process {
-            process.stop(patience);
+            process.stop(timeout);
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, ProcessState> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server that runs.
+    /// The running server.
     fn process(&self) -> Result<Arc<ServerProcess>, LinkError> {
         let running = self.running().process.clone();
         let process = running.ok_or_else(|| LinkError::Ended("is not running".to_owned()))?;
@@ -130,7 +130,7 @@ impl<R: Receive + 'static> Link<R> {
         }
     }
 
-    fn started(&self) -> Result<Arc<ServerProcess>, LinkError> {
+    fn start_process(&self) -> Result<Arc<ServerProcess>, LinkError> {
         let started = self.running().started;
         if let Some(pause) = started.and_then(|started| START_PAUSE.checked_sub(started.elapsed())) {
             std::thread::sleep(pause);
@@ -166,8 +166,8 @@ impl<R: Receive + 'static> Link<R> {
         Ok(process)
     }
 
-    /// Starts a server that has ended, and shakes hands with it as the client did.
-    fn restarted(&self) -> Result<Arc<ServerProcess>, LinkError> {
+    /// Starts the server if it is not running. After a restart, repeats the client's handshake.
+    fn ensure_started(&self) -> Result<Arc<ServerProcess>, LinkError> {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(process) = self.process() {
             return Ok(process);
@@ -176,43 +176,43 @@ impl<R: Receive + 'static> Link<R> {
             return Err(LinkError::Ended("has ended".to_owned()));
         }
         let again = self.running().started.is_some();
-        let process = self.started()?;
+        let process = self.start_process()?;
         if again {
-            tracing::warn!("the server was started again");
+            tracing::warn!("the server was restarted");
         }
         let Some((initialize, initialized)) = self.session.handshake() else { return Ok(process) };
-        // The message that starts it may be the handshake itself.
+        // The message that restarts it may be the handshake itself.
         let Some(initialized) = initialized else { return Ok(process) };
         let (answer, answered) = mpsc::sync_channel(1);
         let id = Id::own(HANDSHAKE_ID);
-        self.session.expect(id.clone(), answer);
+        self.session.expect_response(id.clone(), answer);
         process.send(&Message::read(initialize).with_id(&id)).map_err(LinkError::Send)?;
-        let patience = Duration::from_millis(self.session.rules.config.gateway.start_timeout_ms.get());
-        if answered.recv_timeout(patience).is_err() {
+        let timeout = Duration::from_millis(self.session.rules.config.gateway.start_timeout_ms.get());
+        if answered.recv_timeout(timeout).is_err() {
             process.wait(START_PAUSE);
             let ended = process.ended();
-            return Err(ended.map_or(LinkError::Handshake(patience), LinkError::Ended));
+            return Err(ended.map_or(LinkError::Handshake(timeout), LinkError::Ended));
         }
         process.send(&initialized).map_err(LinkError::Send)?;
         Ok(process)
     }
 }
 
-/// The id of an answer that was too large to keep, if it can be found in its beginning or its end.
+/// The id of a message that was too large to keep, if its beginning or end shows it.
 pub(crate) fn id_of_cut(cut: &Cut) -> Option<Id> {
     let head = Message::envelope_id(&cut.head);
     head.or_else(|| Message::trailing_id(&cut.tail))
 }
 
-/// Whether a message of the client asks for something.
+/// Whether a message expects a response.
 pub(crate) fn is_request(message: &Message) -> bool {
     matches!(message.kind(), Kind::Request | Kind::Batch)
 }
 
-/// What a line is that [`is_chatter`].
-pub(crate) const CHATTER: &str = "it answers nothing";
+/// The log reason for [stray output](is_stray_output), and for messages that match no request.
+pub(crate) const STRAY_OUTPUT: &str = "it answers no request";
 
-/// Whether a line is no message but something that a server wrote for people.
-pub(crate) fn is_chatter(message: &Message) -> bool {
+/// Whether a line is not a message but output meant for people, such as a log line.
+pub(crate) fn is_stray_output(message: &Message) -> bool {
     message.kind() == Kind::Response && message.id().is_none() && message.value(&["jsonrpc"]).is_none()
 }

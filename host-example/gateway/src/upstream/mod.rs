@@ -1,4 +1,4 @@
-//! The server behind a gateway.
+//! Connections to the MCP server behind the gateway.
 
 pub(crate) mod content;
 mod endpoint;
@@ -8,10 +8,10 @@ pub(crate) mod remote;
 pub use endpoint::{Endpoint, EndpointError};
 pub use lro_transport::Launch;
 
-/// How the server is reached.
+/// How to reach the server.
 #[derive(Clone, Debug)]
 pub enum Upstream {
-    /// A command that speaks on its standard input and output.
+    /// A command that speaks MCP on its standard input and output.
     Command(Launch),
     /// A Streamable HTTP endpoint.
     Http(Endpoint),

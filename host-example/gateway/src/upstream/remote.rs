@@ -1,4 +1,4 @@
-//! A server behind Streamable HTTP, for a client on standard input and output.
+//! A connection to a Streamable HTTP server, for a client on standard input and output.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,30 +15,30 @@ use tokio::task::AbortHandle;
 use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, encoded};
 use crate::session::Session;
-use crate::upstream::content::{self, Content, ContentError, Form};
+use crate::upstream::content::{self, BodyKind, Content, ContentError};
 use crate::upstream::link::Receive;
 use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
 use lro_transport::{Event, EventReader, Spool, SpoolError};
 
-/// Pause before a stream that ended is asked for again.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+/// Delay before reconnecting to a stream that ended.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether calls in flight have ended.
-const POLL: Duration = Duration::from_millis(5);
+/// How often calls in flight are checked at shutdown.
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Most characters of a page that is no JSON-RPC message in the error that tells of it.
-const SHOWN_CHARACTERS_MAX: usize = 200;
+/// Maximum number of characters of an HTTP error page to quote in an error.
+const EXCERPT_CHARACTERS_MAX: usize = 200;
 
-/// Why an exchange ended without the answer.
+/// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
-enum Lost {
+enum ExchangeError {
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    #[error("the server cannot answer: HTTP status {status}: {text}")]
+    #[error("the server answered with HTTP status {status}: {text}")]
     Status { status: StatusCode, text: String },
-    #[error("the session with the server has ended")]
+    #[error("the session with the server has ended, and a new one cannot be started")]
     Session,
-    #[error("the server ended its answer before the result came")]
+    #[error("the server ended its response without the result")]
     Unanswered,
     #[error(transparent)]
     Content(#[from] ContentError),
@@ -46,7 +46,7 @@ enum Lost {
     Spool(#[from] SpoolError),
 }
 
-/// A connection to an endpoint.
+/// A connection to an endpoint, with its runtime.
 pub(crate) struct Remote<R> {
     runtime: Option<Runtime>,
     messages: UnboundedSender<Bytes>,
@@ -57,21 +57,21 @@ struct Inner<R> {
     endpoint: Endpoint,
     session: Arc<Session>,
     receiver: Weak<R>,
-    state: Mutex<State>,
-    /// Held while a new session begins.
-    shaking_hands: tokio::sync::Mutex<()>,
+    state: Mutex<SessionState>,
+    /// Held while a new session is initialized.
+    handshake_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Of revisions up to 2025-11-25.
+struct SessionState {
+    /// The session id, in revisions up to 2025-11-25.
     id: Option<HeaderValue>,
     revision: Option<HeaderValue>,
-    /// Requests in flight, by id.
+    /// Tasks of the requests in flight.
     running: HashMap<Id, AbortHandle>,
-    /// By tool: argument and header, where the tool asks for that.
+    /// The arguments to repeat in headers, and the headers, by tool.
     parameters: BTreeMap<String, Vec<(String, HeaderName)>>,
-    listens: bool,
+    is_listening: bool,
 }
 
 impl<R: Receive + 'static> Remote<R> {
@@ -81,7 +81,7 @@ impl<R: Receive + 'static> Remote<R> {
             session,
             receiver,
             state: Mutex::default(),
-            shaking_hands: tokio::sync::Mutex::default(),
+            handshake_lock: tokio::sync::Mutex::default(),
         });
         let (messages, received) = unbounded_channel();
         runtime.spawn(Arc::clone(&inner).run(received));
@@ -89,15 +89,15 @@ impl<R: Receive + 'static> Remote<R> {
     }
 
     pub(crate) fn send(&self, message: Bytes) {
-        // The other end lives as long as the runtime.
+        // The receiver lives as long as the runtime.
         let _ = self.messages.send(message);
     }
 
     /// Waits for the calls in flight, then ends the session.
-    pub(crate) fn finish(&self, patience: Duration) {
+    pub(crate) fn finish(&self, timeout: Duration) {
         let start = Instant::now();
-        while self.inner.session.waiting() > 0 && start.elapsed() < patience {
-            std::thread::sleep(POLL);
+        while self.inner.session.pending_count() > 0 && start.elapsed() < timeout {
+            std::thread::sleep(DRAIN_POLL_INTERVAL);
         }
         let has_session = self.inner.state().id.is_some();
         if let Some(runtime) = self.runtime.as_ref().filter(|_| has_session) {
@@ -125,14 +125,14 @@ impl<R: Receive + 'static> Inner<R> {
             match (message.kind(), message.method().as_deref()) {
                 (Kind::Request, _) => self.start(message),
                 (Kind::Notification, Some(method::CANCELLED)) if self.state().id.is_none() => {
-                    // Without a session, the end of the connection is what cancels.
+                    // Without a session, closing the connection cancels the request.
                     let id = message.params().request_id.map(|id| Id::of_json(id.get()));
                     let running = id.and_then(|id| self.state().running.remove(&id));
                     if let Some(running) = running {
                         running.abort();
                     }
                 }
-                // The server is to see these before what follows them.
+                // The server must see these before the messages that follow.
                 (_, method) => {
                     let is_initialized = method == Some(method::INITIALIZED);
                     Arc::clone(&self).exchange(message).await;
@@ -157,30 +157,30 @@ impl<R: Receive + 'static> Inner<R> {
         }
     }
 
-    /// Sends a message and hands on what is answered.
+    /// Sends a message and forwards the response.
     async fn exchange(self: Arc<Self>, message: Message) {
         let id = message.id().filter(|_| message.kind() == Kind::Request);
-        let ended = match self.answered(&message, id.as_ref()).await {
-            // The client may use the id again by now.
+        let ended = match self.send_and_forward(&message, id.as_ref()).await {
+            // The client may have reused the id by now.
             Ok(true) => return,
-            Ok(false) => Lost::Unanswered,
-            Err(lost) => lost,
+            Ok(false) => ExchangeError::Unanswered,
+            Err(error) => error,
         };
         match id.and_then(|id| self.session.fail(&id, &ended.to_string())) {
             Some(answer) => drop(self.receive(answer, None)),
-            None if matches!(ended, Lost::Unreachable(_) | Lost::Status { .. }) => {
+            None if matches!(ended, ExchangeError::Unreachable(_) | ExchangeError::Status { .. }) => {
                 tracing::warn!(%ended, "a message did not reach the server");
             }
             None => {}
         }
     }
 
-    /// Tells whether the answer to the request came.
-    async fn answered(self: &Arc<Self>, message: &Message, id: Option<&Id>) -> Result<bool, Lost> {
-        let of_session = self.state().id.clone();
+    /// Sends a message and forwards the response. Returns whether it answered the request.
+    async fn send_and_forward(self: &Arc<Self>, message: &Message, id: Option<&Id>) -> Result<bool, ExchangeError> {
+        let session_id = self.state().id.clone();
         let mut response = self.post(message).await?;
-        if let Some(of_session) = of_session.filter(|_| response.status() == StatusCode::NOT_FOUND && id.is_some()) {
-            self.shake_hands(&of_session).await?;
+        if let Some(session_id) = session_id.filter(|_| response.status() == StatusCode::NOT_FOUND && id.is_some()) {
+            self.reinitialize(&session_id).await?;
             response = self.post(message).await?;
         }
         if message.method().as_deref() == Some(method::INITIALIZE) {
@@ -189,20 +189,20 @@ impl<R: Receive + 'static> Inner<R> {
         self.read(response, id).await
     }
 
-    /// Begins a new session when the server has forgotten the old one.
-    async fn shake_hands(self: &Arc<Self>, old: &HeaderValue) -> Result<(), Lost> {
-        let _alone = self.shaking_hands.lock().await;
+    /// Initializes a new session after the server has dropped the old one.
+    async fn reinitialize(self: &Arc<Self>, old: &HeaderValue) -> Result<(), ExchangeError> {
+        let _alone = self.handshake_lock.lock().await;
         if self.state().id.as_ref() != Some(old) {
             return Ok(());
         }
-        let (initialize, initialized) = self.session.handshake().ok_or(Lost::Session)?;
-        tracing::warn!("the session with the server has ended; a new one begins");
+        let (initialize, initialized) = self.session.handshake().ok_or(ExchangeError::Session)?;
+        tracing::warn!("the session with the server has ended; starting a new one");
         let response = self.post(&Message::read(initialize)).await?;
         if !response.status().is_success() {
-            return Err(Lost::Session);
+            return Err(ExchangeError::Session);
         }
         self.state().id = response.headers().get(&SESSION_ID).cloned();
-        // Its content is known from the first time; it must be read before the connection can be used again.
+        // The content is known from the first handshake, but must be read before the connection can be reused.
         let _ = response.bytes().await;
         if let Some(initialized) = initialized {
             self.post(&Message::read(initialized)).await?;
@@ -211,7 +211,7 @@ impl<R: Receive + 'static> Inner<R> {
         Ok(())
     }
 
-    async fn post(&self, message: &Message) -> Result<Response, Lost> {
+    async fn post(&self, message: &Message) -> Result<Response, ExchangeError> {
         let request = self.endpoint.client().post(self.endpoint.url());
         let request = match message.method().as_deref() {
             Some(method::INITIALIZE) => request.headers(self.endpoint.headers().clone()),
@@ -220,7 +220,7 @@ impl<R: Receive + 'static> Inner<R> {
         let request = request.headers(self.standard_headers(message));
         let request = request.header(CONTENT_TYPE, "application/json");
         let request = request.header(ACCEPT, "application/json, text/event-stream").body(message.bytes().clone());
-        request.send().await.map_err(|error| Lost::Unreachable(Endpoint::explain(&error)))
+        request.send().await.map_err(|error| ExchangeError::Unreachable(Endpoint::explain(&error)))
     }
 
     fn with_session(&self, request: RequestBuilder) -> RequestBuilder {
@@ -235,7 +235,7 @@ impl<R: Receive + 'static> Inner<R> {
         request.headers(headers)
     }
 
-    /// What revision 2026-07-28 repeats from the body.
+    /// The headers that revision 2026-07-28 repeats from the body.
     fn standard_headers(&self, message: &Message) -> HeaderMap {
         let params = message.params();
         let mut headers = HeaderMap::new();
@@ -255,8 +255,8 @@ impl<R: Receive + 'static> Inner<R> {
         headers
     }
 
-    /// Hands on what a response holds.
-    async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<bool, Lost> {
+    /// Forwards the messages of a response. Returns whether one of them answers the request.
+    async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<bool, ExchangeError> {
         let status = response.status();
         let content = Content::of(response.headers())?;
         if content.is_stream {
@@ -276,59 +276,60 @@ impl<R: Receive + 'static> Inner<R> {
         if body.is_empty() && status.is_success() {
             return Ok(false);
         }
-        if content::form(&body) == Form::Wide {
+        if content::classify(&body) == BodyKind::Wide {
             return Err(ContentError::Charset("utf-16".to_owned()).into());
         }
         let message = Message::read(body.clone());
         match (message.fault(), message.kind()) {
             (Some(fault), _) => self.refuse(&message, fault, status, id).await,
-            // An error about a message that could not be read has no id, but here it is clear which one it was.
+            // The server could not read the id of the request, but this response can only be for that request.
             (None, Kind::Response) if message.id().is_none() && message.result().is_none() => {
                 let text = message.value(&["error", "message"]);
                 let text = text.and_then(|text| serde_json::from_slice::<String>(&text).ok()).unwrap_or_default();
-                Err(Lost::Status { status, text: beginning(&text) })
+                Err(ExchangeError::Status { status, text: excerpt(&text) })
             }
             _ => Ok(self.receive(body, id)),
         }
     }
 
-    /// Answers whom something that is not a message may be read to answer. Tells whether the request is among them.
+    /// Fails the requests that an invalid message could be taken to answer. Returns whether `id` is among them.
     async fn refuse(
         self: &Arc<Self>,
         message: &Message,
         fault: Fault,
         status: StatusCode,
         id: Option<&Id>,
-    ) -> Result<bool, Lost> {
-        let refusal = format!("the server cannot answer: HTTP status {status}");
+    ) -> Result<bool, ExchangeError> {
+        let refusal = format!("the server answered with HTTP status {status}");
         let is_tool = id.is_some_and(|id| self.session.awaits_tool(id));
         let mut errors = Vec::new();
         message.each_id(&mut |id| errors.extend(self.session.fail(&id, &format!("{refusal}: {fault}"))));
         for error in errors {
             self.receive(error, None);
         }
-        // The text of a page helps, unless it may be the result of a tool.
-        let page = beginning(&String::from_utf8_lossy(message.bytes()));
+        // The text of the page helps, unless it may be the result of a tool.
+        let page = excerpt(&String::from_utf8_lossy(message.bytes()));
         match id.filter(|_| is_tool) {
-            None => Err(Lost::Status { status, text: page }),
-            Some(_) if status.is_success() => Err(Lost::Status { status, text: fault.to_string() }),
+            None => Err(ExchangeError::Status { status, text: page }),
+            Some(_) if status.is_success() => Err(ExchangeError::Status { status, text: fault.to_string() }),
             Some(id) => {
-                let Some((shown, filtering)) = self.session.page(id, page.as_bytes()) else { return Ok(true) };
-                let passes = self.session.settled(filtering).await == shown;
-                let text = if passes { format!("{refusal}: {page}") } else { refusal };
+                let Some((shown, filtering)) = self.session.error_page(id, page.as_bytes()) else { return Ok(true) };
+                let is_unchanged = self.session.filter_message_async(filtering).await == shown;
+                let text = if is_unchanged { format!("{refusal}: {page}") } else { refusal };
                 self.receive(mcp::error_response(Some(id), mcp::INTERNAL_ERROR, &text), None);
                 Ok(true)
             }
         }
     }
 
-    /// Hands on the events of a response. Returns the id of the last one, and whether the answer to the request came.
+    /// Forwards the events of a response. Returns the id of the last event, and whether one of them answers the
+    /// request.
     async fn events(
         self: &Arc<Self>,
         content: Content,
         response: Response,
         id: Option<&Id>,
-    ) -> Result<(Option<String>, bool), Lost> {
+    ) -> Result<(Option<String>, bool), ExchangeError> {
         let mut chunks = content.chunks(response);
         let mut reader = EventReader::new(Arc::clone(&self.session.rules.limits));
         let (mut events, mut last, mut answered) = (Vec::new(), None, false);
@@ -347,7 +348,7 @@ impl<R: Receive + 'static> Inner<R> {
             }
             read?;
         }
-        // The last event may lack the line that ends it.
+        // The blank line after the last event may be missing.
         let rest = reader.finish().ok().flatten();
         let event = rest.and_then(|rest| Event::of_rest(&rest, &self.session.rules.limits).ok());
         let data = event.and_then(|event| event.data());
@@ -357,10 +358,10 @@ impl<R: Receive + 'static> Inner<R> {
         Ok((last, answered))
     }
 
-    /// Takes up a stream again that ended before the answer came.
-    async fn resume(self: &Arc<Self>, mut last: String, id: &Id) -> Result<bool, Lost> {
-        while self.session.waits_for(id) {
-            tokio::time::sleep(RECONNECT_PAUSE).await;
+    /// Resumes a stream that ended before the response arrived.
+    async fn resume(self: &Arc<Self>, mut last: String, id: &Id) -> Result<bool, ExchangeError> {
+        while self.session.is_pending(id) {
+            tokio::time::sleep(RECONNECT_DELAY).await;
             let response = self.get(Some(&last)).await?;
             if !response.status().is_success() {
                 return Ok(false);
@@ -375,19 +376,19 @@ impl<R: Receive + 'static> Inner<R> {
         Ok(true)
     }
 
-    async fn get(&self, last: Option<&str>) -> Result<Response, Lost> {
+    async fn get(&self, last: Option<&str>) -> Result<Response, ExchangeError> {
         let request = self.with_session(self.endpoint.client().get(self.endpoint.url()));
         let request = request.header(ACCEPT, "text/event-stream");
         let request = match last.and_then(|last| HeaderValue::from_str(last).ok()) {
             Some(last) => request.header(LAST_EVENT_ID, last),
             None => request,
         };
-        request.send().await.map_err(|error| Lost::Unreachable(Endpoint::explain(&error)))
+        request.send().await.map_err(|error| ExchangeError::Unreachable(Endpoint::explain(&error)))
     }
 
-    /// Listens to what belongs to no request, if the server has a stream for that.
+    /// Opens the stream for messages that belong to no request, if the server has one.
     fn listen(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.state().listens, true) {
+        if std::mem::replace(&mut self.state().is_listening, true) {
             return;
         }
         let inner = Arc::clone(self);
@@ -400,27 +401,27 @@ impl<R: Receive + 'static> Inner<R> {
                 let Ok(content) = Content::of(response.headers()) else { break };
                 let read = inner.events(content, response, None).await.ok();
                 last = read.and_then(|(read, _)| read).or(last);
-                tokio::time::sleep(RECONNECT_PAUSE).await;
+                tokio::time::sleep(RECONNECT_DELAY).await;
             }
-            inner.state().listens = false;
+            inner.state().is_listening = false;
         });
     }
 
-    /// Hands on a message. Tells whether it answers a request.
+    /// Forwards a message. Returns whether it answers the request `id`.
     fn receive(self: &Arc<Self>, bytes: Bytes, id: Option<&Id>) -> bool {
         let message = Message::read(bytes.clone());
-        self.learn(&message);
-        let asked = message.id().map(|id| self.session.asked_as(id));
-        let answers = message.kind() == Kind::Response && asked.as_ref() == id && id.is_some();
+        self.record_metadata(&message);
+        let answered_id = message.id().map(|id| self.session.request_id(id));
+        let answers = message.kind() == Kind::Response && answered_id.as_ref() == id && id.is_some();
         if let Some(receiver) = self.receiver.upgrade() {
-            // The client may be slow to read.
+            // Blocks while the client is slow to read.
             tokio::task::block_in_place(|| receiver.message(bytes));
         }
         answers
     }
 
-    /// Takes from an answer what later requests need.
-    fn learn(&self, message: &Message) {
+    /// Records the protocol revision and the header parameters that later requests need.
+    fn record_metadata(&self, message: &Message) {
         if message.kind() != Kind::Response {
             return;
         }
@@ -436,17 +437,17 @@ impl<R: Receive + 'static> Inner<R> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The beginning of what a server says, for an error.
-fn beginning(text: &str) -> String {
-    text.chars().take(SHOWN_CHARACTERS_MAX).collect()
+/// Truncates a server's text, to quote it in an error.
+fn excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT_CHARACTERS_MAX).collect()
 }
 
-/// The arguments that a tool wants to be repeated in headers.
+/// The arguments that a tool declares as headers (`x-mcp-header`).
 fn header_parameters(schema: &[u8]) -> Vec<(String, HeaderName)> {
     #[derive(serde::Deserialize)]
     struct Schema {
@@ -461,7 +462,7 @@ fn header_parameters(schema: &[u8]) -> Vec<(String, HeaderName)> {
     schema.into_iter().flat_map(|schema| schema.properties).filter_map(header).collect()
 }
 
-/// The value of an argument as a header; none for one that is no string, number or boolean.
+/// Encodes an argument as a header value; `None` if it is not a string, number or boolean.
 fn parameter(json: &[u8]) -> Option<HeaderValue> {
     match serde_json::from_slice(json).ok()? {
         serde_json::Value::String(text) => encoded(&text),

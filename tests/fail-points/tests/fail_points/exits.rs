@@ -139,7 +139,7 @@ fn a_gateway_survives_a_panic() {
 fn a_gateway_without_threads() {
     let first = within("gateway::thread", || gateway("gateway::thread=1*return", "open"));
     let text = first["error"]["message"].as_str().unwrap_or_default();
-    assert!(text.contains("the system gives no thread"), "{first}");
+    assert!(text.contains("the system cannot start a thread"), "{first}");
 }
 
 /// The first answer of a gateway with a fault, which serves on.

@@ -1,4 +1,4 @@
-//! The HTTP end of a server that is a command.
+//! The HTTP endpoint of a server that is a command.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -12,7 +12,7 @@ use axum::response::Response;
 use tokio::task::JoinHandle;
 
 use super::legacy::LegacySession;
-use super::modern::Shared;
+use super::modern::SharedServer;
 use super::streams::empty;
 use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
@@ -23,30 +23,30 @@ use lro_host::mcp::Message;
 use lro_host::mcp::method;
 use lro_transport::{Launch, Place, Pool};
 
-/// Random bytes of a session id.
+/// Number of random bytes in a session id.
 const SESSION_ID_BYTES: usize = 16;
 
-/// Sessions with children of their own, and the child that the others share.
+/// Sessions with their own child processes, and the child processes that clients without a session share.
 #[derive(Debug)]
 pub(super) struct Bridge {
     pub(super) rules: Arc<Rules>,
     launch: Launch,
-    sessions: Mutex<HashMap<String, Open>>,
-    places: Arc<Pool<Holder>>,
-    shared: Mutex<HashMap<String, Arc<Shared>>>,
+    sessions: Mutex<HashMap<String, OpenSession>>,
+    pool: Arc<Pool<Holder>>,
+    shared: Mutex<HashMap<String, Arc<SharedServer>>>,
 }
 
-/// A session, and its place among them.
+/// An open session, and its permit.
 #[derive(Debug)]
-struct Open {
+struct OpenSession {
     session: Arc<LegacySession>,
-    _place: Place<Holder>,
+    _permit: Place<Holder>,
 }
 
 impl Bridge {
     pub(super) fn new(rules: Arc<Rules>, launch: Launch) -> Self {
-        let places = Pool::new(u64::from(rules.config.gateway.sessions.get()));
-        Self { rules, launch, sessions: Mutex::default(), places, shared: Mutex::default() }
+        let pool = Pool::new(u64::from(rules.config.gateway.sessions.get()));
+        Self { rules, launch, sessions: Mutex::default(), pool, shared: Mutex::default() }
     }
 
     /// Answers a request, with its message if it is a POST.
@@ -74,19 +74,19 @@ impl Bridge {
         message: Message,
     ) -> Result<Response, Refusal> {
         if guard::is_modern(headers, &message) {
-            guard::matches_body(headers, &message, true)?;
+            guard::check_headers(headers, &message, true)?;
             let shared = self.shared(&holder.tenant);
-            return Shared::answer(&shared, message, address).await;
+            return SharedServer::answer(&shared, message, address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
             Some(id) => self.session(&holder.tenant, id)?,
             None if message.method().as_deref() == Some(method::INITIALIZE) => self.open(holder)?,
             None if message.method().as_deref() == Some(method::DISCOVER) => {
-                let text = "the header mcp-protocol-version is missing";
+                let text = "the header mcp-protocol-version is missing: set it to the revision of the request";
                 return Err(Refusal::Mismatch(message.id(), text.to_owned()));
             }
             None => {
-                let text = "the header mcp-session-id is missing: begin with initialize";
+                let text = "the header mcp-session-id is missing: start with initialize";
                 return Err(Refusal::Status(StatusCode::BAD_REQUEST, text.to_owned()));
             }
         };
@@ -112,16 +112,16 @@ impl Bridge {
         let Some(id) = guard::text(headers, &SESSION_ID) else { return Err(not_allowed()) };
         let session = self.session(tenant, id)?;
         lock(&self.sessions).remove(id);
-        let _ = end(vec![session], self.patience()).await;
+        let _ = end(vec![session], self.shutdown_timeout()).await;
         Ok(empty(StatusCode::NO_CONTENT))
     }
 
-    /// The session of an id, which another tenant does not find.
+    /// The session with this id, if it belongs to the tenant.
     fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
         let found = lock(&self.sessions).get(id).map(|open| Arc::clone(&open.session));
         let found = found.filter(|session| session.tenant() == tenant);
         found.ok_or_else(|| {
-            let text = "there is no such session: it may have ended; begin again with initialize";
+            let text = "there is no such session, it may have expired: start again with initialize";
             Refusal::Status(StatusCode::NOT_FOUND, text.to_owned())
         })
     }
@@ -132,23 +132,23 @@ impl Bridge {
             .and_then(|mut source| source.read_exact(&mut random))
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let place = self.places.take(holder, 1).or_else(|| {
-            end(self.remove(|session| session.is_abandoned()), self.patience());
-            self.places.take(holder, 1)
+        let permit = self.pool.take(holder, 1).or_else(|| {
+            end(self.remove(|session| session.is_abandoned()), self.shutdown_timeout());
+            self.pool.take(holder, 1)
         });
-        let place = place.ok_or_else(|| {
-            let text = "too many sessions at a time, the limit `gateway.sessions`";
+        let permit = permit.ok_or_else(|| {
+            let text = "too many sessions at a time (limit gateway.sessions): end one or try again later";
             Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
         })?;
         let (rules, launch) = (Arc::clone(&self.rules), self.launch.clone());
         let session = LegacySession::new(id.clone(), holder.tenant.clone(), rules, launch);
-        lock(&self.sessions).insert(id, Open { session: Arc::clone(&session), _place: place });
+        lock(&self.sessions).insert(id, OpenSession { session: Arc::clone(&session), _permit: permit });
         Ok(session)
     }
 
-    /// Takes out the sessions for which that is so.
+    /// Removes and returns the sessions that are over.
     fn remove(&self, is_over: impl Fn(&LegacySession) -> bool) -> Vec<Arc<LegacySession>> {
-        let removed = |(_, open): (String, Open)| open.session;
+        let removed = |(_, open): (String, OpenSession)| open.session;
         lock(&self.sessions).extract_if(|_, open| is_over(&open.session)).map(removed).collect()
     }
 
@@ -156,43 +156,45 @@ impl Bridge {
         lock(&self.sessions).values().map(|open| Arc::clone(&open.session)).collect()
     }
 
-    fn shared(&self, tenant: &str) -> Arc<Shared> {
-        let new = || Shared::new(tenant.to_owned(), Arc::clone(&self.rules), self.launch.clone());
+    fn shared(&self, tenant: &str) -> Arc<SharedServer> {
+        let new = || SharedServer::new(tenant.to_owned(), Arc::clone(&self.rules), self.launch.clone());
         Arc::clone(lock(&self.shared).entry(tenant.to_owned()).or_insert_with(new))
     }
 
-    /// Ends sessions that nobody uses, servers of tenants that are gone, and calls that take too long.
+    /// Ends idle sessions, servers of removed tenants, and overdue calls.
     pub(super) fn end_idle(&self) {
-        let patience = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
+        let idle_timeout = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
         self.all_sessions().iter().for_each(|session| session.end_overdue());
         for shared in self.all_shared() {
             shared.end_overdue();
         }
         let over = self.remove(|session| {
-            session.is_abandoned() || session.is_idle(patience) || self.rules.is_gone(session.tenant())
+            session.is_abandoned() || session.is_idle(idle_timeout) || self.rules.is_removed(session.tenant())
         });
         if !over.is_empty() {
-            // A server may take its time to end, and the other sessions go on.
-            end(over, self.patience());
+            // Runs in the background, as a server may be slow to exit.
+            end(over, self.shutdown_timeout());
         }
-        let gone: Vec<Arc<Shared>> =
-            lock(&self.shared).extract_if(|tenant, _| self.rules.is_gone(tenant)).map(|(_, shared)| shared).collect();
-        if !gone.is_empty() {
-            let patience = self.patience();
-            tokio::task::spawn_blocking(move || gone.iter().for_each(|shared| shared.stop(patience)));
+        let removed: Vec<Arc<SharedServer>> = lock(&self.shared)
+            .extract_if(|tenant, _| self.rules.is_removed(tenant))
+            .map(|(_, shared)| shared)
+            .collect();
+        if !removed.is_empty() {
+            let timeout = self.shutdown_timeout();
+            tokio::task::spawn_blocking(move || removed.iter().for_each(|shared| shared.stop(timeout)));
         }
     }
 
-    fn all_shared(&self) -> Vec<Arc<Shared>> {
+    fn all_shared(&self) -> Vec<Arc<SharedServer>> {
         lock(&self.shared).values().cloned().collect()
     }
 
-    /// How long a server may take to end.
-    fn patience(&self) -> Duration {
+    /// How long a server may take to exit.
+    fn shutdown_timeout(&self) -> Duration {
         Duration::from_millis(self.rules.config.gateway.shutdown_ms.get())
     }
 
-    /// Ends the streams that have no end of their own.
+    /// Ends the long-lived streams.
     pub(super) fn end_streams(&self) {
         self.all_sessions().iter().for_each(|session| session.end_stream());
         for shared in self.all_shared() {
@@ -200,24 +202,24 @@ impl Bridge {
         }
     }
 
-    /// Ends all children.
+    /// Stops all child processes.
     pub(super) async fn finish(&self) {
-        let patience = self.patience();
+        let timeout = self.shutdown_timeout();
         let sessions = self.remove(|_| true);
-        let shared: Vec<Arc<Shared>> = lock(&self.shared).drain().map(|(_, shared)| shared).collect();
-        let _ = end(sessions, patience).await;
-        let stop = move || shared.iter().for_each(|shared| shared.stop(patience));
+        let shared: Vec<Arc<SharedServer>> = lock(&self.shared).drain().map(|(_, shared)| shared).collect();
+        let _ = end(sessions, timeout).await;
+        let stop = move || shared.iter().for_each(|shared| shared.stop(timeout));
         let _ = tokio::task::spawn_blocking(stop).await;
     }
 }
 
 /// Ends sessions, on a thread for blocking work.
-fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) -> JoinHandle<()> {
-    // Each child may take its time, so all are asked at once.
+fn end(sessions: Vec<Arc<LegacySession>>, timeout: Duration) -> JoinHandle<()> {
+    // A child may be slow to exit, so all are stopped at once.
     let stop = move || {
         std::thread::scope(|scope| {
             for session in &sessions {
-                scope.spawn(move || session.stop(patience));
+                scope.spawn(move || session.stop(timeout));
             }
         });
     };
@@ -225,5 +227,8 @@ fn end(sessions: Vec<Arc<LegacySession>>, patience: Duration) -> JoinHandle<()> 
 }
 
 fn not_allowed() -> Refusal {
-    Refusal::Status(StatusCode::METHOD_NOT_ALLOWED, "this method is not for this revision or session".to_owned())
+    Refusal::Status(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this HTTP method is not allowed for this protocol revision or session".to_owned(),
+    )
 }

@@ -1,13 +1,13 @@
-//! The gateway on Streamable HTTP.
+//! Serves the gateway on Streamable HTTP.
 //!
-//! In front of an HTTP server it is a reverse proxy: a request of the client is a request to the server, headers and status
-//! included. In front of a command it is the server's HTTP end: a client of the handshake revisions gets a child process of its
-//! own, all clients of one tenant that speak 2026-07-28 or later share one.
+//! In front of an HTTP server it is a reverse proxy: each request of a client becomes one request to the server, and
+//! headers and status are forwarded. In front of a command it is the server's HTTP endpoint: a client of the handshake
+//! revisions gets its own child process, and all clients of a tenant that speak 2026-07-28 or later share one.
 //!
-//! Whoever takes all that it can get leaves enough for the others. A connection without a request gives way to a new one. A
-//! request counts from its head on until the last byte of its answer is written, for its tenant; where tenants need no token,
-//! for the address that asks as one. Bodies and answers have to make progress. What waits for clients takes up memory to a
-//! bound, and files beyond it.
+//! Limits keep one client from starving others. An idle connection is closed for a new one. A request counts against
+//! its tenant from its head until the last byte of its response is written; without tokens, against its tenant and
+//! address. Bodies and responses must make progress. Messages that wait for clients are kept in bounded memory, and in
+//! files beyond that.
 
 mod bridge;
 mod legacy;
@@ -35,213 +35,214 @@ use tokio::net::TcpListener;
 
 use self::bridge::Bridge;
 use self::proxy::Proxy;
-use crate::listener::attempts::{Attempts, Slowed};
+use crate::listener::attempts::{AttemptOutcome, Attempts};
 use crate::listener::body;
 use crate::listener::connections::{self, Caller, Connections};
 use crate::listener::guard::{self, Guard, Refusal};
-use crate::listener::shares::{Holder, Present, RequestPlace, Shares, gone};
+use crate::listener::shares::{ActiveTenants, Holder, RequestPermit, Shares, removed};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
 use lro_host::mcp::percent_decoded as decoded;
 use lro_host::mcp::{Kind, Message};
 
-/// How often it is looked for idle sessions and for tenants that are gone.
-const IDLE_POLL: Duration = Duration::from_millis(500);
+/// How often the gateway checks for idle sessions and removed tenants.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A gateway that listens.
+/// A gateway that listens for HTTP connections.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    face: Arc<Face>,
+    face: Arc<HttpFace>,
 }
 
 #[derive(Debug)]
-struct Face {
+struct HttpFace {
     rules: Arc<Rules>,
     guard: Guard,
     attempts: Attempts,
-    /// Most open connections.
+    /// Maximum number of open connections.
     connections: usize,
     shares: Shares,
-    present: Present,
-    server: Behind,
+    active: ActiveTenants,
+    server: Backend,
 }
 
-/// A request that may be answered.
-struct Asked {
+/// A request that has passed the checks, with its permit.
+struct AdmittedRequest {
     holder: Holder,
-    place: RequestPlace,
-    /// Whether it is for the endpoint, and not for a document.
+    permit: RequestPermit,
+    /// Whether the request is for the MCP endpoint, not for a well-known document.
     is_endpoint: bool,
 }
 
 #[derive(Debug)]
-enum Behind {
+enum Backend {
     Command(Arc<Bridge>),
     Http(Box<Proxy>),
 }
 
 impl Server {
-    /// Listens at the address of the configuration.
+    /// Binds the address.
     ///
     /// # Errors
-    /// When the address cannot be listened at.
+    /// If the address cannot be bound.
     pub async fn bind(rules: &Arc<Rules>, upstream: Upstream, address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let settings = &rules.config.gateway;
         let guard = Guard::new(settings, listener.local_addr()?, rules.tenants.clone());
         let server = match upstream {
-            Upstream::Command(launch) => Behind::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
-            Upstream::Http(endpoint) => Behind::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint))),
+            Upstream::Command(launch) => Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
+            Upstream::Http(endpoint) => Backend::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint))),
         };
-        let connections = connections::most(settings.connections);
-        let face = Face {
+        let connections = connections::limit(settings.connections);
+        let face = HttpFace {
             rules: Arc::clone(rules),
             guard,
             attempts: Attempts::default(),
             connections,
             shares: Shares::new(rules, connections),
-            present: Present::default(),
+            active: ActiveTenants::default(),
             server,
         };
         Ok(Self { listener, face: Arc::new(face) })
     }
 
-    /// Where it listens, path included.
+    /// The URL of the MCP endpoint.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// If the system cannot report the address.
     pub fn url(&self) -> std::io::Result<String> {
         Ok(format!("http://{}{}", self.listener.local_addr()?, self.face.rules.config.gateway.path))
     }
 
-    /// Serves until `stop` is ready; then lets requests in flight end within the time of the configuration.
+    /// Serves until `stop` is ready, then waits for requests in flight up to `gateway.shutdown-ms`.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { listener, face } = self;
         let idle = Arc::clone(&face);
         let watch = tokio::spawn(async move {
             loop {
-                tokio::time::sleep(IDLE_POLL).await;
-                idle.present.end_gone(&idle.rules);
-                if let Behind::Command(bridge) = &idle.server {
+                tokio::time::sleep(IDLE_POLL_INTERVAL).await;
+                idle.active.end_removed(&idle.rules);
+                if let Backend::Command(bridge) = &idle.server {
                     bridge.end_idle();
                 }
             }
         });
         let connections = Connections::new(&face.rules.config.gateway, face.connections);
-        let asked = Arc::clone(&face);
+        let serving = Arc::clone(&face);
         let answer = move |caller, request| {
-            let face = Arc::clone(&asked);
+            let face = Arc::clone(&serving);
             async move { face.answer(caller, request).await }
         };
         connections.serve(listener, answer, stop).await;
-        // Streams without an end would hold the shutdown up.
+        // Open streams would hold up the shutdown.
         match &face.server {
-            Behind::Command(bridge) => bridge.end_streams(),
-            Behind::Http(proxy) => proxy.end_streams(),
+            Backend::Command(bridge) => bridge.end_streams(),
+            Backend::Http(proxy) => proxy.end_streams(),
         }
-        let patience = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
-        let _ = tokio::time::timeout(patience, connections.finish()).await;
+        let timeout = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
+        let _ = tokio::time::timeout(timeout, connections.finish()).await;
         watch.abort();
-        if let Behind::Command(bridge) = &face.server {
+        if let Backend::Command(bridge) = &face.server {
             bridge.finish().await;
         }
     }
 }
 
-impl Face {
+impl HttpFace {
     async fn answer(&self, caller: Caller, request: Request) -> Response {
-        let asked = match self.asked(&caller, &request) {
-            Ok(asked) => asked,
-            // Who has no token asks where to get one, and tries none.
+        let admitted = match self.admit(&caller, &request) {
+            Ok(admitted) => admitted,
+            // A request without a token does not count as a wrong token: its client needs the response to learn where
+            // to get one.
             Err(Refusal::Token) if request.headers().contains_key(AUTHORIZATION) => {
                 match self.attempts.failed(caller.address()).await {
-                    Slowed::Refused => return Refusal::Token.response(),
-                    Slowed::TooMany => return Refusal::TooManyTokens.response(),
+                    AttemptOutcome::Refused => return Refusal::Token.response(),
+                    AttemptOutcome::TooMany => return Refusal::TooManyTokens.response(),
                 }
             }
             Err(refusal) => return refusal.response(),
         };
-        let present = self.present.watch(&asked.holder.tenant);
+        let active = self.active.watch(&admitted.holder.tenant);
         let response = tokio::select! {
-            response = self.respond(asked, &caller, request) => response.unwrap_or_else(Refusal::response),
-            () = gone(present.clone()) => return Refusal::NotFound.response(),
+            response = self.respond(admitted, &caller, request) => response.unwrap_or_else(Refusal::response),
+            () = removed(active.clone()) => return Refusal::NotFound.response(),
         };
-        response.map(|body| Body::new(WhilePresent { body, gone: Box::pin(gone(present)) }))
+        response.map(|body| Body::new(TenantBody { body, removed: Box::pin(removed(active)) }))
     }
 
-    /// Who asks, and a place for the request.
-    fn asked(&self, caller: &Caller, request: &Request) -> Result<Asked, Refusal> {
+    /// Checks a request, and acquires its permit.
+    fn admit(&self, caller: &Caller, request: &Request) -> Result<AdmittedRequest, Refusal> {
         let path = request.uri().path();
         let settings = &self.rules.config.gateway;
         let named = path.strip_prefix(settings.path.as_str()).and_then(|rest| rest.strip_prefix('/'));
         let named = named.map(|named| decoded(named).unwrap_or_default());
         let tenant = self.guard.check(request, named.as_deref())?;
         let is_endpoint = named.is_some() || path == settings.path;
-        // Without tokens anybody can be any tenant, but not at any address.
+        // Without tokens a client can claim any tenant, but not any address.
         let address = (!self.rules.has_tokens()).then(|| caller.address());
         let holder = Holder { tenant, address };
-        let place = match *request.method() {
+        let permit = match *request.method() {
             Method::GET if is_endpoint => self.shares.stream(&holder)?,
             _ => self.shares.requests(&holder, 1)?,
         };
-        Ok(Asked { holder, place, is_endpoint })
+        Ok(AdmittedRequest { holder, permit, is_endpoint })
     }
 
-    async fn respond(&self, asked: Asked, caller: &Caller, request: Request) -> Result<Response, Refusal> {
-        let Asked { holder, place, is_endpoint } = asked;
+    async fn respond(&self, admitted: AdmittedRequest, caller: &Caller, request: Request) -> Result<Response, Refusal> {
+        let AdmittedRequest { holder, permit, is_endpoint } = admitted;
         let (parts, body) = request.into_parts();
         if !is_endpoint {
-            caller.hold(place);
+            caller.hold(permit);
             return match &self.server {
-                Behind::Http(proxy) => proxy.document(&parts).await,
-                Behind::Command(_) => Err(Refusal::NotFound),
+                Backend::Http(proxy) => proxy.document(&parts).await,
+                Backend::Command(_) => Err(Refusal::NotFound),
             };
         }
-        let (message, place) = match parts.method {
+        let (message, permit) = match parts.method {
             Method::POST => {
-                let (message, place) = self.message(&holder, place, &parts, body).await?;
-                (Some(message), place)
+                let (message, permit) = self.message(&holder, permit, &parts, body).await?;
+                (Some(message), permit)
             }
-            _ => (None, place),
+            _ => (None, permit),
         };
-        caller.hold(place);
+        caller.hold(permit);
         match &self.server {
-            Behind::Command(bridge) => bridge.answer(&holder, caller.address(), &parts, message).await,
-            Behind::Http(proxy) => proxy.answer(&holder, caller.address(), &parts, message).await,
+            Backend::Command(bridge) => bridge.answer(&holder, caller.address(), &parts, message).await,
+            Backend::Http(proxy) => proxy.answer(&holder, caller.address(), &parts, message).await,
         }
     }
 
-    /// The message of a request, and a place for what it turns out to be.
+    /// Reads the message of a request, and exchanges its permit for one that fits the message.
     async fn message(
         &self,
         holder: &Holder,
-        place: RequestPlace,
+        permit: RequestPermit,
         parts: &Parts,
         body: Body,
-    ) -> Result<(Message, RequestPlace), Refusal> {
+    ) -> Result<(Message, RequestPermit), Refusal> {
         let rules = self.rules.of(&holder.tenant);
         let message = Message::read(body::of_request(body, &rules).await?);
-        guard::is_message(&message)?;
-        if guard::is_modern(&parts.headers, &message) && guard::asks_to_listen(&message) {
+        guard::check_message(&message)?;
+        if guard::is_modern(&parts.headers, &message) && guard::is_listen_request(&message) {
             return Ok((message, self.shares.stream(holder)?));
         }
         let count = message.batch().filter(|_| message.kind() == Kind::Batch).map_or(1, |batch| batch.len());
         if count > 1 {
-            drop(place);
+            drop(permit);
             return Ok((message, self.shares.requests(holder, count)?));
         }
-        Ok((message, place))
+        Ok((message, permit))
     }
 }
 
-/// The body of a response, which ends with its tenant.
-struct WhilePresent {
+/// The body of a response, which ends when its tenant is removed.
+struct TenantBody {
     body: Body,
-    gone: Pin<Box<dyn Future<Output = ()> + Send>>,
+    removed: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl HttpBody for WhilePresent {
+impl HttpBody for TenantBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -249,7 +250,7 @@ impl HttpBody for WhilePresent {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.gone.as_mut().poll(context).is_ready() {
+        if self.removed.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
         Pin::new(&mut self.body).poll_frame(context)

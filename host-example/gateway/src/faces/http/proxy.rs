@@ -1,4 +1,4 @@
-//! A reverse proxy in front of a Streamable HTTP server: what goes through keeps its headers, status and order.
+//! A reverse proxy in front of a Streamable HTTP server. Headers, status and order of messages are kept.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -24,20 +24,20 @@ use crate::listener::body::{self, BodyError};
 use crate::listener::guard::{self, Refusal, json};
 use crate::listener::lock;
 use crate::listener::shares::Holder;
-use crate::metrics::Open;
+use crate::metrics::CountGuard;
 use crate::tenants::rules::Rules;
 use crate::upstream::Endpoint;
-use crate::upstream::content::{self, Chunks, Content, ContentError, Form};
-use crate::{FromClient, FromServer, Produced, Refused, Session, Who};
+use crate::upstream::content::{self, BodyKind, Chunks, Content, ContentError};
+use crate::{FromClient, FromServer, OwnOutcome, Refused, Session, SessionOwner};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Fault, Id, Kind, Message, method};
 use lro_transport::{Event, EventReader, Place, Pool};
 
-/// Methods that go upstream besides POST.
+/// HTTP methods forwarded besides POST.
 const METHODS: [Method; 4] = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS];
 
-/// Headers about the bytes of a body, which are true no more when it is replaced.
-const OF_BODY: [HeaderName; 8] = [
+/// Headers that describe the bytes of a body, removed when the body is replaced.
+const BODY_HEADERS: [HeaderName; 8] = [
     CONTENT_ENCODING,
     HeaderName::from_static("content-md5"),
     HeaderName::from_static("content-digest"),
@@ -48,31 +48,32 @@ const OF_BODY: [HeaderName; 8] = [
     HeaderName::from_static("content-range"),
 ];
 
-/// Bytes of a stream that show what it is.
+/// Number of leading bytes that classify a stream.
 const HEAD_BYTES: usize = 8;
-/// A server behind HTTP, and what is known of the sessions of older revisions with it.
+
+/// An HTTP server, and its known sessions of older revisions.
 pub(super) struct Proxy {
     rules: Arc<Rules>,
     endpoint: Endpoint,
-    /// Headers that the configuration names.
+    /// Headers to forward from the configuration.
     named: Vec<HeaderName>,
-    places: Arc<Pool<Holder>>,
+    pool: Arc<Pool<Holder>>,
     sessions: Mutex<Sessions>,
-    /// Whether streams without an end of their own are to end.
+    /// Whether long-lived streams are to end.
     ending: watch::Sender<bool>,
 }
 
-/// Sessions by the id that the server gave them. The oldest is forgotten first, of those who have too many.
+/// Sessions by their id from the server. At the limit, the oldest session of the tenant is evicted first.
 #[derive(Default)]
 struct Sessions {
-    known: HashMap<String, Known>,
+    known: HashMap<String, KnownSession>,
     order: VecDeque<String>,
 }
 
-struct Known {
+struct KnownSession {
     session: Arc<Session>,
-    place: Place<Holder>,
-    _open: Open,
+    permit: Place<Holder>,
+    _open: CountGuard,
 }
 
 impl Sessions {
@@ -82,54 +83,54 @@ impl Sessions {
         }
     }
 
-    /// Forgets the oldest session of a holder; where it has none, the oldest of all. Tells whether there was one.
-    fn forget_one(&mut self, holder: &Holder) -> bool {
-        let is_own = |id: &&String| self.known.get(*id).is_some_and(|known| known.place.holder() == holder);
+    /// Evicts the oldest session of the holder, or the oldest of all if the holder has none. Returns whether there was
+    /// one.
+    fn evict_one(&mut self, holder: &Holder) -> bool {
+        let is_own = |id: &&String| self.known.get(*id).is_some_and(|known| known.permit.holder() == holder);
         let Some(oldest) = self.order.iter().find(is_own).or(self.order.front()).cloned() else { return false };
         self.forget(&oldest);
         true
     }
 }
 
-/// What a response is to.
+/// The request that a response answers.
 #[derive(Default)]
-struct Asked {
-    /// The id of a request that is to be answered.
+struct RequestInfo {
+    /// The id, if it is a request.
     id: Option<Id>,
-    /// Whether it is of revision 2026-07-28 or later, where a stream cannot be taken up again.
+    /// Whether the revision is 2026-07-28 or later, where streams cannot be resumed.
     modern: bool,
-    /// Whether it asks for a stream that has no end of its own.
-    listens: bool,
+    /// Whether it is a subscription, which opens a long-lived stream.
+    is_subscription: bool,
 }
 
-/// Why there is no response.
-struct Unsent {
+/// Why the server did not respond.
+struct UpstreamError {
     status: StatusCode,
     reason: String,
 }
 
-impl From<Unsent> for Refusal {
-    fn from(unsent: Unsent) -> Self {
-        Self::Status(unsent.status, unsent.reason)
+impl From<UpstreamError> for Refusal {
+    fn from(error: UpstreamError) -> Self {
+        Self::Status(error.status, error.reason)
     }
 }
 
-/// Requests on their way. When the server does not get them, or the client leaves before there is an answer, nobody waits for
-/// them any more.
-struct Pending {
+/// Requests being sent. Dropping this removes those that got no response, because sending failed or the client left.
+struct PendingRequests {
     session: Arc<Session>,
     ids: Vec<Id>,
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequests {
     fn drop(&mut self) {
         for id in &self.ids {
-            drop(self.session.fail(id, "nobody waits for the answer"));
+            drop(self.session.fail(id, "the client no longer waits"));
         }
     }
 }
 
-/// The ids of all requests of a message.
+/// The ids of all requests in a message.
 fn ids_of(message: &Message) -> Vec<Id> {
     match message.kind() {
         Kind::Batch => {
@@ -149,10 +150,10 @@ impl fmt::Debug for Proxy {
 impl Proxy {
     pub(super) fn new(rules: Arc<Rules>, endpoint: Endpoint) -> Self {
         let settings = &rules.config.gateway;
-        let places = Pool::new(u64::from(settings.sessions.get()));
-        // Every name was read as one before.
+        let pool = Pool::new(u64::from(settings.sessions.get()));
+        // The settings accept only valid names.
         let named = settings.forward_headers.iter().filter_map(|name| name.parse().ok()).collect();
-        Self { rules, endpoint, named, places, sessions: Mutex::default(), ending: watch::Sender::new(false) }
+        Self { rules, endpoint, named, pool, sessions: Mutex::default(), ending: watch::Sender::new(false) }
     }
 
     /// Answers a request, with its message if it is a POST.
@@ -166,18 +167,21 @@ impl Proxy {
         match message {
             Some(message) => self.post(holder, address, parts, message).await,
             None if METHODS.contains(&parts.method) => self.other(holder, address, parts).await,
-            // Of the others, TRACE would show the client what the gateway sends along.
-            None => Err(Refusal::Status(StatusCode::METHOD_NOT_ALLOWED, "this method does not go upstream".to_owned())),
+            // TRACE, for example, would show the client the headers that the gateway adds.
+            None => Err(Refusal::Status(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "the gateway does not forward this HTTP method".to_owned(),
+            )),
         }
     }
 
-    /// Hands on a request for a document that is there for everybody, such as the metadata of an authorization server.
+    /// Forwards a request for a public document, such as the metadata of an authorization server.
     pub(super) async fn document(&self, parts: &Parts) -> Result<Response, Refusal> {
-        let is_asked = matches!(parts.method, Method::GET | Method::HEAD);
-        let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_asked).ok_or(Refusal::NotFound)?;
+        let is_read_only = matches!(parts.method, Method::GET | Method::HEAD);
+        let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_read_only).ok_or(Refusal::NotFound)?;
         let request = self.endpoint.client().request(parts.method.clone(), url);
         let response = self.send(request.headers(upstream::document_headers(&parts.headers))).await?;
-        let (status, headers) = (response.status(), self.returned(response.headers()));
+        let (status, headers) = (response.status(), self.response_headers(response.headers()));
         Ok(respond(status, headers, Body::from_stream(response.bytes_stream())))
     }
 
@@ -190,59 +194,59 @@ impl Proxy {
     ) -> Result<Response, Refusal> {
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
-            guard::matches_body(&parts.headers, &message, false)?;
+            guard::check_headers(&parts.headers, &message, false)?;
         }
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
         let address = (!is_first).then_some(address);
         let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
-        let headers = self.headers(&parts.headers);
-        if upstream::may_name_a_user(&headers) {
+        let headers = self.request_headers(&parts.headers);
+        if upstream::may_identify_user(&headers) {
             session.never_reuse();
         }
-        // Streams that broke leave calls behind, which nobody waits for.
+        // Broken streams leave calls behind that no client waits for.
         drop(session.overdue());
-        let asked = Asked {
+        let request_info = RequestInfo {
             id: message.id().filter(|_| message.kind() == Kind::Request),
             modern,
-            listens: modern && guard::asks_to_listen(&message),
+            is_subscription: modern && guard::is_listen_request(&message),
         };
         let ids = ids_of(&message);
         let message = match session.from_client(message) {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-            FromClient::Work(work) => match session.carried_out(*work).await {
-                Produced::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-                Produced::Forward(message) => message,
+            FromClient::Work(work) => match session.run_own_call_async(*work).await {
+                OwnOutcome::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
+                OwnOutcome::Forward(message) => message,
             },
         };
-        let mut pending = Pending { session: Arc::clone(&session), ids };
-        let request = self.endpoint.client().post(self.endpoint.url()).headers(self.sent(headers));
+        let mut pending = PendingRequests { session: Arc::clone(&session), ids };
+        let request = self.endpoint.client().post(self.endpoint.url()).headers(self.with_configured_headers(headers));
         let response = match self.send(request.body(self.body(message))).await {
             Ok(response) => response,
-            Err(unsent) => {
-                let answer = asked.id.and_then(|id| session.fail(&id, &unsent.reason));
+            Err(error) => {
+                let answer = request_info.id.and_then(|id| session.fail(&id, &error.reason));
                 if answer.is_some() {
                     pending.ids.clear();
                 }
-                return answer.map_or_else(|| Err(unsent.into()), |answer| Ok(json(StatusCode::OK, answer)));
+                return answer.map_or_else(|| Err(error.into()), |answer| Ok(json(StatusCode::OK, answer)));
             }
         };
         if is_first && let Some(id) = guard::text(response.headers(), &SESSION_ID) {
             self.remember(id.to_owned(), holder, &session);
         }
-        let answered = self.respond(session, asked, response).await;
+        let answered = self.respond(session, request_info, response).await;
         pending.ids.clear();
         answered
     }
 
-    /// GET and DELETE of older revisions, and what the server makes of the others of [`METHODS`].
+    /// Forwards a request of the other [`METHODS`], such as GET and DELETE of older revisions.
     async fn other(&self, holder: &Holder, address: IpAddr, parts: &Parts) -> Result<Response, Refusal> {
         let session = self.session(&holder.tenant, &parts.headers, false, Some(address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
-        let request = request.headers(self.sent(self.headers(&parts.headers)));
+        let request = request.headers(self.with_configured_headers(self.request_headers(&parts.headers)));
         if parts.method == Method::GET {
-            let response = self.listened(request).await?;
-            return self.respond(session, Asked::default(), response).await;
+            let response = self.open_stream(request).await?;
+            return self.respond(session, RequestInfo::default(), response).await;
         }
         let response = self.send(request).await?;
         let has_ended = response.status().is_success() || response.status() == StatusCode::NOT_FOUND;
@@ -252,89 +256,92 @@ impl Proxy {
         {
             lock(&self.sessions).forget(id);
         }
-        self.respond(session, Asked::default(), response).await
+        self.respond(session, RequestInfo::default(), response).await
     }
 
-    /// Sends a request; the head of the response must come within the time of a call.
-    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, Unsent> {
-        match tokio::time::timeout(self.patience(), request.send()).await {
+    /// Sends a request. The head of the response must arrive within the timeout of a call.
+    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, UpstreamError> {
+        match tokio::time::timeout(self.call_timeout(), request.send()).await {
             Ok(sent) => sent.map_err(|error| unreachable(&error)),
-            Err(_) => Err(Unsent { status: StatusCode::GATEWAY_TIMEOUT, reason: self.unanswered() }),
+            Err(_) => Err(UpstreamError { status: StatusCode::GATEWAY_TIMEOUT, reason: self.timeout_reason() }),
         }
     }
 
-    /// Asks for a stream, whose head may come only with the first event.
-    async fn listened(&self, request: RequestBuilder) -> Result<reqwest::Response, Unsent> {
+    /// Opens a stream, whose head may arrive only with the first event.
+    async fn open_stream(&self, request: RequestBuilder) -> Result<reqwest::Response, UpstreamError> {
         let mut ending = self.ending.subscribe();
         tokio::select! {
             sent = request.send() => sent.map_err(|error| unreachable(&error)),
             _ = ending.wait_for(|ending| *ending) => {
-                Err(Unsent { status: StatusCode::SERVICE_UNAVAILABLE, reason: "the gateway ends".to_owned() })
+                let reason = "the gateway is shutting down".to_owned();
+                Err(UpstreamError { status: StatusCode::SERVICE_UNAVAILABLE, reason })
             }
         }
     }
 
-    /// Ends the streams that have no end of their own.
+    /// Ends the long-lived streams.
     pub(super) fn end_streams(&self) {
         self.ending.send_replace(true);
     }
 
-    /// How long a call may take.
-    fn patience(&self) -> Duration {
+    /// Timeout of a call.
+    fn call_timeout(&self) -> Duration {
         Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get())
     }
 
-    fn unanswered(&self) -> String {
-        format!("the server did not answer within {} ms", self.patience().as_millis())
+    fn timeout_reason(&self) -> String {
+        format!("the server did not answer within {} ms", self.call_timeout().as_millis())
     }
 
     async fn respond(
         &self,
         session: Arc<Session>,
-        asked: Asked,
+        request_info: RequestInfo,
         response: reqwest::Response,
     ) -> Result<Response, Refusal> {
-        let (status, mut headers) = (response.status(), self.returned(response.headers()));
+        let (status, mut headers) = (response.status(), self.response_headers(response.headers()));
         let (content, rules) = (Content::of(response.headers()), &session.rules);
-        // Where nothing is changed, nothing is made readable.
-        let is_read = matches!(&content, Ok(content) if !content.is_packed && (content.is_stream || rules.enabled()));
+        // If nothing may be changed, nothing needs decoding.
+        let is_read =
+            matches!(&content, Ok(content) if !content.is_compressed && (content.is_stream || rules.enabled()));
         if !rules.changes() && !is_read {
-            return Ok(untouched(&session, &asked, response, headers));
+            return Ok(pass_through(&session, &request_info, response, headers));
         }
         let content = match content {
             Ok(content) => content,
-            Err(_) if response.content_length() == Some(0) => Content { is_stream: false, is_packed: false },
-            Err(error) => return failed(&session, asked.id, &error.to_string()),
+            Err(_) if response.content_length() == Some(0) => Content { is_stream: false, is_compressed: false },
+            Err(error) => return failed(&session, request_info.id, &error.to_string()),
         };
         let chunks = content.chunks(response);
-        if content.is_packed {
-            OF_BODY.iter().for_each(|name| drop(headers.remove(name)));
+        if content.is_compressed {
+            BODY_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
         }
         if content.is_stream {
-            let mut response = respond(status, headers, self.events(session, asked, chunks));
+            let mut response = respond(status, headers, self.events(session, request_info, chunks));
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
             return Ok(response);
         }
-        let bytes = match tokio::time::timeout(self.patience(), body::collect(chunks, &session.rules.limits)).await {
+        let bytes = match tokio::time::timeout(self.call_timeout(), body::collect(chunks, &session.rules.limits)).await
+        {
             Ok(Ok(bytes)) => bytes,
-            Ok(Err(error)) => return failed(&session, asked.id, &reason(&error)),
-            Err(_) => return failed(&session, asked.id, &self.unanswered()),
+            Ok(Err(error)) => return failed(&session, request_info.id, &reason(&error)),
+            Err(_) => return failed(&session, request_info.id, &self.timeout_reason()),
         };
-        read(&session, asked, bytes, status, headers).await
+        read(&session, request_info, bytes, status, headers).await
     }
 
-    /// The events of a stream, each as it came unless a tool result in it is replaced.
-    fn events(&self, session: Arc<Session>, asked: Asked, chunks: Chunks) -> Body {
-        let has_end = asked.id.is_some() && !asked.listens;
-        let state = Events {
+    /// The events of a stream, each unchanged unless a tool result in it is replaced.
+    fn events(&self, session: Arc<Session>, request_info: RequestInfo, chunks: Chunks) -> Body {
+        let has_end = request_info.id.is_some() && !request_info.is_subscription;
+        let state = EventStream {
             chunks,
             reader: Some(EventReader::new(Arc::clone(&session.rules.limits))),
             ready: VecDeque::new(),
             head: session.rules.changes().then(Vec::new),
             session,
-            patience: has_end.then(|| self.patience()),
+            idle_timeout: has_end.then(|| self.call_timeout()),
             ending: (!has_end).then(|| self.ending.subscribe()),
-            asked,
+            request_info,
             has_event_id: false,
         };
         Body::from_stream(stream::unfold(state, |mut state| async move {
@@ -350,23 +357,23 @@ impl Proxy {
         reqwest::Body::wrap_stream(stream::iter(body::pieces(message).map(Ok::<_, std::convert::Infallible>)))
     }
 
-    /// Headers of a client that go to the server.
-    fn headers(&self, of_client: &HeaderMap) -> HeaderMap {
-        upstream::request_headers(of_client, &self.named, self.rules.has_tokens())
+    /// The client's headers to forward.
+    fn request_headers(&self, client_headers: &HeaderMap) -> HeaderMap {
+        upstream::request_headers(client_headers, &self.named, self.rules.has_tokens())
     }
 
-    /// With those of the configuration, which replace a client's.
-    fn sent(&self, mut headers: HeaderMap) -> HeaderMap {
+    /// Adds the headers of the configuration, which replace a client's.
+    fn with_configured_headers(&self, mut headers: HeaderMap) -> HeaderMap {
         headers.extend(self.endpoint.headers().clone());
         headers
     }
 
-    fn returned(&self, of_server: &HeaderMap) -> HeaderMap {
-        upstream::response_headers(of_server, &self.named)
+    fn response_headers(&self, server_headers: &HeaderMap) -> HeaderMap {
+        upstream::response_headers(server_headers, &self.named)
     }
 
-    /// What is known of the client of a request: of a session, or nothing before it says so itself. With tenants, a
-    /// session has to be the tenant's own. `address` is where a request comes from that begins no session.
+    /// The session of a request, or a new one for this request. With tokens, a session must belong to the tenant.
+    /// `address` is that of a request that does not start a session.
     fn session(
         &self,
         tenant: &str,
@@ -380,15 +387,15 @@ impl Proxy {
         };
         let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
         if self.rules.has_tokens() && !headers.get_all(SESSION_ID).iter().all(is_own) {
-            let text = "there is no such session: it may have ended; begin again with initialize";
+            let text = "there is no such session, it may have expired: start again with initialize";
             return Err(Refusal::Status(StatusCode::NOT_FOUND, text.to_owned()));
         }
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
-            let who = Who { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
+            let owner = SessionOwner { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
             Arc::new(match address {
-                Some(address) => Session::of_request(&self.rules, who, address),
-                None => Session::new(&self.rules, who),
+                Some(address) => Session::of_request(&self.rules, owner, address),
+                None => Session::new(&self.rules, owner),
             })
         }))
     }
@@ -396,42 +403,42 @@ impl Proxy {
     fn remember(&self, id: String, holder: &Holder, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
         if sessions.known.get(&id).is_some_and(|known| known.session.tenant() != session.tenant()) {
-            tracing::warn!("the server gave the session of a tenant to another one, which cannot use it");
+            tracing::warn!("the server assigned the session id of one tenant to another, which cannot use it");
             return;
         }
         sessions.forget(&id);
-        let place = loop {
-            match self.places.take(holder, 1) {
-                Some(place) => break place,
-                None if sessions.forget_one(holder) => {}
+        let permit = loop {
+            match self.pool.take(holder, 1) {
+                Some(permit) => break permit,
+                None if sessions.evict_one(holder) => {}
                 None => return,
             }
         };
-        let known = Known { session: Arc::clone(session), place, _open: self.rules.metrics.session() };
+        let known = KnownSession { session: Arc::clone(session), permit, _open: self.rules.metrics.session() };
         sessions.known.insert(id.clone(), known);
         sessions.order.push_back(id);
     }
 }
 
-/// An event stream on its way to the client.
-struct Events {
+/// An event stream being forwarded to the client.
+struct EventStream {
     chunks: Chunks,
-    /// None at the end.
+    /// `None` at the end of the stream.
     reader: Option<EventReader>,
     ready: VecDeque<Bytes>,
     session: Arc<Session>,
-    asked: Asked,
-    /// How long the server may be silent, when the stream has an end.
-    patience: Option<Duration>,
-    /// Tells a stream that has none when to end.
+    request_info: RequestInfo,
+    /// How long the server may send nothing, if the stream is to end.
+    idle_timeout: Option<Duration>,
+    /// Signals the end of a long-lived stream.
     ending: Option<watch::Receiver<bool>>,
-    /// Its first bytes, until it is clear that it is a stream.
+    /// The first bytes, until they show whether this is an event stream.
     head: Option<Vec<u8>>,
-    /// Whether the client can take the stream up again.
+    /// Whether events have ids, so that the client can resume the stream.
     has_event_id: bool,
 }
 
-impl Events {
+impl EventStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
@@ -444,8 +451,8 @@ impl Events {
                     self.fail(&error.to_string());
                 }
                 Step::End => self.end().await,
-                Step::Silence(patience) => {
-                    self.fail(&format!("the server was silent for {} ms", patience.as_millis()));
+                Step::Timeout(timeout) => {
+                    self.fail(&format!("the server sent nothing for {} ms", timeout.as_millis()));
                 }
                 Step::Stop => self.stop(),
             }
@@ -454,9 +461,9 @@ impl Events {
 
     async fn step(&mut self) -> Step {
         let of_chunk = |chunk: Option<_>| chunk.map_or(Step::End, Step::Chunk);
-        if let Some(patience) = self.patience {
-            let chunk = tokio::time::timeout(patience, self.chunks.next()).await;
-            return chunk.map_or(Step::Silence(patience), of_chunk);
+        if let Some(timeout) = self.idle_timeout {
+            let chunk = tokio::time::timeout(timeout, self.chunks.next()).await;
+            return chunk.map_or(Step::Timeout(timeout), of_chunk);
         }
         let Some(ending) = &mut self.ending else { return of_chunk(self.chunks.next().await) };
         tokio::select! {
@@ -465,33 +472,33 @@ impl Events {
         }
     }
 
-    /// The server has ended the stream, which it may when the client can take it up again.
+    /// Handles the end of the stream, which is no error if the client can resume it.
     async fn end(&mut self) {
         let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
         let event = rest.as_ref().and_then(|rest| Event::of_rest(rest, &self.session.rules.limits).ok());
         let replaced = match &event {
-            Some(event) => self.decided(event).await,
+            Some(event) => self.replacement(event).await,
             None => Some(Vec::new()),
         };
         let goes_on = replaced.is_none();
         self.ready.extend(replaced.into_iter().flatten());
-        let is_resumable = self.has_event_id && !self.asked.modern;
+        let is_resumable = self.has_event_id && !self.request_info.modern;
         if (is_resumable || !self.fail("the server ended the stream before it answered")) && goes_on {
             self.ready.extend(rest);
         }
     }
 
-    /// The gateway ends a stream that has no end of its own.
+    /// Ends a long-lived stream.
     fn stop(&mut self) {
         self.reader = None;
-        if let Some(id) = self.asked.id.as_ref().filter(|_| self.asked.modern) {
+        if let Some(id) = self.request_info.id.as_ref().filter(|_| self.request_info.modern) {
             self.ready.push_back(event_of(&end_of_subscription(id)));
         }
     }
 
     async fn read(&mut self, chunk: &[u8]) {
-        if self.is_no_stream(chunk) {
-            self.fail("the server sent its answer as an event stream, but it is none");
+        if self.is_not_a_stream(chunk) {
+            self.fail("the server declared its response as an event stream, but it is not one");
             return;
         }
         let Some(reader) = &mut self.reader else { return };
@@ -505,39 +512,39 @@ impl Events {
         }
     }
 
-    /// Whether a stream begins with what some readers take for a message as a whole.
-    fn is_no_stream(&mut self, chunk: &[u8]) -> bool {
+    /// Whether a stream starts with bytes that some parsers take for a single message.
+    fn is_not_a_stream(&mut self, chunk: &[u8]) -> bool {
         let Some(head) = &mut self.head else { return false };
         let chunk = if head.is_empty() { chunk.trim_ascii_start() } else { chunk };
         head.extend(chunk.iter().take(HEAD_BYTES - head.len()));
-        let form = content::form(head);
+        let form = content::classify(head);
         if head.len() >= HEAD_BYTES {
             self.head = None;
         }
-        matches!(form, Form::Message | Form::Wide)
+        matches!(form, BodyKind::Message | BodyKind::Wide)
     }
 
     async fn event(&mut self, event: &Event) {
-        match self.decided(event).await {
+        match self.replacement(event).await {
             Some(pieces) => self.ready.extend(pieces),
             None => self.pass(event),
         }
     }
 
-    /// What goes on in the place of an event; none when it goes on as it is.
-    async fn decided(&mut self, event: &Event) -> Option<Vec<Bytes>> {
+    /// The replacement of an event; `None` to forward it unchanged.
+    async fn replacement(&mut self, event: &Event) -> Option<Vec<Bytes>> {
         self.has_event_id |= event.id().is_some_and(|id| !id.is_empty());
         let changes = self.session.rules.changes();
         if changes && event.has_braces_beside() {
-            tracing::warn!("the server sent an event with something like a message beside its data; it is left out");
+            tracing::warn!("dropped an event from the server with message-like text outside its data");
             return Some(Vec::new());
         }
-        // What has no object in it is no message to anybody.
+        // Data without an object cannot be a message.
         let data = event.data().filter(|data| !changes || memchr(b'{', data).is_some())?;
-        let answer = match self.session.from_server(self.session.parsed(&data).await) {
+        let answer = match self.session.from_server(self.session.parse_async(&data).await) {
             FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => self.session.settled(filtering).await,
-            FromServer::Refuse(refused) => return Some(in_place_of(event, &refused)),
+            FromServer::Filter(filtering) => self.session.filter_message_async(filtering).await,
+            FromServer::Refuse(refused) => return Some(replacements(event, &refused)),
             FromServer::Nothing => return Some(Vec::new()),
         };
         let is_same = answer.as_ptr() == data.as_ptr() && answer.len() == data.len();
@@ -551,80 +558,87 @@ impl Events {
         self.ready.extend(body::pieces(event.raw().clone()));
     }
 
-    /// Ends the stream with an error for who waits for an answer. Tells whether somebody does.
+    /// Ends the stream with an error for the request, if it is pending. Returns whether it was.
     fn fail(&mut self, reason: &str) -> bool {
         self.reader = None;
-        let answer = self.asked.id.as_ref().and_then(|id| self.session.fail(id, reason));
+        let answer = self.request_info.id.as_ref().and_then(|id| self.session.fail(id, reason));
         self.ready.extend(answer.as_ref().map(event_of));
         answer.is_some()
     }
 }
 
-/// What comes next on a stream.
+/// The next step of a stream.
 enum Step {
     Chunk(Result<Bytes, ContentError>),
     End,
-    Silence(Duration),
+    Timeout(Duration),
     Stop,
 }
 
-/// A message of the gateway's own as an event.
+/// Encodes a message of the gateway as an event.
 fn event_of(message: &Bytes) -> Bytes {
     [b"event: message\ndata: ".as_slice(), message, b"\n\n"].concat().into()
 }
 
-/// Errors in the place of an event, the first of them with its other fields.
-fn in_place_of(event: &Event, refused: &Refused) -> Vec<Bytes> {
+/// The errors that replace an event. The first keeps the other fields of the event.
+fn replacements(event: &Event, refused: &Refused) -> Vec<Bytes> {
     let Some((first, others)) = refused.errors.split_first() else { return Vec::new() };
     event.with_data(first).into_iter().chain(others.iter().map(event_of)).collect()
 }
 
-/// Whether a line of a text is a message by itself, which a reader may find who does not put the lines together.
+/// Whether a line of a text is a message by itself, which a client that does not join data lines would read.
 fn has_message_line(text: &Bytes) -> bool {
     let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
     lines.any(|line| memchr(b'{', line).is_some() && Message::read(text.slice_ref(line)).fault().is_none())
 }
 
-/// A response as it came, whatever is in it.
-fn untouched(session: &Session, asked: &Asked, response: reqwest::Response, headers: HeaderMap) -> Response {
-    asked.id.iter().for_each(|id| session.forget(id));
+/// Forwards a response unchanged.
+fn pass_through(
+    session: &Session,
+    request_info: &RequestInfo,
+    response: reqwest::Response,
+    headers: HeaderMap,
+) -> Response {
+    request_info.id.iter().for_each(|id| session.forget(id));
     respond(response.status(), headers, Body::from_stream(response.bytes_stream()))
 }
 
-/// What goes on for the whole body of a response.
+/// Decides about the whole body of a response.
 async fn read(
     session: &Arc<Session>,
-    asked: Asked,
+    request_info: RequestInfo,
     bytes: Bytes,
     status: StatusCode,
     mut headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let message = session.parsed(&bytes).await;
-    let decided = match (content::form(&bytes), message.fault()) {
+    let message = session.parse_async(&bytes).await;
+    let decided = match (content::classify(&bytes), message.fault()) {
         _ if session.rules.audits() => session.from_server(message),
-        (Form::Wide, _) => return failed(session, asked.id, &ContentError::Charset("utf-16".to_owned()).to_string()),
-        (Form::Events, _) => {
-            return failed(session, asked.id, "the server sent an event stream without saying so in its content type");
+        (BodyKind::Wide, _) => {
+            return failed(session, request_info.id, &ContentError::Charset("utf-16".to_owned()).to_string());
         }
-        (Form::Text, _) | (Form::Message, Some(Fault::Nothing)) => {
-            return other_body(session, asked, bytes, status, headers).await;
+        (BodyKind::Events, _) => {
+            return failed(session, request_info.id, "the server sent an event stream with another content type");
         }
-        (Form::Message, _) => session.from_server(message),
+        (BodyKind::Text, _) | (BodyKind::Message, Some(Fault::Nothing)) => {
+            return other_body(session, request_info, bytes, status, headers).await;
+        }
+        (BodyKind::Message, _) => session.from_server(message),
     };
     let (answer, mut status) = match decided {
         FromServer::Pass(answer) => (answer, status),
-        FromServer::Filter(filtering) => (session.settled(filtering).await, status),
+        FromServer::Filter(filtering) => (session.filter_message_async(filtering).await, status),
         FromServer::Refuse(refused) => match refused.errors.as_slice() {
-            [] => return failed(session, asked.id, &refused.reason),
+            [] => return failed(session, request_info.id, &refused.reason),
             [error] => (error.clone(), StatusCode::OK),
             errors => ([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into(), StatusCode::OK),
         },
-        FromServer::Nothing => return failed(session, asked.id, "the server answered nothing that was asked"),
+        FromServer::Nothing => return failed(session, request_info.id, "the server answered another request"),
     };
-    // What the gateway answers in the place of an error is none.
+    // A result that replaces an error is not an error.
     let is_replaced = answer.as_ptr() != bytes.as_ptr() || answer.len() != bytes.len();
     if is_replaced {
-        OF_BODY.iter().for_each(|name| drop(headers.remove(name)));
+        BODY_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
         if status.is_client_error() && Message::read(answer.clone()).result().is_some() {
             status = StatusCode::OK;
         }
@@ -632,26 +646,26 @@ async fn read(
     Ok(respond(status, headers, body::of_bytes(answer)))
 }
 
-/// What goes on for a body that is no message. Where a call waits, it is all that a client could read as the result.
+/// Decides about a body that is not a message. If a tool call is pending, a client could read the body as its result.
 async fn other_body(
     session: &Arc<Session>,
-    asked: Asked,
+    request_info: RequestInfo,
     bytes: Bytes,
     status: StatusCode,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let Some(id) = asked.id else { return Ok(respond(status, headers, body::of_bytes(bytes))) };
+    let Some(id) = request_info.id else { return Ok(respond(status, headers, body::of_bytes(bytes))) };
     if status.is_success() {
         let kind = guard::text(&headers, &CONTENT_TYPE).unwrap_or("none");
         let reason =
             format!("the server answered with something that is not a JSON-RPC message, of content type {kind:?}");
         return failed(session, Some(id), &reason);
     }
-    let Some((shown, filtering)) = session.page(&id, &bytes) else {
+    let Some((shown, filtering)) = session.error_page(&id, &bytes) else {
         session.forget(&id);
         return Ok(respond(status, headers, body::of_bytes(bytes)));
     };
-    let reply = session.settled(filtering).await;
+    let reply = session.filter_message_async(filtering).await;
     if reply == shown {
         return Ok(respond(status, headers, body::of_bytes(bytes)));
     }
@@ -665,9 +679,9 @@ fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     response
 }
 
-fn unreachable(error: &reqwest::Error) -> Unsent {
+fn unreachable(error: &reqwest::Error) -> UpstreamError {
     let reason = format!("the server cannot be reached: {}", Endpoint::explain(error));
-    Unsent { status: StatusCode::BAD_GATEWAY, reason }
+    UpstreamError { status: StatusCode::BAD_GATEWAY, reason }
 }
 
 fn reason(error: &BodyError) -> String {

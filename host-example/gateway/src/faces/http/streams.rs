@@ -1,4 +1,4 @@
-//! Messages of a session as responses: one document, or a stream of events.
+//! HTTP responses made of messages: one JSON document, or an event stream.
 
 use std::time::Duration;
 
@@ -14,60 +14,60 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::listener::body;
 use crate::listener::guard::{Refusal, json};
 use crate::tenants::rules::Rules;
-use crate::tenants::workers::Refused;
+use crate::tenants::workers::QueueError;
 use crate::upstream::link::LinkError;
 use lro_host::job::INLINE_BYTES;
 use lro_transport::Place;
 
-/// How long a stream may be silent before a comment shows that it is alive.
+/// Interval of the comments that keep a silent stream alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Messages that wait for a client to read them before the server has to wait too.
+/// Number of messages that wait for a client to read before the server has to wait too.
 pub(super) const STREAM_MESSAGES: usize = 64;
 
 /// A message for a client, in pieces.
 #[derive(Debug)]
-pub(super) struct Out {
+pub(super) struct OutgoingMessage {
     pub(super) pieces: Vec<Bytes>,
-    /// Whether it answers the request, so that nothing follows.
+    /// Whether this is the response, so that nothing follows.
     pub(super) last: bool,
-    /// The part of a stream's bytes that it takes up while it waits, if they are counted.
-    #[expect(dead_code, reason = "it gives the bytes back when it is dropped")]
+    /// Permit for the bytes of the stream while the message waits, if they are limited.
+    #[expect(dead_code, reason = "releases the bytes on drop")]
     pub(super) room: Option<OwnedSemaphorePermit>,
-    /// And the part of the tenant's memory.
-    #[expect(dead_code, reason = "it gives the memory back when it is dropped")]
+    /// Share of the tenant's memory while the message waits.
+    #[expect(dead_code, reason = "releases the memory on drop")]
     pub(super) memory: Option<Place<String>>,
 }
 
-/// A message on its way to the server.
+/// A message being sent to the server.
 pub(super) enum Forwarded {
-    /// It is there.
+    /// The message is sent.
     Done,
-    /// A thread of the tenant takes it there.
+    /// A thread of the tenant sends it.
     Spawned(oneshot::Receiver<Result<(), Refusal>>),
 }
 
 impl Forwarded {
-    /// Has a thread of the tenant with these rules take it there, as the server may not read.
+    /// Sends a message on a thread of the tenant, as the server may not read.
     pub(super) fn spawn(rules: &Rules, forward: impl FnOnce() -> Result<(), Refusal> + Send + 'static) -> Self {
         let (done, ended) = oneshot::channel();
         rules.senders.run(move |turn| {
-            let refused = |error: Refused| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+            let refused = |error: QueueError| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
             let _ = done.send(turn.map_err(refused).and_then(|()| forward()));
         });
         Self::Spawned(ended)
     }
 
-    /// What became of it.
+    /// Waits until the message is sent.
     pub(super) async fn end(self) -> Result<(), Refusal> {
         let Self::Spawned(ended) = self else { return Ok(()) };
-        let failed = |_| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, Refused::Lost.to_string()));
+        let failed = |_| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, QueueError::Panicked.to_string()));
         ended.await.unwrap_or_else(failed)
     }
 }
 
-/// The response to a request that is on its way to the server at the same time.
-pub(super) async fn meanwhile(
+/// The response to a request while the request is still being sent. Fails if sending does.
+pub(super) async fn while_forwarding(
     forwarded: Forwarded,
     response: impl Future<Output = Response>,
 ) -> Result<Response, Refusal> {
@@ -79,40 +79,44 @@ pub(super) async fn meanwhile(
     Ok(response.await)
 }
 
-/// The answer to a request whose messages come through a channel: one JSON document when the first message is the answer,
-/// else an event stream. What `held` holds is dropped with the response.
-pub(super) async fn of_messages<H: Send + 'static>(
-    mut messages: Receiver<Out>,
-    held: H,
-    status: impl FnOnce(&Out) -> StatusCode,
+/// The response to a request whose messages arrive through a channel: one JSON document if the first message is the
+/// response, else an event stream. `guard` is dropped with the response.
+pub(super) async fn message_response<H: Send + 'static>(
+    mut messages: Receiver<OutgoingMessage>,
+    guard: H,
+    status: impl FnOnce(&OutgoingMessage) -> StatusCode,
 ) -> Response {
     let first = tokio::time::timeout(KEEP_ALIVE, messages.recv()).await;
     match first {
         Ok(Some(first)) if first.last => {
-            drop(held);
+            drop(guard);
             let status = status(&first);
             json(status, of_pieces(first.pieces))
         }
         Ok(None) => {
-            let text = "the session ended before the answer came";
+            let text = "the session ended before the server answered";
             Refusal::Status(StatusCode::BAD_GATEWAY, text.to_owned()).response()
         }
-        Ok(Some(first)) => events(Some(first), messages, held),
-        Err(_) => events(None, messages, held),
+        Ok(Some(first)) => event_stream(Some(first), messages, guard),
+        Err(_) => event_stream(None, messages, guard),
     }
 }
 
 /// An event stream of messages.
-pub(super) fn events<H: Send + 'static>(first: Option<Out>, messages: Receiver<Out>, held: H) -> Response {
+pub(super) fn event_stream<H: Send + 'static>(
+    first: Option<OutgoingMessage>,
+    messages: Receiver<OutgoingMessage>,
+    guard: H,
+) -> Response {
     struct Stream<H> {
-        messages: Receiver<Out>,
+        messages: Receiver<OutgoingMessage>,
         ready: Box<dyn Iterator<Item = Bytes> + Send>,
         done: bool,
-        _held: H,
+        _guard: H,
     }
     let done = first.as_ref().is_some_and(|first| first.last);
     let ready = first.map_or_else(|| encoded(Vec::new()), |first| encoded(first.pieces));
-    let state = Stream { messages, ready, done, _held: held };
+    let state = Stream { messages, ready, done, _guard: guard };
     let pieces = stream::unfold(state, |mut state| async move {
         loop {
             if let Some(piece) = state.ready.next() {
@@ -139,7 +143,7 @@ pub(super) fn events<H: Send + 'static>(first: Option<Out>, messages: Receiver<O
     response
 }
 
-/// A message as an event, in pieces; none of an empty one.
+/// Encodes a message as an event, in pieces; an empty message as none.
 fn encoded(message: Vec<Bytes>) -> Box<dyn Iterator<Item = Bytes> + Send> {
     const BEFORE: &[u8] = b"event: message\ndata: ";
     const AFTER: &[u8] = b"\n\n";
@@ -172,11 +176,11 @@ pub(super) fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// A request that the server cannot take. Where its program lies concerns no client; the log has it.
+/// Refuses a request that the server cannot receive. The log names the program of the server; clients do not learn it.
 pub(super) fn refused(error: &LinkError) -> Refusal {
     let text = match error {
         LinkError::Start { source, .. } => {
-            tracing::warn!(%error, "request refused");
+            tracing::warn!(%error, "refused a request");
             format!("the server cannot be started: {source}")
         }
         error => error.to_string(),
