@@ -433,7 +433,6 @@ fn try_all(command: &(impl Tried + Sync), points: &[Point]) {
     assert!(missed * 10 < tries, "a tenth of the faults was not met");
 }
 
-// I1
 #[test]
 fn any_call_of_an_offload_may_fail() {
     let place = Place::new();
@@ -446,7 +445,6 @@ fn any_call_of_an_offload_may_fail() {
     try_all(&Offload, &points);
 }
 
-// I1
 #[test]
 fn any_call_that_a_gateway_writes_with_may_fail() {
     let gateway = Gateway::start();
@@ -457,7 +455,7 @@ fn any_call_that_a_gateway_writes_with_may_fail() {
     try_all(&gateway, &points);
 }
 
-// I1: a disk that says it has what it never got
+// A disk that says it has what it never got.
 #[test]
 fn what_a_disk_forgot_is_not_given_out() {
     let place = Place::new();
@@ -484,7 +482,7 @@ fn what_a_disk_forgot_is_not_given_out() {
     assert!(found >= 5, "{found} writes");
 }
 
-// row 21, C6: a signal that comes in between is nobody's failure
+// A signal that comes in between is nobody's failure.
 #[test]
 fn an_interrupted_call_is_made_again() {
     let counted = Offload.run(&Place::new(), &COUNT).calls();
@@ -501,7 +499,7 @@ fn an_interrupted_call_is_made_again() {
     }
 }
 
-// row 21, C6: a write that ends early, and one that fails
+// A write that ends early, and one that fails.
 #[test]
 fn a_file_may_not_grow_beyond_any_length() {
     let place = Place::new();

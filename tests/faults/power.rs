@@ -214,7 +214,6 @@ fn check(name: &str, run: &Run) {
     println!("{name}: {} operations, {cuts} cuts, {trees} trees, {:?}", run.operations.len(), started.elapsed());
 }
 
-// C4
 #[test]
 fn one_section_in_a_store_that_is_made() {
     let place = Place::new(&rows(40), 0);
@@ -223,7 +222,6 @@ fn one_section_in_a_store_that_is_made() {
     check("one section", &run);
 }
 
-// C4
 #[test]
 fn several_sections_a_text_and_an_image() {
     let place = Place::new(&several_sections(), 1);
@@ -235,7 +233,6 @@ fn several_sections_a_text_and_an_image() {
     check("several sections", &run);
 }
 
-// C4
 #[test]
 fn a_large_section_of_many_writes() {
     let place = Place::new(&rows(40_000), 0);
@@ -244,7 +241,6 @@ fn a_large_section_of_many_writes() {
     check("large section", &run);
 }
 
-// C4, row 72
 #[test]
 fn the_oldest_makes_room() {
     let place = Place::new(&several_sections(), 2);
@@ -256,7 +252,6 @@ fn the_oldest_makes_room() {
     check("quota", &run);
 }
 
-// C4, row 73
 #[test]
 fn what_has_expired_goes() {
     let place = Place::new(&several_sections(), 2);
@@ -266,7 +261,6 @@ fn what_has_expired_goes() {
     check("expiry", &run);
 }
 
-// C4
 #[test]
 fn everything_is_removed() {
     let place = Place::new(&several_sections(), 2);
@@ -275,7 +269,6 @@ fn everything_is_removed() {
     check("clean", &run);
 }
 
-// C4, C3
 #[test]
 fn the_next_process_goes_on_removing() {
     let place = Place::new(&several_sections(), 2);
@@ -293,7 +286,7 @@ fn the_next_process_goes_on_removing() {
     }
 }
 
-// C4: a model that finds nothing would be worthless
+// A model that finds nothing would be worthless.
 #[test]
 fn each_synchronization_is_needed() {
     let place = Place::new(&several_sections(), 0);
@@ -312,7 +305,6 @@ fn each_synchronization_is_needed() {
     assert!(syncs.len() >= 10, "{}", syncs.len());
 }
 
-// C1
 #[test]
 fn files_then_manifest_then_rename_then_directory() {
     let place = Place::new(&several_sections(), 0);

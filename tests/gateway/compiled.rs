@@ -69,7 +69,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o777
 }
 
-// row 94: whatever the umask
+// Whatever the umask.
 #[test]
 fn compiled_code_is_nobody_elses() {
     for umask in ["000", "002", "077"] {
@@ -82,7 +82,7 @@ fn compiled_code_is_nobody_elses() {
     }
 }
 
-// row 94: a directory that is somebody else's, or that others may write to, is not used
+// A directory that is somebody else's, or that others may write to, is not used.
 #[test]
 fn a_cache_of_others_is_refused() {
     let place = Place::new();
@@ -100,7 +100,7 @@ fn a_cache_of_others_is_refused() {
     }
 }
 
-// row 94: code that was changed, that was put under another name, or that has no seal, does not run
+// Code that was changed, that was put under another name, or that has no seal, does not run.
 #[test]
 fn code_that_was_not_written_here_does_not_run() {
     let place = Place::new();
@@ -129,7 +129,7 @@ fn code_that_was_not_written_here_does_not_run() {
     assert!(place.run("022", None).contains("others have access to it"));
 }
 
-// row 94: a process that is killed while it compiles leaves nothing behind, and nothing waits for it
+// A process that is killed while it compiles leaves nothing behind, and nothing waits for it.
 #[test]
 fn a_killed_compiler_leaves_nothing() {
     let place = Place::new();
@@ -151,7 +151,7 @@ fn a_killed_compiler_leaves_nothing() {
     assert_eq!(place.run("022", None), "");
 }
 
-// row 94: two that write at the same time, as in two containers on one volume, do not meet in one file
+// Two that write at the same time, as in two containers on one volume, do not meet in one file.
 #[test]
 fn many_can_keep_compiled_code_at_the_same_time() {
     let place = Place::new();

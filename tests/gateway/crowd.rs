@@ -92,7 +92,7 @@ fn rest_of(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-// row 93: connections without a request make room for those that have one
+// Connections without a request make room for those that have one.
 #[test]
 fn idle_connections_make_room() {
     for shared in Shared::both(&["--connections", "64", "--header-timeout-ms", "600000"]) {
@@ -132,7 +132,6 @@ fn a_connection_with_half_a_head_is_closed() {
     }
 }
 
-// row 93
 #[test]
 fn half_of_the_connections_are_for_those_without_a_request() {
     let gate = Gate::listening(&["--connections", "8", "--requests", "100"]);
@@ -150,7 +149,7 @@ fn half_of_the_connections_are_for_those_without_a_request() {
     assert!(reply.text().contains("gateway.requests"), "{}", reply.text());
 }
 
-// row 93: what one tenant began to send does not keep others out, and ends
+// What one tenant began to send does not keep others out, and ends.
 #[test]
 fn half_sent_bodies_of_one_tenant() {
     for shared in Shared::both(&["--requests", "32", "--body-timeout-ms", "8000"]) {
@@ -167,7 +166,7 @@ fn half_sent_bodies_of_one_tenant() {
     }
 }
 
-// row 93: where nobody needs a token, one address does not keep others out
+// Where nobody needs a token, one address does not keep others out.
 #[test]
 fn half_sent_bodies_of_one_address() {
     if TcpListener::bind("[::1]:0").is_err() {
@@ -190,7 +189,7 @@ fn half_sent_bodies_of_one_address() {
     drop(crowd);
 }
 
-// row 93, row 84: bodies that are half sent take up files, not memory
+// Bodies that are half sent take up files, not memory.
 #[test]
 fn large_half_sent_bodies() {
     for shared in Shared::both(&["--memory-bytes", "16777216"]) {
@@ -203,7 +202,7 @@ fn large_half_sent_bodies() {
     }
 }
 
-// row 93: one tenant has most of the sessions, and not all of them
+// One tenant has most of the sessions, and not all of them.
 #[test]
 fn sessions_of_one_tenant() {
     let [before_command, before_http] = Shared::both(&["--sessions", "8"]);
@@ -223,7 +222,7 @@ fn sessions_of_one_tenant() {
     assert_eq!(ann.open(&tool_call(1, "echo", json!({}))).status, 404, "its oldest session");
 }
 
-// row 93: what a request is is decided by its body
+// What a request is is decided by its body.
 #[test]
 fn a_header_does_not_take_a_call_out_of_the_count() {
     for upstream in [None, Some(FaultyHttp::start())] {
@@ -245,7 +244,7 @@ fn a_header_does_not_take_a_call_out_of_the_count() {
     }
 }
 
-// row 93: streams without an end have places of their own
+// Streams without an end have places of their own.
 #[test]
 fn streams_of_one_tenant() {
     for shared in Shared::both(&["--streams", "8"]) {
@@ -261,7 +260,7 @@ fn streams_of_one_tenant() {
     }
 }
 
-// row 93, row 84: answers that are not read take up files beyond a bound, and all of each arrives
+// Answers that are not read take up files beyond a bound, and all of each arrives.
 #[test]
 fn unread_answers() {
     let flags = ["--mode", "never", "--memory-bytes", "33554432", "--write-timeout-ms", "600000"];
@@ -278,7 +277,6 @@ fn unread_answers() {
     }
 }
 
-// row 93, row 84
 #[test]
 fn unread_notifications() {
     let shared = Shared::of(&["--memory-bytes", "16777216", "--write-timeout-ms", "600000"], None);
@@ -303,7 +301,6 @@ fn unread_notifications() {
     watch.stays_under(150);
 }
 
-// row 93
 #[test]
 fn a_client_that_does_not_read_loses_its_connection() {
     let flags = ["--mode", "never", "--write-timeout-ms", "500", "--requests", "1"];
@@ -320,7 +317,7 @@ fn a_client_that_does_not_read_loses_its_connection() {
     }
 }
 
-// row 93, row 84: calls without an answer are counted, in batches too
+// Calls without an answer are counted, in batches too.
 #[test]
 fn batches_are_counted() {
     let mut gate = Gate::ready(&[]);
@@ -340,7 +337,6 @@ fn batches_are_counted() {
     watch.stays_under(180);
 }
 
-// row 93, row 84
 #[test]
 fn batches_that_a_server_does_not_take() {
     let upstream = FaultyHttp::start();
@@ -356,7 +352,7 @@ fn batches_that_a_server_does_not_take() {
     watch.stays_under(120);
 }
 
-// row 93: wrong tokens wait, right ones do not
+// Wrong tokens wait, right ones do not.
 #[test]
 fn wrong_tokens_are_slowed() {
     let shared = Shared::of(&[], None);
@@ -385,7 +381,7 @@ fn wrong_tokens_are_slowed() {
     }
 }
 
-// row 81: of a tenant that is removed nothing goes on, before a server over HTTP too
+// Of a tenant that is removed nothing goes on, before a server over HTTP too.
 #[test]
 fn streams_end_with_their_tenant() {
     for shared in Shared::both(&[]) {
@@ -403,7 +399,7 @@ fn streams_end_with_their_tenant() {
     }
 }
 
-// row 93: the address of the metrics is no way around
+// The address of the metrics is no way around.
 #[test]
 fn a_crowd_at_the_metrics() {
     let gate = Gate::listening(&["--metrics-listen", "127.0.0.1:0", "--metrics-connections", "8"]);
@@ -428,7 +424,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 "#;
 
-// row 89: one tenant cannot use up the labels of metrics, and no name in them acts upon a terminal
+// One tenant cannot use up the labels of metrics, and no name in them acts upon a terminal.
 #[test]
 fn labels_of_one_tenant() {
     let files = TempDir::new().unwrap();

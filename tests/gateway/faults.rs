@@ -478,7 +478,6 @@ fn assert_contains(text: &str, part: &str) {
 
 // The server ends.
 
-/// Row 51, fault I2.
 #[test]
 fn a_server_killed_in_the_middle_of_a_result() {
     let mut gate = Gate::ready(&[]);
@@ -590,7 +589,6 @@ fn a_pipeline_of_calls_over_a_death() {
 
 // The server is silent, or does not listen.
 
-/// Row 54.
 #[test]
 fn a_silent_server_is_told_that_nobody_waits() {
     let mut gate = Gate::ready(&["--call-timeout-ms", "1500"]);
@@ -604,7 +602,6 @@ fn a_silent_server_is_told_that_nobody_waits() {
     assert!(gate.end().success());
 }
 
-/// Row 54.
 #[test]
 fn progress_keeps_a_call_alive() {
     let mut gate = Gate::ready(&["--call-timeout-ms", "1200"]);
@@ -797,7 +794,7 @@ fn what_a_server_leaves_behind_ends_with_it() {
     assert!(gate.end().success());
 }
 
-// Bytes that are no messages. Row 88, fault I2.
+// Bytes that are no messages.
 
 #[test]
 fn junk_between_messages() {
@@ -906,7 +903,7 @@ fn junk_of_the_client() {
     assert!(gate.end().success());
 }
 
-// Sizes. Row 67.
+// Sizes.
 
 #[test]
 fn a_gigabyte_in_one_line() {
@@ -934,7 +931,6 @@ fn three_hundred_megabytes_offloaded() {
     assert!(gate.end().success());
 }
 
-/// Row 51.
 #[test]
 fn slow_calls_and_large_results_do_not_block_others() {
     let mut gate = Gate::ready(&[]);
@@ -953,7 +949,7 @@ fn slow_calls_and_large_results_do_not_block_others() {
     assert!(gate.end().success());
 }
 
-// Disks. Row 21.
+// Disks.
 
 fn assert_truncated(answer: &Value) {
     let text = text(answer);
@@ -963,7 +959,6 @@ fn assert_truncated(answer: &Value) {
     assert_ne!(answer["result"]["isError"], true, "{answer}");
 }
 
-/// Row 21.
 #[test]
 fn the_output_directory_is_removed() {
     let mut gate = Gate::ready(&[]);
@@ -977,7 +972,6 @@ fn the_output_directory_is_removed() {
     assert!(gate.end().success());
 }
 
-/// Row 21.
 #[test]
 fn a_file_is_in_the_place_of_the_output_directory() {
     let mut gate = Gate::ready(&[]);
@@ -994,7 +988,6 @@ fn a_file_is_in_the_place_of_the_output_directory() {
     assert!(gate.end().success());
 }
 
-/// Row 21.
 #[test]
 fn the_quota_of_the_tenant_is_too_small() {
     let mut gate = Gate::ready(&["--quota-tenant", "100000"]);
@@ -1003,7 +996,6 @@ fn the_quota_of_the_tenant_is_too_small() {
     assert!(gate.end().success());
 }
 
-/// Row 21, fault C5.
 #[test]
 fn the_disk_is_full() {
     // In a namespace of its own, a small disk.

@@ -94,7 +94,7 @@ fn what_is_named_goes_upstream() {
     assert!(!got.contains_key("authorization"), "{got:?}");
 }
 
-// row 81: a document is fetched without a credential and without a session, and nothing but a document is
+// A document is fetched without a credential and without a session, and nothing but a document is.
 #[test]
 fn nothing_but_documents_is_well_known() {
     let upstream = FaultyHttp::start();
@@ -164,7 +164,7 @@ fn status_of(url: &str, head: &[u8]) -> (u16, String) {
     (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
 }
 
-// row 54: a host that two readers could read in two ways is no host
+// A host that two readers could read in two ways is no host.
 #[test]
 fn one_host_and_one_origin() {
     let upstream = FaultyHttp::start();
@@ -215,7 +215,7 @@ fn get(url: &str, token: &str) -> Reply {
     Exchange::open(url, "GET", &[("Authorization", &token)], b"").finish()
 }
 
-// row 81, row 89: who is a tenant is for operators
+// Who is a tenant is for operators.
 #[test]
 fn tenants_are_named_to_operators() {
     let toml = "[gateway]\nadmin-token = \"env:ADMIN\"\nmetrics-token = \"env:METRICS\"\n\
@@ -272,7 +272,7 @@ fn what_can_be_reached_from_elsewhere_is_warned_of() {
     }
 }
 
-// row 93: a body of a batch counts as many requests as it holds
+// A body of a batch counts as many requests as it holds.
 #[test]
 fn a_batch_takes_a_place_for_each_request() {
     let gate = Gate::listening(&["--requests", "4"]);

@@ -345,7 +345,6 @@ fn tenants(upstream: Option<&str>) -> Gate {
     }
 }
 
-/// Row 81.
 #[test]
 fn tokens_are_tenants() {
     let upstream = FaultyHttp::start();
@@ -378,7 +377,7 @@ fn tokens_are_tenants() {
     }
 }
 
-/// Row 81: what is wrong with a file goes to the client, where it lies to the log.
+/// What is wrong with a file goes to the client, where it lies to the log.
 #[test]
 fn errors_tell_clients_no_paths() {
     let files = tempfile::TempDir::new().unwrap();
@@ -439,7 +438,7 @@ fn limits_are_named() {
     }
 }
 
-// row 72: what a call asks the gateway to fill in takes room on its disk, which is bounded and given back
+// What a call asks the gateway to fill in takes room on its disk, which is bounded and given back.
 #[test]
 fn arguments_that_are_filled_in_are_bounded() {
     let files = tempfile::TempDir::new().unwrap();
@@ -503,7 +502,6 @@ fn half_a_request_and_the_end() {
 
 // Modern requests.
 
-/// Row 54.
 #[test]
 fn headers_have_to_match_the_body() {
     for (gate, upstream) in both(&[]) {
@@ -551,7 +549,6 @@ fn headers_have_to_match_the_body() {
     }
 }
 
-/// Row 54.
 #[test]
 fn the_same_ids_of_two_clients_do_not_mix() {
     for (gate, _upstream) in both(&[]) {
@@ -598,7 +595,6 @@ fn id_of_silent(url: &str) -> Value {
     id
 }
 
-/// Row 54.
 #[test]
 fn a_client_that_hangs_up_cancels() {
     let gate = Gate::listening(&[]);
@@ -649,7 +645,6 @@ fn nobody_cancels_what_another_asked_for() {
     assert!(!cancelled, "a client cancelled the call of another by the gateway's own id for it");
 }
 
-/// Row 51.
 #[test]
 fn a_modern_client_that_does_not_read_does_not_block_others() {
     let gate = Gate::listening(&["--call-timeout-ms", "5000"]);
@@ -664,7 +659,6 @@ fn a_modern_client_that_does_not_read_does_not_block_others() {
     drop(stream);
 }
 
-/// Row 51.
 #[test]
 fn clients_that_do_not_read_do_not_use_up_the_workers() {
     let gate = Gate::listening(&[]);
@@ -684,7 +678,6 @@ fn clients_that_do_not_read_do_not_use_up_the_workers() {
     drop(blocked);
 }
 
-/// Row 51.
 #[test]
 fn a_server_that_never_reads_does_not_block_other_sessions() {
     let gate = Gate::listening(&["--call-timeout-ms", "1500"]);
@@ -707,7 +700,6 @@ fn a_server_that_never_reads_does_not_block_other_sessions() {
 
 // Streams.
 
-/// Row 51.
 #[test]
 fn slow_calls_and_large_results_do_not_block_others() {
     for (gate, _upstream) in both(&[]) {
@@ -804,7 +796,6 @@ fn an_event_that_is_replaced_keeps_its_other_fields() {
     assert!(is_descriptor(&crate::faults::text(&answer)));
 }
 
-/// Row 67.
 #[test]
 fn two_hundred_megabytes_offloaded() {
     let upstream = FaultyHttp::start();

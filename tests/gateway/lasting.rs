@@ -107,7 +107,7 @@ fn all_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (Stri
     })
 }
 
-// row 36: a budget lasts as long as the session, or where there is none as long as the client goes on
+// A budget lasts as long as the session, or where there is none as long as the client goes on.
 #[test]
 fn a_budget_fills_whatever_the_way() {
     // About 2,500 tokens each, and about 25.
@@ -132,7 +132,7 @@ fn a_budget_fills_whatever_the_way() {
     }
 }
 
-// row 36, row 53: results of tasks count, too
+// Results of tasks count, too.
 #[test]
 fn a_budget_counts_results_of_tasks() {
     let task =
@@ -145,7 +145,7 @@ fn a_budget_counts_results_of_tasks() {
     }
 }
 
-// row 36: a client without a session that was silent for long begins anew
+// A client without a session that was silent for long begins anew.
 #[test]
 fn a_budget_ends_with_an_idle_client() {
     let script = Script::new().call("middle", text(&"x".repeat(10_000)));
@@ -156,7 +156,7 @@ fn a_budget_ends_with_an_idle_client() {
     assert!(!way.is_offloaded("middle"));
 }
 
-// row 41: a shape is kept by every way, once the tool was listed; until then the reply is an error with the descriptor
+// A shape is kept by every way, once the tool was listed; until then the reply is an error with the descriptor.
 #[test]
 fn a_shape_is_kept_whatever_the_way() {
     let schema = json!({
@@ -187,7 +187,7 @@ fn hostile_schemas() -> [Value; 2] {
     [doubled, json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})]
 }
 
-// row 41, row 82: a hostile schema costs a bounded number of steps: its tool is treated as `block` says, with a reason in the log
+// A hostile schema costs a bounded number of steps: its tool is treated as `block` says, with a reason in the log.
 #[test]
 fn hostile_schemas_are_bounded() {
     let large = structured(&json!({ "items": records(2_000) }));
@@ -212,7 +212,7 @@ fn hostile_schemas_are_bounded() {
     }
 }
 
-// row 50, row 119: identical calls of a tool that says so get the same offload; the server is asked once
+// Identical calls of a tool that says so get the same offload; the server is asked once.
 #[test]
 fn identical_calls_get_the_same_offload() {
     let large = structured(&json!({ "items": records(2_000) }));
@@ -254,7 +254,7 @@ fn identical_calls_get_the_same_offload() {
     }
 }
 
-// row 50, row 119: what is an error, part of a longer exchange, or asks for more than a result goes to the server each time
+// What is an error, part of a longer exchange, or asks for more than a result goes to the server each time.
 #[test]
 fn what_must_not_be_reused_goes_to_the_server() {
     let large = structured(&json!({ "items": records(2_000) }));
@@ -316,7 +316,7 @@ fn what_must_not_be_reused_goes_to_the_server() {
     assert_eq!(handle(&descriptor(&reply).unwrap()), first);
 }
 
-// row 50, row 119: a server over HTTP may know its users by a header, so what one of them got is for nobody else
+// A server over HTTP may know its users by a header, so what one of them got is for nobody else.
 #[test]
 fn reuse_is_not_for_users_that_the_server_knows() {
     let script = Script::new().call("large", structured(&json!({ "items": records(2_000) })));
@@ -338,7 +338,7 @@ fn reuse_is_not_for_users_that_the_server_knows() {
     assert_eq!(ask(&[]), first);
 }
 
-// row 50, row 119, row 10: only while the offload is there, and within the time of the setting
+// Only while the offload is there, and within the time of the setting.
 #[test]
 fn reuse_ends_with_the_offload() {
     let large = structured(&json!({ "items": records(2_000) }));
@@ -357,7 +357,7 @@ fn reuse_ends_with_the_offload() {
     assert_ne!(handle(&descriptor(&way.call("late", json!({}))).unwrap()), early);
 }
 
-// row 50, row 119, row 81: each tenant has its own, and so has each kind of client
+// Each tenant has its own, and so has each kind of client.
 #[test]
 fn reuse_is_of_one_tenant_and_kind_of_client() {
     let large = structured(&json!({ "items": records(2_000) }));
@@ -388,7 +388,7 @@ fn reuse_is_of_one_tenant_and_kind_of_client() {
     assert_eq!((ask(acme, "one"), ask(beta, "one")), (first, other));
 }
 
-// row 36: the clients of a tenant that are remembered are bounded in number, and the one that was silent for longest goes first
+// The clients of a tenant that are remembered are bounded in number, and the one that was silent for longest goes first.
 #[test]
 fn remembered_clients_are_bounded() {
     let script = Script::new().call("middle", text(&"x".repeat(10_000))).call("small", text("x"));
@@ -409,7 +409,7 @@ fn remembered_clients_are_bounded() {
     assert!(!way.is_offloaded("middle"), "forgotten");
 }
 
-// row 41: so are the bytes of schemas; a tool whose schema was forgotten is treated as one that was not listed
+// So are the bytes of schemas; a tool whose schema was forgotten is treated as one that was not listed.
 #[test]
 fn remembered_schemas_are_bounded() {
     let large = structured(&json!({ "items": records(2_000) }));
@@ -425,7 +425,7 @@ fn remembered_schemas_are_bounded() {
     assert_eq!(shaped, expected, "4 MiB hold 16 of them");
 }
 
-// row 50, row 119: so are the bytes of replies
+// So are the bytes of replies.
 #[test]
 fn remembered_replies_are_bounded() {
     let mut mixed = structured(&json!({ "items": records(2_000) }));

@@ -1,4 +1,4 @@
-//! The gateway between real servers and real clients, one binary. Each test names the rows of the acceptance list it proves.
+//! The gateway between real servers and real clients, one binary.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 

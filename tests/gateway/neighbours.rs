@@ -109,7 +109,7 @@ fn neighbours_work(gate: &Gate) {
     signed(first_text(&call(&beta, "echo", json!({ "text": large }))));
 }
 
-// row 81, H6: over HTTP, every call of the neighbours is answered while none of the loops has ended
+// Over HTTP, every call of the neighbours is answered while none of the loops has ended.
 #[test]
 fn a_policy_that_never_ends_holds_nobody_up_over_http() {
     for loops in LOOPS {
@@ -132,7 +132,7 @@ fn a_policy_that_never_ends_holds_nobody_up_over_http() {
     }
 }
 
-// row 81, H6: on standard streams, whatever else the client asks is answered while none of the loops has ended
+// On standard streams, whatever else the client asks is answered while none of the loops has ended.
 #[test]
 fn a_policy_that_never_ends_holds_nobody_up_on_stdio() {
     for loops in LOOPS {
@@ -158,7 +158,7 @@ fn a_policy_that_never_ends_holds_nobody_up_on_stdio() {
     }
 }
 
-// row 81, row 60: questions of one tenant that never end take no room of results, neither its own nor another's
+// Questions of one tenant that never end take no room of results, neither its own nor another's.
 #[test]
 fn questions_that_never_end_keep_no_result_from_the_policy() {
     let _many = MANY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +193,7 @@ fn questions_that_never_end_keep_no_result_from_the_policy() {
     }
 }
 
-// row 81, L4: a server that does not read holds up its own tenant alone, however much it is to be sent
+// A server that does not read holds up its own tenant alone, however much it is to be sent.
 #[test]
 fn a_server_that_does_not_read_holds_up_its_tenant_alone() {
     let _many = MANY.lock().unwrap_or_else(PoisonError::into_inner);

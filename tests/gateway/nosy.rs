@@ -163,13 +163,13 @@ fn is_isolated(user: u32) {
     assert!(seen["status"].as_array().unwrap().contains(&json!("NoNewPrivs:\t1")), "{}", seen["status"]);
 }
 
-// row 92: as the user that runs the tests
+// As the user that runs the tests.
 #[test]
 fn a_server_sees_no_file_of_the_gateway() {
     is_isolated(own_user());
 }
 
-// row 92: by root alone can be tried what any other user sees
+// By root alone can be tried what any other user sees.
 #[test]
 fn a_server_of_another_user_sees_no_file_of_the_gateway() {
     if !is_root() {
@@ -178,7 +178,7 @@ fn a_server_of_another_user_sees_no_file_of_the_gateway() {
     is_isolated(NOBODY);
 }
 
-// row 92: a gateway of root runs its server as somebody else
+// A gateway of root runs its server as somebody else.
 #[test]
 fn a_server_runs_as_another_user() {
     let files = Files::of(own_user());
@@ -207,7 +207,7 @@ fn a_server_runs_as_another_user() {
     }
 }
 
-// row 92: off by a setting, and said where it cannot be
+// Off by a setting, and said where it cannot be.
 #[test]
 fn a_server_is_not_isolated_where_that_is_off_or_impossible() {
     // Root without bounds could read and trace everything.
@@ -231,7 +231,7 @@ fn a_server_is_not_isolated_where_that_is_off_or_impossible() {
     assert!(errors.contains("mounts of its own"), "{errors}");
 }
 
-// row 92: a server that works in the directory of the offloads goes on working
+// A server that works in the directory of the offloads goes on working.
 #[test]
 fn what_a_server_needs_is_not_hidden() {
     if !has_namespaces(own_user()) {
@@ -252,7 +252,7 @@ fn what_a_server_needs_is_not_hidden() {
     assert!(errors.contains("not hidden from the server") && errors.matches("not hidden").count() == 1, "{errors}");
 }
 
-// row 92: no token of the gateway, whoever asks
+// No token of the gateway, whoever asks.
 #[test]
 fn a_server_gets_no_secret() {
     let files = Files::of(own_user());
@@ -287,7 +287,7 @@ fn listening(files: &Files, flags: &[&str], server: &[String]) -> Gate {
     Gate::listening_before(flags, &server, &mark, &files.variables(&[]))
 }
 
-// row 92: what a server that does not start was not given is said, without values
+// What a server that does not start was not given is said, without values.
 #[test]
 fn a_server_that_needs_a_variable_says_which_were_kept() {
     let files = Files::of(own_user());
@@ -306,7 +306,7 @@ fn a_server_that_needs_a_variable_says_which_were_kept() {
     Session::begin_as(&gate.url, "the-token-of-acme");
 }
 
-// row 92: the log grows no faster than its bound allows, and says what is missing
+// The log grows no faster than its bound allows, and says what is missing.
 #[test]
 fn what_a_server_complains_of_is_bounded() {
     let files = Files::of(own_user());
@@ -327,7 +327,7 @@ fn what_a_server_complains_of_is_bounded() {
     assert!(errors.len() < 10_000 && errors.contains("cut="), "{} bytes of log", errors.len());
 }
 
-// row 92: nor by what a server writes among its messages: 1 MB of short lines was 53 MB of log
+// Nor by what a server writes among its messages: 1 MB of short lines was 53 MB of log.
 #[test]
 fn what_is_no_message_is_bounded_in_the_log() {
     let files = Files::of(own_user());
@@ -340,7 +340,7 @@ fn what_is_no_message_is_bounded_in_the_log() {
     assert!(errors.matches("dropped server output that is not a message").count() < 40, "{} bytes of log", errors.len());
 }
 
-// row 92: a program that is not there is named, isolated or not
+// A program that is not there is named, isolated or not.
 #[test]
 fn a_server_that_cannot_be_started_is_named() {
     let files = Files::of(own_user());
@@ -361,7 +361,7 @@ fn a_server_that_cannot_be_started_is_named() {
     }
 }
 
-// row 92: a process that is killed leaves its server nothing to hold on to
+// A process that is killed leaves its server nothing to hold on to.
 #[test]
 fn an_isolated_server_ends_with_its_gateway() {
     let files = Files::of(own_user());
@@ -372,7 +372,7 @@ fn an_isolated_server_ends_with_its_gateway() {
     wait_until("its end", || crate::faults::processes("mark-of-the-end").is_empty());
 }
 
-// row 92: servers as people use them work where they cannot see the gateway's files, as another user than root too
+// Servers as people use them work where they cannot see the gateway's files, as another user than root too.
 #[test]
 fn servers_of_others_work_isolated() {
     for user in if is_root() { vec![0, NOBODY] } else { vec![own_user()] } {

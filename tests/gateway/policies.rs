@@ -204,7 +204,7 @@ fn files(gateway: &Operated, tenant: &str) -> Vec<String> {
     files.map(|file| text_of(&fs::read(file.unwrap().path()).unwrap())).collect()
 }
 
-// row 81, row 19, row 55: each tenant has its own policy, settings and files; handle, cursor and resource are good for it alone
+// Each tenant has its own policy, settings and files; handle, cursor and resource are good for it alone.
 #[test]
 fn tenants_by_token_have_policies_and_settings_of_their_own() {
     let home = Home::new("");
@@ -257,7 +257,7 @@ fn tenants_by_token_have_policies_and_settings_of_their_own() {
     session.works();
 }
 
-// row 81: without tokens the path names the tenant, and nothing names one that is not there
+// Without tokens the path names the tenant, and nothing names one that is not there.
 #[test]
 fn tenants_by_path() {
     let home = Home::new("");
@@ -278,7 +278,7 @@ fn tenants_by_path() {
     assert_eq!(elsewhere.open(&tool_call(2, "echo", json!({"text": "a"}))).status, 404, "a session is its tenant's");
 }
 
-// row 81, row 79: the tenant of a gateway on stdio; SIGHUP loads its file again, and no message is lost
+// The tenant of a gateway on stdio; SIGHUP loads its file again, and no message is lost.
 #[test]
 fn the_tenant_of_stdio_and_its_policy() {
     let home = Home::new("");
@@ -310,7 +310,7 @@ fn the_tenant_of_stdio_and_its_policy() {
     assert!(gateway.gate.end().success());
 }
 
-// row 79, row 80, H7: a file that is replaced while calls run fails none of them; a cut one is refused, and a good one taken
+// A file that is replaced while calls run fails none of them; a cut one is refused, and a good one taken.
 #[test]
 fn a_file_that_changes() {
     let home = Home::new("");
@@ -351,7 +351,7 @@ fn a_file_that_changes() {
     assert!(gateway.metrics().contains(r#"lro_policy_loads_total{result="refused"} 1"#), "{}", gateway.metrics());
 }
 
-// row 79, row 81, H7: a file that comes into the directory of policies makes a tenant, or changes one
+// A file that comes into the directory of policies makes a tenant, or changes one.
 #[test]
 fn a_directory_of_policies() {
     let home = Home::new("");
@@ -393,7 +393,7 @@ fn a_directory_of_policies() {
     assert_eq!(signed(&gateway.url("cat"), ""), Some(signature(2)));
 }
 
-// row 81, row 79: tenants and settings change without a restart, and what cannot be read changes nothing
+// Tenants and settings change without a restart, and what cannot be read changes nothing.
 #[test]
 fn a_configuration_that_is_read_again() {
     let home = Home::new("");
@@ -483,7 +483,7 @@ impl Signer {
     }
 }
 
-// row 79, row 80, row 90, S2: policies are changed by command; what is refused changes nothing, and says why
+// Policies are changed by command; what is refused changes nothing, and says why.
 #[test]
 fn policies_are_changed_by_command() {
     let home = Home::new("");
@@ -565,7 +565,7 @@ fn policies_are_changed_by_command() {
     assert!(ann["loaded"].as_str().unwrap().ends_with('Z'), "{ann}");
 }
 
-// row 80, row 89, S2: what the operator sends is refused by name, counted and logged like any other policy
+// What the operator sends is refused by name, counted and logged like any other policy.
 #[test]
 fn what_is_refused_is_counted() {
     let home = Home::new("");
@@ -602,7 +602,7 @@ fn of_contract(interface: &str) -> Vec<u8> {
     bytes
 }
 
-// row 79, row 89: without its token nobody changes a policy, and a browser not even with it
+// Without its token nobody changes a policy, and a browser not even with it.
 #[test]
 fn policies_are_changed_by_the_operator_alone() {
     let home = Home::new(OPERATED);
@@ -670,7 +670,7 @@ fn policies_are_changed_by_the_operator_alone() {
     assert!(text_of(&output.stderr).contains("is gateway.admin-token set there?"), "{}", text_of(&output.stderr));
 }
 
-// P3, row 83: a tenant without a good policy has its failure mode, which health tells; the others are served
+// A tenant without a good policy has its failure mode, which health tells; the others are served.
 #[test]
 fn a_start_with_a_bad_policy() {
     let home = Home::new("");
@@ -708,7 +708,7 @@ fn a_start_with_a_bad_policy() {
     }
 }
 
-// H8, row 90: after a crash, and with what it finds corrupt, a gateway serves the last good policies
+// After a crash, and with what it finds corrupt, a gateway serves the last good policies.
 #[test]
 fn a_crash_keeps_the_last_good_policies() {
     let home = Home::new("");
@@ -737,7 +737,7 @@ fn a_crash_keeps_the_last_good_policies() {
     wait_until("the good file", || signed(&gateway.gate.url, "") == Some(signature(3)));
 }
 
-// row 89, row 83: a policy that fails each time is parked, which only its tenant notices, and another one heals at once
+// A policy that fails each time is parked, which only its tenant notices, and another one heals at once.
 #[test]
 fn a_policy_that_traps_is_parked() {
     let home = Home::new("");
@@ -776,7 +776,7 @@ fn a_policy_that_traps_is_parked() {
     assert_eq!(value(&gateway.metrics(), "lro_policies_parked"), Some(0));
 }
 
-// row 79: a new version is compared with the one that serves, and takes over when both decide alike
+// A new version is compared with the one that serves, and takes over when both decide alike.
 #[test]
 fn a_new_version_is_tried_first() {
     let home = Home::new("");
@@ -817,7 +817,7 @@ fn a_new_version_is_tried_first() {
     assert_eq!(signed(&gateway.gate.url, ""), Some(signature(1)));
 }
 
-// L11, row 81: a tenant that asks for too much at once is refused by its failure mode, and the other one is not
+// A tenant that asks for too much at once is refused by its failure mode, and the other one is not.
 #[test]
 fn calls_of_one_tenant_are_bounded() {
     let home = Home::new("");
@@ -842,7 +842,7 @@ fn calls_of_one_tenant_are_bounded() {
     assert!((3..6).contains(&busy), "{answers:?}");
 }
 
-// H6, row 81: a tenant whose policy never ends takes its own threads only, and none of the other's
+// A tenant whose policy never ends takes its own threads only, and none of the other's.
 #[test]
 fn a_hostile_tenant_does_not_hold_up_the_other() {
     let home = Home::new("");
@@ -864,7 +864,7 @@ fn a_hostile_tenant_does_not_hold_up_the_other() {
     });
 }
 
-// H8, row 87: killed in the middle of a load, a gateway leaves a version that serves, whatever it finds then
+// Killed in the middle of a load, a gateway leaves a version that serves, whatever it finds then.
 #[test]
 fn a_gateway_that_is_killed_while_it_loads() {
     let home = Home::new("");

@@ -15,7 +15,7 @@ fn client(script: &Script, toml: &str, name: &str) -> Scripted {
     gateway
 }
 
-// row 19, row 34: only what this client has is named: the disk and a shell, or neither
+// Only what this client has is named: the disk and a shell, or neither.
 #[test]
 fn guidance_names_what_the_client_has() {
     let toml = "level = \"full\"\n[clients.\"far*\"]\nshares-disk = false\n[clients.near]\nshares-disk = true\n";
@@ -46,7 +46,7 @@ fn guidance_names_what_the_client_has() {
     }
 }
 
-// row 76: links only for clients that take them; what they lead to can be read
+// Links only for clients that take them; what they lead to can be read.
 #[test]
 fn links_for_clients_that_take_them() {
     let toml = "[clients.linking]\nresource-links = true\n";
@@ -64,7 +64,7 @@ fn links_for_clients_that_take_them() {
     }
 }
 
-// row 36: thresholds by client and by tool; the tool's wins
+// Thresholds by client and by tool; the tool's wins.
 #[test]
 fn thresholds_by_client() {
     let toml = "[clients.\"small*\"]\nthreshold = 10000\n[clients.\"small/1.0.0\"]\nthreshold = 2000\nunit = \"bytes\"\n[tools.own]\nthreshold = 30000\n";
@@ -81,7 +81,7 @@ fn thresholds_by_client() {
     }
 }
 
-// row 60: the limit of a client holds for whole messages: what passes by the threshold is offloaded all the same
+// The limit of a client holds for whole messages: what passes by the threshold is offloaded all the same.
 #[test]
 fn the_limit_of_a_client_holds() {
     let toml = "threshold = 1000000\n[clients.tight]\nresult-limit = 20000\n[tools.never]\nmode = \"never\"\n";
@@ -99,7 +99,7 @@ fn the_limit_of_a_client_holds() {
     assert!(result["isError"] == true && first_text(&result).contains("never"), "{result:.300}");
 }
 
-// row 89: a result that is decided upon twice, as the client takes less than the threshold, is one result
+// A result that is decided upon twice, as the client takes less than the threshold, is one result.
 #[test]
 fn a_result_is_counted_once() {
     let toml = "threshold = 1000000\n[gateway]\nmetrics-listen = \"127.0.0.1:0\"\n[clients.tight]\nresult-limit = 20000\n\
@@ -125,7 +125,7 @@ fn a_result_is_counted_once() {
     }
 }
 
-// row 60: a client that wants results inline gets them, up to its limit
+// A client that wants results inline gets them, up to its limit.
 #[test]
 fn inline_up_to_the_limit() {
     let toml = "[clients.code]\ninline = true\nresult-limit = 200000\n[clients.limited]\nresult-limit = 200000\n";
@@ -148,7 +148,7 @@ fn inline_up_to_the_limit() {
     assert!(gateway.seen().iter().any(|line| line.contains(metadata)), "what the client says reaches the server");
 }
 
-// row 60: a ceiling holds for those who want everything inline, too
+// A ceiling holds for those who want everything inline, too.
 #[test]
 fn inline_up_to_the_ceiling() {
     let mut gateway = Script::new().call("huge", large()).with_flags(&["--preset", "25k"]);
@@ -163,7 +163,7 @@ fn declared(script: &Script, toml: &str, name: &str) -> Vec<(String, Value)> {
     tools.iter().map(|tool| (tool["name"].as_str().unwrap().to_owned(), size(tool))).collect()
 }
 
-// row 75: to Claude Code tools declare as many characters as go through, so that it writes none of them to a file again
+// To Claude Code tools declare as many characters as go through, so that it writes none of them to a file again.
 #[test]
 fn tools_declare_the_size_of_their_results() {
     let tool = |name: &str, more: &str| format!(r#"{{"name":"{name}","inputSchema":{{ "type":"object" }}{more}}}"#);
@@ -211,7 +211,7 @@ fn tools_declare_the_size_of_their_results() {
     }
 }
 
-// row 75: nothing that goes through is longer than declared: results that pass, descriptors with what stays, pages, answers
+// Nothing that goes through is longer than declared: results that pass, descriptors with what stays, pages, answers.
 #[test]
 fn nothing_is_longer_than_declared() {
     let image = json!({"type": "image", "data": "QUJD".repeat(12_000), "mimeType": "image/png"});
@@ -251,7 +251,7 @@ fn nothing_is_longer_than_declared() {
     assert!(answer["isError"].is_null() && longest(&answer) <= limit("lro_extract"), "{answer:.300}");
 }
 
-// row 36: a session has a budget; beyond it only small results pass
+// A session has a budget; beyond it only small results pass.
 #[test]
 fn a_session_has_a_budget() {
     // About 2,500 tokens each, and about 25.
@@ -267,7 +267,7 @@ fn a_session_has_a_budget() {
     assert_eq!([0; 4].map(|_| offloaded(&mut low, "middle")), [false; 4], "a floor above the results");
 }
 
-// row 36: of two halves, the budget counts the one that the model of the client sees
+// Of two halves, the budget counts the one that the model of the client sees.
 #[test]
 fn the_budget_counts_what_the_model_sees() {
     // About 250 tokens of text beside 2,500 tokens of structured content.
@@ -284,7 +284,7 @@ fn the_budget_counts_what_the_model_sees() {
     }
 }
 
-// row 41: a model that sees the structured half alone gets the descriptor there, or as an error, but no shortened data
+// A model that sees the structured half alone gets the descriptor there, or as an error, but no shortened data.
 #[test]
 fn a_model_that_sees_the_structured_half_gets_the_descriptor() {
     let script = Script::new().call("large", large());

@@ -194,13 +194,12 @@ fn flights_case() -> Case {
     }
 }
 
-// row 41, 40, 29, 48, 18, 7
 #[test]
 fn files() {
     prove(&flights_case());
 }
 
-// row 41, 48: without the gateway the same call ends the connection of a TypeScript client
+// Without the gateway the same call ends the connection of a TypeScript client.
 #[test]
 fn ten_megabytes_without_the_gateway() {
     let case = flights_case();
@@ -211,7 +210,7 @@ fn ten_megabytes_without_the_gateway() {
     assert!(error.contains("Connection closed"), "{error}");
 }
 
-// row 41, 40, 12, 29, 48: two lists in one result
+// Two lists in one result.
 #[test]
 fn graph() {
     let places = (0..ENTITIES).filter(|number| entity_type(*number) == "place").count();
@@ -224,7 +223,7 @@ fn graph() {
     });
 }
 
-// row 41, 40, 29, 48: a list that FastMCP wraps into an object, and a number that it wraps
+// A list that FastMCP wraps into an object, and a number that it wraps.
 #[test]
 fn wrapped_lists() {
     let sum: u64 = (0..3000).filter(|number| number % 2 == 0).map(|number| number * number).sum();
@@ -240,7 +239,6 @@ fn wrapped_lists() {
     });
 }
 
-// row 41, 48, 63
 #[test]
 fn history() {
     let server = git();
@@ -249,7 +247,6 @@ fn history() {
     prove(&Case { server, large, small, proof: Proof::Lines { from: 1000, count: 12 } });
 }
 
-// row 41, 48, 63
 #[test]
 fn page() {
     let text = read_data(LINES);
@@ -263,7 +260,7 @@ fn page() {
     });
 }
 
-// row 41, 48, 63: rows as Python writes them, in one line
+// Rows as Python writes them, in one line.
 #[test]
 fn database() {
     let query = |query: String| tool("read_query", json!({ "query": query }));
@@ -280,7 +277,6 @@ fn message() -> String {
     read_data(LINES).chars().take(2 * THRESHOLD).collect()
 }
 
-// row 41, 48, 63
 #[test]
 fn echo() {
     let message = message();
@@ -292,7 +288,7 @@ fn echo() {
     });
 }
 
-// row 7, 41, 48: nothing of this server is large, and a validating client gets all of it as it is
+// Nothing of this server is large, and a validating client gets all of it as it is.
 #[test]
 fn times() {
     let server = time();
@@ -312,7 +308,7 @@ fn times() {
     });
 }
 
-// row 20, 30: what the client hears of the gateway, besides what the server says
+// What the client hears of the gateway, besides what the server says.
 #[test]
 fn guidance() {
     let server = everything();
@@ -330,7 +326,7 @@ fn guidance() {
     assert_eq!(connection.tools(), tools);
 }
 
-// row 54: progress, and questions of the server to the client
+// Progress, and questions of the server to the client.
 #[test]
 fn conversations() {
     let server = everything();
@@ -357,7 +353,7 @@ fn conversations() {
     }
 }
 
-// row 43: an error stays one and can be read, however long it is
+// An error stays one and can be read, however long it is.
 #[test]
 fn errors() {
     let file = path_text(&flights());
@@ -383,7 +379,7 @@ fn errors() {
     });
 }
 
-// row 39: what is not text becomes a file
+// What is not text becomes a file.
 #[test]
 fn binary() {
     let server = everything();
@@ -422,7 +418,7 @@ fn gunzip(file: &Path) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-// row 52, 53: the large result of a task
+// The large result of a task.
 #[test]
 fn tasks() {
     let gateway = Gateway::new(&[]);
@@ -432,7 +428,7 @@ fn tasks() {
     assert!(page["text"].as_str().is_some_and(|text| text.starts_with("# Research Report: xxx")), "{page}");
 }
 
-// row 52: the state of a task is no result, however small results have to be
+// The state of a task is no result, however small results have to be.
 #[test]
 fn states_of_tasks() {
     task_result(&Gateway::new(&["--threshold", "100"]), "x");
@@ -450,7 +446,7 @@ fn task_result(gateway: &Gateway, topic: &str) -> (Value, Connection) {
     (last["result"].clone(), connection)
 }
 
-// row 61: lists in pages
+// Lists in pages.
 #[test]
 fn lists() {
     let server = paged();
@@ -475,7 +471,7 @@ fn lists() {
     }
 }
 
-// row 31, 41: a server over HTTP, both generations of the protocol, behind the gateway on standard streams
+// A server over HTTP, both generations of the protocol, behind the gateway on standard streams.
 #[test]
 fn proxy() {
     let (legacy, modern) = (everything_over_http(), paged_over_http());
@@ -513,7 +509,7 @@ fn count_rows(client: Client, way: &Way) -> Value {
     descriptor
 }
 
-// row 34, 41, 76: the gateway over HTTP. Its clients may be anywhere: no paths, no shell, and all the data by the handle
+// The gateway over HTTP. Its clients may be anywhere: no paths, no shell, and all the data by the handle.
 #[test]
 fn listening() {
     let case = flights_case();

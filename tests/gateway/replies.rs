@@ -21,7 +21,7 @@ fn large() -> Value {
     structured(&json!({ "items": records(2_000) }))
 }
 
-// row 7, row 48: below the threshold and all else that is no large result, byte for byte, with no settings at all
+// Below the threshold and all else that is no large result, byte for byte, with no settings at all.
 #[test]
 fn small_results_pass_byte_for_byte() {
     let oddities = [
@@ -44,7 +44,7 @@ fn small_results_pass_byte_for_byte() {
     assert_eq!(gateway.end().errors, "");
 }
 
-// row 1, row 2: exactly the threshold passes, one character more does not; characters, not bytes
+// Exactly the threshold passes, one character more does not; characters, not bytes.
 #[test]
 fn the_threshold_is_the_last_size_that_passes() {
     let script = ["x", "é", "文"].iter().fold(Script::new(), |script, letter| {
@@ -147,7 +147,7 @@ fn past_the_ceiling(messages: &[String]) -> Vec<usize> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-// row 57: of a message of 100,000 ASCII characters, all of it, not one more reaches the client
+// Of a message of 100,000 ASCII characters, all of it, not one more reaches the client.
 #[test]
 fn the_preset_is_100_000_characters_on_the_wire() {
     let around = r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":""}]}}"#.len() - 4 + 1;
@@ -166,7 +166,7 @@ fn the_preset_is_100_000_characters_on_the_wire() {
     assert_eq!(past_the_ceiling(&["x".repeat(100_001)]), [0], "the count counts");
 }
 
-// row 57, row 60, row 38, row 39, row 40, row 44: never more than the preset on the wire, whatever the shape
+// Never more than the preset on the wire, whatever the shape.
 #[test]
 fn nothing_gets_past_the_ceiling() {
     let places = large_in_all_places();
@@ -189,7 +189,7 @@ fn nothing_gets_past_the_ceiling() {
     assert!(past.is_empty(), "past the ceiling:\n{}", past.join("\n"));
 }
 
-// row 57, row 60: a batch is one message on the wire
+// A batch is one message on the wire.
 #[test]
 fn a_batch_keeps_to_the_ceiling_as_a_whole() {
     let answer =
@@ -205,7 +205,7 @@ fn a_batch_keeps_to_the_ceiling_as_a_whole() {
     }
 }
 
-// row 60, row 76: the gateway's own answers keep to the ceiling, too
+// The gateway's own answers keep to the ceiling, too.
 #[test]
 fn own_answers_keep_to_the_ceiling() {
     let mut gateway = Script::new().call("large", large()).with_flags(&["--preset", "25k"]);
@@ -222,7 +222,7 @@ fn own_answers_keep_to_the_ceiling() {
     }
 }
 
-// row 38: several texts: small ones stay, none is lost, the order is kept
+// Several texts: small ones stay, none is lost, the order is kept.
 #[test]
 fn several_texts_are_all_kept_or_written() {
     let (first, last) = (long(), records(2_000).to_string());
@@ -245,7 +245,7 @@ fn several_texts_are_all_kept_or_written() {
     assert!(places.is_sorted(), "{shown}");
 }
 
-// row 39: nothing that is not text is dropped
+// Nothing that is not text is dropped.
 #[test]
 fn other_blocks_survive_or_are_files() {
     let base64 = |letter: &str| letter.repeat(80_000);
@@ -282,7 +282,7 @@ fn other_blocks_survive_or_are_files() {
     }
 }
 
-// row 40: structured content goes with its text, and is written once
+// Structured content goes with its text, and is written once.
 #[test]
 fn structured_content_is_replaced_and_written_once() {
     let mut gateway = Script::new().call("both", large()).start();
@@ -296,7 +296,7 @@ fn structured_content_is_replaced_and_written_once() {
     assert_eq!(times, 1, "the same data is written {times} times");
 }
 
-// row 43: errors stay errors, and a reader sees what went wrong
+// Errors stay errors, and a reader sees what went wrong.
 #[test]
 fn errors_stay_readable_errors() {
     let message = format!("it broke because {} and that was the end", "of a long story, ".repeat(20_000));
@@ -310,7 +310,7 @@ fn errors_stay_readable_errors() {
     assert!(shown.len() < 60_000, "{} bytes", shown.len());
 }
 
-// row 44: metadata is kept while it is small, and counted
+// Metadata is kept while it is small, and counted.
 #[test]
 fn metadata_is_kept_and_counted() {
     let mut small = large();
@@ -329,7 +329,7 @@ fn metadata_is_kept_and_counted() {
     assert!(gateway.holds(b"without any structure"), "the metadata is lost");
 }
 
-// row 45, row 56: a question in the middle of a call goes on byte for byte, and so does its answer
+// A question in the middle of a call goes on byte for byte, and so does its answer.
 #[test]
 fn input_required_passes_byte_for_byte() {
     let question = r#"{ "resultType" : "input_required", "inputRequests":{"a":{"method":"elicitation/create","params":{"n":1.0}}},"requestState":"b\u0041=" }"#;
@@ -344,7 +344,7 @@ fn input_required_passes_byte_for_byte() {
     assert_eq!(first_text(&answer["result"]), retry, "the server got other bytes");
 }
 
-// row 46: one warning with the tool, the size and the limit
+// One warning with the tool, the size and the limit.
 #[test]
 fn a_large_result_is_logged() {
     let mut gateway = Script::new().call("talkative", text(&long())).call("quiet", text("x")).start();
@@ -359,7 +359,7 @@ fn a_large_result_is_logged() {
     }
 }
 
-// row 49: what cannot be read becomes an error of that call that says so, and the next call works
+// What cannot be read becomes an error of that call that says so, and the next call works.
 #[test]
 fn broken_answers_are_clear_errors() {
     let answer = |result: &str| format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{result}}}"#);
@@ -408,7 +408,8 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-// row 32: what stands for a result has no cursor, wherever the server put one; the cursor is in a file that the descriptor names
+// What stands for a result has no cursor, wherever the server put one; the cursor is in a file that the descriptor
+// names.
 #[test]
 fn an_offloaded_reply_has_no_cursor() {
     let page = |more: Value| {
@@ -456,7 +457,7 @@ fn an_offloaded_reply_has_no_cursor() {
     assert_eq!(gateway.descriptor("page")["/nextCursor"], "the-next-page");
 }
 
-// row 58: a policy may refuse; the advice is an error of the tool, and nothing is written
+// A policy may refuse; the advice is an error of the tool, and nothing is written.
 #[test]
 fn advice_in_the_place_of_data() {
     let mut structured_error = large();
@@ -476,7 +477,7 @@ fn advice_in_the_place_of_data() {
     }
 }
 
-// row 75: short enough that no client writes it to a file again, at any level, for any data
+// Short enough that no client writes it to a file again, at any level, for any data.
 #[test]
 fn a_descriptor_is_never_large_itself() {
     let wide: Value = (0..3_000)
@@ -500,7 +501,7 @@ fn a_descriptor_is_never_large_itself() {
     }
 }
 
-// row 84: the reply is byte-identical, and the decision is in the log
+// The reply is byte-identical, and the decision is in the log.
 #[test]
 fn audit_changes_nothing_and_tells() {
     let script = Script::new()
@@ -527,7 +528,7 @@ fn audit_changes_nothing_and_tells() {
     assert!(decisions[1].contains("small") && decisions[1].contains("pass"), "{log}");
 }
 
-// row 6: off, both streams are as without the gateway
+// Off, both streams are as without the gateway.
 #[test]
 fn off_means_untouched() {
     let places = large_in_all_places();

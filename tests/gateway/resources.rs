@@ -17,7 +17,7 @@ fn offloaded(script: Script) -> (Scripted, String) {
     (gateway, handle)
 }
 
-// row 20: guidance after the server's own instructions, or alone
+// Guidance after the server's own instructions, or alone.
 #[test]
 fn instructions_are_appended() {
     let initialize = |more: &str| {
@@ -39,7 +39,7 @@ fn instructions_are_appended() {
     }
 }
 
-// row 20: the same for a modern client, which asks with `server/discover`
+// The same for a modern client, which asks with `server/discover`.
 #[test]
 fn discovery_tells_the_same() {
     let answer = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"a":1}},"instructions":"Mine.","ttlMs":1e3,"cacheScope":"public"}"#;
@@ -51,7 +51,7 @@ fn discovery_tells_the_same() {
     assert!(bytes.contains(r#""ttlMs":1e3,"cacheScope":"public""#), "{bytes}");
 }
 
-// row 59, row 61, row 62: pages pass through with their cursors; the own tools are on the first page alone
+// Pages pass through with their cursors; the own tools are on the first page alone.
 #[test]
 fn pages_of_tools_pass_through() {
     let page = |name: &str, next: &str| {
@@ -79,7 +79,7 @@ fn pages_of_tools_pass_through() {
     assert_eq!(lists, 4, "one question upstream for one of the client");
 }
 
-// row 61, row 62: other lists keep every byte; the template is on the first page alone
+// Other lists keep every byte; the template is on the first page alone.
 #[test]
 fn other_lists_pass_byte_for_byte() {
     let lists = [
@@ -102,7 +102,7 @@ fn other_lists_pass_byte_for_byte() {
     assert_eq!(result_bytes(&gateway.ask("resources/templates/list", json!({"cursor": "x"}))), templates);
 }
 
-// row 55: a server that knows neither tools nor resources still gets both
+// A server that knows neither tools nor resources still gets both.
 #[test]
 fn a_server_without_lists_gets_the_own_ones() {
     let script = Script::new().result(
@@ -118,7 +118,7 @@ fn a_server_without_lists_gets_the_own_ones() {
     assert_eq!(gateway.error("prompts/list", json!({}))["code"], -32601);
 }
 
-// row 55, row 76: a section is a resource, whole and in ranges, without a shared disk; no list changes
+// A section is a resource, whole and in ranges, without a shared disk; no list changes.
 #[test]
 fn sections_are_resources() {
     let list = r#"{"resources":[]}"#;
@@ -151,7 +151,7 @@ fn sections_are_resources() {
     assert!(gateway.seen().iter().all(|line| !line.contains("lro://")), "the server is asked for what is not its own");
 }
 
-// row 55, row 64: what is not there is an error with the code of the revision, never an empty answer
+// What is not there is an error with the code of the revision, never an empty answer.
 #[test]
 fn resources_that_are_not_there() {
     let (mut gateway, handle) = offloaded(Script::new());
@@ -179,7 +179,7 @@ fn resources_that_are_not_there() {
     assert!(modern["ttlMs"].is_u64(), "{modern}");
 }
 
-// row 55, row 76: a resource ends at 1 MiB, and says where to go on
+// A resource ends at 1 MiB, and says where to go on.
 #[test]
 fn resources_end_at_a_mebibyte() {
     let count = 40_000;
@@ -199,7 +199,7 @@ fn resources_end_at_a_mebibyte() {
     assert_eq!((Value::Array(found), reads), (records(count), 3));
 }
 
-// row 55: what is missing of a value that is longer
+// What is missing of a value that is longer.
 #[test]
 fn long_values_tell_what_is_left() {
     let size = 3 << 20;
@@ -212,7 +212,7 @@ fn long_values_tell_what_is_left() {
     assert_eq!(result["_meta"], json!({"io.github.lro-filter/bytes-left": size - shown}));
 }
 
-// row 55: texts and binary sections, too
+// Texts and binary sections, too.
 #[test]
 fn texts_and_bytes_are_resources() {
     let line = "A line of a text, \u{e9}\u{4e2d}.\n";
@@ -233,7 +233,7 @@ fn texts_and_bytes_are_resources() {
     );
 }
 
-// row 59: own tools have a default page, a hard cap, and a selection of fields
+// Own tools have a default page, a hard cap, and a selection of fields.
 #[test]
 fn own_tools_keep_to_what_is_advised_to_authors() {
     let (mut gateway, handle) = offloaded(Script::new());
@@ -256,7 +256,7 @@ fn own_tools_keep_to_what_is_advised_to_authors() {
     assert!(first_text(&all).contains("more did not fit"), "{:.300}", first_text(&all));
 }
 
-// row 62, row 64, row 65: all pages by their cursors; a wrong cursor is an error of the protocol, never a restart
+// All pages by their cursors; a wrong cursor is an error of the protocol, never a restart.
 #[test]
 fn pages_by_cursor_end_and_refuse_wrong_ones() {
     let (mut gateway, handle) = offloaded(Script::new());
@@ -292,7 +292,7 @@ fn pages_by_cursor_end_and_refuse_wrong_ones() {
     }
 }
 
-// row 63: a page has at least one record; a page of none is a mistake that is named
+// A page has at least one record; a page of none is a mistake that is named.
 #[test]
 fn a_page_of_no_records_is_refused() {
     let (mut gateway, handle) = offloaded(Script::new());
@@ -302,7 +302,7 @@ fn a_page_of_no_records_is_refused() {
     assert_eq!(page["structuredContent"]["records"].as_array().unwrap().len(), 1, "{page}");
 }
 
-// row 29, row 77: a handle that is not there is an error of the tool that says what to do
+// A handle that is not there is an error of the tool that says what to do.
 #[test]
 fn wrong_handles_are_errors_of_the_tool() {
     let mut gateway = offloaded(Script::new()).0;
@@ -342,7 +342,7 @@ fn with_echoes() -> Script {
         .steps("tools/call plain", echo)
 }
 
-// row 77: a reference in an argument arrives as the data, past the model; only where it is switched on
+// A reference in an argument arrives as the data, past the model; only where it is switched on.
 #[test]
 fn references_arrive_as_data() {
     let mut gateway =
@@ -367,7 +367,7 @@ fn references_arrive_as_data() {
     assert_eq!(got, serde_json::from_str::<Value>(&sent).unwrap());
 }
 
-// row 77: a reference to nothing is an error of the tool, and the server is not called
+// A reference to nothing is an error of the tool, and the server is not called.
 #[test]
 fn references_to_nothing_are_errors_of_the_tool() {
     let mut gateway = with_echoes().with_toml("[tools.takes]\nhandles = true\n");

@@ -249,7 +249,7 @@ fn complaints_of(gateway: &mut Scripted) -> String {
     complaints(&judgements)
 }
 
-// row 41: whatever the strategy and whatever is done with a large result, the reply keeps to the schema as listed
+// Whatever the strategy and whatever is done with a large result, the reply keeps to the schema as listed.
 #[test]
 fn replies_keep_to_the_listed_schema() {
     let cases = cases();
@@ -265,7 +265,7 @@ fn replies_keep_to_the_listed_schema() {
     assert!(found.is_empty(), "{found}");
 }
 
-// row 41, row 21, row 83: also when nothing can be written, and when the policy fails
+// Also when nothing can be written, and when the policy fails.
 #[test]
 fn replies_keep_to_the_listed_schema_when_writing_fails() {
     let script = script(&cases());
@@ -300,7 +300,7 @@ fn refused(client: Client, way: &Way, cases: &[Case]) -> Vec<String> {
     refused.map(|(name, error)| format!("{client:?}, {name}: {error:.200}")).collect()
 }
 
-// row 41: the clients of others, which validate, accept every reply, as they do without the gateway
+// The clients of others, which validate, accept every reply, as they do without the gateway.
 #[test]
 fn validating_clients_accept_every_reply() {
     let cases: Vec<Case> = cases().into_iter().filter(|case| case.common).collect();
@@ -323,7 +323,7 @@ fn validating_clients_accept_every_reply() {
     });
 }
 
-// row 41: the original schema still counts: what is neither it nor a descriptor is not valid
+// The original schema still counts: what is neither it nor a descriptor is not valid.
 #[test]
 fn a_rewritten_schema_is_no_blank_cheque() {
     let cases = cases();
@@ -348,7 +348,7 @@ fn a_rewritten_schema_is_no_blank_cheque() {
     }
 }
 
-// row 42: the schema of a tool that never offloads stays byte for byte, and so does everything else of all tools
+// The schema of a tool that never offloads stays byte for byte, and so does everything else of all tools.
 #[test]
 fn only_schemas_that_must_change_do() {
     let schema = r#"{ "type":"object","properties":{"a":{"type":"integer","maximum":1e3}} }"#;
@@ -447,7 +447,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
     })
 }
 
-// row 41: what the gateway holds to be valid or not, the validator of a client does, too
+// What the gateway holds to be valid or not, the validator of a client does, too.
 #[test]
 fn a_check_says_what_a_validator_says() {
     let mut random = TestRunner::deterministic();
@@ -473,7 +473,7 @@ fn a_check_says_what_a_validator_says() {
     }
 }
 
-// row 41: what is not understood, or not the same for all readers, has no answer
+// What is not understood, or not the same for all readers, has no answer.
 #[test]
 fn what_is_not_understood_is_not_checked() {
     let answer = |schema: Value, value: Value| {
@@ -513,7 +513,7 @@ fn what_is_not_understood_is_not_checked() {
     assert_eq!(answer(json!({"type": "integer", "enum": [1]}), json!(1.0)), Ok(true));
 }
 
-// row 41, row 82: no schema makes a check long
+// No schema makes a check long.
 #[test]
 fn a_check_has_a_bounded_number_of_steps() {
     let mut definitions = json!({"d0": {"type": "object"}});
@@ -562,7 +562,7 @@ fn reply_with(strategy: &str, listed: bool) -> (Value, Value) {
     (tool, result)
 }
 
-// row 41: `strip` takes the schema away, and both halves are the descriptor
+// `strip` takes the schema away, and both halves are the descriptor.
 #[test]
 fn the_strategy_strip() {
     let (tool, result) = reply_with("strip", true);
@@ -570,7 +570,7 @@ fn the_strategy_strip() {
     assert_eq!(Some(&result["structuredContent"]), descriptor(&result).as_ref());
 }
 
-// row 41: `shape` keeps the schema: its structured content is short and whole, the text is the descriptor
+// `shape` keeps the schema: its structured content is short and whole, the text is the descriptor.
 #[test]
 fn the_strategy_shape() {
     let (_, result) = reply_with("shape", true);
@@ -585,7 +585,7 @@ fn the_strategy_shape() {
     handle(&descriptor(&result).unwrap());
 }
 
-// row 32, row 41: what is short has no cursor either, as it is not a page; where the schema asks for one it is not shortened
+// What is short has no cursor either, as it is not a page; where the schema asks for one it is not shortened.
 #[test]
 fn a_shape_has_no_cursor() {
     let schema = |required: Value| json!({"type": "object", "required": required, "properties": {"items": {"type": "array"}, "nextCursor": {"type": "string"}}});
@@ -606,7 +606,7 @@ fn a_shape_has_no_cursor() {
     }
 }
 
-// row 41: `block` keeps the schema: an error of the tool that holds the descriptor
+// `block` keeps the schema: an error of the tool that holds the descriptor.
 #[test]
 fn the_strategy_block() {
     let (_, result) = reply_with("block", true);
@@ -614,7 +614,7 @@ fn the_strategy_block() {
     handle(&descriptor(&result).unwrap());
 }
 
-// row 41: a strategy of its own for a tool
+// A strategy of its own for a tool.
 #[test]
 fn a_strategy_for_each_tool() {
     let schema = closed(item(), json!({})).to_string();
@@ -629,7 +629,7 @@ fn a_strategy_for_each_tool() {
     assert_eq!(["one", "two", "other"].map(|name| is_error(name, &mut gateway)), [false, false, true]);
 }
 
-// row 41, row 42: a tool without a schema gets none, and no structured content
+// A tool without a schema gets none, and no structured content.
 #[test]
 fn no_schema_stays_none() {
     let mut gateway = Script::new().tool("large", "", text(&records(2_000).to_string())).start();

@@ -170,14 +170,13 @@ fn many_sessions_at_once() {
     assert!(gate.terminate(PATIENCE).success());
 }
 
-// Standard streams before HTTP. Row 31.
+// Standard streams before HTTP.
 
 fn heard(gate: &mut Gate) -> Value {
     let answer = gate.call("heard", "heard", json!({}));
     serde_json::from_str(&text(&answer)).unwrap()
 }
 
-/// Row 31.
 #[test]
 fn standard_streams_before_http() {
     let upstream = FaultyHttp::start();
@@ -209,7 +208,7 @@ fn standard_streams_before_http() {
         assert!(message.contains("server"), "{tool}: {message}");
         gate.works();
     }
-    // A slow call does not block others. Row 51.
+    // A slow call does not block others.
     gate.send(&tool_call("slow", "slow", json!({"ms": 3000})));
     gate.works();
     assert!(!gate.has_answered("slow"));
@@ -224,7 +223,6 @@ fn standard_streams_before_http() {
     assert!(heard.contains(r#""verb": "DELETE""#), "{heard}");
 }
 
-/// Row 31.
 #[test]
 fn a_session_that_the_server_forgot_begins_anew() {
     let upstream = FaultyHttp::start();
@@ -262,7 +260,6 @@ fn an_id_used_again_at_once() {
     }
 }
 
-/// Row 31.
 #[test]
 fn a_stream_is_taken_up_again() {
     let upstream = FaultyHttp::start();
@@ -273,7 +270,6 @@ fn a_stream_is_taken_up_again() {
     assert!(gate.end().success());
 }
 
-/// Row 31.
 #[test]
 fn headers_of_a_modern_client_on_standard_streams() {
     let upstream = FaultyHttp::start();
@@ -299,7 +295,7 @@ fn headers_of_a_modern_client_on_standard_streams() {
     assert_eq!(of(3)["mcp-param-region"], "=?base64?WsO8cmljaAo=?=");
     assert_eq!(of(4)["mcp-param-region"], "5");
     assert!(!of(2).contains_key("mcp-session-id"));
-    // A cancellation ends the connection. Row 54.
+    // A cancellation ends the connection.
     gate.send(&modern(5, "silent", json!({"sse": true})));
     std::thread::sleep(Duration::from_millis(400));
     gate.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
@@ -310,7 +306,6 @@ fn headers_of_a_modern_client_on_standard_streams() {
     assert!(gate.end().success());
 }
 
-/// Rows 31 and 67.
 #[test]
 fn two_hundred_megabytes_from_http_to_standard_streams() {
     let upstream = FaultyHttp::start();

@@ -19,7 +19,7 @@ fn refused(flags: &[&str], toml: &str, variables: &[(&str, &str)]) -> Output {
     Command::new(&command[0]).args(&command[1..]).envs(environment).output().unwrap()
 }
 
-// row 13: each section gets the summaries that the configuration asks for, and one that asks for none those of the policy
+// Each section gets the summaries that the configuration asks for, and one that asks for none those of the policy.
 #[test]
 fn sections_get_the_summaries_asked_for() {
     let states = ["open", "paid", "paid"];
@@ -60,7 +60,7 @@ fn sections_get_the_summaries_asked_for() {
     assert_eq!((&summary["plain"]["count"], &summary["plain"]["id"]["max"]), (&json!(400), &json!(399)), "{summary}");
 }
 
-// row 90: a second start compiles nothing: one millisecond is enough for it, which is not for the first
+// A second start compiles nothing: one millisecond is enough for it, which is not for the first.
 #[test]
 fn a_second_start_compiles_nothing() {
     let cache = TempDir::new().unwrap();
@@ -77,7 +77,7 @@ fn a_second_start_compiles_nothing() {
     assert!(!refused(&in_no_time, "", &variables).status.success());
 }
 
-// row 5: each variable overrides the configuration
+// Each variable overrides the configuration.
 #[test]
 fn variables_override_the_configuration() {
     let script = Script::new().call("middle", text(&"x".repeat(5_000))).call("large", large());
@@ -103,7 +103,7 @@ fn variables_override_the_configuration() {
     assert_eq!(gateway.offloads().len(), 0);
 }
 
-// row 5, row 47: a value that makes no sense is an error at the start that names it, whatever layer it came from
+// A value that makes no sense is an error at the start that names it, whatever layer it came from.
 #[test]
 fn bad_values_are_errors_at_the_start() {
     for (variable, value) in [
@@ -159,7 +159,7 @@ fn below(directory: &Path, found: &mut Vec<(String, u32)>) {
     }
 }
 
-// row 8, row 16, row 71: files lie under the directory alone, for nobody else to read, whatever the names are
+// Files lie under the directory alone, for nobody else to read, whatever the names are.
 #[test]
 fn files_lie_under_the_directory_alone() {
     let hostile = json!({"../../up": records(400), "/etc/x": records(400), "a\u{0}b": records(400), "$(touch x)": records(400), "x".repeat(5_000): records(400)});
@@ -187,7 +187,7 @@ fn files_lie_under_the_directory_alone() {
     assert_eq!(found, [], "in the directory for temporary files");
 }
 
-// row 36, row 78: each tool by its name or pattern: never, always, by its own size and unit
+// Each tool by its name or pattern: never, always, by its own size and unit.
 #[test]
 fn each_tool_has_its_own_settings() {
     let toml = "mode = \"never\"\n\
@@ -217,7 +217,7 @@ fn each_tool_has_its_own_settings() {
     assert_eq!(gateway.call("refuse", json!({}))["isError"], true);
 }
 
-// row 36: only some tools: everything else is exempt; and none at all
+// Only some tools: everything else is exempt; and none at all.
 #[test]
 fn tools_are_included_or_excluded() {
     let script = ["a", "b"].iter().fold(Script::new(), |script, name| script.call(name, large()));
@@ -234,7 +234,7 @@ fn tools_are_included_or_excluded() {
     }
 }
 
-// row 78: always means always: the smallest result, too
+// Always means always: the smallest result, too.
 #[test]
 fn always_offloads_whatever_the_size() {
     let script = Script::new().call("small", text("{\"a\":1}")).call("rows", structured(&json!({"items": records(3)})));
@@ -244,7 +244,7 @@ fn always_offloads_whatever_the_size() {
     }
 }
 
-// row 21, row 33: what cannot be written is cut to whole records, and told in the log; the call succeeds
+// What cannot be written is cut to whole records, and told in the log; the call succeeds.
 #[test]
 fn what_cannot_be_written_is_cut() {
     let script = Script::new().call("large", large());
@@ -267,7 +267,7 @@ fn what_cannot_be_written_is_cut() {
     }
 }
 
-// row 10, row 33, row 55: an offload expires; whoever asks is told so
+// An offload expires; whoever asks is told so.
 #[test]
 fn an_offload_expires() {
     let mut gateway = Script::new().call("large", large()).with_flags(&["--ttl-seconds", "3"]);
@@ -283,7 +283,6 @@ fn an_offload_expires() {
 }
 
 /// What a gateway must do to conform to the LRO specification, level by level.
-// row 35
 mod specification {
     use super::{Script, Setup, json, large, text};
     use crate::scripted::Scripted;
@@ -317,7 +316,7 @@ mod specification {
         file.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    // row 35, row 1, row 3, row 22, row 25: threshold, JSONL, reference to the file, summary
+    // Threshold, JSONL, reference to the file, summary.
     #[test]
     fn level_1() {
         let mut gateway = gateway(&[]);
@@ -340,7 +339,7 @@ mod specification {
         assert!(found["summary"]["estimated_tokens"].as_u64().unwrap() > 20_000, "{found}");
     }
 
-    // row 35, row 26, row 28, row 10: a schema of a line, recipes that run on fields that exist, cleanup
+    // A schema of a line, recipes that run on fields that exist, cleanup.
     #[test]
     fn level_2() {
         let mut gateway = gateway(&["--ttl-seconds", "4"]);
@@ -369,7 +368,7 @@ mod specification {
         assert!(gone, "an expired file is still there");
     }
 
-    // row 35, row 21, row 33: the call succeeds when the file cannot be written; events for that and for expiry
+    // The call succeeds when the file cannot be written; events for that and for expiry.
     #[test]
     fn level_3() {
         let mut broken = gateway(&["--quota-file", "2000"]);

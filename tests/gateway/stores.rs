@@ -16,7 +16,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-// row 10, row 21: what failed for a moment at the start does not fail for ever
+// What failed for a moment at the start does not fail for ever.
 #[test]
 fn a_store_that_could_not_be_opened_is_tried_again() {
     let place = TempDir::new().unwrap();
@@ -43,7 +43,7 @@ fn a_store_that_could_not_be_opened_is_tried_again() {
     assert_eq!(errors.matches("the store could be opened").count(), 1, "{errors}");
 }
 
-// row 10, row 21: a key that cannot be used costs cursors, and only until it can
+// A key that cannot be used costs cursors, and only until it can.
 #[test]
 fn a_key_of_cursors_is_tried_again() {
     let place = TempDir::new().unwrap();

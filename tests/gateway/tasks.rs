@@ -22,7 +22,7 @@ fn modern_task(status: &str, more: Value) -> Value {
     task
 }
 
-// row 52, row 53: a modern task: created, polled, done; polled twice, its result is one offload
+// A modern task: created, polled, done; polled twice, its result is one offload.
 #[test]
 fn the_result_of_a_modern_task_is_offloaded_once() {
     let created =
@@ -54,7 +54,7 @@ fn the_result_of_a_modern_task_is_offloaded_once() {
     assert!(gateway.holds(br#""operation":"slow""#), "the tool of the task is forgotten");
 }
 
-// row 52, row 53: a legacy task: `tasks/result`, more than once
+// A legacy task: `tasks/result`, more than once.
 #[test]
 fn the_result_of_a_legacy_task_is_offloaded_once() {
     let task =
@@ -86,7 +86,7 @@ fn the_result_of_a_legacy_task_is_offloaded_once() {
     assert_eq!(gateway.offloads().len(), 1, "one directory");
 }
 
-// row 56: what a task asks for on its way goes on byte for byte, and so does the answer; then its result is offloaded
+// What a task asks for on its way goes on byte for byte, and so does the answer; then its result is offloaded.
 #[test]
 fn what_a_task_asks_for_passes_through() {
     let question = r#"{ "resultType":"complete","taskId":"t","status":"input_required","ttlMs":6e4,"inputRequests":{"a":{"method":"elicitation/create","params":{"message":"\u0041?","n":1.0}}} }"#;
@@ -108,7 +108,7 @@ fn what_a_task_asks_for_passes_through() {
     assert!(descriptor(&gateway.result("tasks/get", get())["result"]).is_some());
 }
 
-// row 56: the same for a legacy task, whose question is a request of the server while `tasks/result` waits
+// The same for a legacy task, whose question is a request of the server while `tasks/result` waits.
 #[test]
 fn what_a_legacy_task_asks_for_passes_through() {
     let question = r#"{"jsonrpc":"2.0", "id":"q","method":"elicitation/create","params":{"message":"\u0041?","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}},"requestedSchema":{"type":"object"}}}"#;
@@ -130,7 +130,7 @@ fn what_a_legacy_task_asks_for_passes_through() {
     assert!(gateway.seen().iter().any(|line| line == answer), "the server got other bytes");
 }
 
-// row 53: another result of the same task is another offload
+// Another result of the same task is another offload.
 #[test]
 fn another_result_is_another_offload() {
     let script = Script::new()
@@ -142,7 +142,7 @@ fn another_result_is_another_offload() {
     assert!(handles[0] != handles[1] && handles[1] == handles[2], "{handles:?}");
 }
 
-// row 53: the settings of the tool behind a task are those of its result
+// The settings of the tool behind a task are those of its result.
 #[test]
 fn the_settings_of_the_tool_hold_for_its_task() {
     let script = ["never", "always"].iter().fold(Script::new(), |script, name| {
@@ -164,7 +164,7 @@ fn the_settings_of_the_tool_hold_for_its_task() {
     }
 }
 
-// row 53: `notifications/tasks` brings the same descriptor as `tasks/get`
+// `notifications/tasks` brings the same descriptor as `tasks/get`.
 #[test]
 fn notifications_about_tasks_are_offloaded() {
     let task = |result: &Value| modern_task("completed", json!({ "result": result }));
@@ -182,7 +182,7 @@ fn notifications_about_tasks_are_offloaded() {
     assert_eq!(gateway.offloads().len(), 1);
 }
 
-// row 53, row 57, row 60: neither gets a task past the ceiling, wherever it is large
+// Neither gets a task past the ceiling, wherever it is large.
 #[test]
 fn no_task_gets_past_the_ceiling() {
     let long = "long ".repeat(60_000);
@@ -229,7 +229,7 @@ fn no_task_gets_past_the_ceiling() {
     assert!(past.is_empty(), "{}", past.join("\n"));
 }
 
-// row 54: progress reaches the client while the call runs, cancellation the server
+// Progress reaches the client while the call runs, cancellation the server.
 #[test]
 fn progress_and_cancellation_reach_the_other_side() {
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@TOKEN@,"progress":1.50,"total":3,"message":"\u0041"}}"#;
@@ -253,7 +253,7 @@ fn progress_and_cancellation_reach_the_other_side() {
     }
 }
 
-// row 51: a long call does not hold up another one
+// A long call does not hold up another one.
 #[test]
 fn an_answer_does_not_wait_for_another() {
     let later = r#"{"jsonrpc":"2.0","id":"first","result":{"content":[{"type":"text","text":"late"}]}}"#;
@@ -268,7 +268,7 @@ fn an_answer_does_not_wait_for_another() {
     assert_eq!(gateway.next(), later);
 }
 
-// row 54, row 56: what a server asks in the middle of a call reaches the client, and the answer the server
+// What a server asks in the middle of a call reaches the client, and the answer the server.
 #[test]
 fn requests_of_the_server_are_answered_by_the_client() {
     let long = "long ".repeat(30_000);

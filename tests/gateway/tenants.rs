@@ -43,8 +43,8 @@ impl Client<'_> {
     }
 }
 
-// row 19, row 55, row 76, row 77, row 81: a handle is good for its tenant alone: by tool, by resource, by reference; over
-// HTTP the disk is not shared, so no path and no shell is named
+// A handle is good for its tenant alone: by tool, by resource, by reference; over
+// HTTP the disk is not shared, so no path and no shell is named.
 #[test]
 fn a_handle_is_good_for_its_tenant_alone() {
     let echo = json!([

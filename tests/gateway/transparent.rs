@@ -250,7 +250,7 @@ fn assert_same_but(script: &Script, direct: &Run, through: &Run, how: &str, undo
     assert!(before == after, "{name}, {how}: what the server reads\n{}", difference(before, after));
 }
 
-// row 6, 84: switched off, or only looking, the gateway changes nothing, however large the results are
+// Switched off, or only looking, the gateway changes nothing, however large the results are.
 #[test]
 fn off() {
     each(&scripts(true), |script| {
@@ -261,8 +261,8 @@ fn off() {
     });
 }
 
-// row 6: switched off by the variable, it passes even what is no message.
-// row 7, 18, 45, 48, 61: switched on, it changes what it adds itself to, and nothing else
+// Switched off by the variable, it passes even what is no message.
+// Switched on, it changes what it adds itself to, and nothing else.
 #[test]
 fn on() {
     let scripts: Vec<Script> = scripts(false).into_iter().map(Script::with_nonsense).collect();
@@ -275,7 +275,7 @@ fn on() {
     });
 }
 
-// row 42: a tool whose results are never replaced keeps its schema, byte for byte; another does not
+// A tool whose results are never replaced keeps its schema, byte for byte; another does not.
 #[test]
 fn kept_schemas() {
     let data = test_data("npm/vega-datasets/data");
@@ -299,7 +299,7 @@ fn kept_schemas() {
     assert_eq!(through.len(), direct.len() + 2);
 }
 
-// row 6, 54: the gateway ends when its input does, and so does the server behind it
+// The gateway ends when its input does, and so does the server behind it.
 #[test]
 fn nothing_is_left_running() {
     for flags in [&[][..], &["--enabled", "false"]] {

@@ -813,7 +813,7 @@ fn all() -> Vec<Case> {
     named_messages().into_iter().chain(named_wrappings()).chain(generated()).collect()
 }
 
-// row 60, row 91: standard streams on both sides
+// Standard streams on both sides.
 #[test]
 fn nothing_goes_past_from_a_command_to_standard_output() {
     let (cases, files, mark) = (messages(), TempDir::new().unwrap(), new_mark());
@@ -831,7 +831,7 @@ fn nothing_goes_past_from_a_command_to_standard_output() {
     assert!(gate.end().success());
 }
 
-// row 60, row 91: a command over HTTP
+// A command over HTTP.
 #[test]
 fn nothing_goes_past_from_a_command_over_http() {
     let (cases, files, mark) = (messages(), TempDir::new().unwrap(), new_mark());
@@ -842,7 +842,7 @@ fn nothing_goes_past_from_a_command_over_http() {
     through_http(&Session::begin(&gate.url), &cases, |case| case.wanted);
 }
 
-// row 60, row 91: a server over HTTP, for a client on standard streams
+// A server over HTTP, for a client on standard streams.
 #[test]
 fn nothing_goes_past_from_http_to_standard_output() {
     let cases = all();
@@ -867,7 +867,7 @@ fn is_id(line: &str, id: usize) -> bool {
     })
 }
 
-// row 60, row 91: HTTP on both sides
+// HTTP on both sides.
 #[test]
 fn nothing_goes_past_from_http_over_http() {
     let cases = all();
@@ -879,7 +879,7 @@ fn nothing_goes_past_from_http_over_http() {
     through_http(&session, &cases, |case| case.wanted);
 }
 
-// row 91: a bomb is an error that names the limit, and the gateway goes on
+// A bomb is an error that names the limit, and the gateway goes on.
 #[test]
 fn what_unpacks_without_end_is_refused() {
     let bomb = answer(&json!({"content": [{"type": "text", "text": "x".repeat(3_000_000)}]}).to_string());
@@ -901,7 +901,7 @@ fn what_unpacks_without_end_is_refused() {
     through_lines(&mut gate, &cases, is_id, |case| case.wanted);
 }
 
-// row 91: the headers that describe packed bytes go with them
+// The headers that describe packed bytes go with them.
 #[test]
 fn what_is_unpacked_says_nothing_of_its_packing() {
     let mut wrap = Wrap::encoded("gzip", Encoding::Gzip);
@@ -917,7 +917,7 @@ fn what_is_unpacked_says_nothing_of_its_packing() {
     assert_eq!(reply.headers["x-own"], "stays");
 }
 
-// row 6: switched off, even such bodies go on as they came
+// Switched off, even such bodies go on as they came.
 #[test]
 fn switched_off_no_body_is_touched() {
     let cases: Vec<Case> = named_wrappings().into_iter().filter(|case| case.wrap.chunk.is_none()).collect();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use wasmtime::component::Component;
 
-// F1, GHSA-vqjp-4c8c-hfgg, RUSTSEC-2026-0269: a slash at the end of a path, or of what a link points to, leads out
+// GHSA-vqjp-4c8c-hfgg, RUSTSEC-2026-0269: a slash at the end of a path, or of what a link points to, leads out.
 #[test]
 fn a_slash_at_the_end_leads_nowhere() {
     let _together = together();
@@ -45,7 +45,7 @@ fn a_slash_at_the_end_leads_nowhere() {
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
 }
 
-// F1: links that leave the directory and come back, or go by what the kernel knows of this process
+// Links that leave the directory and come back, or go by what the kernel knows of this process.
 #[test]
 fn links_out_and_back_lead_nowhere() {
     let _together = together();
@@ -68,7 +68,7 @@ fn links_out_and_back_lead_nowhere() {
     assert_eq!(read(&directory.join("kept.txt")), "kept");
 }
 
-// F1: what lies under a name changes while it is opened. No policy can do this: somebody else would have to.
+// What lies under a name changes while it is opened. No policy can do this: somebody else would have to.
 #[test]
 fn a_link_swapped_in_while_opening_leads_nowhere() {
     let _together = together();
@@ -105,8 +105,8 @@ fn a_link_swapped_in_while_opening_leads_nowhere() {
     assert!(read.get("not-permitted").is_some_and(|times| *times > opens), "no race: {read:?}");
 }
 
-// F4, GHSA-4ch3-9j33-3pmj (RUSTSEC-2026-0188): a link or a rename between directories of different permissions;
-// GHSA-2r75-cxrj-cmph: a file that may only be read is cut off by opening it
+// GHSA-4ch3-9j33-3pmj (RUSTSEC-2026-0188): a link or a rename between directories of different permissions;
+// GHSA-2r75-cxrj-cmph: a file that may only be read is cut off by opening it.
 #[test]
 fn what_may_be_read_cannot_be_changed() {
     let _together = together();
@@ -155,7 +155,7 @@ fn there_is_one_directory_and_no_link() {
     assert!(matches!(error, Err(CallError::Quota(Quota::OpenFiles(1)))), "{error:?}");
 }
 
-// F3: the versions that the advisories about files name as repaired
+// The versions that the advisories about files name as repaired.
 #[test]
 fn the_versions_in_use_are_repaired() {
     let lock: toml::Table = read(&workspace().join("Cargo.lock")).parse().unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// work.
 const SLACK: Duration = Duration::from_millis(1500);
 
-// row 70, 82, 83, L1, L2, L5, L6, F9, P1: run with --nocapture for the table
+// Run with --nocapture for the table.
 #[test]
 fn every_attack_ends_within_its_limit_and_changes_nothing() {
     let _together = together();

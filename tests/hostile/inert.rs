@@ -52,7 +52,6 @@ fn inspect(instructions: &str) -> Result<Verdict, CallError> {
     inspected.map(|(verdict, _)| verdict)
 }
 
-// row 85, F7
 #[test]
 fn there_is_no_environment_and_no_time() {
     let environment = "(call $environment (i32.const 512)) (if (i32.load (i32.const 516)) (then unreachable))";
@@ -60,7 +59,6 @@ fn there_is_no_environment_and_no_time() {
     assert_eq!(inspect(&format!("{environment} {time} {PASS}")).unwrap(), Verdict::Pass);
 }
 
-// row 85
 #[test]
 fn output_goes_nowhere_and_nothing_has_to_be_waited_for() {
     let write = "(call $write (call $stdout) (i32.const 0) (i32.const 4096) (i32.const 512))
@@ -70,7 +68,6 @@ fn output_goes_nowhere_and_nothing_has_to_be_waited_for() {
     assert_eq!(inspect(&format!("{write} {sleep} {PASS}")).unwrap(), Verdict::Pass);
 }
 
-// row 85
 #[test]
 fn random_numbers_are_the_same_in_every_call() {
     let letters = |address: u32| {
@@ -88,7 +85,6 @@ fn random_numbers_are_the_same_in_every_call() {
     assert_ne!(first[..8], first[8..]);
 }
 
-// row 82
 #[test]
 fn what_they_could_take_up_is_bounded() {
     let failure = |instructions: &str| inspect(&format!("{instructions} {PASS}")).unwrap_err();
@@ -144,7 +140,6 @@ const STREAMS: &str = r#"
         (i32.store8 (i32.const 640) (i32.const 1)) (i32.store8 (i32.const 648) (i32.const 2))
         (call $release (i32.const 1)) (i32.const 640))"#;
 
-// row 82, F9
 #[test]
 fn streams_of_files_count_as_what_descriptors_write() {
     let policy = load(&component_of(STREAMS, Some(WORLD))).unwrap();

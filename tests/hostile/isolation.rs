@@ -69,7 +69,6 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    // row 81, F5, L9
     #[test]
     fn no_tenant_sees_a_byte_of_another(operations in prop::collection::vec(operation(), 1..24)) {
         let _together = together();
@@ -106,7 +105,7 @@ proptest! {
     }
 }
 
-// row 81, L9: pages that one call filled are empty for the next one, however often
+// Pages that one call filled are empty for the next one, however often.
 #[test]
 fn no_memory_of_an_earlier_call_is_seen() {
     let _together = together();
@@ -119,7 +118,7 @@ fn no_memory_of_an_earlier_call_is_seen() {
     }
 }
 
-// row 81: the search finds what is there, so that finding nothing means something
+// The search finds what is there, so that finding nothing means something.
 #[test]
 fn the_search_finds_a_secret() {
     let _together = together();

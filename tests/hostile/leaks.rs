@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Growth that the allocator and the pool of instances may show without there being a leak.
 const GROWTH_BYTES_MAX: usize = 48 << 20;
 
-// row 82: no descriptor, thread or memory is left after a thousand attacks
+// No descriptor, thread or memory is left after a thousand attacks.
 #[test]
 fn a_thousand_attacks_leave_nothing_behind() {
     let _alone = alone();

@@ -21,7 +21,7 @@ fn quota(limits: &Limits, behaviour: &str) -> Quota {
     }
 }
 
-// row 72, 82, F1, F9: names that a terminal, a shell or another system would act upon never reach the disk
+// Names that a terminal, a shell or another system would act upon never reach the disk.
 #[test]
 fn only_safe_names_are_created() {
     let _together = together();
@@ -42,7 +42,6 @@ fn only_safe_names_are_created() {
     assert_eq!(names.collect::<Vec<_>>(), ["own"]);
 }
 
-// row 72, 82, F9
 #[test]
 fn a_name_is_as_long_as_its_limit() {
     let _together = together();
@@ -52,7 +51,7 @@ fn a_name_is_as_long_as_its_limit() {
     assert!(matches!(&refused, CallError::Policy(PolicyError::Io(text)) if text == "name-too-long"), "{refused}");
 }
 
-// row 82: every way to hold a descriptor counts, and one that is given back does not
+// Every way to hold a descriptor counts, and one that is given back does not.
 #[test]
 fn open_files_are_counted() {
     let _together = together();
@@ -67,7 +66,7 @@ fn open_files_are_counted() {
     alone_in(&Limits { open_files: 3, ..tight() }, "open-and-close:1000").unwrap();
 }
 
-// row 72, 82, F9: a file is no longer than what was counted for it, so that nobody has to read more than that
+// A file is no longer than what was counted for it, so that nobody has to read more than that.
 #[test]
 fn a_gap_counts_as_written() {
     let _together = together();
@@ -77,7 +76,6 @@ fn a_gap_counts_as_written() {
     assert_eq!(quota(&limits((7 * 3) << 20), "sparse-files:3"), Quota::WrittenBytes((7 * 3) << 20));
 }
 
-// row 72, 82
 #[test]
 fn files_are_counted_when_they_are_created() {
     let _together = together();
@@ -88,7 +86,7 @@ fn files_are_counted_when_they_are_created() {
     }
 }
 
-// row 82, F9: a policy has no log. What it can have logged, notes and errors, is short and plain.
+// A policy has no log. What it can have logged, notes and errors, is short and plain.
 #[test]
 fn text_for_the_log_is_short_and_plain() {
     let _together = together();
@@ -114,7 +112,7 @@ fn text_for_the_log_is_short_and_plain() {
     assert!(error.contains("not allowed") && !error.contains(char::is_control), "{error:?}");
 }
 
-// row 82: advice goes to the model as a descriptor does, and is no longer than one
+// Advice goes to the model as a descriptor does, and is no longer than one.
 #[test]
 fn advice_is_no_longer_than_a_descriptor() {
     let _together = together();
@@ -127,7 +125,7 @@ fn advice_is_no_longer_than_a_descriptor() {
     }
 }
 
-// row 82, L5: tables, and all memories together
+// Tables, and all memories together.
 #[test]
 fn tables_and_memories_are_bounded() {
     let _together = together();
@@ -158,7 +156,7 @@ fn tables_and_memories_are_bounded() {
     assert!(matches!(inspect(&with_instances(&plain, 8, None), few(8)), CallError::Instances(8)));
 }
 
-// row 80, 82, L5, L12: what would take the room of other calls is not even loaded
+// What would take the room of other calls is not even loaded.
 #[test]
 fn a_component_of_too_many_things_is_not_loaded() {
     let _together = together();
@@ -177,7 +175,7 @@ fn a_component_of_too_many_things_is_not_loaded() {
     }
 }
 
-// row 82: a value that is nested by references is as deep as its list is long, and whoever walks it needs the stack for that
+// A value that is nested by references is as deep as its list is long, and whoever walks it needs the stack for that.
 #[test]
 fn a_condition_of_many_steps_is_refused() {
     let _together = together();
@@ -192,7 +190,7 @@ fn a_condition_of_many_steps_is_refused() {
     assert!(decision.failure.is_none(), "{:?}", decision.failure);
 }
 
-// row 82, L7: the same call needs the same fuel, whatever else the machine does
+// The same call needs the same fuel, whatever else the machine does.
 #[test]
 fn fuel_is_the_same_every_time() {
     let _together = together();
@@ -226,7 +224,7 @@ fn fuel_is_the_same_every_time() {
     assert!(matches!(uncounted, CallError::Uncounted), "{uncounted}");
 }
 
-// row 81, 82, L8: an instance made in advance is as fresh as another, and has the limits of its own call
+// An instance made in advance is as fresh as another, and has the limits of its own call.
 #[test]
 fn an_instance_in_stock_keeps_nothing() {
     let _together = together();
@@ -249,7 +247,7 @@ fn an_instance_in_stock_keeps_nothing() {
     assert!(matches!(decision.outcome, Outcome::Reject(_)), "{:?}", decision.failure);
 }
 
-// row 82, L1, L10: the clock runs whatever else is configured
+// The clock runs whatever else is configured.
 #[test]
 fn every_configuration_has_a_clock() {
     let _together = together();
@@ -274,7 +272,7 @@ fn every_configuration_has_a_clock() {
     }
 }
 
-// row 80, 82, L1: what never starts is never loaded
+// What never starts is never loaded.
 #[test]
 fn a_policy_that_loops_at_its_start_is_refused() {
     let _together = together();

@@ -16,7 +16,7 @@ const CALLS: usize = 400;
 /// Time limit of an attack: short, so that all of them come in turn.
 const ATTACK_TIME: Duration = Duration::from_millis(50);
 
-// row 81, 82, H6: each call of the neighbour is answered as it should be; run with --nocapture for the figures
+// Each call of the neighbour is answered as it should be; run with --nocapture for the figures.
 #[test]
 fn an_attack_does_not_stop_the_neighbours() {
     let _alone = alone();
@@ -47,7 +47,7 @@ fn an_attack_does_not_stop_the_neighbours() {
     assert!(count > 10, "{count} attacks");
 }
 
-// row 81, 82: instances, tables and memories of a component come out of its own share, however many of it run
+// Instances, tables and memories of a component come out of its own share, however many of it run.
 #[test]
 fn the_room_of_other_calls_cannot_be_taken() {
     let _alone = alone();

@@ -54,7 +54,7 @@ impl Engine {
     }
 }
 
-// row 60, row 81, row 82: what finds no place waits, and is then cut or refused; it never passes unseen
+// What finds no place waits, and is then cut or refused; it never passes unseen.
 #[test]
 fn what_finds_no_place_does_not_pass() {
     let _alone = alone();
@@ -84,7 +84,7 @@ fn what_finds_no_place_does_not_pass() {
     });
 }
 
-// row 81, row 82: a job gives its thread back at once, whatever its policy does, and a small result is decided about where it is
+// A job gives its thread back at once, whatever its policy does, and a small result is decided about where it is.
 #[test]
 fn a_job_neither_blocks_nor_stays() {
     let _alone = alone();
@@ -124,7 +124,7 @@ fn a_job_neither_blocks_nor_stays() {
     assert!(std::fs::read_dir(store.root().join("hostile")).map_or(0, Iterator::count) == 0, "what a call left");
 }
 
-// row 81, row 82: what policies keep in stock takes no place of calls, however many they are
+// What policies keep in stock takes no place of calls, however many they are.
 #[test]
 fn stock_takes_no_room() {
     let _alone = alone();
@@ -147,7 +147,7 @@ fn stock_takes_no_room() {
     assert_eq!(full.len(), CONCURRENT_CALLS_MAX as usize);
 }
 
-// row 81, row 82: half of the places are kept for results, and questions that are given up end
+// Half of the places are kept for results, and questions that are given up end.
 #[test]
 fn questions_leave_half_of_the_places() {
     let _alone = alone();

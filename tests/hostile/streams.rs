@@ -69,7 +69,7 @@ fn again(count: u32, instructions: &str) -> String {
     )
 }
 
-// row 82, 95: a file is open, and counted, as long as a stream of it is there; and once, however many streams it has
+// A file is open, and counted, as long as a stream of it is there; and once, however many streams it has.
 #[test]
 fn a_stream_counts_as_the_file_it_keeps_open() {
     let outcome = |open_files, instructions: &str| {
@@ -98,7 +98,7 @@ fn a_stream_counts_as_the_file_it_keeps_open() {
     assert_eq!(outcome(2, &again(4_000, given_back)), None);
 }
 
-// row 73, 82, 95: what a stream writes is accounted to its own file, whichever file has the handle by now
+// What a stream writes is accounted to its own file, whichever file has the handle by now.
 #[test]
 fn a_stale_stream_writes_for_its_own_file() {
     let directory = TempDir::new().unwrap();
@@ -123,7 +123,7 @@ fn a_stale_stream_writes_for_its_own_file() {
     }
 }
 
-// row 72, 82, 95: the gap before such a write counts too, for another file reached as far
+// The gap before such a write counts too, for another file reached as far.
 #[test]
 fn a_stale_stream_leaves_no_gap_uncounted() {
     let gap = 1_u64 << 20;

@@ -32,7 +32,7 @@ fn only_file(offloaded: &Offloaded) -> Vec<u8> {
     std::fs::read(offloaded.offload.path().join(&files[0].name)).unwrap()
 }
 
-// row 49, 68: what is not JSON becomes lines of text, byte for byte
+// What is not JSON becomes lines of text, byte for byte.
 #[test]
 fn what_is_not_json_is_text() {
     let root = TempDir::new().unwrap();
@@ -60,7 +60,7 @@ fn what_is_not_json_is_text() {
     }
 }
 
-// row 60, 68: structured content that no JSON reader of ours accepts is not let through at any size
+// Structured content that no JSON reader of ours accepts is not let through at any size.
 #[test]
 fn too_deep_structured_content_does_not_pass_unseen() {
     let root = TempDir::new().unwrap();
@@ -73,7 +73,7 @@ fn too_deep_structured_content_does_not_pass_unseen() {
     }
 }
 
-// row 68: cut anywhere, a small document is never taken for a whole one and never lost
+// Cut anywhere, a small document is never taken for a whole one and never lost.
 #[test]
 fn a_cut_document_is_kept_whole() {
     let root = TempDir::new().unwrap();
@@ -85,7 +85,6 @@ fn a_cut_document_is_kept_whole() {
     }
 }
 
-// row 23, 68
 #[test]
 fn strange_but_legal_documents_are_kept() {
     let root = TempDir::new().unwrap();
@@ -117,7 +116,6 @@ fn strange_but_legal_documents_are_kept() {
     }
 }
 
-// row 68
 #[test]
 fn empty_and_invalid_texts() {
     let root = TempDir::new().unwrap();
@@ -130,7 +128,7 @@ fn empty_and_invalid_texts() {
     assert_eq!(only_file(&found), invalid);
 }
 
-// row 49: a message that is not a tool result is refused with the reason and its place
+// A message that is not a tool result is refused with the reason and its place.
 #[test]
 fn a_malformed_message_names_the_place() {
     let cases: [(&[u8], &str); 6] = [
@@ -147,7 +145,7 @@ fn a_malformed_message_names_the_place() {
     }
 }
 
-// row 67, 68: 200 MB in one string
+// 200 MB in one string.
 #[test]
 fn a_giant_string_streams() {
     let root = TempDir::new().unwrap();
@@ -158,7 +156,7 @@ fn a_giant_string_streams() {
     assert!(file.starts_with(b"\"") && file.ends_with(b"\"\n") && &file[1..=string.len()] == string.as_bytes());
 }
 
-// row 67, 68: 1,000,000 keys, alike (a table) or not (small members)
+// 1,000,000 keys, alike (a table) or not (small members).
 #[test]
 fn a_million_keys_are_records() {
     let root = TempDir::new().unwrap();
@@ -174,7 +172,7 @@ fn a_million_keys_are_records() {
     }
 }
 
-// row 21, 68: a configured section that is no list is one record; one that is not there is no error
+// A configured section that is no list is one record; one that is not there is no error.
 #[test]
 fn a_section_key_that_is_no_list() {
     let root = TempDir::new().unwrap();
@@ -220,7 +218,7 @@ fn plain() -> Request {
     request(always())
 }
 
-// row 21, C7: works for root too, whom modes do not stop
+// Works for root too, whom modes do not stop.
 #[test]
 fn a_directory_that_cannot_be_made_is_no_failure_of_the_call() {
     let root = TempDir::new().unwrap();
@@ -262,7 +260,6 @@ fn child(name: &str) -> [String; 4] {
     ["--exact", &format!("bad_input::{name}"), "--nocapture", "--test-threads=1"].map(str::to_owned)
 }
 
-// row 21, C5
 #[test]
 fn a_full_disk_is_no_failure_of_the_call() {
     let root = TempDir::new().unwrap();
@@ -285,7 +282,6 @@ fn child_on_a_read_only_disk() {
     println!("the child is done");
 }
 
-// row 21, C7
 #[test]
 fn a_read_only_directory_is_no_failure_of_the_call() {
     let root = TempDir::new().unwrap();
@@ -308,7 +304,7 @@ fn a_read_only_directory_is_no_failure_of_the_call() {
     falls_back(filter(root.path()).apply(&plain(), &large()), root.path());
 }
 
-// row 21, C6: the signal is ignored here as the command `lro` does it
+// The signal is ignored here as the command `lro` does it.
 #[test]
 fn a_file_size_limit_is_no_failure_of_the_call() {
     if !Command::new("env").args(["--ignore-signal=XFSZ", "true"]).output().is_ok_and(|output| output.status.success())

@@ -81,7 +81,6 @@ fn check_whole(store: &Store, root: &Path, name: &str) {
     }
 }
 
-// row 87, C2, C3
 #[test]
 fn a_killed_writer_leaves_nothing_half_done() {
     let directory = TempDir::new().unwrap();
@@ -117,7 +116,6 @@ fn a_killed_writer_leaves_nothing_half_done() {
     assert!(published > 100 && torn > 20, "{published} published, {torn} torn: the kills missed the writing");
 }
 
-// row 71, 87, C9
 #[test]
 fn a_reader_never_sees_a_partial_line() {
     let directory = TempDir::new().unwrap();

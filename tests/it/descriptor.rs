@@ -53,7 +53,7 @@ fn orders() -> String {
     format!(r#"{{"page":1,"orders":[{}],"note":"all of them"}}"#, orders.join(","))
 }
 
-// row 11, 17, 19, 22, 27: path first, then what was kept, then the rest in the order of the reference
+// Path first, then what was kept, then the rest in the order of the reference.
 #[test]
 fn the_standard_descriptor() {
     let published = with(PolicySettings { inline_keys: vec!["note".to_owned()], ..always() }, &orders());
@@ -76,7 +76,6 @@ fn the_standard_descriptor() {
     assert_eq!(published.descriptor["guidance"], guidance);
 }
 
-// row 25
 #[test]
 fn the_dialect_of_the_specification() {
     let settings = PolicySettings { dialect: DescriptorDialect::Specification, ..always_full() };
@@ -107,7 +106,6 @@ fn the_dialect_of_the_specification() {
     }
 }
 
-// row 19, 30, 34
 #[test]
 fn guidance_names_only_what_the_reader_has() {
     let tools =
@@ -138,7 +136,6 @@ fn guidance_names_only_what_the_reader_has() {
     }
 }
 
-// row 12, 14
 #[test]
 fn sections_of_the_same_last_key_lose_nothing() {
     let rows = |name: &str| {
@@ -159,7 +156,6 @@ fn sections_of_the_same_last_key_lose_nothing() {
     assert_eq!(commands.len(), count(&two));
 }
 
-// row 11, 13, 14
 #[test]
 fn a_configured_section_shows_what_it_was_asked_for() {
     let summary = |kind, field: &str| SummaryRule { kind, field: field.to_owned() };
@@ -188,7 +184,6 @@ fn a_configured_section_shows_what_it_was_asked_for() {
     assert!(String::from_utf8(output.stdout).unwrap().starts_with(r#"{"id":300,"#));
 }
 
-// row 11, 17, 26
 #[test]
 fn a_configured_schema_takes_nothing_away() {
     let described = |schema: Option<&str>| {
@@ -220,7 +215,6 @@ fn a_configured_schema_takes_nothing_away() {
     assert_eq!((schema_of(&long), &golden(&long)["schemas"]), (text, &golden(&plain)["schemas"]));
 }
 
-// row 16
 #[test]
 fn hostile_sessions_give_safe_names() {
     let long = "s".repeat(5000);
@@ -266,7 +260,7 @@ fn hostile_sessions_give_safe_names() {
     }
 }
 
-// row 73: also when the session key renames the files at the end
+// Also when the session key renames the files at the end.
 #[test]
 fn the_descriptor_tells_the_digest_of_the_records() {
     for session_key in [None, Some("note".to_owned())] {
@@ -317,7 +311,6 @@ fn value() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 15
     #[test]
     fn inline_keys_are_kept_verbatim(
         members in prop::collection::btree_map(key(), value(), 0..8),

@@ -126,7 +126,6 @@ fn native(document: &str, sections: Vec<Section>) -> (Document, Vec<(Vec<u8>, u6
     (found, files.ended)
 }
 
-// row 86, 88, Q2
 #[test]
 fn the_component_writes_what_the_native_splitter_writes() {
     let (policy, call, mut random) = (default_policy(), call_of(request(always_full())), Random(0x2545_F491_4F6C_DD1D));

@@ -85,7 +85,7 @@ fn three_conditions() -> Value {
     ])
 }
 
-// row 29, 34, 66: the two tasks at which agents with a file and jq fail, each in one call, at every size
+// The two tasks at which agents with a file and jq fail, each in one call, at every size.
 #[test]
 fn the_tasks_of_the_paper() {
     for count in [50, 200, 500, 1_000_000] {
@@ -113,7 +113,7 @@ fn the_tasks_of_the_paper() {
     }
 }
 
-// row 28: a field that is nowhere is an error with the names there are, never an empty answer
+// A field that is nowhere is an error with the names there are, never an empty answer.
 #[test]
 fn a_wrong_field_is_told() {
     let published = published(tickets(100));
@@ -135,7 +135,7 @@ fn a_wrong_field_is_told() {
     assert!(error.contains("\"op\""), "{error}");
 }
 
-// row 23, 29: what comes back is what was written
+// What comes back is what was written.
 #[test]
 fn numbers_keep_their_digits() {
     let rows = r#"[{"n":9007199254740993,"d":1.0,"e":1e2},{"n":9007199254740992,"d":100,"e":2},{"n":5,"d":1,"e":3}]"#;
@@ -149,7 +149,7 @@ fn numbers_keep_their_digits() {
     assert_eq!(greater.unwrap().lines, "9007199254740993\n");
 }
 
-// row 29: a program that fails says on how many records, and on which first
+// A program that fails says on how many records, and on which first.
 #[test]
 fn a_failing_program_is_never_silent() {
     let published = published(tickets(100));
@@ -173,7 +173,7 @@ fn tight() -> QueryLimits {
     QueryLimits { wall_time_ms: at_least_one(400), memory_bytes: at_least_one(32 << 20), ..Config::default().query }
 }
 
-// row 29, 82: programs a model should not have written
+// Programs a model should not have written.
 #[test]
 fn hostile_programs_end_within_their_limits() {
     let published = published(tickets(50));
@@ -233,7 +233,7 @@ fn hostile_programs_end_within_their_limits() {
     assert!(matches!(ends(&strict, &long).unwrap_err(), ExtractError::Limit(text) if text.contains("filter-bytes")));
 }
 
-// row 63, 75: an answer keeps to its budget and says what is left
+// An answer keeps to its budget and says what is left.
 #[test]
 fn an_answer_keeps_to_its_budget() {
     let published = published(tickets(1000));
@@ -259,7 +259,7 @@ fn an_answer_keeps_to_its_budget() {
     assert!(matches!((none.results, none.cut), (0, Some(Cut::Budget(bytes))) if bytes > 5), "{none:?}");
 }
 
-// row 29, 77: an answer that is too large is offloaded again, and asked about by its own handle
+// An answer that is too large is offloaded again, and asked about by its own handle.
 #[test]
 fn an_answer_is_offloaded_again() {
     let published = published(tickets(2000));
@@ -274,7 +274,7 @@ fn an_answer_is_offloaded_again() {
     assert_eq!(count.total, 25);
 }
 
-// row 14, 28, 30: what a descriptor offers runs as it stands, and by name with other values
+// What a descriptor offers runs as it stands, and by name with other values.
 #[test]
 fn stored_queries_run_by_name() {
     let recipe = Recipe {
@@ -329,7 +329,7 @@ fn stored_queries_run_by_name() {
 /// What is done to a published file behind the back of the store.
 type Change = fn(&std::path::Path);
 
-// row 73: a file that is not the published one gives no answer but its SHA-256
+// A file that is not the published one gives no answer but its SHA-256.
 #[test]
 fn a_changed_file_is_refused() {
     let changes: [(&str, Change); 4] = [
@@ -367,7 +367,7 @@ fn a_changed_file_is_refused() {
     }
 }
 
-// row 70, 85: the component sees the one directory, and only to read
+// The component sees the one directory, and only to read.
 #[test]
 fn the_component_imports_what_its_world_lists() {
     let mut imports = Vec::new();

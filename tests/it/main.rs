@@ -1,4 +1,4 @@
-//! End-to-end tests, one binary. Each test names the rows of the acceptance list it proves.
+//! End-to-end tests, one binary.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 

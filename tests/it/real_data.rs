@@ -76,7 +76,7 @@ fn publish_below(set: &DataSet, settings: PolicySettings, directory: &str) -> Pu
     Published { input, offloaded: offloaded(decision), _root: root }
 }
 
-// row 11, 12, 22, 23, 67: memory is checked by `publish_below`
+// Memory is checked by `publish_below`.
 #[test]
 fn every_value_is_in_the_files_or_the_descriptor() {
     for set in data_sets() {
@@ -119,7 +119,7 @@ fn the_checker_notices_any_change() {
     try_check(&[&"lossless", &path, &published.input]).expect_err("a value that is not of the input");
 }
 
-// row 28: also below a directory whose name means something to a shell
+// Also below a directory whose name means something to a shell.
 #[test]
 fn every_recipe_runs() {
     for set in data_sets() {
@@ -139,7 +139,7 @@ fn every_recipe_runs() {
     }
 }
 
-// row 26. Of files with more than 20,000 records the checker looks at the first 20,000 and at 2,000 others.
+// Of files with more than 20,000 records the checker looks at the first 20,000 and at 2,000 others.
 #[test]
 fn the_inferred_schemas_hold_for_the_lines() {
     for set in data_sets() {
@@ -149,7 +149,6 @@ fn the_inferred_schemas_hold_for_the_lines() {
     }
 }
 
-// row 27, 66
 #[test]
 fn the_summaries_are_true() {
     let mut figures = 0;
@@ -164,7 +163,6 @@ fn the_summaries_are_true() {
     assert!(figures > 50, "{figures}");
 }
 
-// row 74, 75
 #[test]
 fn descriptors_are_short_whatever_the_data() {
     for set in data_sets() {
@@ -179,7 +177,7 @@ fn descriptors_are_short_whatever_the_data() {
     }
 }
 
-// row 67, 69: the memory bound is that of `MEMORY_BYTES_MAX`; ten times the records take about ten times as long
+// The memory bound is that of `MEMORY_BYTES_MAX`; ten times the records take about ten times as long.
 #[test]
 fn memory_does_not_grow_with_the_records_and_time_is_linear() {
     let root = TempDir::new().unwrap();

@@ -61,7 +61,6 @@ fn published(root: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }
 
-// row 82, L1
 #[test]
 fn an_endless_loop_ends_at_the_deadline() {
     for behaviour in ["loop", "inspect-loop", "read", "inspect-read"] {
@@ -72,7 +71,6 @@ fn an_endless_loop_ends_at_the_deadline() {
     }
 }
 
-// row 82, L5
 #[test]
 fn a_memory_bomb_is_told_from_a_trap() {
     for behaviour in ["memory", "inspect-memory"] {
@@ -86,7 +84,6 @@ fn a_memory_bomb_is_told_from_a_trap() {
     }
 }
 
-// row 82, L6
 #[test]
 fn deep_recursion_ends_in_an_error() {
     for behaviour in ["stack", "inspect-stack"] {
@@ -96,7 +93,6 @@ fn deep_recursion_ends_in_an_error() {
     }
 }
 
-// row 82, L3, L4
 #[test]
 fn a_giant_answer_is_not_copied() {
     // As much as fits into the memory of the policy.
@@ -106,14 +102,14 @@ fn a_giant_answer_is_not_copied() {
     }
 }
 
-// row 82: a descriptor that may cross but is longer than the settings allow
+// A descriptor that may cross but is longer than the settings allow.
 #[test]
 fn a_descriptor_over_its_limit_is_refused() {
     let (error, _) = refused("big-descriptor:50000");
     assert!(error.to_string().contains("descriptor over its limit"), "{error}");
 }
 
-// row 82, L8: every behaviour is bounded by the limits of its own call, whatever the limits of the others
+// Every behaviour is bounded by the limits of its own call, whatever the limits of the others.
 #[test]
 fn each_call_has_limits_of_its_own() {
     let root = TempDir::new().unwrap();
@@ -132,7 +128,6 @@ fn each_call_has_limits_of_its_own() {
     });
 }
 
-// row 72, 82
 #[test]
 fn files_and_bytes_are_counted_while_they_are_written() {
     for behaviour in ["many-files:1000000", "many-bytes:100000", "overwrite:100000"] {
@@ -146,7 +141,7 @@ fn files_and_bytes_are_counted_while_they_are_written() {
     }
 }
 
-// row 72, 82: a policy that was stopped and says nothing about it holds no more than its limit
+// A policy that was stopped and says nothing about it holds no more than its limit.
 #[test]
 fn a_silenced_quota_is_still_a_limit() {
     let root = TempDir::new().unwrap();
@@ -161,7 +156,7 @@ fn a_silenced_quota_is_still_a_limit() {
     }
 }
 
-// row 72, 82: one byte far behind the quota makes a large file that takes no room
+// One byte far behind the quota makes a large file that takes no room.
 #[test]
 fn a_sparse_file_counts_with_its_length() {
     let (error, _) = refused("sparse:2000000");
@@ -169,7 +164,6 @@ fn a_sparse_file_counts_with_its_length() {
     assert!(["quota", "written-bytes", "limit", "large"].iter().any(|word| text.contains(word)), "{text}");
 }
 
-// row 82
 #[test]
 fn a_lying_descriptor_is_refused() {
     let lies = [
@@ -189,7 +183,7 @@ fn a_lying_descriptor_is_refused() {
     }
 }
 
-// row 73, 82: digests are those of the files under their last names
+// Digests are those of the files under their last names.
 #[test]
 fn files_that_change_places_keep_true_digests() {
     for behaviour in ["exchange", "truncate", "rename-to-itself"] {
@@ -203,7 +197,7 @@ fn files_that_change_places_keep_true_digests() {
     }
 }
 
-// row 73, 82: the header ends at the first line feed of the file as it is in the end
+// The header ends at the first line feed of the file as it is in the end.
 #[test]
 fn a_header_that_changes_its_length_is_noticed() {
     let root = TempDir::new().unwrap();
@@ -213,7 +207,7 @@ fn a_header_that_changes_its_length_is_noticed() {
     assert_eq!((file.digest_from, file.records, file.sha256), (3, 2, Some(Digest::of(b"der\n{}\n"))));
 }
 
-// row 73, 82: digests are kept by name, so that a file has one name only
+// Digests are kept by name, so that a file has one name only.
 #[test]
 fn a_file_has_one_name() {
     let root = TempDir::new().unwrap();
@@ -225,7 +219,7 @@ fn a_file_has_one_name() {
     assert_eq!(others, Vec::<&(String, String, String)>::new());
 }
 
-// row 73, 82: the host counts the records itself, whatever the file is called
+// The host counts the records itself, whatever the file is called.
 #[test]
 fn a_lie_about_the_number_of_records_is_refused() {
     let root = TempDir::new().unwrap();
@@ -240,7 +234,6 @@ fn a_lie_about_the_number_of_records_is_refused() {
     }
 }
 
-// row 70, F1, F2
 #[test]
 fn nothing_outside_the_directory_can_be_reached() {
     let root = TempDir::new().unwrap();
@@ -291,7 +284,7 @@ fn attempts(filter: &Filter, directory: &Path) -> Vec<(String, String, String)> 
     serde_json::from_value(descriptor["attempts"].clone()).unwrap()
 }
 
-// row 81, 82, F6: nothing survives a call, and who only inspects sees no directory
+// Nothing survives a call, and who only inspects sees no directory.
 #[test]
 fn a_call_inherits_nothing() {
     let root = TempDir::new().unwrap();
@@ -303,7 +296,6 @@ fn a_call_inherits_nothing() {
     assert_eq!(directories, "0");
 }
 
-// row 83
 #[test]
 fn the_failure_mode_answers_for_a_trap() {
     let root = TempDir::new().unwrap();
@@ -323,7 +315,7 @@ fn the_failure_mode_answers_for_a_trap() {
     }
 }
 
-// row 86: the same call gives the same bytes
+// The same call gives the same bytes.
 #[test]
 fn the_same_call_gives_the_same_bytes() {
     let root = TempDir::new().unwrap();

@@ -53,7 +53,7 @@ fn people() -> Desk {
     Desk::of(json!({"people": (0..300).map(person).collect::<Vec<_>>()}).to_string())
 }
 
-// row 29, 34: one call, by handle, without a shell
+// One call, by handle, without a shell.
 #[test]
 fn one_call_answers() {
     let desk = people();
@@ -75,7 +75,7 @@ fn one_call_answers() {
     }
 }
 
-// row 59, 63: pages of a default size, a hard cap, and the number of all
+// Pages of a default size, a hard cap, and the number of all.
 #[test]
 fn pages_lead_from_one_to_the_next() {
     let desk = people();
@@ -98,7 +98,7 @@ fn pages_lead_from_one_to_the_next() {
     assert!(short["advice"].as_str().unwrap().contains("\"offset\": 50"), "{short}");
 }
 
-// row 64: a cursor that does not fit is an error of the protocol that says why, never a new beginning
+// A cursor that does not fit is an error of the protocol that says why, never a new beginning.
 #[test]
 fn a_wrong_cursor_is_invalid_params() {
     let (desk, other) = (people(), people());
@@ -122,7 +122,7 @@ fn a_wrong_cursor_is_invalid_params() {
     assert_eq!(desk.tools.call(TENANT, "lro_write", "{}").unwrap_err().code, INVALID_PARAMS);
 }
 
-// row 28: what a model can mend says how
+// What a model can mend says how.
 #[test]
 fn refusals_tell_the_way_out() {
     let desk = people();
@@ -149,7 +149,7 @@ fn refusals_tell_the_way_out() {
     assert!(text.contains("there is no offload"), "{text}");
 }
 
-// row 29: the definitions are what the calls take
+// The definitions are what the calls take.
 #[test]
 fn definitions_name_what_calls_take() {
     let desk = people();

@@ -10,13 +10,11 @@ use tempfile::TempDir;
 /// Set to anything, the vectors are written instead of compared, for a review by `git diff`.
 const WRITE: &str = "LRO_WRITE_VECTORS";
 
-// row 86
 #[test]
 fn the_default_policy_gives_the_vectors() {
     compare(&default_policy(), &vectors::default_policy(), &Vector::folder());
 }
 
-// row 86
 #[test]
 fn the_redacting_policy_gives_the_vectors() {
     let component = target().join("wasm32-unknown-unknown/component/lro_redact.wasm");

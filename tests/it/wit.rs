@@ -51,7 +51,7 @@ fn version(resolve: &Resolve, package: PackageId) -> String {
     resolve.packages[package].name.version.as_ref().unwrap().to_string()
 }
 
-// row 85: what is released does not change
+// What is released does not change.
 #[test]
 fn a_released_version_is_frozen() {
     let wit = workspace().join("wit");
@@ -67,7 +67,6 @@ fn a_released_version_is_frozen() {
 }
 
 /// The components in `tests/frozen` were built from `guest/template` for the version in their name, and stay as they are.
-// row 80
 #[test]
 fn a_component_of_every_released_version_is_loaded_and_works() {
     let wit = workspace().join("wit");

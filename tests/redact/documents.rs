@@ -104,7 +104,7 @@ fn written(policy: &Policy, settings: &PolicySettings, payload: &Arc<Payload>) -
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 5, 82: byte for byte, at every level
+    // Byte for byte, at every level.
     #[test]
     fn the_rest_is_written_as_by_the_default_policy(
         (whole, safe) in document(),
@@ -127,7 +127,7 @@ proptest! {
         prop_assert_eq!(found.0.len(), wanted.0.len());
     }
 
-    // row 82: whatever the settings, the place and the size
+    // Whatever the settings, the place and the size.
     #[test]
     fn no_secret_gets_anywhere(
         (whole, safe) in document(),

@@ -83,7 +83,6 @@ fn assert_clean(decision: &Decision, root: &Path) {
     }
 }
 
-// row 85
 #[test]
 fn the_component_imports_what_the_default_policy_imports() {
     let found = imports(&std::fs::read(component()).unwrap());
@@ -98,7 +97,7 @@ fn records(decision: Decision) -> Vec<serde_json::Value> {
     file.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-// row 81: two tenants of one store, each with a policy of its own
+// Two tenants of one store, each with a policy of its own.
 #[test]
 fn each_tenant_has_its_own_policy() {
     let person = |id: u32| {

@@ -39,7 +39,7 @@ fn costs(policy: &Policy, payload: &Arc<Payload>) -> (Cost, Cost) {
     (inspect, write)
 }
 
-// row 62: printed beside the default policy; bounded memory, and far from the time limit
+// Printed beside the default policy; bounded memory, and far from the time limit.
 #[test]
 fn a_hundred_thousand_records_beside_the_default_policy() {
     let document = document();

@@ -26,7 +26,7 @@ fn breaking(root: &Path, pause: Duration, pause_max: Duration) -> (Arc<Slot>, Fi
     (Arc::clone(&slot), strict(slot, root))
 }
 
-// row 83, P4: after failures in a row the policy is not asked any more, and an answer costs next to nothing
+// After failures in a row the policy is not asked any more, and an answer costs next to nothing.
 #[test]
 fn a_failing_policy_is_parked() {
     let root = TempDir::new().unwrap();
@@ -52,7 +52,7 @@ fn a_failing_policy_is_parked() {
     assert_eq!(signed(&act(&filter, "sign")), crate::support::signature(7));
 }
 
-// row 83, P4: one call is let through at the end of each pause; pauses double up to their limit, and a success ends them
+// One call is let through at the end of each pause; pauses double up to their limit, and a success ends them.
 #[test]
 fn a_parked_policy_is_tried_again() {
     let root = TempDir::new().unwrap();
@@ -73,7 +73,7 @@ fn a_parked_policy_is_tried_again() {
     assert_eq!(kind(&filter, "trap"), "parked");
 }
 
-// row 83: only what is the policy's fault counts, and only in a row
+// Only what is the policy's fault counts, and only in a row.
 #[test]
 fn what_is_not_the_policys_fault_does_not_park_it() {
     let root = TempDir::new().unwrap();
@@ -92,7 +92,7 @@ fn what_is_not_the_policys_fault_does_not_park_it() {
     (0..5).for_each(|_| assert_eq!(kind(&homeless, "sign"), "store"));
 }
 
-// row 83, P4: each kind of fault parks
+// Each kind of fault parks.
 #[test]
 fn every_fault_of_a_policy_parks_it() {
     let root = TempDir::new().unwrap();
@@ -112,7 +112,7 @@ fn every_fault_of_a_policy_parks_it() {
     }
 }
 
-// row 83, P4: tables, instances and instructions beyond their limits are the policy's fault too
+// Tables, instances and instructions beyond their limits are the policy's fault too.
 #[test]
 fn bombs_park_a_policy() {
     let root = TempDir::new().unwrap();
@@ -133,8 +133,8 @@ fn bombs_park_a_policy() {
     }
 }
 
-// L11: those beyond the bounds get the failure mode's answer while the others still run, none is lost, and the neighbour is
-// answered meanwhile
+// Those beyond the bounds get the failure mode's answer while the others still run, none is lost, and the neighbour is
+// answered meanwhile.
 #[test]
 fn a_tenant_has_a_bounded_number_of_calls() {
     const CALLS: usize = 400;

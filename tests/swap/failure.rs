@@ -29,7 +29,7 @@ const FAULTS: [(&str, &str, bool); 13] = [
     ("no-such-behaviour", "refused", true),
 ];
 
-// row 83, P1, P2: each fault in each mode; nothing of a failed offload stays
+// Each fault in each mode; nothing of a failed offload stays.
 #[test]
 fn every_failure_has_the_answer_of_its_mode() {
     let root = TempDir::new().unwrap();
@@ -43,7 +43,7 @@ fn every_failure_has_the_answer_of_its_mode() {
     }
 }
 
-// row 83, P1: the store's faults follow the mode too
+// The store's faults follow the mode too.
 #[test]
 fn a_store_that_fails_has_the_answer_of_the_mode() {
     let root = TempDir::new().unwrap();
@@ -60,7 +60,7 @@ fn a_store_that_fails_has_the_answer_of_the_mode() {
 /// Names the directory that a process of this test may mount and unmount.
 const MOUNTED: &str = "LRO_TEST_MOUNTED";
 
-// P1, row 83: a file system that may only be read, in each mode and both steps; when it may be written again, calls work
+// A file system that may only be read, in each mode and both steps; when it may be written again, calls work.
 #[test]
 fn a_read_only_directory_has_the_answer_of_the_mode() {
     if let Some(mounted) = std::env::var_os(MOUNTED).map(PathBuf::from) {
@@ -114,7 +114,7 @@ fn check(filter: &Filter, behaviour: &str, kind: &str, wrote: bool) {
     assert!(is_right, "{behaviour}: {:?} in mode {:?}", decision.outcome, filter.failure);
 }
 
-// row 80, 83, P3: a start with a bad policy is the failure mode's affair, and no other tenant's
+// A start with a bad policy is the failure mode's affair, and no other tenant's.
 #[test]
 fn a_tenant_without_a_good_policy_follows_its_failure_mode() {
     let root = TempDir::new().unwrap();

@@ -25,7 +25,7 @@ fn pinned(bytes: &[u8]) -> LoadOptions {
     LoadOptions { pin: Some(Digest::of(bytes)), ..LoadOptions::default() }
 }
 
-// row 80, 90, S1: whichever bit is flipped, the digest refuses it, and nothing is compiled
+// Whichever bit is flipped, the digest refuses it, and nothing is compiled.
 #[test]
 fn a_flipped_bit_is_refused_by_digest() {
     let good = component();
@@ -41,7 +41,7 @@ fn a_flipped_bit_is_refused_by_digest() {
     assert!(load(&good, &options).is_ok());
 }
 
-// row 80, S2: the signature has to be there, of these bytes, and by a trusted key
+// The signature has to be there, of these bytes, and by a trusted key.
 #[test]
 fn an_unsigned_policy_never_replaces_a_signed_one() {
     let root = TempDir::new().unwrap();
@@ -85,7 +85,7 @@ fn an_unsigned_policy_never_replaces_a_signed_one() {
     assert!(matches!(load(&new, &options), Err(PolicyError::Unsigned)));
 }
 
-// row 80, S3: a file that changes all the time is read once, so what has the digest is what runs
+// A file that changes all the time is read once, so what has the digest is what runs.
 #[test]
 fn what_was_hashed_is_what_runs() {
     let root = TempDir::new().unwrap();
@@ -131,7 +131,7 @@ fn what_was_hashed_is_what_runs() {
     assert!(loaded > 10 && refused > 10, "{loaded} loaded, {refused} refused: no race");
 }
 
-// row 80, S4: what is no component is refused soon and by name; a link to one is followed
+// What is no component is refused soon and by name; a link to one is followed.
 #[test]
 fn what_is_no_component_is_refused_by_name() {
     let root = TempDir::new().unwrap();
@@ -165,7 +165,7 @@ fn what_is_no_component_is_refused_by_name() {
     assert_eq!(try_file("link").unwrap(), Digest::of(&component()));
 }
 
-// row 80, H3, F7, F8: none of a thousand bad policies takes over, each is counted, and the last reason can be read
+// None of a thousand bad policies takes over, each is counted, and the last reason can be read.
 #[test]
 fn bad_policies_never_take_over() {
     let root = TempDir::new().unwrap();
@@ -232,7 +232,7 @@ fn compiling(place: CompilePlace, limits: CompileLimits) -> LoadOptions {
     LoadOptions { compiler: Compiler::new(place, limits), ..LoadOptions::default() }
 }
 
-// L12: a child compiles to the same policy, and what takes too long or needs too much is given up with an error of its own
+// A child compiles to the same policy, and what takes too long or needs too much is given up with an error of its own.
 #[test]
 fn compiling_is_bounded() {
     let root = TempDir::new().unwrap();
@@ -259,7 +259,7 @@ fn compiling_is_bounded() {
     assert!(matches!(answer, Err(PolicyError::TooLarge { limit: 1000, .. })), "{answer:?}");
 }
 
-// L12: a component that keeps the compiler busy keeps no other tenant's calls waiting
+// A component that keeps the compiler busy keeps no other tenant's calls waiting.
 #[test]
 fn calls_go_on_while_a_slow_policy_compiles() {
     let root = TempDir::new().unwrap();
@@ -286,7 +286,7 @@ fn calls_go_on_while_a_slow_policy_compiles() {
     assert!(calls > 10, "calls wait for the compiler: {calls} beside it");
 }
 
-// row 79, 80: the marker that tells versions apart is where the tests think it is
+// The marker that tells versions apart is where the tests think it is.
 #[test]
 fn versions_differ_by_their_signature_alone() {
     let (one, two) = (version(1), version(2));

@@ -1,4 +1,4 @@
-//! Policies that change while calls go on: swaps, refusals, parking, trials. Each test names the rows it proves.
+//! Policies that change while calls go on: swaps, refusals, parking, trials.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 

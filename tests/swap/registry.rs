@@ -38,7 +38,7 @@ fn kept(root: &Path) -> Vec<String> {
     names
 }
 
-// row 80, H8: whatever lies in the file at the next start, the last good version serves
+// Whatever lies in the file at the next start, the last good version serves.
 #[test]
 fn the_last_good_version_survives_a_restart() {
     let root = TempDir::new().unwrap();
@@ -69,7 +69,7 @@ fn the_last_good_version_survives_a_restart() {
     assert!(registry.slot("acme").unwrap().current().is_none());
 }
 
-// row 79: one step back, by name, and the file counts again once it changes
+// One step back, by name, and the file counts again once it changes.
 #[test]
 fn a_rollback_serves_the_version_before() {
     let root = TempDir::new().unwrap();
@@ -96,7 +96,7 @@ fn a_rollback_serves_the_version_before() {
     assert!(!registry.remove("acme"));
 }
 
-// row 79: a policy from elsewhere than the file, and one that serves already
+// A policy from elsewhere than the file, and one that serves already.
 #[test]
 fn a_policy_can_be_loaded_from_memory() {
     let root = TempDir::new().unwrap();
@@ -119,7 +119,7 @@ fn a_policy_can_be_loaded_from_memory() {
     assert_eq!(answers(&filter), signature(1));
 }
 
-// row 79, 81: tenants come and go, and the same component is compiled once for all of them
+// Tenants come and go, and the same component is compiled once for all of them.
 #[test]
 fn the_same_component_is_compiled_once() {
     let root = TempDir::new().unwrap();
@@ -155,8 +155,8 @@ const TENANTS: usize = 100;
 /// Faults of the hostile tenant, in turn.
 const FAULTS: [&str; 4] = ["trap", "memory", "many-files:1000000", "lie-size"];
 
-// row 79, H6: a hundred tenants that swap at random, and one that fails all the time, do not meet; run with --nocapture for
-// the figures
+// A hundred tenants that swap at random, and one that fails all the time, do not meet; run with --nocapture for
+// the figures.
 #[test]
 fn tenants_that_swap_do_not_disturb_each_other() {
     let root = TempDir::new().unwrap();
@@ -225,7 +225,7 @@ fn tenants_that_swap_do_not_disturb_each_other() {
     assert!(attacks > 10, "{attacks}");
 }
 
-// row 79: the names of files are the names of tenants
+// The names of files are the names of tenants.
 #[test]
 fn a_directory_gives_each_file_a_tenant() {
     let root = TempDir::new().unwrap();
@@ -261,7 +261,7 @@ fn victim() {
     }
 }
 
-// row 80, H8: killed while it loads, a process leaves a version that serves at the next start
+// Killed while it loads, a process leaves a version that serves at the next start.
 #[test]
 fn a_killed_process_leaves_a_good_version() {
     let root = TempDir::new().unwrap();

@@ -35,7 +35,7 @@ impl Held {
     }
 }
 
-// row 79, 82, H9: `LRO_SOAK_SECONDS` makes it as long as wanted
+// `LRO_SOAK_SECONDS` makes it as long as wanted.
 #[test]
 fn nothing_piles_up() {
     let root = TempDir::new().unwrap();
@@ -87,7 +87,7 @@ fn nothing_piles_up() {
     assert_eq!(leftovers(root.path()), 0);
 }
 
-// row 51, 82, P5: whoever gives up leaves no permit taken and no directory behind
+// Whoever gives up leaves no permit taken and no directory behind.
 #[test]
 fn calls_that_are_given_up_leave_nothing() {
     let root = TempDir::new().unwrap();

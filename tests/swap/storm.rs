@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const CLIENTS: usize = 8;
 
-// row 79, H1, H4: no call is lost, fails, or is answered by two versions
+// No call is lost, fails, or is answered by two versions.
 #[test]
 fn ten_thousand_swaps_under_load() {
     let root = TempDir::new().unwrap();
@@ -51,7 +51,7 @@ fn ten_thousand_swaps_under_load() {
     assert!(changes > 100 && calls > 1000, "{changes} changes in {calls} calls");
 }
 
-// row 79, H5: a version lives as long as its last call, and no longer
+// A version lives as long as its last call, and no longer.
 #[test]
 fn old_versions_are_freed() {
     let root = TempDir::new().unwrap();
@@ -78,7 +78,7 @@ fn old_versions_are_freed() {
     assert!(running.upgrade().is_none(), "kept after its last call");
 }
 
-// H5: memory is flat after a thousand swaps of policies that are compiled anew
+// Memory is flat after a thousand swaps of policies that are compiled anew.
 #[test]
 fn memory_is_flat_over_swaps() {
     let root = TempDir::new().unwrap();

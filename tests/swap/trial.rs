@@ -36,7 +36,7 @@ fn feed(slot: &Slot, filter: &Filter, behaviour: &str, count: u64) {
     }
 }
 
-// row 79: a policy that decides alike takes over; the old one answers until then
+// A policy that decides alike takes over; the old one answers until then.
 #[test]
 fn a_trial_without_differences_promotes() {
     let root = TempDir::new().unwrap();
@@ -57,7 +57,7 @@ fn a_trial_without_differences_promotes() {
     assert!(left.map(|entry| entry.unwrap().file_name()).all(|name| !name.to_string_lossy().starts_with('.')));
 }
 
-// row 79: a policy that differs is dropped, and the report says where
+// A policy that differs is dropped, and the report says where.
 #[test]
 fn a_trial_with_differences_is_dropped() {
     let root = TempDir::new().unwrap();
@@ -76,7 +76,7 @@ fn a_trial_with_differences_is_dropped() {
     assert_eq!(answers(&filter), signature(1));
 }
 
-// row 79: verdicts and failures are compared, and a failure of the new policy reaches nobody
+// Verdicts and failures are compared, and a failure of the new policy reaches nobody.
 #[test]
 fn a_trial_compares_verdicts_and_failures() {
     let root = TempDir::new().unwrap();
@@ -107,7 +107,7 @@ fn a_trial_compares_verdicts_and_failures() {
     assert_eq!(report(&slot).same, 1);
 }
 
-// row 79: time ends a trial, a swap ends it, a report alone changes nothing, and calls never wait for it
+// Time ends a trial, a swap ends it, a report alone changes nothing, and calls never wait for it.
 #[test]
 fn a_trial_ends_in_time_and_holds_up_nobody() {
     let root = TempDir::new().unwrap();
@@ -136,7 +136,7 @@ fn a_trial_ends_in_time_and_holds_up_nobody() {
     assert_eq!((report(&slot).outcome, slot.current().unwrap().number), (Some(TrialOutcome::Ended), 2));
 }
 
-// row 79, H8: a tenant may want a trial for every new version; one that takes over is remembered
+// A tenant may want a trial for every new version; one that takes over is remembered.
 #[test]
 fn a_new_file_goes_on_trial() {
     let root = TempDir::new().unwrap();

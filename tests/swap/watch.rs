@@ -51,7 +51,7 @@ fn replace(file: &Path, bytes: &[u8]) {
     fs::rename(&new, file).unwrap();
 }
 
-// row 79, H7: each new content is loaded once, however it came; none of it costs a call
+// Each new content is loaded once, however it came; none of it costs a call.
 #[test]
 fn a_new_file_is_loaded_exactly_once() {
     let root = TempDir::new().unwrap();
@@ -97,7 +97,7 @@ fn a_new_file_is_loaded_exactly_once() {
     assert_eq!(answers(&filter), signature(1));
 }
 
-// row 80, H7: half a file stays refused, tried once, until there is another
+// Half a file stays refused, tried once, until there is another.
 #[test]
 fn a_file_that_stays_cut_is_refused_once() {
     let root = TempDir::new().unwrap();
@@ -117,7 +117,7 @@ fn a_file_that_stays_cut_is_refused_once() {
     assert_eq!(answers(&filter), signature(2));
 }
 
-// row 79: links that are exchanged, as the volumes of Kubernetes are
+// Links that are exchanged, as the volumes of Kubernetes are.
 #[test]
 fn links_are_followed() {
     let root = TempDir::new().unwrap();
@@ -142,7 +142,7 @@ fn links_are_followed() {
     assert_eq!(answers(&filter), signature(3));
 }
 
-// row 79: tenants that come with a file or by name while files are watched
+// Tenants that come with a file or by name while files are watched.
 #[test]
 fn tenants_may_come_later() {
     let root = TempDir::new().unwrap();
@@ -168,7 +168,7 @@ fn tenants_may_come_later() {
     wait_for(&registry, "c", 2);
 }
 
-// row 80: a signature that comes after its component is reason enough to look again
+// A signature that comes after its component is reason enough to look again.
 #[test]
 fn a_late_signature_counts() {
     let root = TempDir::new().unwrap();

@@ -454,7 +454,6 @@ fn naive<'q>(records: &[Value], query: &'q Query) -> Result<(Vec<Value>, u64, u6
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 29
     #[test]
     fn queries_give_what_a_naive_evaluation_gives(
         records in vec(record(), 0..12),
@@ -491,7 +490,6 @@ proptest! {
         }
     }
 
-    // row 68
     #[test]
     fn damaged_files_end_in_an_error_or_an_answer(
         bytes in vec(prop_oneof![

@@ -261,7 +261,6 @@ fn syntax(filter: &str) -> (u64, String) {
     }
 }
 
-// row 29
 #[test]
 fn a_program_runs_once_over_the_array_when_asked() {
     let answer = slurp("map(.id) | add").unwrap();
@@ -296,7 +295,7 @@ fn arguments_are_values_and_never_program_text() {
     assert!(matches!(with_arguments(".", &[("a", "1"), ("a", "2")]), Err(ExtractError::Invalid(_))));
 }
 
-// row 29: nothing reaches out of the sandbox
+// Nothing reaches out of the sandbox.
 #[test]
 fn what_reaches_out_does_not_compile() {
     for word in [

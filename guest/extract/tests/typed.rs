@@ -37,7 +37,6 @@ fn near(text: &str, field: &str) -> Vec<String> {
     }
 }
 
-// row 29
 #[test]
 fn operators() {
     let cases = [
@@ -89,7 +88,6 @@ fn a_result_is_a_copy_of_the_record() {
     assert_eq!(lines(&text, query), [first, "{\"missing\":0}"]);
 }
 
-// row 59
 #[test]
 fn pages() {
     let text: String = (0..120).map(|id| format!("{{\"id\":{id}}}\n")).collect();
@@ -105,7 +103,6 @@ fn pages() {
     }
 }
 
-// row 68
 #[test]
 fn an_empty_file_gives_an_empty_answer() {
     let answer = ask("", only("nothing", Operator::Eq, "1")).unwrap();
@@ -115,7 +112,6 @@ fn an_empty_file_gives_an_empty_answer() {
     assert!(lines("", by_name).is_empty());
 }
 
-// row 66
 #[test]
 fn count_is_the_only_result() {
     let query = Query { count: true, offset: 0, limit: Some(1), ..only("age", Operator::Eq, "41") };
@@ -223,7 +219,6 @@ fn no_matching_record_still_makes_one_group_of_all() {
     assert_eq!(lines(PEOPLE, query), ["{\"count\":0,\"max_age\":null}"]);
 }
 
-// row 28
 #[test]
 fn an_unknown_field_is_told_with_those_there_are() {
     assert_eq!(near(PEOPLE, "owner")[0], "meta.owner");
@@ -284,7 +279,6 @@ fn a_result_too_large_for_the_budget_hides_no_smaller_one_before_it() {
     assert_eq!((answer.lines.as_str(), answer.next_bytes, answer.total), ("{\"a\":1}\n", Some(109), 3));
 }
 
-// row 68
 #[test]
 fn damaged_lines_are_told_by_number() {
     let good = "{\"a\":1}\n";

@@ -59,7 +59,6 @@ function log(bytes) {
     return lines.join("");
 }
 
-// row 85
 test("the host takes it, and it imports nothing that gives anything but files", async () => {
     const { stdout } = await asked(["policy", "check", POLICY, "--json"]);
     const { imports } = JSON.parse(stdout);
@@ -137,7 +136,6 @@ test("errors, structured content and images stay as they are", async () => {
     assert.equal(await readFile(files.log, "utf8"), text);
 });
 
-// row 79
 test("a running gateway swaps from the default policy to this one", async (t) => {
     const config = join(scratch, "lro.toml");
     await writeFile(config, '[gateway]\nmetrics-listen = "127.0.0.1:0"\nadmin-token = "env:ADMIN"\n[loading]\ncompile-ms = 300_000\n');

@@ -91,8 +91,6 @@ fn stream(head: &str, piece: &str, count: usize, tail: &str) -> (Document, Count
 const MEMORY_BYTES_MAX: usize = 2 * BLOCK_BYTES + 64 * 1024;
 
 /// One million records, a string of 200 MB, a number, a record and a key of 8 MB: all in the same memory.
-// row 69
-// row 67
 #[test]
 fn memory_is_bounded() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

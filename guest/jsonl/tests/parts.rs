@@ -36,7 +36,6 @@ proptest! {
     }
 
     /// The size of compact JSON, however it is formatted.
-    // row 3
     #[test]
     fn json_is_measured_compact(json in json(), dice in dice(), cuts in dice()) {
         let compact = json.compact();
@@ -48,7 +47,6 @@ proptest! {
     }
 
     /// The documented rule, character by character.
-    // row 3
     #[test]
     fn tokens_are_estimated(text in "(\\PC|[a-zß€ж東📦 ]){0,400}") {
         let quarters: u64 = text.chars().map(|character| match u32::from(character) {
@@ -110,7 +108,6 @@ fn rows(count: usize) -> String {
 }
 
 /// Sections are found in the shapes that real tools return.
-// row 48
 #[test]
 fn sections_are_found() {
     use Shape::{Elements, Members};
@@ -171,7 +168,6 @@ fn sections_are_limited() {
 }
 
 /// Other scripts weigh more than Latin.
-// row 3
 #[test]
 fn chinese_weighs_more() {
     assert_eq!(tokens("abcdefgh"), 2);

@@ -149,8 +149,6 @@ fn records() -> impl Strategy<Value = Vec<Json>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 26
-    // row 27
     #[test]
     fn a_plain_walk_agrees(records in records(), dice in dice(), cuts in dice(), members in any::<bool>()) {
         let (document, lines, shape) = match members {
@@ -193,7 +191,6 @@ proptest! {
 }
 
 /// Numbers are compared exactly, whatever their size and form.
-// row 27
 #[test]
 fn extremes_are_exact() {
     let cases: &[(&[&str], &str, &str)] = &[
@@ -218,7 +215,6 @@ fn extremes_are_exact() {
 }
 
 /// Beyond a limit a profile has less information, but none that is wrong.
-// row 26
 #[test]
 fn limits() {
     let object = |count: usize| {

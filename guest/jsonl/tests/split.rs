@@ -95,9 +95,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The outputs together are the document, byte for byte without white space.
-    // row 23
-    // row 12
-    // row 15
     #[test]
     fn nothing_is_lost(json in json(), dice in dice(), cuts in dice(), options in options()) {
         let text = json.render(&mut white(&dice));
@@ -120,7 +117,6 @@ proptest! {
     }
 
     /// One line per element or member, in order, equal to the text of that element alone.
-    // row 23
     #[test]
     fn records_are_lines(json in json(), dice in dice(), cuts in dice(), members in any::<bool>(), profile in any::<bool>()) {
         let shape = if members { Shape::Members } else { Shape::Elements };
@@ -150,8 +146,6 @@ fn section(pointer: &str, shape: Shape) -> Section {
 }
 
 /// Two sections in one document become two files; other members go by size.
-// row 12
-// row 15
 #[test]
 fn each_value_goes_where_it_belongs() {
     let text = r#"{"a": [1, 2.0], "n": 5, "k2": {"x": [ ]}, "big": {"p": [1], "q": "0123456789"}, "t":
@@ -241,7 +235,6 @@ fn large_members_are_limited() {
 }
 
 /// Sections on values of other shapes, at the root, through arrays, and missing.
-// row 68
 #[test]
 fn sections_take_what_they_find() {
     let lines = |text: &str, pointer: &str, shape| {

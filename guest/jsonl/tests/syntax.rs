@@ -54,7 +54,6 @@ const BYTES: &[u8] = b"{}[]\",:\\ \n\t\r\0\x1f\x7fabefnrtulsxE0123456789+-./";
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 88
     #[test]
     fn mutated_documents(
         json in json(),
@@ -78,7 +77,6 @@ proptest! {
         agrees(&String::from_utf8_lossy(&bytes), &cuts)?;
     }
 
-    // row 88
     #[test]
     fn strings_of_tokens(
         parts in proptest::collection::vec(proptest::sample::select(&[
@@ -90,7 +88,6 @@ proptest! {
         agrees(&(" ".repeat(padding) + &parts.concat()), &cuts)?;
     }
 
-    // row 88
     #[test]
     fn any_text(text in "\\PC{0,20}", cuts in dice()) {
         agrees(&text, &cuts)?;
@@ -98,7 +95,6 @@ proptest! {
 }
 
 /// Every byte at every position of a small document.
-// row 88
 #[test]
 fn every_byte_everywhere() {
     let text = r#"{"a":[1,-0.5e+1,"x\n\u00e9"],"b":{"c":null,"d":[]},"e":true}"#;
@@ -113,7 +109,6 @@ fn every_byte_everywhere() {
 }
 
 /// A document cut anywhere is invalid.
-// row 68
 #[test]
 fn every_cut_is_an_error() {
     let text = r#"{"a": [1, 20, {"b": "\u00e9\\"}], "c": {"d": [true, -1.5e3]}} "#.trim_end();
@@ -163,7 +158,6 @@ fn errors_say_what_and_where() {
 }
 
 /// The limit itself is accepted, one more is rejected by name, however many follow.
-// row 68
 #[test]
 fn depth_is_limited() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);

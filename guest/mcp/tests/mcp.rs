@@ -209,7 +209,6 @@ fn bad_base64_is_refused() {
 
 #[test]
 fn every_kind_of_block_becomes_a_part() {
-    // row 39
     let result = parse(&json!({"content": [
         text("hello"),
         {"type": "image", "data": "AQID", "mimeType": "image/png"},
@@ -256,7 +255,6 @@ fn escaped_slashes_in_base64_are_read() {
 
 #[test]
 fn a_text_that_repeats_the_structured_content_is_no_part() {
-    // row 40
     let structured = r#"{"rows":[{"n":"é/😀","v":1.0},{"n":"","v":1e2}],"k":null}"#;
     let spellings = [
         structured.to_owned(),
@@ -291,7 +289,6 @@ fn a_text_that_repeats_the_structured_content_is_no_part() {
 
 #[test]
 fn a_wrapped_value_repeats_too() {
-    // row 40
     let list = json!({"content": [text("[1, 2,\n 3]")], "structuredContent": {"result": [1, 2, 3]}});
     assert_eq!(kinds(&parse(&list)), [PartKind::Structured]);
     // The only member, under any name, is the text, and both are replaced together.
@@ -309,7 +306,6 @@ fn a_wrapped_value_repeats_too() {
 
 #[test]
 fn an_envelope_and_unknown_members_stay_byte_for_byte() {
-    // row 43
     let message = concat!(
         "{ \"jsonrpc\": \"2.0\",\"id\" : 12345678901234567890, \"result\": { \"x-new\": [1.0, 1e2 ],\"isError\":true,",
         "\"content\": [ {\"type\":\"text\",\"text\":\"big\"} , {\"type\":\"hologram\", \"q\":1 } ],\"_meta\" : {\"a\":1 }} , \"extra\":0}\n"
@@ -330,7 +326,6 @@ fn an_envelope_and_unknown_members_stay_byte_for_byte() {
 
 #[test]
 fn the_descriptor_stands_where_the_first_block_is_missing() {
-    // row 38
     let image = json!({"type": "image", "data": "AQID", "mimeType": "image/png"});
     let result = parse(&json!({"content": [text("a"), text("b"), image, text("c")], "_meta": {"a": 1}}));
     let reply = value(&result.offloaded(&replacement("{}", &[true, false, true, false, false], true)));
@@ -339,7 +334,6 @@ fn the_descriptor_stands_where_the_first_block_is_missing() {
 
 #[test]
 fn other_results_and_errors_pass() {
-    // row 45
     for message in [
         r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}}"#,
         r#"{"resultType":"task", "taskId":"t","content":[]}"#,
@@ -357,7 +351,6 @@ fn other_results_and_errors_pass() {
 
 #[test]
 fn what_is_no_tool_result_is_an_error_that_says_so() {
-    // row 49
     use ParseError::{Duplicate, NotAToolResult, NotUtf8, Syntax, TooMany};
     let parse = |message: &str| ToolResult::parse(Bytes::from(message.to_owned())).unwrap_err();
     assert!(matches!(parse("{\"content\":[}"), Syntax(_)));
@@ -376,7 +369,6 @@ fn what_is_no_tool_result_is_an_error_that_says_so() {
 
 #[test]
 fn nothing_hides_in_the_margin_of_a_block() {
-    // row 60
     let mut block = text("small");
     block["_meta"] = json!({"x": "y".repeat(BLOCK_EXTRA_BYTES_MAX)});
     let result = parse(&json!({"content": [block]}));
@@ -399,7 +391,6 @@ fn a_block_with_many_members_is_one_part() {
 
 #[test]
 fn what_is_not_json_is_refused_wherever_it_hides() {
-    // row 49
     let texts = [r"\q", r"\ud83dx", "\u{1}", "\\"];
     for inside in texts {
         let message = format!(r#"{{"content":[{{"type":"text","text":"{inside}"}}]}}"#);
@@ -429,7 +420,6 @@ fn what_is_not_json_is_refused_wherever_it_hides() {
 
 #[test]
 fn a_refusal_is_an_error_with_the_advice() {
-    // row 58
     let result = parse(&json!({"resultType": "complete", "content": [text("big")], "structuredContent": {"a": 1}}));
     let reply = value(&result.rejected("ask with \"limit\""));
     assert_eq!(reply, json!({"resultType": "complete", "content": [text("ask with \"limit\"")], "isError": true}));
@@ -437,7 +427,6 @@ fn a_refusal_is_an_error_with_the_advice() {
 
 #[test]
 fn the_last_check_counts_the_bytes_on_the_wire() {
-    // row 60
     let message = text("\"\n中").to_string();
     assert_eq!(wire_size(&message, SizeUnit::Bytes), message.len() as u64);
     assert_eq!(wire_size(&message, SizeUnit::Characters), message.chars().count() as u64);
@@ -455,7 +444,6 @@ fn records(count: usize) -> Value {
 
 #[test]
 fn json_is_cut_to_whole_records() {
-    // row 21
     let all = records(2000);
     for unit in UNITS {
         let reply = truncated(&parse(&json!({"content": [text(&all.to_string())]})), 2000, unit);
@@ -473,7 +461,6 @@ fn json_is_cut_to_whole_records() {
 
 #[test]
 fn structured_content_is_cut_like_its_text() {
-    // row 40
     let all = records(2000);
     let result = parse(&json!({"content": [text(&all.to_string())], "structuredContent": all}));
     let reply = truncated(&result, 8000, SizeUnit::Characters);
@@ -499,7 +486,6 @@ fn a_long_text_in_json_keeps_its_beginning() {
 
 #[test]
 fn plain_text_is_cut_between_characters() {
-    // row 37
     let long = "zażółć \"gęślą\" 中文 😀\n".repeat(1000);
     let result = parse(&json!({"content": [text(&long)]}));
     for unit in UNITS {
@@ -517,7 +503,6 @@ fn plain_text_is_cut_between_characters() {
 
 #[test]
 fn the_suffix_is_cut_when_the_limit_is_smaller() {
-    // row 37
     let result = parse(&json!({"content": [text(&"x".repeat(500))]}));
     let limit = Size { amount: 60, unit: SizeUnit::Bytes };
     let suffix = "\"a suffix that is longer than all there is\"";
@@ -530,7 +515,6 @@ fn the_suffix_is_cut_when_the_limit_is_smaller() {
 
 #[test]
 fn an_error_stays_an_error_and_keeps_both_ends() {
-    // row 43
     let long = format!("FIRST {} LAST", "x".repeat(5000));
     let result = parse(&json!({"content": [text(&long)], "isError": true, "structuredContent": records(500)}));
     let reply = value(&truncated(&result, 1000, SizeUnit::Characters));
@@ -543,7 +527,6 @@ fn an_error_stays_an_error_and_keeps_both_ends() {
 
 #[test]
 fn blocks_keep_their_order_and_none_is_lost() {
-    // row 38, row 39
     let small = json!({"type": "image", "data": "AQID", "mimeType": "image/png"});
     let large = json!({"type": "image", "data": "AQID".repeat(1000), "mimeType": "image/jpeg"});
     let link = json!({"type": "resource_link", "uri": "file:///x", "name": "x"});
@@ -559,7 +542,6 @@ fn blocks_keep_their_order_and_none_is_lost() {
 
 #[test]
 fn metadata_is_kept_when_small_and_cannot_break_the_limit() {
-    // row 44
     let small = parse(&json!({"content": [text(&"x".repeat(5000))], "_meta": {"a": 1}}));
     assert_eq!(value(&truncated(&small, 1000, SizeUnit::Bytes))["_meta"], json!({"a": 1}));
     let huge =
@@ -576,7 +558,6 @@ proptest! {
 
     #[test]
     fn a_copy_is_found_whatever_its_spelling(content in any_text(), spell: u64, times in 1_usize..60, other: char) {
-        // row 40
         let values = vec![format!("\"{}\"", spelled(&content, spell)); times];
         let structured = json!({"n": -1, "rows": vec![content.clone(); times]});
         for separator in [",", ", ", " ,\n\t "] {
@@ -598,7 +579,6 @@ proptest! {
 
     #[test]
     fn accepts_exactly_json(place in 0_usize..400, byte in prop::sample::select(b"{}[]\",:\\ \n0ae".to_vec()), remove: bool) {
-        // row 49, row 88
         let mut message = concat!(
             r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a\"b\\"},{"type":"image","data":"AQID","#,
             r#""mimeType":"image/png"},{"type":"resource","resource":{"uri":"u","text":"{\"k\":[1]}"}},7],"#,
@@ -652,7 +632,6 @@ proptest! {
         suffix in text_up_to(60), warning in text_up_to(60),
         amount in prop_oneof![0_u64..300, 200_u64..4000], unit in prop::sample::select(UNITS.to_vec()),
     ) {
-        // row 37, row 57, row 60
         let mut result = json!({"content": blocks, "isError": is_error});
         if let Some(structured) = &structured {
             let inner = structured["text"].as_str().and_then(|text| serde_json::from_str(text).ok());
@@ -694,7 +673,6 @@ proptest! {
 
 #[test]
 fn ids_are_the_same_when_their_values_are() {
-    // row 91
     let same = |one: &str, other: &str| Id::of_json(one) == Id::of_json(other);
     let integer = "1234567890123456789012345678901234567890";
     for (one, other) in [
@@ -735,7 +713,6 @@ fn ids_are_the_same_when_their_values_are() {
 
 #[test]
 fn what_readers_disagree_about_is_no_message() {
-    // row 91
     let fault = |message: &str| Message::read(Bytes::from(message.to_owned())).fault();
     let many = format!("{{{}\"result\":1}}", "\"x\":1,".repeat(MEMBERS_MAX));
     let batch = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
@@ -783,7 +760,6 @@ fn parts_of(result: &str) -> Vec<(PartKind, String)> {
 
 #[test]
 fn whatever_a_result_is_it_has_parts() {
-    // row 60, row 91
     let structured = |text: &str| vec![(PartKind::Structured, text.to_owned())];
     for whole in [r#""a""#, "7", "null", "[1]", r#"{"toolResult":[1]}"#, r#"{"content":"a"}"#, r#"{"a":1,"a":2}"#] {
         assert_eq!(parts_of(whole), structured(whole));
@@ -801,7 +777,6 @@ fn whatever_a_result_is_it_has_parts() {
 
 #[test]
 fn what_is_not_of_the_protocol_goes_when_it_is_not_kept() {
-    // row 91
     let message = r#"{"jsonrpc":"2.0","more":"b","id":1.0,"result":{"content":[{"type":"text","text":"a"}],"x":"c"}}"#;
     let result = ToolResult::of_message(Message::read(Bytes::from(message))).unwrap();
     assert_eq!(read_all(result.payload(), 1, 1 << 20), r#"{"more":"b","x":"c"}"#);

@@ -68,7 +68,6 @@ const get = (address) => fetch(address, { headers: AUTHORIZATION });
 
 const linksOf = (body) => body.content.filter((block) => block.type === "resource_link");
 
-// row 85
 test("a large result becomes a descriptor with a handle, and its files are served", async (t) => {
     const { address } = await started(t);
     const result = recordsResult(2000);
@@ -94,7 +93,6 @@ test("a large result becomes a descriptor with a handle, and its files are serve
     );
 });
 
-// row 85
 test("a small result passes, settings and failure modes are those of the header", async (t) => {
     const { address } = await started(t);
     const small = recordsResult(2);
@@ -106,7 +104,6 @@ test("a small result passes, settings and failure modes are those of the header"
     assert.equal(truncated.body.structuredContent.offloaded, false);
 });
 
-// row 85
 test("bad requests are told what is wrong", async (t) => {
     const { address } = await started(t, { change: (text) => text.replace('"33554432"', '"1000"') });
     const wrong = [
@@ -146,7 +143,6 @@ test("nobody is answered without the token", async (t) => {
     assert.match(body.error, /LRO_EDGE_TOKEN/);
 });
 
-// row 85
 test("files in memory are bounded: the oldest go first, and what is too large is truncated", async (t) => {
     const { address } = await started(t, { change: (text) => text.replace('"67108864"', '"400000"') });
     const links = [];
@@ -161,7 +157,6 @@ test("files in memory are bounded: the oldest go first, and what is too large is
     assert.equal((await get(links[3].uri)).status, 200);
 });
 
-// row 85
 test("files expire", async (t) => {
     const { address } = await started(t, { change: (text) => text.replace('"3600"', '"1"') });
     const [link] = linksOf((await filtered(address, recordsResult(2000))).body);
@@ -170,7 +165,6 @@ test("files expire", async (t) => {
     assert.equal((await get(link.uri)).status, 404);
 });
 
-// row 85
 test("a policy that misbehaves ends with what the failure mode says", async (t) => {
     const { address } = await started(t, { policy: "lro_test_policies" });
     const cases = [
@@ -192,7 +186,6 @@ test("a policy that misbehaves ends with what the failure mode says", async (t) 
     assert.deepEqual(body, recordsResult(10));
 });
 
-// row 85
 test("several calls at once get their own files", async (t) => {
     const { address } = await started(t);
     const replies = await Promise.all(

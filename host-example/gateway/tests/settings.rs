@@ -41,7 +41,6 @@ fn size(amount: u64, unit: SizeUnit) -> Size {
     Size { amount, unit }
 }
 
-// row 2, row 8
 #[test]
 fn defaults_are_the_documented_ones() {
     let config = Config::load([("HOME".into(), "/home/somebody".into())], &[]).unwrap();
@@ -94,7 +93,6 @@ fn defaults_are_the_documented_ones() {
     assert!(config.explain().iter().all(|entry| entry.origin == Origin::Default));
 }
 
-// row 8
 #[test]
 fn the_directory_is_private_to_the_user() {
     let dir = |variables: &[(&str, &str)]| {
@@ -108,7 +106,6 @@ fn the_directory_is_private_to_the_user() {
     assert!(dir(&[]).unwrap_err().to_string().contains("`dir`"));
 }
 
-// row 5
 #[test]
 fn later_layers_override_earlier_ones_and_say_so() {
     let file = "threshold = 10\nunit = \"bytes\"\nenabled = true\n[limits]\nfiles = 5\nmemory-bytes = 6\n";
@@ -135,7 +132,6 @@ fn later_layers_override_earlier_ones_and_say_so() {
     assert_eq!(load(file, &[("MCP_LRO_THRESHOLD", "20")], &[]).unwrap().threshold.get(), 20);
 }
 
-// row 5, row 47
 #[test]
 fn bad_values_are_errors_and_all_are_told() {
     for (file, expected) in [
@@ -221,7 +217,6 @@ fn bad_values_are_errors_and_all_are_told() {
     assert!(Config::load([not_text], &[]).unwrap_err().to_string().contains("expected UTF-8"));
 }
 
-// row 5
 #[test]
 fn every_key_has_a_variable_and_every_variable_works() {
     let samples = |form, key: &str| match (form, key) {
@@ -280,7 +275,6 @@ fn every_key_has_a_variable_and_every_variable_works() {
     }
 }
 
-// row 57
 #[test]
 fn presets_give_way_to_an_explicit_threshold_of_their_layer() {
     let threshold =
@@ -298,7 +292,6 @@ fn presets_give_way_to_an_explicit_threshold_of_their_layer() {
     assert_eq!(config.for_tool("t").truncate_limit, size(25_000, SizeUnit::Tokens));
 }
 
-// row 36, row 78
 #[test]
 fn the_most_specific_pattern_overrides_for_a_tool() {
     let file = r#"
@@ -357,7 +350,6 @@ fn sections_are_read_with_their_summaries_and_recipes() {
     assert_eq!(settings.inline_keys, ["total", "/page/next"]);
 }
 
-// row 2
 #[test]
 fn defaults_of_the_gateway_are_the_documented_ones() {
     let gateway = load("", &[], &[]).unwrap().gateway;
@@ -380,7 +372,6 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
 }
 
-// row 92
 #[test]
 fn a_server_gets_named_variables_where_not_all_pass() {
     let names = ["PATH", "LC_ALL", "LC", "HTTPS_PROXY", "GH_TOKEN", "GH", "LRO_LOG", "MCP_LRO_DIR", "ACME"];
@@ -408,7 +399,6 @@ fn a_server_gets_named_variables_where_not_all_pass() {
     }
 }
 
-// row 5
 #[test]
 fn each_layer_overrides_the_one_before_for_the_gateway() {
     let file = "[gateway]\nlisten = \"127.0.0.1:1\"\nrequests = 1\nsessions = 1\nallowed-hosts = [\"a\", \"b\"]";
@@ -425,7 +415,6 @@ fn each_layer_overrides_the_one_before_for_the_gateway() {
     assert_eq!(config.origin("gateway.path"), Origin::Default);
 }
 
-// row 5, row 47
 #[test]
 fn bad_values_of_the_gateway_are_errors() {
     for (line, expected) in [
@@ -505,7 +494,6 @@ fn urls_and_hosts_of_all_kinds_are_taken() {
     assert_eq!(load(file, &[], &[]).unwrap().gateway.allowed_origins.len(), 2);
 }
 
-// row 5
 #[test]
 fn secrets_are_never_shown() {
     const SECRET: &str = "s3cr3t";
@@ -691,7 +679,6 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
 }
 
-// row 36
 #[test]
 fn a_threshold_of_the_tool_wins_over_one_of_the_client() {
     let file = r#"
@@ -719,7 +706,6 @@ fn a_threshold_of_the_tool_wins_over_one_of_the_client() {
     assert_eq!(config.for_tool("any").threshold, size(1000, SizeUnit::Characters));
 }
 
-// row 36
 #[test]
 fn the_gateway_finds_its_strategy_by_tool() {
     let file = r#"
@@ -748,7 +734,6 @@ fn the_gateway_finds_its_strategy_by_tool() {
     assert_eq!(config.gateway_tool("search_one").schema, SchemaStrategy::Strip);
 }
 
-// row 5, row 81
 #[test]
 fn each_layer_overrides_the_one_before_for_policies() {
     let file = "policy-dir = \"/one\"\npolicy-keys = []\n[breaker]\nfailures = 1\npause-ms = 2\n[trial]\ncalls = 3\n\
@@ -772,7 +757,6 @@ fn each_layer_overrides_the_one_before_for_policies() {
     assert!(config.origin("breaker.pause-ms").to_string().starts_with("file /"));
 }
 
-// row 81
 #[test]
 fn a_tenant_overrides_key_by_key() {
     let file = r#"
@@ -826,7 +810,6 @@ fn a_tenant_overrides_key_by_key() {
     assert_eq!(config.for_tool("any").threshold.amount, 1000);
 }
 
-// row 57, row 81
 #[test]
 fn presets_hold_for_tenants_too() {
     let threshold = |file: &str, variables: &[(&str, &str)]| {
@@ -849,7 +832,6 @@ fn presets_hold_for_tenants_too() {
     assert_eq!(threshold(both, &[]), size(25_000, SizeUnit::Bytes));
 }
 
-// row 81
 #[test]
 fn what_is_the_same_for_all_tenants_is_refused() {
     for (line, key) in [

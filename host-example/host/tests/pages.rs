@@ -75,7 +75,7 @@ fn lines() -> impl Strategy<Value = Vec<String>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 63, 65, 66: every record once, whatever the sizes
+    // Every record once, whatever the sizes.
     #[test]
     fn a_walk_meets_every_record_once(
         lines in lines(),
@@ -125,7 +125,7 @@ proptest! {
         }
     }
 
-    // row 76: files without records, by ranges
+    // Files without records, by ranges.
     #[test]
     fn ranges_add_up_to_the_file(
         content in prop::collection::vec(any::<u8>(), 0..5000),
@@ -151,7 +151,6 @@ proptest! {
         }
     }
 
-    // row 64
     #[test]
     fn no_bit_of_a_cursor_can_be_changed(
         (key, id, query) in (any::<[u8; 32]>(), any::<u128>(), any::<Option<[u8; 32]>>()),
@@ -185,7 +184,6 @@ proptest! {
         }
     }
 
-    // row 64
     #[test]
     fn no_text_that_was_not_signed_is_a_cursor(
         (key, bytes) in any::<([u8; 32], Vec<u8>)>(),
@@ -200,7 +198,7 @@ proptest! {
     }
 }
 
-// row 64: an error that says why, and never the first page again
+// An error that says why, and never the first page again.
 #[test]
 fn a_cursor_that_does_not_fit_is_refused_with_the_reason() {
     let (_directory, store) = open();
@@ -244,7 +242,6 @@ fn a_cursor_that_does_not_fit_is_refused_with_the_reason() {
     refused(with(&key.sign("team", &past)), CursorError::Expired, "expired");
 }
 
-// row 64
 #[test]
 fn a_cursor_expires_with_its_offload() {
     let (directory, store) = open();
@@ -263,7 +260,7 @@ fn a_cursor_expires_with_its_offload() {
     assert_eq!(records(&pages.page(&request(&offload)).unwrap()).len(), 50);
 }
 
-// row 59, 63: as many records as fit, 50 unless asked otherwise, never more than 1,000
+// As many records as fit, 50 unless asked otherwise, never more than 1,000.
 #[test]
 fn pages_adapt_to_the_weight_of_the_records() {
     let (_directory, store) = open();
@@ -282,7 +279,6 @@ fn pages_adapt_to_the_weight_of_the_records() {
     assert_eq!(asked(&heavy, Some(u32::MAX), Some(1000)), PAGE_BYTES_MAX as usize / 4000);
 }
 
-// row 66, 68
 #[test]
 fn the_ends_of_a_section_are_plain() {
     let (_directory, store) = open();
@@ -319,7 +315,7 @@ fn the_ends_of_a_section_are_plain() {
     assert!(matches!(pages.page(&request(&binary)), Err(ReadError::NotText { record: 0 })));
 }
 
-// row 63, 76: one record larger than the page
+// One record larger than the page.
 #[test]
 fn a_large_record_comes_in_parts() {
     let (_directory, store) = open();
@@ -339,7 +335,7 @@ fn a_large_record_comes_in_parts() {
     assert_eq!(parts.iter().map(|part| part.data.as_str()).collect::<String>(), large);
 }
 
-// row 65: what is called anew is another offload
+// What is called anew is another offload.
 #[test]
 fn insertions_upstream_change_nothing() {
     let (_directory, store) = open();
@@ -353,7 +349,6 @@ fn insertions_upstream_change_nothing() {
     assert_eq!(pages.page(&from_cursor(&before, &next)).unwrap(), page);
 }
 
-// row 73
 #[test]
 fn nothing_of_a_changed_file_is_given_out() {
     let (_directory, store) = open();

@@ -44,7 +44,6 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // row 76
     #[test]
     fn every_line_is_found_where_it_is(
         content in content(),
@@ -101,7 +100,6 @@ proptest! {
     }
 }
 
-// row 76
 #[test]
 fn a_file_that_is_not_of_lines_is_read_by_ranges() {
     let (_directory, store) = open();
@@ -130,7 +128,6 @@ fn refusal(offload: &Offload) -> String {
     }
 }
 
-// row 73
 #[test]
 fn a_changed_file_is_refused_with_both_digests() {
     let (directory, store) = open();
@@ -188,7 +185,6 @@ fn a_changed_file_is_refused_with_both_digests() {
     offload.open("items").unwrap().verify().unwrap();
 }
 
-// row 73
 #[test]
 fn a_verified_file_is_hashed_again_only_when_it_changed() {
     let (_directory, store) = open();
@@ -220,7 +216,6 @@ fn a_verified_file_is_hashed_again_only_when_it_changed() {
     assert_eq!(verify(), (true, true));
 }
 
-// row 10
 #[test]
 fn an_open_reader_survives_the_removal() {
     let (_directory, store) = open();
@@ -238,7 +233,6 @@ fn an_open_reader_survives_the_removal() {
     });
 }
 
-// row 74
 #[test]
 fn a_record_far_away_is_reached_at_once() {
     let (_directory, store) = open();

@@ -155,7 +155,6 @@ fn hold(root: &Path) -> (Child, PathBuf) {
     (child, staged.unwrap())
 }
 
-// row 8, row 71, row 73
 #[test]
 fn publishes_a_private_directory_and_finds_it_again() {
     let (directory, store) = open();
@@ -190,7 +189,6 @@ fn publishes_a_private_directory_and_finds_it_again() {
     assert!(matches!(store.find("team/b", id), Err(StoreError::NotFound { .. })), "another tenant");
 }
 
-// row 71
 #[test]
 fn modes_are_private_whatever_the_umask() {
     let directory = directory();
@@ -208,7 +206,6 @@ fn modes_are_private_whatever_the_umask() {
     }
 }
 
-// row 73
 #[test]
 fn the_digest_of_records_is_the_one_that_sha256sum_gives() {
     let (_directory, store) = open();
@@ -294,7 +291,6 @@ fn removing_never_follows_a_planted_link() {
     assert_eq!(fs::read_to_string(secret.join("key")).unwrap(), "kept");
 }
 
-// row 10, row 71
 #[test]
 fn sweeps_what_has_expired_and_nothing_else() {
     let (directory, store) = open();
@@ -331,7 +327,6 @@ fn sweeps_what_has_expired_and_nothing_else() {
     assert_eq!(store.usage(), Default::default());
 }
 
-// C3
 #[test]
 fn sweeps_the_staging_of_a_killed_process_and_never_of_a_live_one() {
     let directory = directory();
@@ -362,7 +357,6 @@ fn counted(length: usize) -> u64 {
     store.usage().bytes
 }
 
-// row 72
 #[test]
 fn quotas_remove_the_oldest_first() {
     let directory = directory();
@@ -404,7 +398,6 @@ fn quotas_remove_the_oldest_first() {
     assert_eq!(store.usage().bytes, 5 * one);
 }
 
-// row 72
 #[test]
 fn quotas_see_what_another_process_added() {
     let directory = directory();
@@ -436,7 +429,7 @@ fn on_disk(path: &Path) -> (u64, u64) {
     (blocks, entries)
 }
 
-// row 72: many small files use up blocks and inodes before they use up bytes
+// Many small files use up blocks and inodes before they use up bytes.
 #[test]
 fn quotas_hold_on_the_disk() {
     const QUOTA: u64 = 2 << 20;
@@ -458,7 +451,6 @@ fn quotas_hold_on_the_disk() {
     assert_eq!(again.usage(), store.usage());
 }
 
-// row 72
 #[test]
 fn the_total_quota_refuses_what_never_fits() {
     let directory = directory();
@@ -467,7 +459,6 @@ fn the_total_quota_refuses_what_never_fits() {
     assert!(matches!(error, StoreError::Quota { which: QuotaKind::Total, limit: 1000, needed: 1001.. }), "{error:?}");
 }
 
-// row 24, C8
 #[test]
 fn many_writers_never_clash() {
     let (_directory, store) = open();
@@ -496,7 +487,6 @@ fn many_writers_never_clash() {
     assert_eq!((store.usage(), counted.offloads), (counted, 6400));
 }
 
-// row 71, C9
 #[test]
 fn a_reader_never_sees_a_part() {
     let (directory, store) = open();
@@ -537,7 +527,6 @@ fn a_reader_never_sees_a_part() {
     assert_eq!(seen, 300, "in {polls} polls");
 }
 
-// C1
 #[test]
 fn publishing_is_in_the_durable_order() {
     let directory = directory();
@@ -638,7 +627,6 @@ fn an_id_is_used_once() {
     assert_eq!(store.usage().offloads, 1);
 }
 
-// row 24
 #[test]
 fn ids_are_unique_and_in_order() {
     let made: Vec<Vec<Ulid>> = thread::scope(|scope| {
@@ -686,7 +674,6 @@ fn times_are_rfc_3339() {
     }
 }
 
-// row 16
 #[test]
 fn names_are_safe_bounded_and_distinct() {
     assert_eq!((safe_name("team-a_1", 64), safe_name("", 64)), ("team-a_1".to_owned(), "none".to_owned()));

@@ -162,7 +162,6 @@ fn renamed(from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
-// row 6, row 7
 #[test]
 fn what_is_small_or_switched_off_passes_byte_for_byte() {
     let home = Home::new();
@@ -179,7 +178,6 @@ fn what_is_small_or_switched_off_passes_byte_for_byte() {
     assert_ne!(home.run(&["offload"], &large).stdout, large.as_bytes());
 }
 
-// row 1, row 2, row 3, row 4
 #[test]
 fn the_threshold_is_inclusive_in_each_unit() {
     let home = Home::new();
@@ -195,7 +193,6 @@ fn the_threshold_is_inclusive_in_each_unit() {
     assert_eq!(verdict("tokens", "999", &"語".repeat(1000)), "offload");
 }
 
-// row 5, row 47
 #[test]
 fn variables_override_the_file_and_flags_override_variables() {
     let home = Home::new();
@@ -226,7 +223,6 @@ fn variables_override_the_file_and_flags_override_variables() {
     assert!(message.starts_with("error: invalid configuration") && message.contains("\nhint: "), "{message}");
 }
 
-// row 8
 #[test]
 fn files_are_only_under_the_granted_directory() {
     let home = Home::new();
@@ -240,7 +236,6 @@ fn files_are_only_under_the_granted_directory() {
     assert!(files.iter().all(|file| file.starts_with(&granted) || file.starts_with(&cache)), "{files:?}");
 }
 
-// row 9, row 11, row 12, row 78
 #[test]
 fn sections_are_written_one_file_each() {
     let home = Home::new();
@@ -287,7 +282,6 @@ fn the_report_tells_what_happened() {
     assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok());
 }
 
-// row 37
 #[test]
 fn truncated_input_keeps_to_the_limit() {
     let home = Home::new();
@@ -324,7 +318,7 @@ fn on_terminal(home: &Home, arguments: &[&str]) -> String {
 const RUDE: &str = "a\u{7f}b\u{9b}31mc\u{202e}d\u{2066}e\u{200f}f\\u001b[2Jg é";
 const SHOWN: &str = "a\\u007fb\\u009b31mc\\u202ed\\u2066e\\u200ff\\u001b[2Jg é";
 
-// row 57: data reaches a pipe as it is, and a terminal without what that would act upon
+// Data reaches a pipe as it is, and a terminal without what that would act upon.
 #[test]
 fn a_terminal_gets_no_control_characters() {
     let home = Home::new();
@@ -374,7 +368,6 @@ fn a_terminal_gets_no_control_characters() {
     assert_eq!(on_terminal(&home, &arguments), "one\\u001b[31m\ntwo\n\u{fffd}three\tfour\n");
 }
 
-// row 58
 #[test]
 fn a_rejection_advises_and_has_an_exit_code() {
     let home = Home::new();
@@ -387,7 +380,6 @@ fn a_rejection_advises_and_has_an_exit_code() {
     assert_eq!((output.status.code(), &reply["isError"]), (Some(3), &true.into()));
 }
 
-// row 43
 #[test]
 fn errors_stay_errors_and_inline() {
     let home = Home::new();
@@ -426,7 +418,6 @@ fn the_form_can_be_given_and_is_checked() {
     }
 }
 
-// row 80
 #[test]
 fn a_component_that_is_no_policy_is_refused_with_the_cause() {
     let home = Home::new();
@@ -491,7 +482,6 @@ fn inspecting_writes_nothing() {
     assert!(!home.path("out").exists());
 }
 
-// row 21, row 33
 #[test]
 fn a_result_that_cannot_be_written_is_truncated_with_a_warning() {
     let home = Home::new();
@@ -524,7 +514,6 @@ fn a_result_that_cannot_be_written_is_truncated_with_a_warning() {
     }
 }
 
-// row 10
 #[test]
 fn cleaning_removes_what_is_old_or_everything() {
     let home = Home::new();
@@ -619,7 +608,6 @@ fn progress_is_shown_on_a_terminal_only() {
 
 #[test]
 fn command_and_library_write_the_same_records() {
-    // row 18
     let home = Home::new();
     let input = rows(3000);
     let report = home.report(&[], &input);
@@ -650,7 +638,6 @@ fn command_and_library_write_the_same_records() {
 
 #[test]
 fn what_does_not_pass_is_logged_with_tool_size_and_limit() {
-    // row 46
     let home = Home::new();
     let input = rows(3000);
     let logged = |arguments: &[&str]| stderr(&home.run(&[&["offload", "--log", "warn"], arguments].concat(), &input));
@@ -664,7 +651,6 @@ fn what_does_not_pass_is_logged_with_tool_size_and_limit() {
 /// Conditions that say the same, and whether they hold for an id.
 type Spellings = (&'static [&'static str], fn(u64) -> bool);
 
-// row 29
 #[test]
 fn every_operator_has_its_spellings() {
     let home = Home::new();
@@ -761,7 +747,6 @@ fn a_jq_program_runs_once_a_record_or_once() {
     assert!(code == Some(1) && message.contains("failed on all 100 records; on record 0: "), "{message}");
 }
 
-// row 34
 #[test]
 fn recipes_are_listed_and_run() {
     let home = Home::new();
@@ -831,7 +816,6 @@ fn an_answer_has_three_forms_and_says_what_is_left() {
     assert!(left.contains("--query-answer-bytes"), "{left}");
 }
 
-// row 47
 #[test]
 fn a_question_that_makes_no_sense_is_a_usage_error() {
     let home = Home::new();
@@ -947,7 +931,6 @@ fn cursor(output: &Output) -> Option<String> {
     message.trim_end().split_once("--cursor ").map(|(_, cursor)| cursor.to_owned())
 }
 
-// row 35
 #[test]
 fn pages_lead_to_the_end() {
     let home = Home::new();

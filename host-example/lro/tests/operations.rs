@@ -1,4 +1,4 @@
-//! The operations side of `lro gateway`, run as operators run it. Each test names the rows of the acceptance list it proves.
+//! The operations side of `lro gateway`, run as operators run it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in helpers of tests too, a failure is to end the test")]
 
 use std::fs::{self, Permissions};
@@ -190,7 +190,6 @@ fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-// row 89
 #[test]
 fn metrics_count_what_happened() {
     let home = Home::new();
@@ -246,7 +245,6 @@ fn metrics_count_what_happened() {
     gateway.end();
 }
 
-// row 89
 #[test]
 fn only_this_machine_may_ask_for_metrics() {
     let home = Home::new();
@@ -263,7 +261,6 @@ fn only_this_machine_may_ask_for_metrics() {
     gateway.end();
 }
 
-// row 89
 #[test]
 fn metrics_are_served_beside_http_too() {
     let home = Home::new();
@@ -289,7 +286,6 @@ fn an_address_in_use_is_an_error() {
     assert!(message.contains(&format!("cannot listen at {address} (gateway.metrics-listen): ")), "{message}");
 }
 
-// row 84, row 89
 #[test]
 fn an_audit_is_told_apart() {
     let home = Home::new();
@@ -314,7 +310,6 @@ fn an_audit_is_told_apart() {
     gateway.end();
 }
 
-// row 89
 #[test]
 fn health_says_what_is_wrong_with_the_store() {
     let home = Home::new();
@@ -342,7 +337,6 @@ fn health_says_what_is_wrong_with_the_store() {
     assert!(reason.contains("No such file"), "{reason}");
 }
 
-// row 89
 #[test]
 fn status_shows_live_gateways_and_forgets_killed_ones() {
     let home = Home::new();
@@ -380,7 +374,6 @@ fn status_shows_live_gateways_and_forgets_killed_ones() {
     assert!(home.told().is_empty(), "a gateway that ends removes its file");
 }
 
-// row 89
 #[test]
 fn status_goes_on_when_watched() {
     let home = Home::new();
@@ -400,7 +393,7 @@ fn status_goes_on_when_watched() {
     assert_eq!(watch.wait().unwrap().code(), Some(0));
 }
 
-// row 89: a gateway goes on when it cannot tell of itself.
+// A gateway goes on when it cannot tell of itself.
 #[test]
 fn what_is_in_the_way_of_status_is_told_once() {
     let home = Home::new();
@@ -414,7 +407,6 @@ fn what_is_in_the_way_of_status_is_told_once() {
     gateway.end();
 }
 
-// row 46, row 33
 #[test]
 fn logs_are_json_with_stable_fields() {
     let home = Home::new();
@@ -435,7 +427,6 @@ fn logs_are_json_with_stable_fields() {
     gateway.end();
 }
 
-// row 33
 #[test]
 fn a_failed_write_is_an_event() {
     let home = Home::new();
@@ -463,7 +454,6 @@ fn a_failed_write_is_an_event() {
     gateway.end();
 }
 
-// row 46
 #[test]
 fn a_gateway_warns_unless_told_otherwise() {
     let home = Home::new();

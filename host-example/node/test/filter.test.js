@@ -13,7 +13,6 @@ function linesOf(path) {
     return readFileSync(path, "utf8").trimEnd().split("\n").slice(1);
 }
 
-// row 18
 test("a text that repeats the structured content is written once, and both are replaced", async (t) => {
     const filter = filterFor(t);
     const result = recordsResult(2000);
@@ -29,7 +28,6 @@ test("a text that repeats the structured content is written once, and both are r
     assert.equal(reply.content.length, 1);
 });
 
-// row 32
 test("an offloaded reply has no cursor: it is in a file", async (t) => {
     const filter = filterFor(t);
     const reply = await filter.apply(CALL, { ...recordsResult(2000), nextCursor: "the-next-page" });
@@ -38,7 +36,6 @@ test("an offloaded reply has no cursor: it is in a file", async (t) => {
     assert.deepEqual(rest, [{ pointer: "/nextCursor", value: "the-next-page" }]);
 });
 
-// row 18
 test("copies of structured content are known by what they say, not by how they are spelled", async (t) => {
     const filter = filterFor(t, { mode: "always" });
     const item = { name: 'é"\\/\n😀', empty: {}, list: [], n: -1.5, more: null, long: "l".repeat(600) };
@@ -69,7 +66,6 @@ test("copies of structured content are known by what they say, not by how they a
     }
 });
 
-// row 18
 test("a wrapped text is written as text", async (t) => {
     const filter = filterFor(t, { threshold: 100 });
     const text = "a line of text\n".repeat(50);
@@ -79,7 +75,6 @@ test("a wrapped text is written as text", async (t) => {
     assert.equal(readFileSync(file, "utf8"), text);
 });
 
-// row 18
 test("numbers in a text keep their spelling", async (t) => {
     const filter = filterFor(t, { mode: "always" });
     const record = '{"big":12345678901234567890,"real":1.0,"exponent":1e2,"same":1,"same":2}';
@@ -88,7 +83,6 @@ test("numbers in a text keep their spelling", async (t) => {
     assert.deepEqual(linesOf(file), [record, record]);
 });
 
-// row 18
 test("images, resources, unknown blocks and metadata are written or stay, byte for byte", async (t) => {
     const filter = filterFor(t, { threshold: 1000 });
     const image = Buffer.from(Array.from({ length: 3000 }, (_, index) => index % 251));
@@ -116,7 +110,6 @@ test("images, resources, unknown blocks and metadata are written or stay, byte f
     assert.ok(holds("y".repeat(3000)));
 });
 
-// row 18
 test("a block that is not as it should be, or large in its margins, is one part with its JSON", async (t) => {
     const filter = filterFor(t, { threshold: 1000 });
     const blocks = [
@@ -132,7 +125,6 @@ test("a block that is not as it should be, or large in its margins, is one part 
     assert.ok(written.includes("z".repeat(3000)));
 });
 
-// row 18
 test("an error of a tool stays an error", async (t) => {
     const filter = filterFor(t, { threshold: 1000 });
     const reply = await filter.apply(CALL, { ...textResult(`first ${"x".repeat(9000)} last`), isError: true });
@@ -141,14 +133,12 @@ test("an error of a tool stays an error", async (t) => {
     assert.match(reply.content[0].text, /^first .* last$/s);
 });
 
-// row 18
 test("a rejection is an error of the tool with advice", async (t) => {
     const filter = filterFor(t, { threshold: 1000, action: "reject", advice: "Ask for fewer." });
     const reply = await filter.apply(CALL, recordsResult(100));
     assert.deepEqual(reply, { content: [{ type: "text", text: "Ask for fewer." }], isError: true });
 });
 
-// row 18
 test("a truncated result keeps to its limit in every unit, with whole records", async (t) => {
     const results = [
         recordsResult(500),
@@ -191,7 +181,6 @@ test("a truncated result keeps to its limit in every unit, with whole records", 
     }
 });
 
-// row 18
 test("records that are kept keep their spelling", async (t) => {
     const filter = filterFor(t, { threshold: 700, action: "truncate" });
     const record = '{ "big":12345678901234567890, "text":"a ] , } \\" \\\\" }';
@@ -203,7 +192,6 @@ test("records that are kept keep their spelling", async (t) => {
     assert.equal(omitted["/a~1b"] + kept.length, 50);
 });
 
-// row 18
 test("what is not for a policy passes, what is no tool result is refused", async (t) => {
     const filter = filterFor(t, { mode: "always" });
     for (const result of [{ task: { taskId: "1" } }, { resultType: "input_required", content: [] }]) {
@@ -216,7 +204,6 @@ test("what is not for a policy passes, what is no tool result is refused", async
     await assert.rejects(filter.apply({ ...CALL, user: 1 }, textResult("")), { message: /no such option `user`/ });
 });
 
-// row 18
 test("an option that makes no sense is an error that names it", () => {
     const directory = freshPath();
     const wrong = [
@@ -236,7 +223,6 @@ test("an option that makes no sense is an error that names it", () => {
     }
 });
 
-// row 18
 test("settings reach the policy", async (t) => {
     const filter = filterFor(t, {
         preset: "1600-tokens",
@@ -256,7 +242,6 @@ test("settings reach the policy", async (t) => {
     assert.equal(structuredContent.schemas.records.properties.id.type, "integer");
 });
 
-// row 18
 test("a tenant's own policy takes secrets out before they reach a file or the reply", async (t) => {
     const filter = filterFor(t, { policy: transpiled("lro_redact"), failure: "closed", threshold: 1000 });
     const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -269,7 +254,6 @@ test("a tenant's own policy takes secrets out before they reach a file or the re
     }
 });
 
-// row 18
 test("an output schema accepts results, descriptors and truncated results, and keeps its references", () => {
     const schema = { $defs: { item: { type: "object" } }, type: "object", properties: { a: { $ref: "#/$defs/item" } } };
     assert.deepEqual(offloadable(schema), {
@@ -283,7 +267,6 @@ test("an output schema accepts results, descriptors and truncated results, and k
     assert.throws(() => offloadable({ type: "object", properties: { a: { $ref: "#/properties/b" } } }), /\$defs/);
 });
 
-// row 18
 test("several calls at once share the threads and each gets its own files", async (t) => {
     const filter = filterFor(t, { threads: 2, threshold: 1000 });
     const replies = await Promise.all(

@@ -20,7 +20,7 @@ async function reply(test, custom, options = {}) {
     return answer;
 }
 
-// row 18: each ends with what the failure mode says, and names the limit
+// Each ends with what the failure mode says, and names the limit.
 const CASES = [
     ["inspect-loop", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
     ["loop", /took longer than 300 ms \(limit wall-time-ms\)/, { wallTimeMs: 300 }],
@@ -68,7 +68,6 @@ for (const [custom, expected, limits] of CASES) {
     });
 }
 
-// row 18
 test("with `open` a result passes when the policy fails first, and is truncated when it fails to write", async (t) => {
     assert.equal(await reply(t, "inspect-trap", { failure: "open" }), RESULT);
     const written = await reply(t, "trap", { failure: "open" });
@@ -78,7 +77,6 @@ test("with `open` a result passes when the policy fails first, and is truncated 
     assert.ok(JSON.stringify(truncated).length <= 50_000);
 });
 
-// row 18
 test("while a policy loops, the event loop is free and other calls go on", async (t) => {
     const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-loop", limits: { wallTimeMs: 1000 }, threads: 1 });
     const other = filterFor(t);
@@ -98,7 +96,6 @@ test("while a policy loops, the event loop is free and other calls go on", async
     assert.ok(longest < 500, `the event loop stood still for ${longest} ms`);
 });
 
-// row 18
 test("a filter works again after its thread was ended", async (t) => {
     const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-loop", limits: { wallTimeMs: 200 }, threads: 1 });
     for (const reply of await Promise.all([1, 2, 3].map(() => filter.apply(CALL, RESULT)))) {
@@ -106,7 +103,6 @@ test("a filter works again after its thread was ended", async (t) => {
     }
 });
 
-// row 18
 test("nothing of a call is left for the next one", async (t) => {
     const filter = filterFor(t, { policy: HOSTILE, custom: "inspect-remember", threads: 1 });
     const first = await filter.apply(CALL, RESULT);
@@ -115,14 +111,12 @@ test("nothing of a call is left for the next one", async (t) => {
     assert.equal((await none.apply(CALL, RESULT)).content[0].text, "0");
 });
 
-// row 18
 test("a slice past the end is empty, one of no part is an error", async (t) => {
     const filter = filterFor(t, { policy: HOSTILE, custom: "read-past-the-end" });
     const { content } = await filter.apply(CALL, RESULT);
     assert.deepEqual(JSON.parse(content[0].text), { told: [true, true, true, true, true] });
 });
 
-// row 18
 test("a policy cannot reach what lies outside its directory", async (t) => {
     const directory = freshPath();
     for (const custom of ["write-outside", "spellings", "names"]) {
@@ -155,7 +149,6 @@ function componentOf(...modules) {
     return `(component ${core.join(" ")} (func (export "run") (canon lift (core func $i0 "run"))))`;
 }
 
-// row 18
 test("a component that asks for more than a policy may have is refused by name", async (t) => {
     const refused = [
         [

@@ -20,7 +20,6 @@ async function connected(context, directory) {
     return client;
 }
 
-// row 18
 test("a server on the TypeScript SDK answers with a descriptor, and the file holds every record", async (t) => {
     const client = await connected(t, freshPath());
     const { tools } = await client.listTools();
@@ -52,7 +51,6 @@ test("a server on the TypeScript SDK answers with a descriptor, and the file hol
     assert.equal(statSync(dirname(dirname(files.readings))).mode & 0o777, 0o700);
 });
 
-// row 18
 test("what the server returns within the threshold goes through as it is", async (t) => {
     const client = await connected(t, freshPath());
     const result = await client.callTool({ name: "readings", arguments: { count: 2 } });
@@ -64,7 +62,6 @@ test("what the server returns within the threshold goes through as it is", async
     assert.equal(result.content[0].text, JSON.stringify({ readings }));
 });
 
-// row 18
 test("the example client runs as the README says", () => {
     const output = execFileSync(process.execPath, [`${EXAMPLES}client.js`, freshPath()], { encoding: "utf8" });
     assert.match(output, /^20000 readings: \{"offloaded":true,/m);

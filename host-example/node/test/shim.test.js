@@ -14,7 +14,6 @@ import { policySettings } from "../src/settings.js";
 import { ulid } from "../src/ulid.js";
 import { freshPath, transpiled } from "./support.js";
 
-// row 18
 test("on jco's preview2-shim with a preopened directory the policy writes the same bytes", async () => {
     const { url, modules } = await load(transpiled("lro_policy"), LIMITS);
     const { instantiate } = await import(url);

@@ -11,7 +11,6 @@ import { filterFor, freshPath, recordsResult } from "./support.js";
 
 const CALL = { tool: "search" };
 
-// row 18
 test("files are gone when they have expired, and what a crash left too", async () => {
     const root = freshPath();
     const store = await Store.open(root, 60_000);
@@ -32,7 +31,6 @@ test("files are gone when they have expired, and what a crash left too", async (
     assert.deepEqual(readdirSync(root), ["not-ours"]);
 });
 
-// row 18
 test("an offload that has expired is removed by a later call", async (t) => {
     const directory = freshPath();
     const first = filterFor(t, { directory, ttlSeconds: 1 });
@@ -46,7 +44,6 @@ test("an offload that has expired is removed by a later call", async (t) => {
     assert.equal(readdirSync(directory).length, 1);
 });
 
-// row 18
 test("a directory that others can write to is refused", async (t) => {
     const directory = freshPath();
     mkdirSync(directory);
@@ -55,7 +52,6 @@ test("a directory that others can write to is refused", async (t) => {
     await assert.rejects(filter.apply(CALL, recordsResult(10)), { message: /others can write to it/ });
 });
 
-// row 18
 test("a process that is killed at any moment leaves whole offloads only", async () => {
     const directory = freshPath();
     const program = `
@@ -90,7 +86,6 @@ test("a process that is killed at any moment leaves whole offloads only", async 
     assert.deepEqual(readdirSync(directory), []);
 });
 
-// row 18
 test("when files cannot be kept, the failure mode decides and no path is told", async (t) => {
     const directory = freshPath();
     const filter = filterFor(t, { directory, failure: "closed" });

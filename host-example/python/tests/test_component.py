@@ -41,26 +41,22 @@ class Hostile(Case):
             self.assertEqual(found, [], custom)
             self.assertEqual(sorted(path.name for path in self.root.iterdir()), ["out", "outside.txt"])
 
-    # row 82
     def test_loops_end_at_the_deadline(self):
         for custom in ("inspect-loop", "inspect-read", "inspect-read-bytewise", "loop", "read", "sync", "list"):
             start = time.monotonic()
             self.assertIn("within 1000 ms", self.failed(custom), custom)
             self.assertTrue(0.9 < time.monotonic() - start < 5, custom)
 
-    # row 82
     def test_memory_stack_and_traps_end_the_call(self):
         for custom in ("memory", "inspect-memory", "trap", "inspect-trap"):
             self.assertIn("trap", self.failed(custom), custom)
         for custom in ("stack", "inspect-stack"):
             self.assertIn("stack", self.failed(custom), custom)
 
-    # row 82
     def test_nothing_outside_of_the_directory_is_reached(self):
         for custom in ("write-outside", "lie-name", "rude-name", "lie-manifest"):
             self.assertIn("could not be filtered", self.failed(custom), custom)
 
-    # row 82
     def test_false_accounts_of_files_are_refused(self):
         for custom in (
             "lie-size", "lie-absent", "lie-unlisted", "lie-twice", "lie-not-json", "lie-not-object", "lie-nan",
@@ -73,20 +69,19 @@ class Hostile(Case):
             self.assertIn("could not be filtered", answer, custom)
             self.assertTrue(answer.isprintable() and len(answer) < 10_000, custom)
 
-    # row 82: what was written counts when the policy has ended
+    # What was written counts when the policy has ended.
     def test_too_much_is_not_published(self):
         limits = {"wall_time_ms": 5000, "written_bytes": 1 << 20}
         for custom in ("many-bytes:3", "sparse-files:9"):
             self.assertIn("limits.written_bytes", self.failed(custom, limits=limits), custom)
 
-    # row 82: nothing of a call is there in the next
+    # Nothing of a call is there in the next.
     def test_a_call_knows_nothing_of_another(self):
         for _ in range(3):
             self.assertEqual(self.failed("inspect-remember"), '{"calls":1}')
         self.assertIn("could not be filtered", self.failed("inspect-keep-handle"))
         self.assertEqual(self.failed("inspect-directories"), "0")
 
-    # row 83
     def test_each_failure_mode_has_its_answer(self):
         self.assertIs(self.failed("inspect-trap", "open"), DATA)
         for custom, failure in [("trap", "open"), ("trap", "truncate"), ("inspect-trap", "truncate")]:
@@ -95,7 +90,7 @@ class Hostile(Case):
         for custom in ("trap", "inspect-trap"):
             self.assertIn("could not be filtered", self.failed(custom, "closed"))
 
-    # row 82: the next call works, and so do others at the same time
+    # The next call works, and so do others at the same time.
     def test_one_that_fails_disturbs_no_other(self):
         good = LROOffloader(output_dir=self.root / "good", component=POLICY, fsync=False)
         bad = LROOffloader(
@@ -121,7 +116,6 @@ class Hostile(Case):
 
 
 class Loading(Case):
-    # row 85
     def test_what_is_no_policy_is_refused_with_the_reason(self):
         for data, reason in [
             (b"", "not a WebAssembly component"),
@@ -133,7 +127,6 @@ class Loading(Case):
         with self.assertRaisesRegex(ComponentError, "absent.wasm"):
             load(self.root / "absent.wasm")
 
-    # row 85
     def test_a_component_that_imports_more_is_refused_by_name(self):
         for name in ("wasi:cli/environment@0.2.0", "wasi:sockets/tcp@0.2.0", "other:own/thing@1.0.0"):
             text = f'(component (import "{name}" (instance (export "f" (func)))))'
@@ -148,7 +141,7 @@ class Loading(Case):
         with self.assertRaisesRegex(ComponentError, "it is not a policy"):
             load(extract)
 
-    # row 85: the way out is told
+    # The way out is told.
     def test_an_absent_default_policy_names_the_command_that_makes_it(self):
         default = component_module.DEFAULT_COMPONENT
         component_module.DEFAULT_COMPONENT = self.root / "lro_policy.wasm"
@@ -156,7 +149,6 @@ class Loading(Case):
         with self.assertRaisesRegex(ComponentError, "make packages"):
             LROOffloader()
 
-    # row 86
     def test_a_component_is_compiled_once(self):
         self.assertIs(load(POLICY), load(POLICY.read_bytes()))
 
@@ -166,7 +158,7 @@ class Parts(Case):
         result = parse(content, structured, meta)
         return [(part.kind, part.data, part.media_type, part.name) for part in result.parts], result
 
-    # row 18: the same parts as the host makes
+    # The same parts as the host makes.
     def test_blocks_become_parts(self):
         data = base64.b64encode(b"\0\1\2").decode()
         content = [
@@ -188,7 +180,7 @@ class Parts(Case):
         self.assertEqual([json.loads(part[1]) for part in parts[4:7]], content[4:])
         self.assertEqual([part[1] for part in parts[7:]], [b'{"a":1}', b'{"m":2}'])
 
-    # row 18: a copy is no part of its own, whatever its white space and escapes
+    # A copy is no part of its own, whatever its white space and escapes.
     def test_a_text_that_repeats_the_structured_content_is_no_part(self):
         structured = {"b": [1, 2.5, None, "ö \u2028/"], "a": {"x": "a b"}}
         copies = [json.dumps(structured), json.dumps(structured, indent=2), json.dumps(structured, ensure_ascii=False)]
@@ -209,7 +201,7 @@ class Parts(Case):
         for structured, text, kind in wrapped:
             self.assertEqual([part[0] for part in self.parts([{"type": "text", "text": text}], structured)[0]], [kind])
 
-    # row 18: kept parts stay as they are and in order
+    # Kept parts stay as they are and in order.
     def test_a_reply_keeps_what_the_plan_keeps(self):
         content = [{"type": "text", "text": text} for text in "abc"]
         _, result = self.parts(content, {"s": 1}, {"m": 2})
@@ -219,7 +211,7 @@ class Parts(Case):
         reply = result.offloaded('{"offloaded":true}', {"parts": ["keep", "keep", "keep", "text", "text"]})
         self.assertEqual(reply, ([*content, block], {"offloaded": True}, None))
 
-    # row 86: slices end between characters, as the contract says
+    # Slices end between characters, as the contract says.
     def test_texts_are_read_in_whole_characters(self):
         data = ("aöé漢🎉" * 3).encode()
         whole, offset = b"", 0
@@ -232,7 +224,7 @@ class Parts(Case):
         self.assertEqual(component_module._read_text([], 0, 0, 9), {"err": "no-such-part"})
         self.assertEqual(component_module._read_bytes([Part("text", data)], 0, 0, 9), {"err": "wrong-kind"})
 
-    # row 86: a binary part of many slices
+    # A binary part of many slices.
     def test_bytes_arrive_whole(self):
         data = os.urandom(3 << 20)
         settings = Settings(mode="always").record()

@@ -59,7 +59,7 @@ class Middleware(Case):
             jsonschema.validate(result.structured_content, schema)
         return descriptor, next(self.root.glob("default/*/manifest.json")).parent
 
-    # row 18: a large result of every kind of output schema, for a client that validates
+    # A large result of every kind of output schema, for a client that validates.
     def test_large_structured_results_are_offloaded_whole(self):
         for tool, expected, pointer in [
             ("records", {"query": "q", "results": rows(3000)}, "results"),
@@ -74,7 +74,7 @@ class Middleware(Case):
                 self.assertLess(len(text), 3000)
                 self.assertIn(pointer, descriptor["files"])
 
-    # row 18: references inside the schema
+    # References inside the schema.
     def test_a_recursive_schema_stays_true_for_small_and_large_results(self):
         result, schema = self.call("tree", {"depth": 7})
         self.offloaded(result, schema)
@@ -83,7 +83,7 @@ class Middleware(Case):
         with self.assertRaises(jsonschema.ValidationError):
             jsonschema.validate({"value": 1, "children": [{"value": "wrong", "children": []}]}, schema)
 
-    # row 18: what is small goes on as it is
+    # What is small goes on as it is.
     def test_small_results_are_those_of_a_server_without_the_middleware(self):
         for tool, arguments in [
             ("records", {"count": 3}), ("listing", {"count": 3}), ("words", {"count": 3}), ("mixed", {"size": 256}),
@@ -96,18 +96,18 @@ class Middleware(Case):
                     self.assertEqual(repr(getattr(with_it, name)), repr(getattr(without, name)), name)
         self.assertEqual(list(self.root.glob("default/*/manifest.json")), [])
 
-    # row 18: the value FastMCP's client makes of a wrapped result
+    # The value FastMCP's client makes of a wrapped result.
     def test_a_wrapped_result_keeps_its_type_for_the_client(self):
         result, schema = self.call("listing", {"count": 2})
         self.assertEqual([row.name for row in result.data], ["name 0", "name 1"])
         jsonschema.validate(result.structured_content, schema)
 
-    # row 18: text that is no JSON
+    # Text that is no JSON.
     def test_a_large_text_becomes_a_file(self):
         descriptor, directory = self.offloaded(*self.call("words", {"count": 20_000}))
         self.assertIn("word word", next(directory.glob("*.txt")).read_text())
 
-    # row 18: every kind of part
+    # Every kind of part.
     def test_images_and_resources_become_files_and_what_is_small_stays(self):
         result, _ = self.call("mixed", {"size": 102_400})
         descriptor, directory = self.offloaded(result, None)
@@ -116,7 +116,7 @@ class Middleware(Case):
         self.assertIn(b"a,b\n1,2\n" * 12_800, files.values())
         self.assertLess(sum(len(repr(block)) for block in result.content), 4000)
 
-    # row 18: errors of tools
+    # Errors of tools.
     def test_a_large_error_stays_an_error(self):
         result, _ = self.call("error", {"size": 140_000})
         self.assertTrue(result.is_error)
@@ -124,7 +124,6 @@ class Middleware(Case):
         self.assertTrue(40_000 < len(text) <= 50_000, len(text))
         self.assertTrue(text.startswith("failed ") and "[truncated" in text and text.endswith("failed "))
 
-    # row 18
     def test_truncated_results_keep_to_the_limit_and_to_the_schema(self):
         for tool, arguments in [("records", {"count": 3000}), ("words", {"count": 9000}), ("mixed", {"size": 51_200})]:
             with self.subTest(tool):
@@ -140,13 +139,11 @@ class Middleware(Case):
                     self.assertEqual(cut["/results"][0], rows(1)[0])
                     self.assertEqual(len(cut["/results"]) + cut["omitted"]["/results"], 3000)
 
-    # row 18
     def test_rejected_results_are_errors_with_advice(self):
         result, _ = self.call("records", {"count": 3000}, action="reject")
         self.assertTrue(result.is_error)
         self.assertIn("`records`", result.content[0].text)
 
-    # row 18
     def test_tools_that_are_not_named_are_left_alone(self):
         result, schema = self.call("records", {"count": 3000}, tools=["words"])
         self.assertEqual(len(result.structured_content["results"]), 3000)
@@ -155,7 +152,7 @@ class Middleware(Case):
         self.assertIsNone(schema)
         self.assertTrue(result.structured_content["offloaded"])
 
-    # row 18: the decorator on a tool of a server
+    # The decorator on a tool of a server.
     def test_a_decorated_tool_of_a_server_answers_with_both(self):
         async def use(client):
             await client.list_tools()
@@ -167,7 +164,7 @@ class Middleware(Case):
         self.assertTrue(json.loads(large.content[0].text)["offloaded"])
         self.assertEqual(json.loads(small.content[0].text), rows(2))
 
-    # rows 82, 83: a policy that does not come back holds nobody up, and each failure mode has its answer
+    # A policy that does not come back holds nobody up, and each failure mode has its answer.
     def test_a_policy_that_fails_ends_with_the_answer_of_the_failure_mode(self):
         self.need(HOSTILE)
         limits = {"wall_time_ms": 700}
@@ -203,7 +200,7 @@ class Middleware(Case):
                     self.assertIn("could not be written", result.structured_content["warning"])
                 self.assertEqual(list(self.root.glob("default/*")), [])
 
-    # row 18: as in the README, with jq
+    # As in the README, with jq.
     def test_the_example_works(self):
         client = Path(__file__).parents[1] / "examples" / "client.py"
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(client.parents[1]), "HOME": str(self.root)}

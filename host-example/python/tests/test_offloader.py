@@ -23,7 +23,6 @@ class Interfaces(Case):
     def offloader(self, **settings):
         return LROOffloader(output_dir=self.root, component=POLICY, **settings)
 
-    # row 18
     def test_an_object_returns_small_values_themselves_and_a_descriptor_for_large_ones(self):
         offloader = self.offloader()
         small, large = {"results": rows(3)}, {"query": "q", "total": 5000, "results": rows(5000)}
@@ -37,7 +36,7 @@ class Interfaces(Case):
         self.assertEqual(json.loads(header)["type"], "mcp_lro")
         self.assertEqual([json.loads(line) for line in lines], large["results"])
 
-    # row 18: exactly the threshold passes
+    # Exactly the threshold passes.
     def test_the_threshold_is_a_count_of_characters_and_equal_passes(self):
         data = {"results": ["ö" * 10] * 400}
         size = estimate_size(data)
@@ -45,7 +44,7 @@ class Interfaces(Case):
         self.assertIs(self.offloader(threshold=size).offload_if_needed(data), data)
         self.assertTrue(self.offloader(threshold=size - 1).offload_if_needed(data)["offloaded"])
 
-    # row 18: the estimate is the policy's own
+    # The estimate is the policy's own.
     def test_estimates_agree_with_the_policy_in_every_unit(self):
         data = {"text": "aé" * 900 + "λж" * 700 + "漢字🎉" * 500}
         for unit in ("bytes", "characters", "tokens"):
@@ -55,7 +54,6 @@ class Interfaces(Case):
             less = self.offloader(threshold=estimate_size(data, unit) - 1, unit=unit)
             self.assertTrue(less.offload_if_needed(data)["offloaded"])
 
-    # row 18
     def test_a_decorator_works_on_tools_of_both_kinds(self):
         settings = {"output_dir": self.root, "component": POLICY, "threshold": 1000}
 
@@ -79,14 +77,12 @@ class Interfaces(Case):
         self.assertIn("s-7", Path(path).name)
         self.assertIs(inspect.signature(fetch).return_annotation, inspect.Signature.empty)
 
-    # row 18
     def test_a_session_may_come_from_the_result(self):
         tool = lro_offload(session_id_key="id", output_dir=self.root, component=POLICY)(
             lambda: {"id": "abc", "results": rows(5000)}
         )
         self.assertIn("abc", tool()["files"]["results"])
 
-    # row 18
     def test_a_context_manager_has_its_result_after_the_block(self):
         with LROContext(["results"], 1000, output_dir=self.root, component=POLICY) as context:
             context.set_data({"results": rows(100)})
@@ -96,7 +92,6 @@ class Interfaces(Case):
         with self.assertRaises(ZeroDivisionError), LROContext(output_dir=self.root, component=POLICY):
             1 / 0
 
-    # row 18
     def test_schema_summaries_and_recipes_of_a_section_are_shown(self):
         section = OffloadSection(
             "results",
@@ -112,13 +107,13 @@ class Interfaces(Case):
         with self.assertRaises(SettingsError):
             self.offloader().offload_if_needed({}, [OffloadSection("a", recipes=[{"name": "x"}])])
 
-    # row 18: a text that is no JSON
+    # A text that is no JSON.
     def test_a_string_counts_as_text(self):
         text = "one line\n" * 10_000
         result = self.offloader().offload_if_needed(text)
         self.assertEqual(Path(result["files"]["text"]).read_text(), text)
 
-    # row 18: the variables of the original and those of the host
+    # The variables of the original and those of the host.
     def test_settings_come_from_the_environment_unless_given(self):
         variables = {"MCP_LRO_THRESHOLD": "10", "MCP_LRO_DIR": str(self.root), "MCP_LRO_INLINE_KEYS": "b, c"}
         with mock.patch.dict(os.environ, variables | {"MY_ENABLED": "no"}):
@@ -130,7 +125,7 @@ class Interfaces(Case):
             self.assertIs(LROOffloader(env_prefix="MY", component=POLICY).offload_if_needed(data), data)
         self.assertTrue(list(self.root.rglob("*.jsonl")))
 
-    # row 18: bad input
+    # Bad input.
     def test_wrong_settings_are_errors_that_name_the_setting(self):
         for name, value in [("threshold", 0), ("mode", "big"), ("ttl_seconds", -1), ("treshold", 5), ("sections", "a")]:
             with self.assertRaisesRegex(SettingsError, name):
@@ -139,14 +134,13 @@ class Interfaces(Case):
             with self.assertRaisesRegex(SettingsError, "MCP_LRO_THRESHOLD"):
                 LROOffloader(component=POLICY)
 
-    # row 83: a result without JSON
+    # A result without JSON.
     def test_what_is_no_json_passes_or_is_refused_as_the_failure_mode_says(self):
         for data in ({"a": float("nan")}, {"a": {1, 2}}, {"a": "\ud800"}, "\ud800"):
             self.assertIs(self.offloader().offload_if_needed(data), data)
             with self.assertRaises(Rejected):
                 self.offloader(failure="closed").offload_if_needed(data)
 
-    # row 18
     def test_actions_truncate_and_reject(self):
         data = {"query": "q", "results": rows(5000), "tail": {"more": "x" * 3000}}
         cut = self.offloader(action="truncate", threshold=3000).offload_if_needed(data)
@@ -160,7 +154,7 @@ class Interfaces(Case):
         with self.assertRaisesRegex(Rejected, "larger than 50000 characters"):
             self.offloader(action="reject").offload_if_needed({"results": rows(5000)})
 
-    # row 86: another policy
+    # Another policy.
     def test_a_tenant_brings_a_policy_of_its_own(self):
         self.need(REDACT)
         offloader = LROOffloader(output_dir=self.root, component=REDACT, tenant="acme/eu", failure="closed")
@@ -169,7 +163,7 @@ class Interfaces(Case):
         self.assertNotIn("secret-", path.read_text())
         self.assertTrue(path.parent.parent.name.startswith("acme_eu-"))
 
-    # row 86: calls in many threads do not disturb each other
+    # Calls in many threads do not disturb each other.
     def test_threads_share_an_offloader(self):
         offloader, found = self.offloader(threshold=1000, fsync=False), {}
 
@@ -186,13 +180,12 @@ class Interfaces(Case):
             thread.join()
         self.assertEqual((len(found), all(found.values())), (48, True))
 
-    # row 18
     def test_the_version_is_told(self):
         self.assertRegex(lro_filter.__version__, r"^\d+\.\d+\.\d+$")
 
 
 class Lossless(Case):
-    # row 86: nothing is lost
+    # Nothing is lost.
     def test_any_json_comes_back_from_descriptor_and_files(self):
         seed = int(os.environ.get("SEED", random.randrange(1 << 32)))
         chance = random.Random(seed)
@@ -230,7 +223,7 @@ class Files(Case):
     def offloader(self, **settings):
         return LROOffloader(output_dir=self.root / "out", component=POLICY, **settings)
 
-    # row 87: private, complete, and only under its own name
+    # Private, complete, and only under its own name.
     def test_directories_and_files_are_private(self):
         previous = os.umask(0)
         self.addCleanup(os.umask, previous)
@@ -240,7 +233,6 @@ class Files(Case):
         names = {path.name for path in self.root.rglob("*") if path.is_file() and path.parent.name != ".owners"}
         self.assertEqual(names, {"results.jsonl", ".results.jsonl.index", "manifest.json"})
 
-    # row 87
     def test_expired_offloads_and_those_of_dead_processes_go(self):
         offloader = self.offloader(ttl_seconds=100)
         path = Path(offloader.offload_if_needed({"results": rows(5000)})["files"]["results"]).parent
@@ -255,7 +247,7 @@ class Files(Case):
         self.assertEqual(offloader._filter.store.sweep(path.stat().st_mtime + 200), 1)
         self.assertEqual([each.exists() for each in (path, alive, foreign)], [False, True, True])
 
-    # row 87: killed while writing
+    # Killed while writing.
     def test_a_killed_process_leaves_nothing_that_a_reader_sees(self):
         program = (
             "import sys; sys.path[:0] = sys.argv[3:]\n"
@@ -281,7 +273,7 @@ class Files(Case):
         offloader.sweep()
         self.assertEqual(list((self.root / "out" / "default").glob(".*")), [])
 
-    # row 83: no place to write
+    # No place to write.
     def test_without_a_place_to_write_a_part_goes_on_or_an_error(self):
         data = {"results": rows(5000)}
         (self.root / "out").write_text("a file is in the way")
@@ -292,13 +284,11 @@ class Files(Case):
         with self.assertRaisesRegex(Rejected, "could not be filtered"):
             self.offloader(failure="closed").offload_if_needed(data)
 
-    # row 87
     def test_a_root_that_others_can_write_to_is_refused(self):
         (self.root / "out").mkdir()
         (self.root / "out").chmod(0o777)
         self.assertIn("others can write", self.offloader().offload_if_needed({"results": rows(5000)})["warning"])
 
-    # row 87
     def test_quotas_hold_and_the_oldest_go_first(self):
         data = {"results": rows(5000)}
         size = len(json.dumps(data))
@@ -309,7 +299,7 @@ class Files(Case):
         self.assertIn("quota_file", self.offloader(quota_file=1000).offload_if_needed(data)["warning"])
         self.assertIn("quota_tenant", self.offloader(quota_tenant=1000).offload_if_needed(data)["warning"])
 
-    # row 86: the host reads what this package wrote
+    # The host reads what this package wrote.
     def test_the_lro_command_reads_and_asks(self):
         self.need(LRO)
         result = self.offloader().offload_if_needed({"results": rows(20_000)})

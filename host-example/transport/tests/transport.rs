@@ -249,7 +249,7 @@ fn any_stream() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Row 88: lines are the same wherever reads end, whatever of them goes through a file, and whichever are too long.
+    /// Lines are the same wherever reads end, whatever of them goes through a file, and whichever are too long.
     #[test]
     fn lines_do_not_depend_on_reads(
         stream in any_lines(),
@@ -264,7 +264,7 @@ proptest! {
         prop_assert_eq!(entries(directory.path()), 0);
     }
 
-    /// Row 88: a message collected in any pieces comes out as it went in.
+    /// A message collected in any pieces comes out as it went in.
     #[test]
     fn a_spool_keeps_every_byte(sizes in prop::collection::vec(0..100_000_usize, 0..12), memory_bytes in 0..300_000_usize) {
         let directory = TempDir::new().unwrap();
@@ -295,7 +295,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Row 88: the events are those that the standard finds, wherever the stream is cut, and no byte of it gets lost.
+    /// The events are those that the standard finds, wherever the stream is cut, and no byte of it gets lost.
     #[test]
     fn events_do_not_depend_on_chunks(stream in any_stream(), sizes in any_small_sizes()) {
         for memory_bytes in [usize::MAX, 5] {
@@ -306,7 +306,7 @@ proptest! {
         }
     }
 
-    /// Row 88: with other data in its events, a stream has these, and every other line as before.
+    /// With other data in its events, a stream has these, and every other line as before.
     #[test]
     fn other_data_leaves_other_fields(stream in any_stream(), sizes in any_small_sizes(), data in "[a-z\n]{1,30}") {
         let (events, rest) = events_of(stream.as_bytes(), &sizes, &roomy());
@@ -374,7 +374,7 @@ fn a_long_line_goes_through_a_file_that_vanishes() {
     assert_eq!(entries(&directory), 0);
 }
 
-/// Row 67: a line of 200 MB takes no more memory than was allowed, and the buffers.
+/// A line of 200 MB takes no more memory than was allowed, and the buffers.
 #[test]
 fn memory_does_not_grow_with_a_line() {
     const LINE_BYTES: u64 = 200_000_000;
@@ -452,7 +452,7 @@ fn a_line_that_cannot_be_kept_is_cut() {
     }
 }
 
-/// Row 72: messages share the room in files, and give it back when nobody has them any more.
+/// Messages share the room in files, and give it back when nobody has them any more.
 #[test]
 fn messages_in_files_are_bounded_together() {
     let message = vec![b'x'; 400_000];
@@ -540,7 +540,7 @@ fn other_data_takes_the_place_of_all_data() {
     assert_eq!(event(&other("data: a\nid: 1\rdata: b\n\n", "c")).data(), Some(Bytes::from("c")));
 }
 
-// row 93: who holds much leaves the last eighth to the others
+// Who holds much leaves the last eighth to the others.
 #[test]
 fn a_pool_is_shared() {
     let pool = Pool::new(80);
@@ -560,7 +560,7 @@ fn a_pool_is_shared() {
     assert!(few.take(&"one", 3).is_some(), "of few, one may have all");
 }
 
-// row 84, row 93: what finds no memory goes to a file, and memory is free again when its message is dropped
+// What finds no memory goes to a file, and memory is free again when its message is dropped.
 #[test]
 fn memory_of_messages_is_shared() {
     let directory = tempfile::tempdir().unwrap();

@@ -63,7 +63,7 @@ fn check_store(filter: &Filter, root: &Path, what: &str) -> usize {
     listed.len()
 }
 
-// I1, P1, row 83: each point in each mode; a host that panics is a failure like others
+// Each point in each mode; a host that panics is a failure like others.
 #[test]
 fn every_failing_step_of_a_call_has_the_answer_of_the_mode() {
     let _scenario = fail::FailScenario::setup();
@@ -105,7 +105,7 @@ fn every_failing_step_of_a_call_has_the_answer_of_the_mode() {
     assert!(after.0 <= before.0 + 4 && after.1 <= before.1, "{before:?}, then {after:?}");
 }
 
-// I1: who asks for a verdict alone, and who makes ready for the next call
+// Who asks for a verdict alone, and who makes ready for the next call.
 #[test]
 fn a_panic_stays_in_its_call() {
     let _scenario = fail::FailScenario::setup();
@@ -122,7 +122,7 @@ fn a_panic_stays_in_its_call() {
     assert!(filter.slot.status().parked_for.is_none());
 }
 
-// I1, row 79: a trial whose comparison panics goes on, ends, and promotes nothing
+// A trial whose comparison panics goes on, ends, and promotes nothing.
 #[test]
 fn a_trial_survives_a_panic() {
     let _scenario = fail::FailScenario::setup();

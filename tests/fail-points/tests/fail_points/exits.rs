@@ -39,7 +39,7 @@ fn command(root: &Path, points: &str) -> Command {
     command
 }
 
-// I1, row 87: whichever step a process ends at, nothing half is seen, and the next process removes the rest and works
+// Whichever step a process ends at, nothing half is seen, and the next process removes the rest and works.
 #[test]
 fn a_process_may_end_at_any_step() {
     let root = TempDir::new().unwrap();
@@ -83,7 +83,7 @@ fn victim() {
     let _ = registry.load("acme", &version(2)[..].into(), None);
 }
 
-// I1, H8, row 80: whichever step of a load a process ends at, the next one serves the last version that was kept
+// Whichever step of a load a process ends at, the next one serves the last version that was kept.
 #[test]
 fn a_process_may_end_while_it_loads() {
     for point in ["policy::verify", "policy::compile", "store::put", "policy::swap", "policy::keep"] {
@@ -109,7 +109,7 @@ fn python() -> PathBuf {
     python
 }
 
-// I1, P1, row 83: a gateway answers the call that panicked by its failure mode, and goes on
+// A gateway answers the call that panicked by its failure mode, and goes on.
 #[test]
 fn a_gateway_survives_a_panic() {
     for (point, failure) in [
@@ -134,7 +134,7 @@ fn a_gateway_survives_a_panic() {
     }
 }
 
-// row 60, row 81: without a thread for it a result is refused by name; it neither passes nor runs where others are served
+// Without a thread for it a result is refused by name; it neither passes nor runs where others are served.
 #[test]
 fn a_gateway_without_threads() {
     let first = within("gateway::thread", || gateway("gateway::thread=1*return", "open"));

@@ -57,7 +57,7 @@ pub(crate) fn tenant(root: &Path) -> TenantPolicy {
     TenantPolicy { file: Some(root.join("policy.wasm")), ..TenantPolicy::default() }
 }
 
-// I1, row 80: each point, in a thread and in a child
+// Each point, in a thread and in a child.
 #[test]
 fn every_failing_step_of_a_load_leaves_a_whole_policy() {
     let _scenario = fail::FailScenario::setup();
@@ -111,7 +111,7 @@ fn load(place: &CompilePlace, point: &str, end: End, action: Action) {
     assert_eq!(unfinished("kept") + unfinished("code"), 0, "{what}");
 }
 
-// I1, row 79: a swap by digest and a step back that fail change nothing
+// A swap by digest and a step back that fail change nothing.
 #[test]
 fn a_failing_swap_changes_nothing() {
     let _scenario = fail::FailScenario::setup();
@@ -132,7 +132,7 @@ fn a_failing_swap_changes_nothing() {
     assert_eq!(answers(&filter), signature(1));
 }
 
-// I1, H7: the watch goes on after a panic, and loads what it missed
+// The watch goes on after a panic, and loads what it missed.
 #[test]
 fn the_watch_goes_on() {
     let _scenario = fail::FailScenario::setup();
