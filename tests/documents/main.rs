@@ -182,7 +182,6 @@ fn links_lead_to_files_and_headings_that_exist() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-// row 85
 #[test]
 fn the_component_imports_what_the_documents_list() {
     let text = read(&workspace().join(DOCS).join("how-to/policies.md"));
