@@ -205,7 +205,8 @@ fn hostile_schemas_are_bounded() {
             let reply = way.call(tool, json!({}));
             assert_eq!((&reply["isError"], &reply["structuredContent"]), (&true.into(), &Value::Null), "{name} {tool}");
             handle(&descriptor(&reply).unwrap());
-            let found = way.gateway.told(&format!("cannot apply the output schema tenant=\"default\" tool=\"{tool}\" error="));
+            let found =
+                way.gateway.told(&format!("cannot apply the output schema tenant=\"default\" tool=\"{tool}\" error="));
             assert!(found.contains(reason), "{name} {tool}: {found}");
         }
         assert!(way.call("benign", json!({}))["structuredContent"].is_object(), "{name}");

@@ -337,7 +337,11 @@ fn what_is_no_message_is_bounded_in_the_log() {
     assert_eq!(text(&client.call(1, "complain", lines)), r#""complained""#);
     wait_until("the last of them in the log", || gate.errors().contains("lines=524288"));
     let errors = gate.errors();
-    assert!(errors.matches("dropped server output that is not a message").count() < 40, "{} bytes of log", errors.len());
+    assert!(
+        errors.matches("dropped server output that is not a message").count() < 40,
+        "{} bytes of log",
+        errors.len()
+    );
 }
 
 // A program that is not there is named, isolated or not.
