@@ -173,14 +173,14 @@ fn inline(
     dropped: Option<&str>,
 ) -> Result<Option<String>, PolicyError> {
     let limit = call.settings.descriptor_limit as usize;
-    let (mut values, mut reserved) = (Vec::new(), limit);
+    let (mut values, mut left) = (Vec::new(), limit);
     for ((index, part), planned) in (0..).zip(&source.parts()).zip(&plan.parts) {
         if matches!(planned, PlannedPart::Keep) {
             continue;
         }
-        let text = if part.kind == PartKind::Binary { None } else { source.whole(index, reserved)? };
+        let text = if part.kind == PartKind::Binary { None } else { source.whole(index, left)? };
         let Some(text) = text else { return Ok(None) };
-        reserved -= text.chars().count();
+        left -= text.chars().count();
         values.push(if part.kind != PartKind::Text && is_json(&text) {
             text.replace(['\n', '\r'], " ")
         } else {
