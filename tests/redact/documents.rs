@@ -1,5 +1,4 @@
-//! Any document with secrets anywhere: the policy writes what the default policy writes of the same document without
-//! them.
+//! For any document with secrets anywhere, the policy writes the same as the default policy does without the secrets.
 
 use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, redacting_policy};
 use lro_host::policy::Policy;
@@ -12,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A text, and the same without secrets. Both are JSON, or the inside of a JSON string.
+/// A text with and without its secrets. Both are JSON, or the inside of a JSON string.
 type Pair = (String, String);
 
-/// A string in which there may be a secret, in one of several spellings.
+/// A string that may contain a secret, in one of several spellings.
 fn inside() -> impl Strategy<Value = Pair> {
     let before = select(vec!["", "", " ", "kind: ", "文 ", "\\n", "\\\"", "\\ud83d\\ude00 "]);
     let after = select(vec!["", "", " ", "; kind", "文", "\\n", "\\\"", "\\ud83d\\ude00"]);
@@ -142,7 +141,7 @@ proptest! {
         request.is_error = is_error;
         request.query = Some(whole.clone());
         let before = if kind == PartKind::Text { before } else { "" };
-        // A secret field is one in JSON only.
+        // Secret fields exist only in JSON.
         let is_clean = whole == safe;
         if before.is_empty() || !whole.contains("\"password\"") && !whole.contains("\\u00") {
             let decision = redacting(root.path()).apply(&request, &parts(kind, &format!("{before}{whole}")));

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 const REPLACEMENT: &str = "[redacted]";
 
 /// A secret of each kind, none of which is ever escaped in JSON.
@@ -30,7 +30,7 @@ const SECRETS: [&str; 6] = [
     "eyJzM2NyZXQi.eyJzM2NyZXQi.czNjcmV0LXMzY3JldA",
 ];
 
-/// Where the component lies.
+/// Path of the component.
 fn component() -> PathBuf {
     target().join("wasm32-unknown-unknown/component/lro_redact.wasm")
 }
@@ -46,7 +46,7 @@ fn redacting_policy() -> Policy {
     POLICY.get_or_init(load).clone()
 }
 
-/// A filter as an operator should set it up: what cannot be redacted does not go on.
+/// A filter as an operator should configure it: results that cannot be redacted do not pass.
 fn redacting(root: &Path) -> Filter {
     Filter { failure: FailureMode::Closed, ..filter_with(redacting_policy(), root) }
 }
@@ -55,14 +55,14 @@ fn with_custom(settings: PolicySettings, custom: &str) -> PolicySettings {
     PolicySettings { custom: Some(custom.to_owned()), ..settings }
 }
 
-/// A text with the escapes of ASCII characters undone, in which an escaped secret shows.
+/// A text with the escapes of ASCII characters decoded, to reveal escaped secrets.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
     (' '..='~')
         .fold(text, |text, character| text.replace(&format!("\\u{:04x}", u32::from(character)), &character.to_string()))
 }
 
-/// Panics when there is a secret in what came of a result: files, the manifest among them, descriptor and notes.
+/// Panics when there is a secret in the output for a result: files, including the manifest, descriptor and notes.
 fn assert_clean(decision: &Decision, root: &Path) {
     let mut seen = vec![(PathBuf::from("the decision"), shown(format!("{decision:?}").as_bytes()))];
     let mut directories = vec![root.to_owned()];
@@ -90,7 +90,7 @@ fn the_component_imports_what_the_default_policy_imports() {
     assert_eq!(found, imports(DEFAULT_POLICY));
 }
 
-/// The records of the one section of an offload, below its header.
+/// The records of the only section of an offload, without the header.
 fn records(decision: Decision) -> Vec<serde_json::Value> {
     let offloaded = offloaded(decision);
     let file = std::fs::read_to_string(offloaded.offload.path().join("people.jsonl")).unwrap();

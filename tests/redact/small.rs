@@ -1,4 +1,4 @@
-//! Results that would have passed: with a secret in them they do not.
+//! Results that would pass without a secret do not pass with one.
 
 use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, with_custom};
 use lro_host::filter::{Outcome, Request};
@@ -49,7 +49,7 @@ fn a_secret_leaves_the_rest_in_the_descriptor() {
     let (mail, card) = (SECRETS[0], SECRETS[1]);
     let value = json!({"user": mail, "cards": [card, 4111111111111111u64], "password": {"s3cret": 1}, "big": 12345678901234567890u64});
     let safe = json!({"user": REPLACEMENT, "cards": [REPLACEMENT, REPLACEMENT], "password": REPLACEMENT, "big": 12345678901234567890u64});
-    // The text is a copy of the structured content and goes with it; the other block stays.
+    // The text, a copy of the structured content, is replaced with it; the other block stays.
     let result = json!({
         "content": [text_block(&value.to_string()), text_block("stays")], "structuredContent": value, "isError": false,
     });

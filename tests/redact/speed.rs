@@ -1,4 +1,4 @@
-//! What redacting costs.
+//! The cost of redaction.
 
 use crate::redacting_policy;
 use lro_host::policy::Policy;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const RECORDS: u32 = 100_000;
 
-/// Runs of each policy, one after the other.
+/// Runs of each policy, alternating.
 const RUNS: usize = 3;
 
 fn document() -> String {

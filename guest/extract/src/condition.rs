@@ -94,7 +94,7 @@ impl Where {
             let fail = |why: String| ExtractError::Invalid(format!("where[{index}]: {why}"));
             let below = |step: &u32| match *step as usize {
                 step if step < index => Ok(step),
-                step => Err(fail(format!("step {step} must have a lower number than the step that refers to it"))),
+                step => Err(fail(format!("step {step} does not come before the step that refers to it"))),
             };
             steps.push(match condition {
                 Condition::Test(test) => Node::Test(fields.add(&test.field)?, Box::new(check(test).map_err(fail)?)),

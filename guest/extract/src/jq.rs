@@ -87,15 +87,15 @@ fn each_record(
         finder.scan(offset, run, |found| {
             let (line, start) = (found.line, (found.offset - offset) as usize);
             let end = start + line.len();
-            let place = |key: usize| found.member(key).map(|at| json::skip_white(line, at));
+            let value_start = |key: usize| found.member(key).map(|at| json::skip_white(line, at));
             let mut input = None;
             if is_plain && line.first() == Some(&b'{') {
-                if reach.excludes(|key| place(key).and_then(|at| line.get(at..))) {
+                if reach.excludes(|key| value_start(key).and_then(|at| line.get(at..))) {
                     return Ok(());
                 }
                 if reach.is_all {
-                    let places = (0..reach.keys.len()).map(|key| place(key).map(|at| start + at));
-                    input = records.reduced(&slice, end, &reach.keys, places);
+                    let starts = (0..reach.keys.len()).map(|key| value_start(key).map(|at| start + at));
+                    input = records.reduced(&slice, end, &reach.keys, starts);
                 }
             }
             if is_plain && input.is_none() {

@@ -46,8 +46,8 @@ impl Records {
         }
         let Val::Obj(members) = &mut self.reduced else { return None };
         let mut cursor = Cursor { text: slice.get(..end)?, at: 0, slice };
-        for ((_, value), place) in Rc::get_mut(members)?.iter_mut().zip(starts) {
-            match place {
+        for ((_, value), start) in Rc::get_mut(members)?.iter_mut().zip(starts) {
+            match start {
                 Some(at) => {
                     cursor.at = at;
                     cursor.fill(value, 1)?;

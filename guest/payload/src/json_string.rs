@@ -40,19 +40,19 @@ pub(super) fn measure(source: &[u8], start: usize, until: usize) -> Result<(usiz
             return Err(PartError::NotJsonString(at + (quotes & !escaped).trailing_zeros() as usize));
         }
         if block.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
-            let place = block.iter().position(|byte| *byte < 0x20).unwrap_or_default();
-            return Err(PartError::NotJsonString(at + place));
+            let position = block.iter().position(|byte| *byte < 0x20).unwrap_or_default();
+            return Err(PartError::NotJsonString(at + position));
         }
         // Every escape loses its backslash; escapes other than `\"` and `\\` are checked one by one.
         saved += (backslashes & !escaped).count_ones() as usize;
         let mut others = escaped & !(quotes | backslashes);
         while others != 0 {
-            let place = at + others.trailing_zeros() as usize;
+            let position = at + others.trailing_zeros() as usize;
             others &= others - 1;
-            let byte = source.get(place).copied().unwrap_or_default();
-            if SIMPLE[byte as usize] == 0 && place > checked {
-                let (length, bytes) = escape_length(source, place - 1)?;
-                checked = place - 1 + length;
+            let byte = source.get(position).copied().unwrap_or_default();
+            if SIMPLE[byte as usize] == 0 && position > checked {
+                let (length, bytes) = escape_length(source, position - 1)?;
+                checked = position - 1 + length;
                 saved += length - length / 6 - bytes;
             }
         }
@@ -91,19 +91,21 @@ pub(super) fn decode(source: &[u8], output: &mut [u8]) -> (usize, usize) {
         let mut backslashes = equal(block, b'\\');
         let mut from = 0;
         while backslashes != 0 {
-            let place = backslashes.trailing_zeros() as usize;
-            copy_run(source, at + from, output, put, place - from);
-            put += place - from;
-            let simple = source.get(at + place + 1).map_or(0, |byte| SIMPLE[*byte as usize]);
+            let position = backslashes.trailing_zeros() as usize;
+            copy_run(source, at + from, output, put, position - from);
+            put += position - from;
+            let simple = source.get(at + position + 1).map_or(0, |byte| SIMPLE[*byte as usize]);
             if simple != 0 {
                 output[put] = simple;
                 put += 1;
-                from = place + 2;
-                backslashes = after_escape(backslashes, source, at + place);
+                from = position + 2;
+                backslashes = after_escape(backslashes, source, at + position);
             } else {
-                let Ok((character, length)) = unicode_escape(source, at + place) else { return (at + place, put) };
+                let Ok((character, length)) = unicode_escape(source, at + position) else {
+                    return (at + position, put);
+                };
                 put += character.encode_utf8(&mut output[put..]).len();
-                from = place + length;
+                from = position + length;
                 backslashes &= (!0_u64).unbounded_shl(from as u32);
             }
         }

@@ -29,7 +29,7 @@ enum State {
     /// In a string; the next byte may be escaped.
     String { escaped: bool },
     /// Before a secret value.
-    Due,
+    BeforeSecret,
     /// In a secret value: its open containers, whether in a string, and whether the next byte is escaped.
     Secret { depth: usize, in_string: bool, escaped: bool },
 }
@@ -72,7 +72,7 @@ impl<'a> Eraser<'a> {
                         self.add_to_key(text);
                     }
                 }
-                State::Due => {
+                State::BeforeSecret => {
                     let white = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
                     at += white;
                     if let Some(&first) = bytes.get(at) {
@@ -121,8 +121,8 @@ impl<'a> Eraser<'a> {
     }
 
     fn add_to_key(&mut self, text: &str) {
-        let room = self.key_bytes_max.saturating_sub(self.key.len());
-        self.key.push_str(text.get(..text.floor_char_boundary(room)).unwrap_or_default());
+        let left = self.key_bytes_max.saturating_sub(self.key.len());
+        self.key.push_str(text.get(..text.floor_char_boundary(left)).unwrap_or_default());
     }
 
     fn end_key(&mut self) {
@@ -130,7 +130,7 @@ impl<'a> Eraser<'a> {
         let inside = key.strip_suffix('"').unwrap_or(&key);
         let text = decoded(inside).text;
         if self.rules.is_secret(&text) {
-            self.state = State::Due;
+            self.state = State::BeforeSecret;
         }
         if self.containers.len() == self.depth && self.containers.last().is_some_and(|container| container.is_object) {
             self.step(&text);
@@ -174,7 +174,7 @@ impl<'a> Eraser<'a> {
             if *matched == level && pointer.get(level).is_some_and(|step| step == "*" || step == name) {
                 *matched += 1;
                 if *matched == pointer.len() {
-                    self.state = State::Due;
+                    self.state = State::BeforeSecret;
                 }
             }
         }

@@ -181,9 +181,9 @@ fn card(bytes: &[u8], start: usize) -> Option<usize> {
                 *digits.get_mut(count)? = byte - b'0';
                 count += 1;
                 group += 1;
-                let goes_on = is_word(next) || next == b'.' && bytes.get(index + 2).is_some_and(u8::is_ascii_digit);
+                let continues = is_word(next) || next == b'.' && bytes.get(index + 2).is_some_and(u8::is_ascii_digit);
                 let is_grouped = groups == 0 || group <= GROUP_DIGITS_MAX;
-                if count >= CARD_DIGITS_MIN && !goes_on && is_grouped && has_valid_check_digit(digits.get(..count)?) {
+                if count >= CARD_DIGITS_MIN && !continues && is_grouped && has_valid_check_digit(digits.get(..count)?) {
                     end = Some(index + 1);
                 }
             }

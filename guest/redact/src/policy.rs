@@ -154,8 +154,8 @@ pub(crate) fn describe(
         return Ok(Descriptor { content, files: Vec::new(), offloaded_tokens: 0, notes });
     }
     let member = dropped.map(|dropped| format!(",\"dropped\":{dropped}}}")).unwrap_or_default();
-    let room = u32::try_from(member.chars().count()).unwrap_or(u32::MAX);
-    call.settings.descriptor_limit = call.settings.descriptor_limit.saturating_sub(room);
+    let reserved = u32::try_from(member.chars().count()).unwrap_or(u32::MAX);
+    call.settings.descriptor_limit = call.settings.descriptor_limit.saturating_sub(reserved);
     let mut descriptor = write(&call, source, &plan)?;
     if !member.is_empty() && descriptor.content.pop().is_some() {
         descriptor.content.push_str(&member);
@@ -173,14 +173,14 @@ fn inline(
     dropped: Option<&str>,
 ) -> Result<Option<String>, PolicyError> {
     let limit = call.settings.descriptor_limit as usize;
-    let (mut values, mut room) = (Vec::new(), limit);
+    let (mut values, mut left) = (Vec::new(), limit);
     for ((index, part), planned) in (0..).zip(&source.parts()).zip(&plan.parts) {
         if matches!(planned, PlannedPart::Keep) {
             continue;
         }
-        let text = if part.kind == PartKind::Binary { None } else { source.whole(index, room)? };
+        let text = if part.kind == PartKind::Binary { None } else { source.whole(index, left)? };
         let Some(text) = text else { return Ok(None) };
-        room -= text.chars().count();
+        left -= text.chars().count();
         values.push(if part.kind != PartKind::Text && is_json(&text) {
             text.replace(['\n', '\r'], " ")
         } else {

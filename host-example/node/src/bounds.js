@@ -56,7 +56,7 @@ function entry(reader, id, most) {
     if (least > most) {
         const what =
             id === MEMORY_SECTION ? `${most * PAGE_BYTES} bytes of memory (limit memory-bytes)` : `a table of ${most}`;
-        throw new Error(`a core module requires more than ${what} at its start`);
+        throw new Error(`a core module needs more than ${what} at its start`);
     }
     return [...written, 1, ...number(least), ...number(Math.min(own, most))];
 }

@@ -136,7 +136,7 @@ impl Cut {
 
     fn add(&mut self, piece: &[u8]) {
         self.decimal |= piece.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
-        let room = CUT_BYTES_MAX.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(piece.get(..room).unwrap_or(piece));
+        let left = CUT_BYTES_MAX.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(piece.get(..left).unwrap_or(piece));
     }
 }
