@@ -620,7 +620,7 @@ async fn read(
         (BodyKind::Events, _) => {
             return failed(session, request_info.id, "the server sent an event stream with another content type");
         }
-        (BodyKind::Text, _) | (BodyKind::Message, Some(Fault::Nothing)) => {
+        (BodyKind::Text, _) | (BodyKind::Message, Some(Fault::NoKind)) => {
             return other_body(session, request_info, bytes, status, headers).await;
         }
         (BodyKind::Message, _) => session.from_server(message),
