@@ -242,7 +242,7 @@ fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> 
 
 /// Goes on when the store cannot be opened: each use tries again, and the failure mode answers until then.
 fn rules(config: &Config, registry: &Registry) -> anyhow::Result<Rules> {
-    let (store, error) = Store::open_sooner_or_later(host::store_config(config));
+    let (store, error) = Store::open_or_retry(host::store_config(config));
     if let Some(error) = error {
         tracing::error!(error = %format!("{:#}", anyhow::Error::new(error)), "results cannot be offloaded yet");
     }

@@ -49,7 +49,7 @@ impl CompileCache {
     /// when its key file is not valid.
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let directory = Directory::private(&directory.into(), true)?;
-        directory.remove_unnamed()?;
+        directory.remove_stale_temporaries()?;
         Ok(Self { key: Key::of(&directory, KEY)?, directory: Arc::new(directory) })
     }
 

@@ -68,8 +68,8 @@ pub enum CompilePlace {
     /// On a thread of this process. After the time limit the thread is abandoned; it still counts until it ends.
     #[default]
     Thread,
-    /// In a child process with its own limits on memory and processor time, on one processor and at low priority.
-    /// It is killed at the time limit.
+    /// In a child process with its own limits on memory and processor time, on one processor and at low priority. It is
+    /// killed at the time limit.
     Child {
         /// The program. It runs with an empty environment.
         program: PathBuf,
@@ -101,8 +101,8 @@ impl Compiler {
     /// Waits for its turn and compiles.
     pub(super) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Component, PolicyError> {
         let time = self.limits.time;
-        let bounds = Bounds { inside: self.limits.at_once.get(), waiting: u32::MAX, wait: time };
-        let permit = self.gate.enter(&bounds).ok_or(PolicyError::CompileQueue(time))?;
+        let bounds = Bounds { permits: self.limits.at_once.get(), waiters: u32::MAX, timeout: time };
+        let permit = self.gate.acquire(&bounds).ok_or(PolicyError::CompileQueue(time))?;
         fail_point!("policy::compile", |error: io::Error| PolicyError::Compile(error.to_string()));
         match &self.place {
             CompilePlace::Thread => self.on_thread(engine, bytes, permit),
@@ -231,8 +231,8 @@ fn seconds(time: Duration) -> u64 {
 /// Main function of the child of [`CompilePlace::Child`]: limits itself, compiles the component it reads, and writes
 /// the code. With `fuel`, the code counts instructions.
 ///
-/// The memory limit is one of address space, which leaves no room for the instance pool; the code does not depend
-/// on the pool. The process must not be used for anything else afterwards.
+/// The memory limit is one of address space, which leaves no room for the instance pool; the code does not depend on
+/// the pool. The process must not be used for anything else afterwards.
 ///
 /// # Errors
 /// When a limit cannot be set, the component does not compile, or reading or writing fails. A signal may also kill the

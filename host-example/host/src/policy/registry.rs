@@ -334,7 +334,7 @@ impl Registry {
         {
             let (tenant, digest) = (&entry.tenant, record.current);
             match self.restore(entry, kept, &digest) {
-                Ok(_) => tracing::warn!(tenant, %digest, "serving the last good policy"),
+                Ok(_) => tracing::warn!(tenant, %digest, "the last good policy serves"),
                 Err(error) => tracing::error!(tenant, %digest, %error, "cannot serve the last good policy"),
             }
         }

@@ -65,7 +65,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// How long it stays parked, if it is.
+    /// Remaining time for which it is parked, if it is.
     pub fn parked_for(&self) -> Option<Duration> {
         self.breaker.parked_for()
     }
@@ -238,8 +238,8 @@ impl Slot {
             return Err(SlotError::Parked(left));
         }
         let Admission { calls, waiting, wait } = self.settings.admission;
-        let bounds = Bounds { inside: calls.max(1), waiting, wait };
-        let permit = self.gate.admit(&bounds).await.ok_or(SlotError::Busy(bounds.inside))?;
+        let bounds = Bounds { permits: calls.max(1), waiters: waiting, timeout: wait };
+        let permit = self.gate.acquire_async(&bounds).await.ok_or(SlotError::Busy(bounds.permits))?;
         let version = self.current.load_full().ok_or_else(|| self.absent())?;
         let is_probe = version.breaker.admit().map_err(SlotError::Parked)?;
         Ok(Admitted { version, is_probe, _permit: permit })
