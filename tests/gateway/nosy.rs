@@ -228,7 +228,7 @@ fn a_server_is_not_isolated_where_that_is_off_or_impossible() {
     shake_hands(&mut wire);
     let errors = wire.end().errors;
     assert_eq!(errors.matches("the server is not isolated").count(), 1, "{errors}");
-    assert!(errors.contains("mounts of its own"), "{errors}");
+    assert!(errors.contains("cannot create a mount namespace"), "{errors}");
 }
 
 // row 92: a server that works in the directory of the offloads goes on working

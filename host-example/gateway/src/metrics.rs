@@ -21,7 +21,7 @@ use lro_host::mcp::{self, ToolResult};
 use lro_host::policy::{LOADS, PARKED};
 use lro_host::sandbox::{Cost, EPOCH_TICK, Verdict};
 use lro_host::settings::SizeUnit;
-use lro_transport::{Place, Pool};
+use lro_transport::{Permit, Pool};
 
 /// Most pairs of a tool and a tenant with metrics of their own; the rest count as the tool `other`. The last eighth of them is
 /// for tenants that have no more than an eighth.
@@ -128,7 +128,7 @@ struct Series {
     seconds: Histogram,
     memory: Histogram,
     /// One of the pairs; none for the tool `other`.
-    _pair: Option<Place<String>>,
+    _pair: Option<Permit<String>>,
 }
 
 /// The totals at one moment.
@@ -474,7 +474,7 @@ impl Export {
 }
 
 impl Series {
-    fn new(tool: &str, tenant: &str, pair: Option<Place<String>>) -> Self {
+    fn new(tool: &str, tenant: &str, pair: Option<Permit<String>>) -> Self {
         let labels = [("tool", tool.to_owned()), ("tenant", tenant.to_owned())];
         Self {
             results: HashMap::new(),

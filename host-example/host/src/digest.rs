@@ -87,7 +87,9 @@ pub struct FileDigest {
     /// Offset of the first byte that the digest covers, and of the first counted line: after the header line, or 0 in a
     /// file without one.
     pub digest_from: u64,
-    /// Size of the file. pub bytes: u64, Number of lines from `digest_from` on. A last line without a line feed counts;
+    /// Size of the file.
+    pub bytes: u64,
+    /// Number of lines from `digest_from` on. A last line without a line feed counts;
     /// an empty one after the last line feed does not.
     pub lines: u64,
     /// Start offsets of lines, little-endian; see [`IndexRecord`](crate::store::IndexRecord).

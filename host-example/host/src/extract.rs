@@ -153,7 +153,9 @@ impl Serialize for Answer {
 /// How a jq program failed on some of the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failures {
-    /// Number of such records. pub records: u64, Number of the first one, counted from 0.
+    /// Number of such records.
+    pub records: u64,
+    /// Number of the first one, counted from 0.
     pub first: u64,
     /// The error on that record.
     pub message: String,
@@ -349,7 +351,9 @@ impl Verification {
 
     fn end(mut self) -> Result<(), ExtractError> {
         let verified = match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| ExtractError::Answer("a panic during the verification of the file"))?,
+            Some(thread) => {
+                thread.join().map_err(|_| ExtractError::Answer("a panic during the verification of the file"))?
+            }
             None => self.reader.verify(),
         };
         Ok(verified?)

@@ -161,7 +161,7 @@ impl FilterError {
             Self::Call(CallError::Memory(_)) => "memory",
             Self::Call(CallError::Table(_)) => "table",
             Self::Call(CallError::Instances(_)) => "instances",
-            Self::Call(CallError::Fuel(_) | CallError::Uncounted) => "fuel",
+            Self::Call(CallError::Fuel(_) | CallError::FuelDisabled) => "fuel",
             Self::Call(CallError::Stack) => "stack",
             Self::Call(CallError::Crossing(_)) => "crossing",
             Self::Call(CallError::Quota { .. }) => "quota",
@@ -326,13 +326,17 @@ impl Filter {
     }
 
     /// As [`Filter::inspect`], for use inside a [`Job`].
-    pub async fn inspect_in_job(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
+    pub async fn inspect_in_job(
+        &self,
+        request: &Request,
+        payload: &Arc<Payload>,
+    ) -> Result<(Verdict, Cost), FilterError> {
         let call = self.call(request, Ulid::generate().map_err(FilterError::Random)?);
         let admitted = self.slot.admit().await?;
         let inspecting = admitted.policy().prepared().inspect_async(&self.limits, &call, payload);
-        let inspect_in_job = unless_panic(async { Ok(inspecting.await?) }).await;
-        settle(&admitted, &request.tenant, inspect_in_job.as_ref().err());
-        inspect_in_job
+        let inspected = unless_panic(async { Ok(inspecting.await?) }).await;
+        settle(&admitted, &request.tenant, inspected.as_ref().err());
+        inspected
     }
 
     /// The error says whether the policy had already decided to offload. Both calls use the same version of the policy.
@@ -368,8 +372,8 @@ impl Filter {
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
         let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
-        let inspect_in_job = unless_panic(async { Ok(inspecting.await?) }).await;
-        let (verdict, cost) = inspect_in_job.map_err(|error| (false, error))?;
+        let inspected = unless_panic(async { Ok(inspecting.await?) }).await;
+        let (verdict, cost) = inspected.map_err(|error| (false, error))?;
         decision.inspect = Some(cost);
         decision.outcome = match verdict {
             Verdict::Pass => Outcome::Pass,

@@ -31,7 +31,9 @@ pub const PAGE_RECORDS_MAX: u32 = 1000;
 pub struct PageRequest {
     /// The tenant that owns the offload.
     pub tenant: String,
-    /// Id of the offload. pub offload: Ulid, Name of the section, or of its file.
+    /// Id of the offload.
+    pub offload: Ulid,
+    /// Name of the section, or of its file.
     pub section: String,
     /// Where the page begins.
     pub start: Start,
@@ -55,7 +57,9 @@ pub enum Start {
 /// A page of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The content. pub content: PageContent, Number of its first record, counted from 0.
+    /// The content.
+    pub content: PageContent,
+    /// Number of its first record, counted from 0.
     pub first: u64,
     /// Kind of the section.
     pub kind: FileKind,

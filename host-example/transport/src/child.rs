@@ -129,13 +129,16 @@ pub struct ServerProcess {
     hint: Option<String>,
     is_isolated: bool,
     has_written: AtomicBool,
-    /// How it ended, once it has. ended: Mutex<Option<String>>,
+    /// How it ended, once it has.
+    ended: Mutex<Option<String>>,
 }
 
 /// Input of a server that is still to be written.
 #[derive(Debug, Default)]
 struct Input {
-    /// Non-blocking. pipe: Option<PipeWriter>, Messages with their line feeds, in pieces. The first may be partly
+    /// Non-blocking.
+    pipe: Option<PipeWriter>,
+    /// Messages with their line feeds, in pieces. The first may be partly
     /// written.
     backlog: VecDeque<Bytes>,
     /// Whether to close the pipe when the backlog is empty.

@@ -33,7 +33,8 @@ pub enum Line {
     Whole(Bytes),
     /// The last line of the stream, without a line feed.
     Partial(Bytes),
-    /// A line that could not be stored. Cut(Cut),
+    /// A line that could not be stored.
+    Cut(Cut),
 }
 
 /// Beginning and end of a line that could not be stored.

@@ -220,7 +220,14 @@ impl Spool {
     /// Creates an empty message. Does not allocate.
     pub fn new(limits: Arc<MessageLimits>) -> Self {
         let on_disk = OnDisk { budget: limits.disk.clone(), bytes: 0 };
-        Self { limits, memory: BytesMut::new(), memory_permits: MemoryPermits::default(), file: None, on_disk, bytes: 0 }
+        Self {
+            limits,
+            memory: BytesMut::new(),
+            memory_permits: MemoryPermits::default(),
+            file: None,
+            on_disk,
+            bytes: 0,
+        }
     }
 
     /// Appends bytes.
@@ -261,7 +268,11 @@ impl Spool {
         if self.file.is_none() {
             let message = self.memory.freeze();
             let is_free = self.memory_permits.permits.is_empty();
-            return Ok(if is_free { message } else { Bytes::from_owner(InMemory { message, _permits: self.memory_permits }) });
+            return Ok(if is_free {
+                message
+            } else {
+                Bytes::from_owner(InMemory { message, _permits: self.memory_permits })
+            });
         }
         self.write(&[])?;
         let Some(file) = self.file.take() else { return Ok(Bytes::new()) };

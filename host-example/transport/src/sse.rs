@@ -51,7 +51,9 @@ pub struct EventReader {
 /// Position in a line.
 #[derive(Clone, Copy, Debug)]
 enum LinePosition {
-    /// At the start of a line. Start, Inside a line.
+    /// At the start of a line.
+    Start,
+    /// Inside a line.
     Inside,
     /// After a carriage return that ended a non-empty line; a line feed may follow.
     AfterReturn,
@@ -89,7 +91,8 @@ impl EventReader {
     /// Returns the bytes after the last event; `None` if there are none, or after a failure.
     ///
     /// # Errors
-    /// When they cannot be stored. pub fn finish(self) -> Result<Option<Bytes>, SpoolError> {
+    /// When they cannot be stored.
+    pub fn finish(self) -> Result<Option<Bytes>, SpoolError> {
         if self.has_failed || self.spool.is_empty() {
             return Ok(None);
         }
@@ -142,7 +145,8 @@ impl EventReader {
                     self.position = LinePosition::Inside;
                     return (bytes.len(), false);
                 };
-                self.position = if bytes.get(end) == Some(&b'\n') { LinePosition::Start } else { LinePosition::AfterReturn };
+                self.position =
+                    if bytes.get(end) == Some(&b'\n') { LinePosition::Start } else { LinePosition::AfterReturn };
                 (end + 1, false)
             }
         }
@@ -197,8 +201,8 @@ impl Event {
     /// Parses the incomplete end of a stream, as returned by [`EventReader::finish`], as an event, as some clients do.
     ///
     /// # Errors
-    /// When it cannot be stored. pub fn of_rest(rest: &Bytes, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError>
-    /// {
+    /// When it cannot be stored.
+    pub fn of_rest(rest: &Bytes, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
         let mut spool = Spool::new(Arc::clone(limits));
         spool.push(rest)?;
         spool.push(b"\n\n")?;

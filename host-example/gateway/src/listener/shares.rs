@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::guard::Refusal;
 use super::lock;
 use crate::tenants::rules::Rules;
-use lro_transport::{Place, Pool};
+use lro_transport::{Permit, Pool};
 
 /// Who holds places: a tenant, or where tenants need no token, an address that asks as one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub(crate) struct Holder {
 }
 
 /// A place of a request or of a stream.
-pub(crate) type RequestPlace = Place<Holder>;
+pub(crate) type RequestPlace = Permit<Holder>;
 
 /// Requests and streams at a time.
 #[derive(Debug)]

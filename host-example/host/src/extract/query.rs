@@ -50,7 +50,7 @@ pub struct Query {
     #[serde(skip_serializing_if = "is_zero")]
     pub offset: u64,
     /// Maximum number of results.
-    /// #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 

@@ -18,7 +18,8 @@ const PAGE_BYTES: u32 = 1 << 20;
 /// Time in milliseconds for which a client may cache a page: the content never changes, but the offload expires.
 const TTL_MILLIS: u32 = 60_000;
 
-/// A parsed resource URI. struct ResourceUri {
+/// A parsed resource URI.
+struct ResourceUri {
     offload: Ulid,
     section: String,
     offset: u64,
@@ -48,8 +49,11 @@ impl Tools {
     pub fn resource(&self, tenant: &str, uri: &str, modern: bool) -> Result<String, ProtocolError> {
         let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
         let failed = |message: String| ProtocolError { code, message };
-        let wanted = wanted(uri).ok_or_else(|| failed(format!("`{uri}` is not the URI of a section: expected lro://OFFLOAD/SECTION?offset=N&limit=N")))?;
-        let offload = self.store().find(tenant, wanted.offload).map_err(|error| failed(client_message(tenant, &error)))?;
+        let wanted = wanted(uri).ok_or_else(|| {
+            failed(format!("`{uri}` is not the URI of a section: expected lro://OFFLOAD/SECTION?offset=N&limit=N"))
+        })?;
+        let offload =
+            self.store().find(tenant, wanted.offload).map_err(|error| failed(client_message(tenant, &error)))?;
         let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
         let found = self.read_pages(tenant, &wanted).map_err(|error| match error {
             ReadError::Store(error) => failed(client_message(tenant, &error)),

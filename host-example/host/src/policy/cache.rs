@@ -65,7 +65,11 @@ impl CompileCache {
             },
         };
         let path = self.directory.path.join(name);
-        loaded.inspect_err(|error| tracing::warn!(%error, path = %path.display(), "cannot use a compiled policy of the cache")).ok()
+        loaded
+            .inspect_err(
+                |error| tracing::warn!(%error, path = %path.display(), "cannot use a compiled policy of the cache"),
+            )
+            .ok()
     }
 
     /// Stores a compiled policy. A failure is only logged: the next start compiles again.

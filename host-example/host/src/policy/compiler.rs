@@ -162,7 +162,8 @@ impl Compiler {
         fail_point!("policy::compiled-by-child", failed);
         let status = status.ok_or(PolicyError::CompileTime(self.limits.time))?;
         if status.success() {
-            let code = sealed(output).and_then(|code| read_from_start(code, self.limits.memory_bytes)).map_err(failed)?;
+            let code =
+                sealed(output).and_then(|code| read_from_start(code, self.limits.memory_bytes)).map_err(failed)?;
             return cache::load(engine, &code).map_err(|error| PolicyError::Compile(format!("{error:#}")));
         }
         let message = read_from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;

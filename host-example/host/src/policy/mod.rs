@@ -248,7 +248,8 @@ impl Policy {
         Ok(Self { inner: Arc::new(Inner { prepared, digest, contract, bytes, compile_time }) })
     }
 
-    /// The compiled component. pub fn prepared(&self) -> &Prepared {
+    /// The compiled component.
+    pub fn prepared(&self) -> &Prepared {
         &self.inner.prepared
     }
 

@@ -106,7 +106,7 @@ pub enum RegistryError {
     #[error("there is no earlier policy of tenant `{0}`")]
     NoEarlier(String),
     /// The policy was rejected.
-    /// #[error(transparent)]
+    #[error(transparent)]
     Refused(#[from] Refused),
 }
 
@@ -225,8 +225,8 @@ impl Registry {
     /// Reloads the policy of one tenant.
     ///
     /// # Errors
-    /// When the tenant does not exist, or the policy is rejected. pub fn reload_tenant(&self, tenant: &str) ->
-    /// Result<Loaded, RegistryError> {
+    /// When the tenant does not exist, or the policy is rejected.
+    pub fn reload_tenant(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         Ok(self.read_again(&entry)?)
     }
@@ -235,8 +235,8 @@ impl Registry {
     /// `pin` applies to this load only, in addition to that of the tenant.
     ///
     /// # Errors
-    /// When the tenant does not exist, or the policy is rejected. pub fn load(&self, tenant: &str, source: &Source,
-    /// pin: Option<Digest>) -> Result<Loaded, RegistryError> {
+    /// When the tenant does not exist, or the policy is rejected.
+    pub fn load(&self, tenant: &str, source: &Source, pin: Option<Digest>) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
         Ok(self.attempt(&entry, pin, Ok(source.clone()))?)
@@ -278,11 +278,13 @@ impl Registry {
         Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest))?)
     }
 
-    /// Returns all tenants. pub(super) fn all(&self) -> Vec<Arc<Entry>> {
+    /// Returns all tenants.
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         read(&self.entries).values().map(Arc::clone).collect()
     }
 
-    /// Returns the policy directories. pub(super) fn directories(&self) -> Vec<PathBuf> {
+    /// Returns the policy directories.
+    pub(super) fn directories(&self) -> Vec<PathBuf> {
         read(&self.directories).keys().cloned().collect()
     }
 

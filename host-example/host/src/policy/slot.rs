@@ -57,7 +57,9 @@ pub struct SlotSettings {
 /// A current or former policy of a slot.
 #[derive(Debug)]
 pub struct Version {
-    /// The policy. pub policy: Policy, Number of the version in its slot, from 1.
+    /// The policy.
+    pub policy: Policy,
+    /// Number of the version in its slot, from 1.
     pub number: u64,
     /// When it became current.
     pub loaded: SystemTime,
@@ -101,7 +103,9 @@ struct Last {
 pub struct SlotStatus {
     /// The current version; `None` before a policy is loaded.
     pub version: Option<Arc<Version>>,
-    /// Remaining time for which it is parked, if it is. pub parked_for: Option<Duration>, Number of policies loaded
+    /// Remaining time for which it is parked, if it is.
+    pub parked_for: Option<Duration>,
+    /// Number of policies loaded
     /// since the start.
     pub loaded: u64,
     /// Number of policies rejected since the start.
@@ -214,7 +218,8 @@ impl Slot {
         }
     }
 
-    /// Returns the running trial. pub(crate) fn trial(&self) -> Guard<Option<Arc<Running>>> {
+    /// Returns the running trial.
+    pub(crate) fn trial(&self) -> Guard<Option<Arc<Running>>> {
         self.trial.load()
     }
 

@@ -48,7 +48,10 @@ pub struct Position {
 /// The size of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize {
-    /// Maximum bytes. pub bytes: u32, Maximum records. pub records: u32,
+    /// Maximum bytes.
+    pub bytes: u32,
+    /// Maximum records.
+    pub records: u32,
 }
 
 /// Why a cursor is rejected. Reading neither continues nor restarts.

@@ -8,7 +8,7 @@ use super::engine::{CONCURRENT_CALLS_MAX, Prepared, PreparedExtraction, STACK_BY
 use super::limits::Limits;
 use super::output::{Quota, WriteError};
 use super::places::PoolPermit;
-use super::state::{Clock, CallState};
+use super::state::{CallState, Clock};
 use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
@@ -44,7 +44,7 @@ pub enum CallError {
     Fuel(u64),
     /// [`Limits::fuel`] is set, but the sandbox was not created [with fuel](super::Sandbox::with_fuel).
     #[error("cannot run with the limit fuel: this sandbox does not count instructions")]
-    Uncounted,
+    FuelDisabled,
     /// The policy ran out of stack.
     #[error("ran out of stack (limit {STACK_BYTES_MAX} bytes)")]
     Stack,
@@ -146,8 +146,8 @@ impl Prepared {
     /// Calls `inspect-result`. No directory is preopened. Advice is truncated to the descriptor limit. Blocks.
     ///
     /// # Errors
-    /// When the policy fails or exceeds a limit. pub fn inspect(&self, limits: &Limits, call: &Call, payload:
-    /// &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
+    /// When the policy fails or exceeds a limit.
+    pub fn inspect(&self, limits: &Limits, call: &Call, payload: &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
         job::finish(self.inspect_async(limits, call, payload))
     }
 
@@ -364,7 +364,7 @@ impl Run {
         store.set_hostcall_fuel(limits.crossing_bytes);
         let counted = store.set_fuel(limits.fuel.unwrap_or(u64::MAX));
         if limits.fuel.is_some() && counted.is_err() {
-            return Err(CallError::Uncounted);
+            return Err(CallError::FuelDisabled);
         }
         let mut run = Self { store, limits: limits.clone(), permit };
         run.begin();

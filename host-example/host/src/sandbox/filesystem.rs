@@ -4,7 +4,7 @@
 //! Links, directories and timestamps are rejected: with `not-permitted` where a policy could exploit them, else with
 //! `unsupported`. A path must be a plain file name: digests are keyed by name, and `./a` would be a second name of `a`.
 
-use super::output::{OpenPermit, OpenFile, WriteError};
+use super::output::{OpenFile, OpenPermit, WriteError};
 use super::state::CallState;
 use super::streams::FileStream;
 use std::pin::pin;
@@ -90,7 +90,8 @@ impl View<'_> {
 
 /// Polls a future that never waits, because the context lets file operations block the thread.
 fn ready<T>(future: impl Future<Output = FsResult<T>>) -> FsResult<T> {
-    poll_noop(pin!(future)).unwrap_or_else(|| Err(FsError::trap(wasmtime::format_err!("a file operation did not complete at once"))))
+    poll_noop(pin!(future))
+        .unwrap_or_else(|| Err(FsError::trap(wasmtime::format_err!("a file operation did not complete at once"))))
 }
 
 fn refuse<T>(code: wasi::ErrorCode) -> FsResult<T> {

@@ -2,7 +2,7 @@
 
 use super::bindings::lro::filter::types;
 use super::limits::{Limits, Meter};
-use super::output::{OpenPermit, OpenFile, Output};
+use super::output::{OpenFile, OpenPermit, Output};
 use super::streams::FileStream;
 use crate::job;
 use lro_payload::{self as payload, PayloadReader};

@@ -55,7 +55,9 @@ impl View<'_> {
 
     fn write_zeroes_to(&mut self, stream: &Resource<OutputStream>, length: u64) -> StreamResult<()> {
         if length > BYTES_MAX {
-            return Err(StreamError::Trap(wasmtime::format_err!("asked for {length} zeros at a time; the limit is {BYTES_MAX}")));
+            return Err(StreamError::Trap(wasmtime::format_err!(
+                "asked for {length} zeros at a time; the limit is {BYTES_MAX}"
+            )));
         }
         self.write_to(stream, vec![0; usize::try_from(length).unwrap_or_default()])
     }

@@ -105,7 +105,8 @@ impl Directory {
         self.descriptor.into()
     }
 
-    /// Opens a subdirectory. pub(crate) fn directory(&self, name: impl AsRef<OsStr>) -> Result<Self, StoreError> {
+    /// Opens a subdirectory.
+    pub(crate) fn directory(&self, name: impl AsRef<OsStr>) -> Result<Self, StoreError> {
         let path = self.path.join(name.as_ref());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = fs::openat(&self.descriptor, name.as_ref(), flags, Mode::empty());
@@ -191,7 +192,9 @@ impl Directory {
         let newest = SystemTime::now().checked_sub(TEMPORARY_AGE_MAX).unwrap_or(SystemTime::UNIX_EPOCH);
         for name in self.names()? {
             let name = name?;
-            let id = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY_AFFIXES.0)?.strip_suffix(TEMPORARY_AFFIXES.1));
+            let id = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(TEMPORARY_AFFIXES.0)?.strip_suffix(TEMPORARY_AFFIXES.1));
             if id.and_then(|id| id.parse::<Ulid>().ok()).is_some_and(|id| id.time() < newest) {
                 fs::unlinkat(&self.descriptor, &name, AtFlags::empty())
                     .map_err(failed("remove", self.path.join(&name)))?;

@@ -53,7 +53,8 @@ pub enum StoreError {
     UnsafeRoot {
         /// The directory.
         path: PathBuf,
-        /// Why it is not private. reason: &'static str,
+        /// Why it is not private.
+        reason: &'static str,
     },
     /// A file differs from its record, or is not listed in any.
     // A guest may have chosen the name: `Debug` escapes control characters.
@@ -80,8 +81,8 @@ pub enum StoreError {
         /// The manifest.
         path: PathBuf,
         /// The error in it.
-        /// #[source]
-        /// source: serde_json::Error,
+        #[source]
+        source: serde_json::Error,
     },
     /// Another error of the system.
     #[error("cannot {action} {}", path.display())]

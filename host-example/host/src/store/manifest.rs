@@ -39,7 +39,9 @@ pub struct FileRecord {
     /// Name in the directory: letters, digits, `-`, `_` and `.`, not beginning with `.`, at most
     /// [`FILE_NAME_BYTES_MAX`] bytes, and not the manifest's.
     pub name: String,
-    /// What the file contains. pub kind: FileKind, Key of the section in the descriptor.
+    /// What the file contains.
+    pub kind: FileKind,
+    /// Key of the section in the descriptor.
     pub section: String,
     /// Index of the source part in the tool result.
     pub part: u32,
@@ -110,7 +112,9 @@ pub struct StoredQuery {
 /// [`INDEX_STEP_BYTES`]: super::INDEX_STEP_BYTES
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IndexRecord {
-    /// Size of the index in bytes. pub bytes: u64, SHA-256 of the index.
+    /// Size of the index in bytes.
+    pub bytes: u64,
+    /// SHA-256 of the index.
     pub sha256: Digest,
 }
 

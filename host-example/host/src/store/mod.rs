@@ -149,7 +149,9 @@ impl OpenRoot {
 /// inode and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Number of published offloads. pub offloads: u64, Disk usage in bytes, including manifests, indexes and offloads
+    /// Number of published offloads.
+    pub offloads: u64,
+    /// Disk usage in bytes, including manifests, indexes and offloads
     /// being published.
     pub bytes: u64,
 }
@@ -388,7 +390,8 @@ impl Store {
     }
 }
 
-/// Returns the directory name of a tenant. fn tenant_name(tenant: &str) -> String {
+/// Returns the directory name of a tenant.
+fn tenant_name(tenant: &str) -> String {
     safe_name(tenant, TENANT_NAME_BYTES_MAX)
 }
 

@@ -26,7 +26,8 @@ impl Offload {
         &self.tenant
     }
 
-    /// The id. pub fn id(&self) -> Ulid {
+    /// The id.
+    pub fn id(&self) -> Ulid {
         self.id
     }
 

@@ -83,7 +83,9 @@ impl Reader {
     /// [`StoreError::Changed`], and [`StoreError::Io`] when the file cannot be read.
     pub fn verify(&self) -> Result<(), StoreError> {
         let state = self.state()?;
-        let Some(expected) = self.record.sha256 else { return Err(self.changed("no digest in the manifest".to_owned())) };
+        let Some(expected) = self.record.sha256 else {
+            return Err(self.changed("no digest in the manifest".to_owned()));
+        };
         if self.verified.contains(state, expected) {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use crate::upstream::link::{Link, Receive, id_of_cut};
 use crate::{FromClient, FromServer, Produced, Session, Who};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Id, Kind, Message, method};
-use lro_transport::{Cut, Launch, Place};
+use lro_transport::{Cut, Launch, Permit};
 
 /// Most messages that are kept for a client that does not listen; the oldest is dropped first.
 const BACKLOG_MESSAGES_MAX: usize = 1_000;
@@ -59,7 +59,7 @@ struct Streams {
 }
 
 /// A message for a client that does not listen, with the memory that it takes.
-struct Kept(Bytes, Place<String>);
+struct Kept(Bytes, Permit<String>);
 
 /// A request, or a batch of them, that is being answered.
 struct Exchange {
@@ -337,7 +337,7 @@ impl LegacySession {
     }
 
     /// Memory for a message that is to wait for its client. Without any left, one message at a time waits.
-    fn memory(&self, bytes: usize, sender: &Sender<Out>, reserved: usize) -> Option<Place<String>> {
+    fn memory(&self, bytes: usize, sender: &Sender<Out>, reserved: usize) -> Option<Permit<String>> {
         loop {
             let memory = self.session.rules.limits.share.take(bytes.min(INLINE_BYTES));
             let is_first = sender.capacity() + reserved >= sender.max_capacity();

@@ -31,7 +31,7 @@ use crate::upstream::content::{self, Chunks, Content, ContentError, Form};
 use crate::{FromClient, FromServer, Produced, Refused, Session, Who};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Fault, Id, Kind, Message, method};
-use lro_transport::{Event, EventReader, Place, Pool};
+use lro_transport::{Event, EventReader, Permit, Pool};
 
 /// Methods that go upstream besides POST.
 const METHODS: [Method; 4] = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS];
@@ -71,7 +71,7 @@ struct Sessions {
 
 struct Known {
     session: Arc<Session>,
-    place: Place<Holder>,
+    place: Permit<Holder>,
     _open: Open,
 }
 

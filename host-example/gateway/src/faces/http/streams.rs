@@ -17,7 +17,7 @@ use crate::tenants::rules::Rules;
 use crate::tenants::workers::Refused;
 use crate::upstream::link::LinkError;
 use lro_host::job::INLINE_BYTES;
-use lro_transport::Place;
+use lro_transport::Permit;
 
 /// How long a stream may be silent before a comment shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ pub(super) struct Out {
     pub(super) room: Option<OwnedSemaphorePermit>,
     /// And the part of the tenant's memory.
     #[expect(dead_code, reason = "it gives the memory back when it is dropped")]
-    pub(super) memory: Option<Place<String>>,
+    pub(super) memory: Option<Permit<String>>,
 }
 
 /// A message on its way to the server.
