@@ -191,7 +191,7 @@ fn a_server_runs_as_another_user() {
     assert!(!refused.status.success() && errors.contains("there is no user `nobody-of-this-name`"), "{errors}");
     if !is_root() {
         let errors = String::from_utf8_lossy(&run("65534:65534").0.stderr).into_owned();
-        return assert!(errors.contains("run as another user, which takes root"), "{errors}");
+        return assert!(errors.contains("run as another user, which requires root"), "{errors}");
     }
     for isolate in ["true", "false"] {
         let (looked, _) = looked(0, &["--user", "65534:65534", "--isolate", isolate], &files);

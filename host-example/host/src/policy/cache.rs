@@ -61,7 +61,7 @@ impl CompileCache {
             Err(error) => Err(error.into()),
             Ok(file) => match self.authenticated(&name, &file) {
                 Some(code) => load(engine, code),
-                None => Err(wasmtime::Error::msg("the file was not written by a gateway of this user, or has changed")),
+                None => Err(wasmtime::Error::msg("it was not written by this user's gateway, or has changed")),
             },
         };
         let path = self.directory.path.join(name);

@@ -140,7 +140,7 @@ pub enum PolicyError {
     #[error("policy waited {} ms to be compiled, because too many others are being compiled: try again", .0.as_millis())]
     CompileQueue(Duration),
     /// It cannot be instantiated.
-    #[error("cannot start the policy: it {}", quoted(.0))]
+    #[error("policy cannot be started: it {}", quoted(.0))]
     Start(String),
     /// The host panicked while it loaded the policy.
     #[error("the host panicked while it loaded the policy: {}", quoted(.0))]
