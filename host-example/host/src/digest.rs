@@ -89,8 +89,8 @@ pub struct FileDigest {
     pub digest_from: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// Number of lines from `digest_from` on. A last line without a line feed counts;
-    /// an empty one after the last line feed does not.
+    /// Number of lines from `digest_from` on. A last line without a line feed counts; an empty one after the last line
+    /// feed does not.
     pub lines: u64,
     /// Start offsets of lines, little-endian; see [`IndexRecord`](crate::store::IndexRecord).
     pub(crate) index: Vec<u8>,

@@ -39,7 +39,7 @@ pub(crate) struct ListArguments {
     gateway: Gateway,
 }
 
-/// Load a component for a tenant; if it is rejected, nothing changes
+/// Load a component for a tenant; if it is refused, nothing changes
 ///
 /// Also sends the signature FILE.minisig, if it exists.
 #[derive(Args)]

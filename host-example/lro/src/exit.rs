@@ -14,7 +14,7 @@ use crate::output::Terminal;
 /// Help text about the exit codes.
 pub(crate) const HELP: &str = "Exit codes:
   0  passed, offloaded or truncated; success
-  1  error: input or output, a query without an answer, a policy that is rejected or fails (failure mode `closed`)
+  1  error: input or output, a query without an answer, a policy that is refused or fails (failure mode `closed`)
   2  usage or configuration
   3  rejected by the policy";
 
@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     /// The result was passed, offloaded or truncated, or another subcommand succeeded. Also if the reader of standard
     /// output closes the pipe early.
     Success = 0,
-    /// Input or output failed, a query has no answer, or a policy was rejected or failed and the failure mode is
+    /// Input or output failed, a query has no answer, or a policy was refused or failed and the failure mode is
     /// `closed`.
     Error = 1,
     /// The command line, a query on it, or the configuration is invalid. The argument parser uses this code too.

@@ -44,8 +44,8 @@ pub(crate) fn sandbox(fuel: bool) -> anyhow::Result<Sandbox> {
 pub(crate) fn compiler(config: &Config, fuel: bool) -> anyhow::Result<Compiler> {
     let mut arguments = vec![OsString::from("compile")];
     arguments.extend(fuel.then(|| "--fuel".into()));
-    let cell = CompilePlace::Child { program: env::current_exe()?, arguments };
-    Ok(Compiler::new(cell, (&config.loading).into()))
+    let place = CompilePlace::Child { program: env::current_exe()?, arguments };
+    Ok(Compiler::new(place, (&config.loading).into()))
 }
 
 /// The pinned digest of the policy.

@@ -19,7 +19,7 @@ use crate::host;
 /// Reloads the configuration.
 pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
 
-/// Creates the registry with the policies of all tenants. A tenant whose policy is rejected uses the last good one, or
+/// Creates the registry with the policies of all tenants. A tenant whose policy is refused uses the last good one, or
 /// the failure mode. It is an error if the default tenant has no policy.
 pub(crate) fn registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
     let fuel = counts_fuel(config);
@@ -89,7 +89,7 @@ impl Reload {
         }
         config.gateway = GatewaySettings { tokens: config.gateway.tokens, ..current.gateway.clone() };
         config.policy_dir.clone_from(&current.policy_dir);
-        // Rejected policies are logged, and the current ones stay.
+        // Refused policies are logged, and the current ones stay.
         add_all(self.tenants.registry(), &config)?;
         self.tenants.replace(config.clone(), tokens);
         let is_gone = |name: &&String| in_directory(&config, name).is_none();

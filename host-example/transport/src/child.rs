@@ -138,8 +138,7 @@ pub struct ServerProcess {
 struct Input {
     /// Non-blocking.
     pipe: Option<PipeWriter>,
-    /// Messages with their line feeds, in pieces. The first may be partly
-    /// written.
+    /// Messages with their line feeds, in pieces. The first may be partly written.
     backlog: VecDeque<Bytes>,
     /// Whether to close the pipe when the backlog is empty.
     closing: bool,

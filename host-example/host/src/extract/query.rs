@@ -382,7 +382,7 @@ impl From<&Test> for types::Test {
 }
 
 /// Implements both directions of a conversion between two enums.
-macro_rules! same {
+macro_rules! convert_enum {
     ($plain:ty, $contract:ty, $($here:ident = $there:ident),+) => {
         impl From<$plain> for $contract {
             fn from(value: $plain) -> Self {
@@ -461,7 +461,7 @@ impl TryFrom<&types::Query> for Query {
 }
 
 /// Implements both directions of a conversion between two structs.
-macro_rules! alike {
+macro_rules! convert_struct {
     ($plain:ty, $contract:ty, |$value:ident| { $($field:ident: $convert:expr),+ }) => {
         impl From<&$plain> for $contract {
             fn from($value: &$plain) -> Self {

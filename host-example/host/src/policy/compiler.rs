@@ -139,7 +139,7 @@ impl Compiler {
         };
         let deadline = Instant::now() + self.limits.time;
         // Anonymous memory files instead of pipes: nothing waits for a child that does not read or write, no other
-        // process can // open them, and nothing remains when a process is killed.
+        // process can open them, and nothing remains when a process is killed.
         let input = memory_file("lro-component").and_then(|mut file| {
             file.write_all(bytes)?;
             file.rewind()?;

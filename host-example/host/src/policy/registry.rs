@@ -65,7 +65,7 @@ pub enum Loaded {
     Unchanged(Arc<Version>),
 }
 
-/// A policy was rejected. The current one, if any, stays.
+/// A policy was refused. The current one, if any, stays.
 #[derive(Debug, thiserror::Error)]
 #[error("tenant `{tenant}`: {error}")]
 pub struct Refused {
@@ -105,7 +105,7 @@ pub enum RegistryError {
     /// The current policy has no predecessor, or it was not kept.
     #[error("there is no earlier policy of tenant `{0}`")]
     NoEarlier(String),
-    /// The policy was rejected.
+    /// The policy was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
@@ -164,11 +164,11 @@ impl Registry {
         })
     }
 
-    /// Adds a tenant and loads its policy. If that is rejected, the last good one is used, if one was kept. An existing
+    /// Adds a tenant and loads its policy. If that is refused, the last good one is used, if one was kept. An existing
     /// tenant keeps its slot and gets the new source.
     ///
     /// # Errors
-    /// When the policy is rejected. The tenant is added in any case.
+    /// When the policy is refused. The tenant is added in any case.
     pub fn add(&self, tenant: &str, from: TenantPolicy) -> Attempt {
         let entry = self.insert(tenant, from);
         self.start(&entry)
@@ -225,7 +225,7 @@ impl Registry {
     /// Reloads the policy of one tenant.
     ///
     /// # Errors
-    /// When the tenant does not exist, or the policy is rejected.
+    /// When the tenant does not exist, or the policy is refused.
     pub fn reload_tenant(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         Ok(self.read_again(&entry)?)
@@ -235,7 +235,7 @@ impl Registry {
     /// `pin` applies to this load only, in addition to that of the tenant.
     ///
     /// # Errors
-    /// When the tenant does not exist, or the policy is rejected.
+    /// When the tenant does not exist, or the policy is refused.
     pub fn load(&self, tenant: &str, source: &Source, pin: Option<Digest>) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
@@ -246,7 +246,7 @@ impl Registry {
     /// with the same keys. It stays current until the file of the tenant changes or is reloaded.
     ///
     /// # Errors
-    /// When the tenant or the policy does not exist, or the policy is rejected.
+    /// When the tenant or the policy does not exist, or the policy is refused.
     pub fn swap(&self, tenant: &str, digest: &Digest) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
@@ -269,7 +269,7 @@ impl Registry {
     /// reloaded.
     ///
     /// # Errors
-    /// When the tenant does not exist or has no earlier policy, or the policy is now rejected.
+    /// When the tenant does not exist or has no earlier policy, or the policy is now refused.
     pub fn rollback(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
@@ -422,7 +422,7 @@ impl Registry {
         Ok(policy)
     }
 
-    /// Makes an attempt, counts and logs its result. After a panic the policy is rejected, and the current one stays.
+    /// Makes an attempt, counts and logs its result. After a panic the policy is refused, and the current one stays.
     fn report(
         &self,
         entry: &Entry,

@@ -93,7 +93,7 @@ pub struct Slot {
 /// Results of the last attempts.
 #[derive(Debug, Default)]
 struct Last {
-    /// Why a policy was rejected: the message for operators, and the one for clients.
+    /// Why a policy was refused: the message for operators, and the one for clients.
     refusal: Option<(String, String)>,
     report: Option<TrialReport>,
 }
@@ -105,12 +105,11 @@ pub struct SlotStatus {
     pub version: Option<Arc<Version>>,
     /// Remaining time for which it is parked, if it is.
     pub parked_for: Option<Duration>,
-    /// Number of policies loaded
-    /// since the start.
+    /// Number of policies loaded since the start.
     pub loaded: u64,
-    /// Number of policies rejected since the start.
+    /// Number of policies refused since the start.
     pub refused: u64,
-    /// Why the last policy was rejected, unless one was loaded since.
+    /// Why the last policy was refused, unless one was loaded since.
     pub refusal: Option<String>,
     /// The running trial, else the last one.
     pub trial: Option<TrialReport>,
@@ -168,7 +167,7 @@ impl Slot {
         version
     }
 
-    /// Records that a policy was rejected, and why.
+    /// Records that a policy was refused, and why.
     pub(super) fn refuse(&self, error: &PolicyError) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         lock(&self.last).refusal = Some((error.to_string(), error.for_client()));

@@ -151,8 +151,7 @@ impl OpenRoot {
 pub struct Usage {
     /// Number of published offloads.
     pub offloads: u64,
-    /// Disk usage in bytes, including manifests, indexes and offloads
-    /// being published.
+    /// Disk usage in bytes, including manifests, indexes and offloads being published.
     pub bytes: u64,
 }
 
