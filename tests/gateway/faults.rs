@@ -981,7 +981,7 @@ fn a_file_is_in_the_place_of_the_output_directory() {
     assert_truncated(&gate.call(2, "records", json!({"count": 5000})));
     // What does not fit into memory cannot be kept at all.
     let message = error(&gate.call(3, "huge", json!({"bytes": 10_000_000})));
-    assert_contains(&message, "could not be kept in a file");
+    assert_contains(&message, "could not be stored in a file");
     assert_contains(&message, "`dir`");
     gate.works();
     gate.works();

@@ -255,7 +255,7 @@ fn what_can_be_reached_from_elsewhere_is_warned_of() {
     for (listen, metrics, toml, warnings) in [
         ("127.0.0.1:0", "127.0.0.1:0", [admin, tokens, tenants].concat(), vec![]),
         ("0.0.0.0:0", "127.0.0.1:0", [admin, tokens].concat(), vec![]),
-        ("0.0.0.0:0", "127.0.0.1:0", String::new(), vec!["there are no [gateway.tokens]"]),
+        ("0.0.0.0:0", "127.0.0.1:0", String::new(), vec!["without a token: set [gateway.tokens]"]),
         ("127.0.0.1:0", "0.0.0.0:0", String::new(), vec!["metrics can be read at", everywhere]),
         ("127.0.0.1:0", "0.0.0.0:0", [admin, tokens].concat(), vec!["policies can be changed at", everywhere]),
         ("127.0.0.1:0", "127.0.0.1:0", tenants.to_owned(), vec!["the tenant that the path names"]),

@@ -648,9 +648,9 @@ fn policies_are_changed_by_the_operator_alone() {
     says(&list, &[("LRO_ADMIN_TOKEN", "x")], "the admin token is needed (gateway.admin-token)");
     says(&list, &[("LRO_GATEWAY", ""), ("LRO_ADMIN_TOKEN", "")], "the admin token is needed");
     says(&["policy", "list", "--token-file", "/nowhere", "--gateway", &gateway.admin], &[], "cannot read `/nowhere`");
-    let other = "cannot ask 127.0.0.1:1 (--gateway URL, LRO_GATEWAY, or gateway.metrics-listen): ";
+    let other = "cannot reach 127.0.0.1:1 (--gateway URL, LRO_GATEWAY or gateway.metrics-listen): ";
     says(&["policy", "list", "--gateway", "127.0.0.1:1"], &[], other);
-    says(&["policy", "list", "--gateway", "http://127.0.0.1:1"], &[], "cannot ask http://127.0.0.1:1 ");
+    says(&["policy", "list", "--gateway", "http://127.0.0.1:1"], &[], "cannot reach http://127.0.0.1:1 ");
     let file = path_text(&home.write("token", format!("{ADMIN}\n")));
     let output = home.lro(
         &[&list[..], &["--token-file", &file]].concat(),
@@ -660,7 +660,10 @@ fn policies_are_changed_by_the_operator_alone() {
     let empty = Home::new("");
     let output = empty.lro(&["policy", "list"], &[]);
     let message = text_of(&output.stderr);
-    assert!(message.contains("Give --gateway URL, LRO_GATEWAY, or gateway.metrics-listen"), "{message}");
+    assert!(
+        message.contains("no gateway given: use --gateway URL, LRO_GATEWAY or gateway.metrics-listen"),
+        "{message}"
+    );
 
     // Without a token of the operator there is nothing to ask.
     let closed = Home::new("[gateway]\nmetrics-listen = \"127.0.0.1:0\"\n");
@@ -838,7 +841,7 @@ fn calls_of_one_tenant_are_bounded() {
         callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     });
     assert!(answers.iter().all(is_error), "{answers:?}");
-    let busy = answers.iter().filter(|answer| answer.to_string().contains("calls of this tenant running")).count();
+    let busy = answers.iter().filter(|answer| answer.to_string().contains("calls of this tenant are already running")).count();
     assert!((3..6).contains(&busy), "{answers:?}");
 }
 

@@ -221,7 +221,7 @@ fn fuel_is_the_same_every_time() {
     assert!(matches!(run(None, "loop"), Err(CallError::Deadline(_))), "without a limit the clock still ends it");
 
     let uncounted = alone_in(&Limits { fuel: Some(enough), ..tight() }, "honest").unwrap_err();
-    assert!(matches!(uncounted, CallError::Uncounted), "{uncounted}");
+    assert!(matches!(uncounted, CallError::FuelDisabled), "{uncounted}");
 }
 
 // An instance made in advance is as fresh as another, and has the limits of its own call.

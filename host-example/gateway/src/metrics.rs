@@ -22,7 +22,7 @@ use lro_host::mcp::{self, ToolResult};
 use lro_host::policy::{LOADS, PARKED};
 use lro_host::sandbox::{Cost, EPOCH_TICK, Verdict};
 use lro_host::settings::SizeUnit;
-use lro_transport::{Place, Pool};
+use lro_transport::{Permit, Pool};
 
 /// Maximum number of pairs of a tool and a tenant with their own series; further ones count as the tool `other`. The
 /// last eighth is reserved for tenants that hold at most an eighth.
@@ -129,7 +129,7 @@ struct Series {
     seconds: Histogram,
     memory: Histogram,
     /// The permit for the pair; `None` for the tool `other`.
-    _pair: Option<Place<String>>,
+    _pair: Option<Permit<String>>,
 }
 
 /// The totals at one moment.
@@ -479,7 +479,7 @@ impl Exporter {
 }
 
 impl Series {
-    fn new(tool: &str, tenant: &str, pair: Option<Place<String>>) -> Self {
+    fn new(tool: &str, tenant: &str, pair: Option<Permit<String>>) -> Self {
         let labels = [("tool", tool.to_owned()), ("tenant", tenant.to_owned())];
         Self {
             results: HashMap::new(),

@@ -1,6 +1,7 @@
-//! SHA-256 digests, and what else the bytes of a file tell from front to back: how many lines, and where they begin.
+//! SHA-256 digests and line indexes of files, computed in one sequential pass.
 //!
-//! The digest of a file is made while a policy writes, else when the offload is published, and again to verify the file.
+//! The digest of a file is computed while a policy writes it, or else when the offload is published, and again to
+//! verify the file.
 
 use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,21 +12,21 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 
-/// Distance between two points of a file that its index has an entry for.
+/// Distance in bytes between two positions of a file that its index has an entry for.
 pub const INDEX_STEP_BYTES: u64 = 64 * 1024;
 
-/// Bytes of an entry of an index: two numbers of 8 bytes.
+/// Size of an index entry: two numbers of 8 bytes.
 pub const INDEX_ENTRY_BYTES: u64 = 16;
 
-/// Most bytes read at once.
+/// Maximum number of bytes per read.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// A SHA-256. Written and parsed as 64 hexadecimal digits.
+/// A SHA-256 digest, formatted and parsed as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of some bytes.
+    /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -43,7 +44,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A text that is not a SHA-256.
+/// The text is not a SHA-256 digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a SHA-256: 64 hexadecimal digits")]
 pub struct ParseDigestError(String);
@@ -78,23 +79,25 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// What is known of a file from its bytes.
+/// Digest, size and lines of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDigest {
     /// SHA-256 of the bytes from `digest_from` to the end.
     pub sha256: Digest,
-    /// Where the digest and the first line that counts begin: after the header line, or at 0 in a file without one.
+    /// Offset of the first byte that the digest covers, and of the first counted line: after the header line, or 0 in a
+    /// file without one.
     pub digest_from: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// Lines from `digest_from` on. A last one without a line feed counts, an empty one behind the last line feed does not.
+    /// Number of lines from `digest_from` on. A last line without a line feed counts; an empty one after the last line
+    /// feed does not.
     pub lines: u64,
-    /// Where lines begin, little-endian; see [`IndexRecord`](crate::store::IndexRecord).
+    /// Start offsets of lines, little-endian; see [`IndexRecord`](crate::store::IndexRecord).
     pub(crate) index: Vec<u8>,
 }
 
 impl FileDigest {
-    /// Reads a whole file. `None` when it should have a header line and has no line feed.
+    /// Reads a whole file. `None` if a header line is expected and the file has no line feed.
     pub(crate) fn of(file: &File, has_header: bool) -> io::Result<Option<Self>> {
         let (mut hasher, mut block) = (FileHasher::new(has_header), vec![0; BLOCK_BYTES]);
         loop {
@@ -108,10 +111,10 @@ impl FileDigest {
     }
 }
 
-/// Makes the digest of a file that is written from front to back.
+/// Computes the digest of a file that is written sequentially.
 pub(crate) struct FileHasher {
     sha256: Sha256,
-    /// End of the header line, once it is known.
+    /// End of the header line, once known.
     from: Option<u64>,
     next: u64,
     in_order: bool,
@@ -125,8 +128,8 @@ impl FileHasher {
         Self { sha256: Sha256::new(), from, next: 0, in_order: true, lines }
     }
 
-    /// Takes bytes as they are written at `offset`. Bytes behind a gap or a second time make the digest unknown, but for
-    /// a header line that is completed in place.
+    /// Adds bytes written at `offset`. A gap or an overwrite makes the digest unknown, unless it completes the header
+    /// line in place.
     pub(crate) fn add(&mut self, offset: u64, bytes: &[u8]) {
         if !self.in_order || bytes.is_empty() || self.completes_header(offset, bytes) {
             return;
@@ -148,7 +151,7 @@ impl FileHasher {
         self.lines.add(self.next - body.len() as u64, body);
     }
 
-    /// Whether the bytes replace bytes of the header line and leave its length as it is.
+    /// Whether the bytes overwrite part of the header line without changing its length.
     fn completes_header(&self, offset: u64, bytes: &[u8]) -> bool {
         let end = offset + bytes.len() as u64;
         let Some(from) = self.from.filter(|from| end <= *from) else { return false };
@@ -156,7 +159,7 @@ impl FileHasher {
         line_end == (end == from).then_some(from)
     }
 
-    /// The digest, unless it is unknown or a header line did not end.
+    /// Returns the digest, unless it is unknown or the header line is incomplete.
     pub(crate) fn finish(self) -> Option<FileDigest> {
         let digest_from = self.from.filter(|_| self.in_order)?;
         let (lines, index) = self.lines.finish(self.next);
@@ -164,19 +167,19 @@ impl FileHasher {
     }
 }
 
-/// Counts lines and notes where some of them begin.
+/// Counts lines and builds their index.
 #[derive(Default)]
 struct Lines {
     ended: u64,
-    /// Whether there are bytes behind the last line feed.
+    /// Whether bytes follow the last line feed.
     is_open: bool,
-    /// The point that the next entry is for.
+    /// Position in the file that the next index entry is for.
     point: u64,
     index: Vec<u8>,
 }
 
 impl Lines {
-    /// Notes that a line begins here, and returns the place.
+    /// Records that a line begins at `offset`, and returns `offset`.
     fn begin(&mut self, offset: u64) -> u64 {
         while self.point <= offset {
             self.enter(self.ended, offset);
@@ -190,13 +193,13 @@ impl Lines {
         self.point += INDEX_STEP_BYTES;
     }
 
-    /// Takes bytes that follow those taken before.
+    /// Adds bytes that follow the previous ones.
     fn add(&mut self, mut offset: u64, mut bytes: &[u8]) {
         if let Some(last) = bytes.last() {
             self.is_open = *last != b'\n';
         }
         while !bytes.is_empty() {
-            // The line that begins at the point or after it follows a line feed right before the point or after.
+            // The first line that begins at or after the position follows a line feed at `position - 1` or later.
             let before = usize::try_from((self.point - 1).saturating_sub(offset)).unwrap_or(usize::MAX);
             let (counted, rest) = bytes.split_at(before.min(bytes.len()));
             self.ended += memchr_iter(b'\n', counted).count() as u64;
@@ -208,19 +211,19 @@ impl Lines {
         }
     }
 
-    /// The number of lines, and the index of a file of this size.
+    /// Returns the number of lines and the index of a file of this size.
     fn finish(mut self, bytes: u64) -> (u64, Vec<u8>) {
         let lines = self.ended + u64::from(self.is_open);
         while self.point < bytes {
             self.enter(lines, bytes);
         }
-        // A point at the very end is none.
+        // The end of the file needs no entry.
         self.index.truncate(usize::try_from(index_bytes(bytes)).unwrap_or(usize::MAX));
         (lines, self.index)
     }
 }
 
-/// Size of the index of a file of this size.
+/// Size of the index of a file of `bytes` bytes.
 pub(crate) fn index_bytes(bytes: u64) -> u64 {
     bytes.div_ceil(INDEX_STEP_BYTES) * INDEX_ENTRY_BYTES
 }

@@ -1,7 +1,7 @@
-//! Questions about what was offloaded: typed queries, jq programs and stored queries, one answer each.
+//! Queries over an offload: typed queries, jq programs and stored queries.
 //!
-//! The component `guest/extract` answers them in the sandbox. It sees one published offload, read-only. Meanwhile the file
-//! is compared with its SHA-256, and no answer about a changed one gets out.
+//! The component `guest/extract` runs them in the sandbox. It sees one published offload, read-only. Meanwhile the host
+//! compares the file with its SHA-256, and returns no answer if the file has changed.
 
 mod query;
 
@@ -30,19 +30,19 @@ pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/l
 pub const ANSWER_BYTES_DEFAULT: u32 = 20_000;
 /// Default of [`Budget::tokens`].
 pub const ANSWER_TOKENS_DEFAULT: u32 = 8_000;
-/// Most bytes of an answer, whatever the budget: half of what may pass between host and component in one step by default.
+/// Maximum size of an answer in bytes, whatever the budget: half of the default of [`Limits::crossing_bytes`].
 pub const ANSWER_BYTES_MAX: u32 = 4 << 20;
-/// Most results a query may ask for, and most of a sample.
+/// Maximum number of results that a query may ask for, and maximum size of a sample.
 pub const RESULTS_MAX: u32 = 100_000;
-/// Results of a query that has no limit of its own, as `wit/types.wit` says.
+/// Default limit of a query, as documented in `wit/types.wit`.
 const LIMIT_DEFAULT: u64 = 50;
 
-/// How long an answer may be.
+/// Maximum size of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Most bytes of its lines.
+    /// Maximum bytes of its lines.
     pub bytes: u32,
-    /// Most estimated tokens of its lines.
+    /// Maximum estimated tokens of its lines.
     pub tokens: u32,
 }
 
@@ -66,46 +66,46 @@ pub enum Question {
 pub struct Jq {
     /// The program.
     pub filter: String,
-    /// Whether it runs once over the array of all records, and not once a record.
+    /// Whether to run it once over the array of all records instead of once per record.
     pub slurp: bool,
     /// Variables: `$name`, any JSON value.
     pub arguments: BTreeMap<String, Box<RawValue>>,
 }
 
-/// What came out of a question.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Results as JSON Lines.
     pub lines: String,
-    /// Results in `lines`.
+    /// Number of results in `lines`.
     pub results: u64,
     /// Number of the first result in `lines`.
     pub offset: u64,
-    /// All results there are, those before `offset` and beyond limit and budget too.
+    /// Number of all results, including those before `offset` and beyond limit and budget.
     pub total: u64,
     /// Records that satisfied the condition.
     pub matched: u64,
-    /// Records looked at.
+    /// Records examined.
     pub examined: u64,
-    /// Why `lines` does not go to the end.
+    /// Why `lines` ends before the last result.
     pub cut: Option<Cut>,
     /// Records on which a jq program failed.
     pub failures: Option<Failures>,
-    /// What the call into the component cost; nothing when there was none.
+    /// Cost of the call into the component; zero without a call.
     pub cost: Cost,
 }
 
-/// What ended the lines of an answer before the last result.
+/// Why an answer ends before the last result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The limit of the query.
     Limit,
-    /// The budget; the next result has this many bytes.
+    /// The budget: the next result has this many bytes.
     Budget(u64),
 }
 
 impl Answer {
-    /// Results beyond `lines`. The same question with `offset` raised by `results` goes on with them.
+    /// Number of results after `lines`. To get them, ask again with `offset` increased by `results`.
     pub fn left(&self) -> u64 {
         self.total.saturating_sub(self.offset).saturating_sub(self.results)
     }
@@ -120,8 +120,8 @@ impl Answer {
     }
 }
 
-/// As one object: `{"results": […], "offset", "total", "left", "matched", "examined", "cut", "next_bytes", "failures"}`, where
-/// `cut` is `limit` or `budget`; members without a value are left out.
+/// Serializes as one object: `{"results": […], "offset", "total", "left", "matched", "examined", "cut", "next_bytes",
+/// "failures"}`, where `cut` is `limit` or `budget`; members without a value are left out.
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let results = self.lines.lines().map(serde_json::from_str::<&RawValue>).collect::<Result<Vec<_>, _>>();
@@ -153,44 +153,44 @@ impl Serialize for Answer {
 /// How a jq program failed on some of the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failures {
-    /// How many.
+    /// Number of such records.
     pub records: u64,
     /// Number of the first one, counted from 0.
     pub first: u64,
-    /// What was wrong with it.
+    /// The error on that record.
     pub message: String,
 }
 
-/// Why there is no answer.
+/// Why a question could not be answered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// The file could not be read, or is not what was published.
+    /// The file could not be read, or has changed since it was published.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The question does not say which file it is about.
+    /// The offload has several sections, and the question names none.
     #[error("the offload has several sections: name one of {}", listed(.0))]
     Ambiguous(Vec<String>),
-    /// The offload has no file of records.
-    #[error("the offload has no records to ask about; what it has can be read in pages")]
+    /// The offload has no records.
+    #[error("the offload has no records to query; use `lro_read` or `lro read` to read it in pages")]
     NoRecords,
-    /// There is no file of records of this name.
+    /// There is no section with records of this name.
     #[error("there is no section `{name}` with records; there are {}", listed(.sections))]
     Section {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The sections there are.
+        /// The existing sections with records.
         sections: Vec<String>,
     },
     /// There is no stored query of this name.
     #[error("there is no recipe `{name}`; there are {}", listed(.names))]
     Stored {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         names: Vec<String>,
     },
-    /// A stored query has no parameter of a name that was given.
+    /// The stored query does not have a given parameter.
     #[error("the recipe `{name}` has no such parameter; there are {}", listed(.parameters))]
     Parameter {
         /// The stored query.
@@ -198,33 +198,33 @@ pub enum ExtractError {
         /// Its parameters.
         parameters: Vec<String>,
     },
-    /// The call did not end well.
+    /// The call into the component failed.
     #[error("the query {0}")]
     Call(CallError),
-    /// The question makes no sense.
-    #[error("the query makes no sense: {0}")]
+    /// The query is invalid.
+    #[error("invalid query: {0}")]
     Invalid(String),
-    /// A field that no record has.
+    /// No record has this field.
     #[error("no record has the field `{field}`; there are {}", listed(.near))]
     UnknownField {
         /// The field.
         field: String,
-        /// Fields there are, the most similar first.
+        /// Existing fields, the most similar first.
         near: Vec<String>,
     },
     /// The jq program does not compile.
-    #[error("the jq program is wrong at byte {offset}: {message}")]
+    #[error("syntax error in the jq program at byte {offset}: {message}")]
     Syntax {
-        /// Where in the program.
+        /// Offset in the program, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The syntax error.
         message: String,
     },
     /// The jq program failed on every record.
     #[error("the jq program failed on all {} records; on record {}: {}", .0.records, .0.first, .0.message)]
     Failed(Failures),
-    /// A limit of the component.
-    #[error("the query met the limit {0}")]
+    /// The query exceeded a limit of the component.
+    #[error("the query exceeded the limit {0}")]
     Limit(String),
     /// The component could not read the file.
     #[error("the file could not be read: {0}")]
@@ -232,8 +232,8 @@ pub enum ExtractError {
     /// A line is not JSON.
     #[error("record {0} is not JSON")]
     Damaged(u64),
-    /// The component said what cannot be.
-    #[error("the component answered with {0}")]
+    /// The component returned an inconsistent answer.
+    #[error("invalid answer from the component: {0}")]
     Answer(&'static str),
 }
 
@@ -244,7 +244,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Answers questions. A clone shares everything with its original.
+/// Answers questions about offloads. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Extractor {
     prepared: PreparedExtraction,
@@ -267,13 +267,13 @@ impl Extractor {
         Ok(Self { prepared: prepared.map_err(|error| PolicyError::Compile(format!("{error:#}")))?, limits })
     }
 
-    /// Answers a question about the records of a section, which may be left out where there is only one. Blocks: for
-    /// asynchronous callers there is [`Extractor::ask_async`].
+    /// Answers a question about the records of a section; `section` may be `None` if there is only one. Blocks;
+    /// asynchronous callers use [`Extractor::ask_async`].
     ///
-    /// The number of all records is in the manifest: a query for it alone reads nothing else.
+    /// A query that only counts all records is answered from the manifest.
     ///
     /// # Errors
-    /// Each case of [`ExtractError`].
+    /// See the variants of [`ExtractError`].
     pub fn ask(
         &self,
         offload: &Offload,
@@ -284,7 +284,7 @@ impl Extractor {
         job::finish(self.answer(offload, section, question, budget))
     }
 
-    /// As [`Extractor::ask`], as a job: it reads files, so it is pending at once.
+    /// As [`Extractor::ask`], for use inside a [`Job`]: it reads files, so it yields first.
     pub(crate) async fn answer(
         &self,
         offload: &Offload,
@@ -308,15 +308,15 @@ impl Extractor {
             records: file.records,
         };
         let limit = contract::Budget { bytes: budget.bytes.min(ANSWER_BYTES_MAX), tokens: budget.tokens };
-        let verifying = Verifying::start(reader);
+        let verifying = Verification::start(reader);
         let answered = self.prepared.extract_async(&self.limits, directory, &source, &asked, limit).await;
-        // A file that is not the published one explains any other error.
+        // If the file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
         Ok(Answer { cost, ..answer_of(answer?, question, budget)? })
     }
 
-    /// As [`Extractor::ask`], on tokio's threads for blocking work. Dropped, it ends the question.
+    /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
     ///
     /// # Errors
     /// As [`Extractor::ask`].
@@ -329,19 +329,19 @@ impl Extractor {
     ) -> Result<Answer, ExtractError> {
         let extractor = self.clone();
         let job = Job::new(async move { extractor.answer(&offload, section.as_deref(), &question, budget).await });
-        job.finish_on_tokio().await.unwrap_or(Err(ExtractError::Answer("a panic")))
+        job.finish_on_tokio().await.unwrap_or(Err(ExtractError::Answer("it panicked")))
     }
 }
 
-/// A file that is compared with its digest while a question about it is answered. A question that is given up waits for the
-/// end: such threads must not add up.
-struct Verifying {
+/// Verification of a file on another thread while a question about it is answered. A cancelled question waits for its
+/// end, so that such threads do not accumulate.
+struct Verification {
     reader: Arc<Reader>,
-    /// None when the system gave no thread.
+    /// `None` if no thread could be started.
     thread: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
-impl Verifying {
+impl Verification {
     fn start(reader: Reader) -> Self {
         let reader = Arc::new(reader);
         let shared = Arc::clone(&reader);
@@ -351,14 +351,16 @@ impl Verifying {
 
     fn end(mut self) -> Result<(), ExtractError> {
         let verified = match self.thread.take() {
-            Some(thread) => thread.join().map_err(|_| ExtractError::Answer("a panic while the file was verified"))?,
+            Some(thread) => {
+                thread.join().map_err(|_| ExtractError::Answer("a panic during the verification of the file"))?
+            }
             None => self.reader.verify(),
         };
         Ok(verified?)
     }
 }
 
-impl Drop for Verifying {
+impl Drop for Verification {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -366,12 +368,12 @@ impl Drop for Verifying {
     }
 }
 
-/// A query that was stored with one of the files, and the name of that file.
+/// Looks up a stored query. Returns it with the name of its file.
 ///
-/// `parameters` are values in the place of those the query has for the same names.
+/// `parameters` override the values of the query's parameters of the same names.
 ///
 /// # Errors
-/// [`ExtractError::Stored`] and [`ExtractError::Parameter`], with the names there are.
+/// [`ExtractError::Stored`] and [`ExtractError::Parameter`], with the existing names.
 pub fn stored_query<'a>(
     offload: &'a Offload,
     name: &str,
@@ -388,7 +390,7 @@ pub fn stored_query<'a>(
     Ok((&file.name, query))
 }
 
-/// The file of records that is asked about.
+/// Finds the file of records that the question is about.
 fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecord, ExtractError> {
     let files = || offload.record().files.iter().filter(|file| file.kind == FileKind::Records);
     let sections = || files().map(|file| file.section.clone()).collect::<Vec<_>>();
@@ -397,7 +399,7 @@ fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecor
         return found.ok_or_else(|| ExtractError::Section { name: name.to_owned(), sections: sections() });
     }
     let mut all = files();
-    // The members that found no room elsewhere are not what anyone asks about without saying so.
+    // The file of remaining members is only queried by name.
     let mut real = files().filter(|file| file.shape.is_some());
     match (real.next(), real.next(), all.next(), all.next()) {
         (Some(only), None, ..) | (None, None, Some(only), None) => Ok(only),
@@ -423,7 +425,7 @@ fn count_answer(records: u64) -> Answer {
 fn answer_of(answer: contract::Answer, question: &Question, budget: Budget) -> Result<Answer, ExtractError> {
     let contract::Answer { lines, results, total, matched, examined, next_bytes, failures } = answer;
     if lines.len() > budget.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
-        return Err(ExtractError::Answer("lines that are not what it says"));
+        return Err(ExtractError::Answer("wrong number or size of lines"));
     }
     let (offset, limit) = match question {
         Question::Query(query) if !query.count => (query.offset, query.limit.map_or(LIMIT_DEFAULT, u64::from)),

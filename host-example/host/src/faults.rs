@@ -1,30 +1,30 @@
-//! What goes wrong in the host itself: a panic ends what it happened in and nothing else, and tests make it happen.
+//! Panics of the host: a panic ends the operation it occurs in and nothing else. Fail points let tests cause one.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 
-/// Does something. A panic becomes its text; the hook of the process has told of it by then.
+/// Calls a function and returns the message of a panic as the error. The panic hook of the process has run by then.
 ///
-/// What is shared with other threads has to be right whenever a panic can come: locks are taken over from a thread that
-/// panicked, and places, files and directories are given back by destructors.
+/// State shared with other threads must stay consistent wherever a panic can occur: locks are taken over from a thread
+/// that panicked, and destructors release permits, files and directories.
 pub fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| text(panic.as_ref()))
 }
 
-/// As [`caught`], for what is done step by step.
+/// As [`caught`], for a future.
 pub async fn caught_while<T>(doing: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(doing).catch_unwind().await.map_err(|panic| text(panic.as_ref()))
 }
 
 fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a text").to_owned()
+    text.unwrap_or("no message").to_owned()
 }
 
-/// A place where a test makes the host fail, panic, wait or exit; without the feature `fail-points` it is nothing. A place
-/// that can fail names what makes its error of an [`std::io::Error`].
+/// A point where a test can make the host fail, panic, wait or exit. Expands to nothing without the feature
+/// `fail-points`. A point that can fail takes a function that converts an [`std::io::Error`] into its error.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! fail_point {
@@ -43,8 +43,8 @@ macro_rules! fail_point {
 #[doc(hidden)]
 pub use fail_point;
 
-/// Does what a test configured for a place: of the crate `fail`, `return` is an error, and `return(exit)` the end of the
-/// process.
+/// Runs the action that a test configured for a fail point. In terms of the crate `fail`, `return` returns an error and
+/// `return(exit)` ends the process.
 #[doc(hidden)]
 #[cfg(feature = "fail-points")]
 pub fn reached(name: &str) -> Option<std::io::Error> {

@@ -1,4 +1,5 @@
-//! One tool result through one policy: inspect, write, publish, or what the failure mode says.
+//! Runs one tool result through one policy: inspects it, writes and publishes an offload, or falls back to the failure
+//! mode.
 
 mod convert;
 mod trial;
@@ -14,33 +15,33 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is added to the time limits of both calls before a caller that waits asynchronously is answered without them.
+/// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Most bytes of what an error tells of a panic.
-const PANIC_BYTES_MAX: usize = 500;
+/// Maximum length in bytes of a panic message in an error.
+const PANIC_MESSAGE_BYTES_MAX: usize = 500;
 
-/// The call of a tool whose result is to be filtered.
+/// The tool call whose result is to be filtered.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Whose directory the files go to.
+    /// The tenant that owns the offload.
     pub tenant: String,
-    /// The client's session, any text.
+    /// Session of the client, any text.
     pub session: Option<String>,
     /// Name of the tool.
     pub tool: String,
-    /// What was asked; by convention the arguments as compact JSON.
+    /// The query of the call; by convention its arguments as compact JSON.
     pub query: Option<String>,
     /// Whether the tool reported an error.
     pub is_error: bool,
-    /// What the reader of the descriptor can use.
+    /// Tools available to the reader of the descriptor.
     pub abilities: Abilities,
-    /// The settings in force for this tool.
+    /// The effective settings of this tool.
     pub settings: Arc<PolicySettings>,
 }
 
 impl Request {
-    /// A call with the default settings, for a reader with a shell on this machine.
+    /// Creates a request with the default settings, for a reader with a shell on this machine.
     pub fn new(tenant: impl Into<String>, tool: impl Into<String>) -> Self {
         Self {
             settings: Arc::default(),
@@ -54,65 +55,65 @@ impl Request {
     }
 }
 
-/// What becomes of the result.
+/// What to do with the result.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It goes on unchanged.
+    /// Forward it unchanged.
     Pass,
-    /// It is in files; the descriptor goes on.
+    /// It is offloaded: forward the descriptor.
     Offload(Box<Offloaded>),
-    /// It is to be cut.
+    /// Truncate it.
     Truncate {
         /// Size and suffix.
         truncation: Truncation,
-        /// Why, when the policy had decided otherwise.
+        /// The reason, if the policy decided otherwise.
         warning: Option<String>,
     },
-    /// The advice goes on as an error of the tool.
+    /// Forward the advice as a tool error.
     Reject(String),
-    /// The failure mode is `closed`: nothing goes on but this error.
+    /// Forward only this error: the failure mode is `closed`.
     Fail(String),
 }
 
-/// How a result is cut.
+/// How to truncate a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncation {
-    /// Size of the reply.
+    /// Maximum size of the reply.
     pub limit: Size,
-    /// Text after the cut.
+    /// Text appended to the reply.
     pub suffix: String,
 }
 
-/// A published result.
+/// A result that was offloaded and published.
 #[derive(Debug)]
 pub struct Offloaded {
-    /// The directory and its files.
+    /// The published directory and its files.
     pub offload: Offload,
-    /// What the model sees: a JSON object.
+    /// The descriptor that the model sees: a JSON object.
     pub descriptor: String,
-    /// For each part, whether it stays in the reply.
+    /// Whether each part stays in the reply.
     pub kept: Vec<bool>,
-    /// Estimated tokens of what was written.
+    /// Estimated tokens of the offloaded parts.
     pub offloaded_tokens: u64,
-    /// The policy's notes.
+    /// Notes of the policy.
     pub notes: Vec<String>,
 }
 
-/// An outcome and how it came about.
+/// An outcome, what it cost and what failed.
 #[derive(Debug)]
 pub struct Decision {
-    /// What becomes of the result.
+    /// What to do with the result.
     pub outcome: Outcome,
-    /// Cost of the first call, when it answered.
+    /// Cost of `inspect-result`, if it returned.
     pub inspect: Option<Cost>,
-    /// Cost of the second call, when there was one and it answered.
+    /// Cost of `write-sections`, if it was called and returned.
     pub write: Option<Cost>,
-    /// What failed, when the failure mode decided.
+    /// The failure, if the failure mode determined the outcome.
     pub failure: Option<FilterError>,
 }
 
 impl Decision {
-    /// Adds what an earlier decision about the same result cost.
+    /// Adds the cost of an earlier decision about the same result.
     pub fn add_costs_of(&mut self, earlier: &Self) {
         for (cost, more) in [(&mut self.inspect, &earlier.inspect), (&mut self.write, &earlier.write)] {
             let Some(more) = more else { continue };
@@ -128,38 +129,39 @@ impl Decision {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
-    /// A call into the policy.
+    /// A call into the policy failed.
     #[error("the policy {0}")]
     Call(CallError),
-    /// Opening the store, staging or publishing.
+    /// Opening the store, staging or publishing failed.
     #[error(transparent)]
     Store(#[from] Arc<StoreError>),
-    /// The policy's account of what it wrote makes no sense.
+    /// The policy's answer is invalid or does not match what it wrote.
     #[error("the policy answered with {0}")]
     Answer(String),
-    /// The system gave no random numbers for an id.
-    #[error("no random numbers for an id")]
+    /// The system provided no random numbers for an id.
+    #[error("cannot generate an id: no random numbers available")]
     Random(#[source] std::io::Error),
-    /// The call was not let through to the policy.
+    /// The call was not admitted.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// The call did not come back.
+    /// The call did not return in time.
     #[error("the policy did not come back within {} ms", .0.as_millis())]
     Lost(Duration),
-    /// The host panicked during the call. It is over, with its instance, its place and its directory; other calls go on.
-    #[error("the host panicked: {}", one_line(.0, PANIC_BYTES_MAX))]
+    /// The host panicked during the call. Its instance, permit and directory are released; other calls are not
+    /// affected.
+    #[error("the host panicked: {}", one_line(.0, PANIC_MESSAGE_BYTES_MAX))]
     Panic(String),
 }
 
 impl FilterError {
-    /// Its kind in one word, for logs and metrics.
+    /// Kind of the error in one word, for logs and metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Call(CallError::Deadline(_)) => "deadline",
             Self::Call(CallError::Memory(_)) => "memory",
             Self::Call(CallError::Table(_)) => "table",
             Self::Call(CallError::Instances(_)) => "instances",
-            Self::Call(CallError::Fuel(_) | CallError::Uncounted) => "fuel",
+            Self::Call(CallError::Fuel(_) | CallError::FuelDisabled) => "fuel",
             Self::Call(CallError::Stack) => "stack",
             Self::Call(CallError::Crossing(_)) => "crossing",
             Self::Call(CallError::Quota { .. }) => "quota",
@@ -178,13 +180,14 @@ impl FilterError {
         }
     }
 
-    /// Whether the policy was not asked because too many calls run. That says nothing about the result, so it does not pass.
+    /// Whether the policy was not called because too many calls are running. Such a result has not been inspect_in_job,
+    /// so it must not pass.
     fn is_busy(&self) -> bool {
         matches!(self, Self::Call(CallError::Busy(_)) | Self::Slot(SlotError::Busy(_)))
     }
 
-    /// The error as clients are told it: nothing of where files lie on this machine, and nothing of the inside of the host.
-    /// Its whole text is in the log.
+    /// Error message for clients, without paths of this machine and internals of the host. The full message is in the
+    /// log.
     pub fn for_client(&self) -> String {
         match self {
             Self::Store(error) => error.for_client(),
@@ -193,7 +196,8 @@ impl FilterError {
         }
     }
 
-    /// Whether the policy is to blame, whatever the result, its settings and the disk. Repeated, such a failure parks it.
+    /// Whether the policy is at fault, and not the result, its settings or the disk. Repeated failures of this kind
+    /// park the policy.
     pub fn is_fault_of_policy(&self) -> bool {
         let is_call_at_fault = |error: &CallError| {
             use CallError::{Crossing, Deadline, Fuel, Instances, Memory, Stack, Table, Trap};
@@ -210,9 +214,9 @@ impl FilterError {
 impl From<StoreError> for FilterError {
     fn from(error: StoreError) -> Self {
         match error {
-            // What lies in the directory is the policy's doing.
+            // The policy wrote the directory.
             StoreError::Unexpected { path, reason } => {
-                // Where it lies concerns no client.
+                // Clients do not see the path.
                 let name = path.file_name().unwrap_or_default();
                 Self::Answer(format!("a false account of its files: {name:?}: {reason}"))
             }
@@ -227,21 +231,21 @@ impl From<CallError> for FilterError {
     }
 }
 
-/// The slot of a policy, the store it writes to, and the bounds of its calls. A clone shares everything with its original.
+/// The slot of a policy, the store it writes to, and the limits of its calls. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// What decides; a policy alone becomes one by `into`.
+    /// The slot with the policy; `Policy` converts into one.
     pub slot: Arc<Slot>,
-    /// Where offloads go, or why there is no such place: that matters only once a result is to be written, and the
-    /// failure mode decides then.
+    /// Where offloads are written, or why the store cannot be used. The error only matters when a result is to be
+    /// written: the failure mode then decides.
     pub store: Result<Store, Arc<StoreError>>,
-    /// Bounds of each call.
+    /// Limits of each call.
     pub limits: Limits,
-    /// What happens when the policy fails.
+    /// What to do when the policy fails.
     pub failure: FailureMode,
 }
 
-/// What a policy wrote, not yet published.
+/// The output of a policy, not yet published.
 struct Output {
     staging: Staging,
     record: OffloadRecord,
@@ -251,15 +255,16 @@ struct Output {
 }
 
 impl Filter {
-    /// Decides and carries out. Blocks: for asynchronous callers there is [`Filter::apply_async`], for those with threads of
-    /// their own [`Filter::job`]. A panic of the host is a failure like others, [`FilterError::Panic`].
+    /// Runs the policy on a result and carries out its verdict. Blocks; asynchronous callers use
+    /// [`Filter::apply_async`], callers with their own threads [`Filter::job`]. A panic of the host is reported as
+    /// [`FilterError::Panic`].
     pub fn apply(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
-        job::finish(self.applied(request, payload))
+        job::finish(self.apply_in_job(request, payload))
     }
 
-    /// As [`Filter::apply`], for tokio. A small result that passes does not change threads; all else, and a policy that takes
-    /// longer than a tick, goes to the threads for blocking work. A call that does not come back is given up after twice the
-    /// times of a call, and the failure mode decides. Dropped, it ends the policy.
+    /// As [`Filter::apply`], for tokio. A small result that passes stays on this thread; anything else, and a policy
+    /// that runs longer than a tick, moves to a blocking thread. After twice the time limits of a call the call is
+    /// abandoned, and the failure mode decides. Dropping the future stops the policy.
     pub async fn apply_async(&self, request: Request, payload: Arc<Payload>) -> Decision {
         let mut job = self.job(request.clone(), Arc::clone(&payload));
         if payload.size() <= INLINE_BYTES as u64
@@ -268,10 +273,10 @@ impl Filter {
             return decision;
         }
         let Limits { wall_time, wait, .. } = self.limits;
-        let patience = self.slot.wait() + (wait + wall_time) * 2 + GRACE;
-        let done = tokio::time::timeout(patience, job.finish_on_tokio()).await;
+        let timeout = self.slot.wait() + (wait + wall_time) * 2 + GRACE;
+        let done = tokio::time::timeout(timeout, job.finish_on_tokio()).await;
         done.ok().flatten().unwrap_or_else(|| {
-            let error = FilterError::Lost(patience);
+            let error = FilterError::Lost(timeout);
             let outcome = self.fail(&request, false, &error);
             Decision { outcome, inspect: None, write: None, failure: Some(error) }
         })
@@ -280,18 +285,18 @@ impl Filter {
     /// As [`Filter::apply`], as a job.
     pub fn job(&self, request: Request, payload: Arc<Payload>) -> Job<Decision> {
         let filter = self.clone();
-        Job::new(async move { filter.applied(&request, &payload).await })
+        Job::new(async move { filter.apply_in_job(&request, &payload).await })
     }
 
-    /// As [`Filter::apply`]. Keeps the contract of a [`Job`].
-    pub async fn applied(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
+    /// As [`Filter::apply`], for use inside a [`Job`].
+    pub async fn apply_in_job(&self, request: &Request, payload: &Arc<Payload>) -> Decision {
         let mut decision = Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None };
         if let Err((wrote, error)) = self.decide(request, payload, &mut decision).await {
             let (tenant, tool, kind) = (&request.tenant, &request.tool, error.kind());
             match wrote {
-                // Told once, when it was parked.
+                // Logged once, when it was parked.
                 _ if matches!(error, FilterError::Slot(SlotError::Parked(_))) => {
-                    tracing::debug!(tenant, tool, kind, %error, "policy not asked");
+                    tracing::debug!(tenant, tool, kind, %error, "policy not called");
                 }
                 true => tracing::warn!(tenant, tool, kind, %error, "write failed"),
                 false => tracing::warn!(tenant, tool, kind, %error, "policy failed"),
@@ -303,25 +308,29 @@ impl Filter {
         decision
     }
 
-    /// Makes ready for the next result, after an answer was sent: a small one then waits for no instance. Neither blocks nor
-    /// takes longer than a tick.
+    /// Prepares an instance for the next result, so that a small one need not wait for it. Call it after sending an
+    /// answer. Neither blocks nor takes longer than a tick.
     pub fn restock(&self) {
         if let Some(version) = self.slot.current() {
-            // After a panic there is nothing in stock, and the next call makes an instance of its own.
+            // After a panic nothing is in stock, and the next call creates its own instance.
             let _ = caught(|| version.policy.prepared().restock(&self.limits));
         }
     }
 
-    /// Asks for the verdict and does nothing about it. Blocks.
+    /// Returns the policy's verdict without carrying it out. Blocks.
     ///
     /// # Errors
     /// When the policy fails.
     pub fn inspect(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
-        job::finish(self.inspected(request, payload))
+        job::finish(self.inspect_in_job(request, payload))
     }
 
-    /// As [`Filter::inspect`]. Keeps the contract of a [`Job`].
-    pub async fn inspected(&self, request: &Request, payload: &Arc<Payload>) -> Result<(Verdict, Cost), FilterError> {
+    /// As [`Filter::inspect`], for use inside a [`Job`].
+    pub async fn inspect_in_job(
+        &self,
+        request: &Request,
+        payload: &Arc<Payload>,
+    ) -> Result<(Verdict, Cost), FilterError> {
         let call = self.call(request, Ulid::generate().map_err(FilterError::Random)?);
         let admitted = self.slot.admit().await?;
         let inspecting = admitted.policy().prepared().inspect_async(&self.limits, &call, payload);
@@ -330,7 +339,7 @@ impl Filter {
         inspected
     }
 
-    /// Errors carry whether the policy had already decided to offload. Both calls go to the same version of the policy.
+    /// The error says whether the policy had already decided to offload. Both calls use the same version of the policy.
     async fn decide(
         &self,
         request: &Request,
@@ -403,7 +412,7 @@ impl Filter {
         Ok((Offloaded { offload, descriptor, kept, offloaded_tokens, notes }, cost))
     }
 
-    /// Has a policy write to a directory, and takes its account of it.
+    /// Calls `write-sections` on a staging directory and validates the answer.
     async fn write(
         &self,
         policy: &Policy,
@@ -423,7 +432,7 @@ impl Filter {
         let files = records(descriptor.files)?;
         let descriptor = RawValue::from_string(descriptor.content)
             .ok()
-            // Not nested more deeply than a result may be.
+            // Also checks the nesting depth.
             .filter(|json| lro_jsonl::members(json.get()).is_ok())
             .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
         let record = OffloadRecord {
@@ -471,12 +480,12 @@ impl Filter {
     }
 }
 
-/// What a step of a call gives, a panic being one of its failures.
+/// Runs a step of a call, and turns a panic into an error.
 async fn unless_panic<T>(step: impl Future<Output = Result<T, FilterError>>) -> Result<T, FilterError> {
     caught_while(step).await.unwrap_or_else(|panic| Err(FilterError::Panic(panic)))
 }
 
-/// Tells the breaker how a call went. What is nobody's fault tells nothing about the policy.
+/// Reports the result of a call to the breaker. Failures that are not the policy's fault do not count.
 fn settle(admitted: &Admitted, tenant: &str, failure: Option<&FilterError>) {
     match failure {
         None => admitted.succeeded(tenant),
@@ -485,7 +494,7 @@ fn settle(admitted: &Admitted, tenant: &str, failure: Option<&FilterError>) {
     }
 }
 
-/// The policy's account of its files, in the terms of the store.
+/// Converts the file list of a policy into records of the store.
 fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
     let record = |file: types::File| {
         let name = file.name.clone();
@@ -494,7 +503,7 @@ fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
     files.into_iter().map(record).collect()
 }
 
-/// A descriptor with size and digest of each file as its last member.
+/// Appends size and digest of each file to a descriptor, as its last member.
 fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
     let entry = |file: &FileRecord| {
         let value = serde_json::json!({ "bytes": file.bytes, "sha256": file.sha256, "digest_from": file.digest_from });
@@ -505,7 +514,7 @@ fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
     format!("{members},\"integrity\":{}}}", serde_json::Value::Object(integrity))
 }
 
-/// One line for each result that did not pass: tool, size and limit, and the handle of an offload.
+/// Logs one line for each result that did not pass: tool, size, limit, and the handle of an offload.
 fn log(request: &Request, payload: &Payload, decision: &Decision) {
     let verdict = match &decision.outcome {
         Outcome::Pass => return,

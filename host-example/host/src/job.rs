@@ -1,4 +1,5 @@
-//! Work that may begin on a thread which serves others: whatever takes long or blocks is left to another one.
+//! Work that may start on a thread that serves other requests, and moves to another thread before it blocks or takes
+//! long.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -8,14 +9,16 @@ use std::thread::{self, Thread};
 
 use tokio::sync::oneshot;
 
-/// Results and messages up to this size are handled where they were read, which saves two changes of threads.
+/// Results and messages up to this size, 64 KiB, are handled on the thread that read them, which saves two thread
+/// switches.
 pub const INLINE_BYTES: usize = 64 << 10;
 
-/// Work that any thread may begin, and a thread that may block ends.
+/// Work that any thread may start, and that a thread which may block finishes.
 ///
-/// Until it is pending for the first time it neither blocks nor runs longer than one
-/// [`EPOCH_TICK`](crate::sandbox::EPOCH_TICK); then it may do both. It is a future for those who give it a thread of its own.
-/// Dropped, it is given up: a policy that still runs ends, and what it wrote is removed.
+/// Until it first returns `Pending` it neither blocks nor runs longer than one
+/// [`EPOCH_TICK`](crate::sandbox::EPOCH_TICK); after that it may do both. It is also a future, for callers that
+/// dedicate a thread to it. Dropping it cancels the work: a policy that still runs is stopped, and its output is
+/// removed.
 pub struct Job<T> {
     future: Pin<Box<dyn Future<Output = T> + Send>>,
 }
@@ -27,22 +30,22 @@ impl<T> fmt::Debug for Job<T> {
 }
 
 impl<T> Job<T> {
-    /// Work that is pending once before whatever may block or take longer than a tick: see [`pause`].
+    /// Creates a job from a future that is pending once before it blocks or runs longer than a tick: see [`pause`].
     pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self { future: Box::pin(future) }
     }
 
-    /// Begins it, on any thread. What it gives, if that is known by now; otherwise [`Job::finish`] is next.
+    /// Starts the work, on any thread. Returns the result if it is ready; otherwise call [`Job::finish`].
     pub fn begin(&mut self) -> Option<T> {
         poll_once(self.future.as_mut())
     }
 
-    /// Does it, or the rest of it. Blocks.
+    /// Runs the work, or the rest of it, to its end. Blocks.
     pub fn finish(self) -> T {
         finish(self.future)
     }
 
-    /// As [`Job::finish`]; gives it up when nobody wants what it gives, which is looked at once a tick.
+    /// As [`Job::finish`], but cancels the work when `is_wanted` returns false, which is checked once a tick.
     pub fn finish_while(mut self, is_wanted: impl Fn() -> bool) -> Option<T> {
         finish(std::future::poll_fn(move |context| match is_wanted() {
             true => self.future.as_mut().poll(context).map(Some),
@@ -50,7 +53,8 @@ impl<T> Job<T> {
         }))
     }
 
-    /// Does the rest of it on one of tokio's threads for blocking work. Dropped, it gives the job up. None after a panic.
+    /// Runs the rest of the work on one of tokio's blocking threads. Dropping the future cancels the job. `None` after
+    /// a panic.
     pub async fn finish_on_tokio(self) -> Option<T>
     where
         T: Send + 'static,
@@ -73,8 +77,8 @@ impl<T> Future for Job<T> {
     }
 }
 
-/// What a future gives without waiting. Otherwise it is dropped.
-pub fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+/// Polls a future once. Returns its output if it is ready, else drops it.
+pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     poll_once(pin!(future))
 }
 
@@ -85,7 +89,7 @@ fn poll_once<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<
     }
 }
 
-/// Waits for a future on this thread, which may block.
+/// Runs a future to its end on this thread, which may block.
 pub fn finish<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -103,7 +107,7 @@ pub fn finish<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Is pending once. A [`Job`] does so before whatever may block, and a policy whenever it has run for a tick.
+/// Yields once. A [`Job`] does so before it may block, and a policy after each tick.
 pub async fn pause() {
     let mut has_paused = false;
     std::future::poll_fn(|context| {

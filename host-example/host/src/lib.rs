@@ -1,8 +1,8 @@
 //! Keeps large tool results out of a model's context without losing a byte of them.
 //!
 //! A *policy*, a WASI component of the world `lro-policy`, looks at each tool result and says: pass it, offload it to
-//! files and answer with a descriptor, truncate it, or reject it with advice. This crate loads policies, runs each call in
-//! a sandbox of its own, and keeps the files.
+//! files and answer with a descriptor, truncate it, or reject it with advice. This crate loads policies, runs each call
+//! in its own sandbox, and stores the files.
 //!
 //! ```
 //! use lro_host::filter::{Filter, Request};
@@ -32,24 +32,24 @@
 //! # }
 //! ```
 //!
-//! [`Filter::apply`](filter::Filter::apply) blocks. On tokio, [`Filter::apply_async`](filter::Filter::apply_async) decides about
-//! a small result where it is awaited, and about all else on the threads for blocking work; other executors get both halves
-//! from [`Filter::job`](filter::Filter::job).
+//! [`Filter::apply`](filter::Filter::apply) blocks. On tokio, use [`Filter::apply_async`](filter::Filter::apply_async):
+//! it decides about a small result on the task that awaits it, and about any other on tokio's blocking threads. For
+//! other executors, [`Filter::job`](filter::Filter::job) returns both halves.
 //!
 //! | module | what it does | knows |
 //! |---|---|---|
-//! | [`mcp`] | takes MCP tool results apart, builds replies, offers tools to read back | everything below |
+//! | [`mcp`] | parses MCP tool results, builds replies, offers tools to read offloads | everything below |
 //! | [`filter`] | one result through one policy | `policy`, `store`, `settings` |
-//! | [`read`] | pages of what was offloaded, signed cursors | `store` |
-//! | [`extract`] | questions about what was offloaded | `policy`, `store` |
-//! | [`settings`] | what the results of a tool are filtered with | nothing |
+//! | [`read`] | pages of an offload, signed cursors | `store` |
+//! | [`extract`] | queries over an offload | `policy`, `store` |
+//! | [`settings`] | the policy settings of a tool, the failure mode | nothing |
 //! | [`policy`] | loads policies: checks, compiles, caches, swaps, parks | `sandbox`, `store` |
-//! | [`store`] | output directories: staging, publishing, expiry, quotas | nothing |
-//! | [`sandbox`] | engine, limits, the file system a policy sees, one call | `wit/` |
-//! | [`job`] | work that any thread may begin | nothing |
-//! | [`faults`] | panics of the host | nothing |
+//! | [`store`] | offload directories: staging, publishing, expiry, quotas | nothing |
+//! | [`sandbox`] | engine, limits, the file system that a policy sees, one call | `wit/` |
+//! | [`job`] | work that starts on any thread and may finish on a blocking one | nothing |
+//! | [`faults`] | catches panics of the host, fail points for tests | nothing |
 //!
-//! Someone who embeds it without MCP makes a [`Payload`](sandbox::Payload) of parts and needs no [`mcp`].
+//! To embed it without MCP, build a [`Payload`](sandbox::Payload) from parts; [`mcp`] is then not needed.
 //!
 //! The threat model is in [`threat_model`], how to embed the crate in `host-example/docs/how-to/embedding.md`.
 

@@ -1,7 +1,7 @@
-//! Pages of what was offloaded: as many records as fit into a budget of bytes, and a signed cursor to go on with.
+//! Pages of an offload: as many records as fit into a byte budget, and a signed cursor for the next page.
 //!
-//! An offload never changes, so a walk from cursor to cursor meets every record once. A file is verified before anything of
-//! it is given out.
+//! An offload never changes, so following the cursors returns every record exactly once. A file is verified before any
+//! of it is returned.
 
 mod cursor;
 
@@ -15,32 +15,32 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-/// Bytes of a page when none are asked for.
+/// Default size of a page, in bytes.
 pub const PAGE_BYTES_DEFAULT: u32 = 20_000;
-/// Fewest bytes of a page; a smaller number counts as this one.
+/// Minimum size of a page, in bytes; smaller values are raised to it.
 pub const PAGE_BYTES_MIN: u32 = 256;
-/// Most bytes of a page; a larger number counts as this one.
+/// Maximum size of a page, in bytes; larger values are lowered to it.
 pub const PAGE_BYTES_MAX: u32 = 1 << 20;
-/// Most records of a page when no number is asked for.
+/// Default maximum number of records in a page.
 pub const PAGE_RECORDS_DEFAULT: u32 = 50;
-/// Most records of a page; a larger number counts as this one.
+/// Upper bound for the number of records in a page; larger values are lowered to it.
 pub const PAGE_RECORDS_MAX: u32 = 1000;
 
-/// A page that is asked for.
+/// A request for a page.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
-    /// Whose offload it is.
+    /// The tenant that owns the offload.
     pub tenant: String,
-    /// The offload.
+    /// Id of the offload.
     pub offload: Ulid,
-    /// The section, or the name of its file.
+    /// Name of the section, or of its file.
     pub section: String,
     /// Where the page begins.
     pub start: Start,
-    /// Most bytes of the page: of its records without the line feeds between them, or of base64. From
-    /// [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`]. `None` is what the cursor says, else [`PAGE_BYTES_DEFAULT`].
+    /// Maximum size of the page in bytes, from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`]: of its records without the
+    /// line feeds between them, or of base64. Default: the value in the cursor, else [`PAGE_BYTES_DEFAULT`].
     pub bytes: Option<u32>,
-    /// Most records of the page. From 1 to [`PAGE_RECORDS_MAX`]. `None` is what the cursor says, else
+    /// Maximum number of records, from 1 to [`PAGE_RECORDS_MAX`]. Default: the value in the cursor, else
     /// [`PAGE_RECORDS_DEFAULT`].
     pub records: Option<u32>,
 }
@@ -50,38 +50,39 @@ pub struct PageRequest {
 pub enum Start {
     /// At a record, or the line of a text, counted from 0.
     Record(u64),
-    /// Where the page before ended: [`Page::next`].
+    /// Where the previous page ended: [`Page::next`].
     Cursor(String),
 }
 
-/// A part of a section.
+/// A page of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// What it holds.
+    /// The content.
     pub content: PageContent,
     /// Number of its first record, counted from 0.
     pub first: u64,
-    /// What the section is.
+    /// Kind of the section.
     pub kind: FileKind,
-    /// Records of the section, or lines of a text; 1 for a file that is one value or bytes.
+    /// Number of records in the section, or of lines in a text; 1 for a single value or a binary file.
     pub total: u64,
-    /// The cursor of the next page. `None` at the end.
+    /// Cursor of the next page. `None` at the end.
     pub next: Option<String>,
 }
 
-/// What a page holds.
+/// The content of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageContent {
-    /// Whole records as they stand in the file, or lines of a text.
+    /// Whole records exactly as in the file, or lines of a text.
     Records(Vec<String>),
-    /// A part of a record that is larger than the page, or of a file that is one value. It ends between two characters.
+    /// Part of a record that is larger than the page, or of a file with a single value. It ends at a character
+    /// boundary.
     Text(PagePart),
-    /// A part of a binary file, as base64.
+    /// Part of a binary file, as base64.
     Base64(PagePart),
 }
 
 /// As one object: `{"records": […], "first", "total", "next"}`, with `"text"` or `"base64"`, `"offset"`, `"bytes"` and
-/// `"record_bytes"` in the place of the records for a part of one. A line of a text is a string.
+/// `"record_bytes"` in place of `records` for a part of a record. A line of a text is a string.
 impl Serialize for Page {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Page", 7)?;
@@ -112,7 +113,7 @@ impl Serialize for Page {
     }
 }
 
-/// A record as it is, or the line of a text.
+/// A record as raw JSON, or the line of a text.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
@@ -132,75 +133,75 @@ impl<'a> Item<'a> {
 /// A part of one record, or of a file without records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PagePart {
-    /// The bytes, as text or in base64.
+    /// The content, as text or in base64.
     pub data: String,
-    /// Where it begins in the record, in bytes.
+    /// Offset in the record, in bytes.
     pub offset: u64,
-    /// How many bytes of the record it holds.
+    /// Number of bytes of the record in this part.
     pub bytes: u64,
-    /// Bytes of the whole record.
+    /// Size of the whole record in bytes.
     pub record_bytes: u64,
 }
 
-/// Why there is no page.
+/// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The cursor does not fit.
+    /// The cursor is invalid or does not match the request.
     #[error(transparent)]
     Cursor(#[from] CursorError),
-    /// The offload or its files.
+    /// The offload or one of its files cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The offload has no such section.
     #[error("there is no section {name:?}: the offload has {}", .sections.join(", "))]
     NoSection {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// Those that there are.
+        /// The existing sections.
         sections: Vec<String>,
     },
-    /// The section is shorter.
+    /// The section has fewer records.
     #[error("there is no record {record}: the section has {total}, counted from 0")]
     NoRecord {
-        /// The number that was asked for.
+        /// The requested number.
         record: u64,
         /// Number of records.
         total: u64,
     },
-    /// Records that should be text are not UTF-8.
-    #[error("record {record} is not UTF-8")]
+    /// A record is not valid UTF-8.
+    #[error("record {record} is not valid UTF-8")]
     NotText {
-        /// Its number, or that of the first record of the page.
+        /// Number of the record, or of the first record of the page.
         record: u64,
     },
 }
 
-/// Gives out pages of a store. A clone shares the store with its original.
+/// Reads pages from a store. Clones share the store.
 #[derive(Clone, Debug)]
 pub struct Pages {
     store: Store,
-    /// Read when it is first needed.
+    /// Read on first use.
     key: Arc<OnceLock<CursorKey>>,
 }
 
 impl Pages {
-    /// Pages whose cursors are signed with a key that all processes on the root of the store share.
+    /// Signs cursors with the key that all processes share that use the root of the store.
     ///
     /// # Errors
-    /// When the key can be neither read nor made: see [`Store::cursor_key`].
+    /// When the key can be neither read nor created: see [`Store::cursor_key`].
     pub fn new(store: Store) -> Result<Self, StoreError> {
         let pages = Self::of(store);
         pages.key()?;
         Ok(pages)
     }
 
-    /// As [`Pages::new`], but a key that can be neither read nor made is an error of each page, until it can.
+    /// As [`Pages::new`], but reads the key on first use: until that succeeds, each page that needs it fails.
     pub fn of(store: Store) -> Self {
         Self { store, key: Arc::default() }
     }
 
-    /// Pages whose cursors are signed with a key of the caller's.
+    /// Signs cursors with the given key.
     pub fn with_key(store: Store, key: CursorKey) -> Self {
         Self { store, key: Arc::new(key.into()) }
     }
@@ -213,11 +214,11 @@ impl Pages {
         Ok(self.key.get_or_init(|| key))
     }
 
-    /// One page. The section is verified first, which takes time in proportion to its size once; see
+    /// Returns one page. The first read of a section verifies it, in time proportional to its size; see
     /// [`Reader::verify`].
     ///
     /// # Errors
-    /// [`ReadError`] says which part of the request does not fit, or that the file has changed.
+    /// When a part of the request is invalid, or the file has changed.
     pub fn page(&self, request: &PageRequest) -> Result<Page, ReadError> {
         let (position, size, of_file) = match &request.start {
             Start::Record(record) => (Position { record: *record, offset: 0 }, request.size(PageSize::default()), None),
@@ -264,13 +265,13 @@ impl Pages {
 }
 
 impl PageRequest {
-    /// A page of usual size from the beginning.
+    /// Requests a page of default size from the beginning.
     pub fn new(tenant: impl Into<String>, offload: Ulid, section: impl Into<String>) -> Self {
         let (tenant, section) = (tenant.into(), section.into());
         Self { tenant, offload, section, start: Start::Record(0), bytes: None, records: None }
     }
 
-    /// The size that is asked for, within the bounds.
+    /// The requested size, clamped to the bounds.
     fn size(&self, default: PageSize) -> PageSize {
         PageSize {
             bytes: self.bytes.unwrap_or(default.bytes).clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX),
@@ -285,7 +286,7 @@ impl Default for PageSize {
     }
 }
 
-/// Opens a section, and tells the index of its file in the record.
+/// Opens a section, and returns the index of its file in the record too.
 fn open(offload: &Offload, section: &str) -> Result<(u16, Reader), ReadError> {
     let files = &offload.record().files;
     let found = offload.file(section).and_then(|found| (0..).zip(files).find(|(_, file)| file.name == found.name));
@@ -300,7 +301,7 @@ fn total(reader: &Reader) -> u64 {
     if reader.record().has_lines() { reader.record().records } else { 1 }
 }
 
-/// What is at a position, and the position behind it.
+/// Reads from a position, and returns the position after what was read.
 fn read(reader: &Reader, position: Position, size: PageSize) -> Result<(PageContent, Position), ReadError> {
     let bytes_max = size.bytes as usize;
     if !reader.record().has_lines() {
@@ -317,7 +318,7 @@ fn read(reader: &Reader, position: Position, size: PageSize) -> Result<(PageCont
     Ok((PageContent::Records(records), next))
 }
 
-/// The part of a record from a position on, and the position behind it.
+/// Reads part of a record from a position on, and returns the position after it.
 fn part(
     reader: &Reader,
     record: Range<u64>,
@@ -327,7 +328,7 @@ fn part(
     let (start, record_bytes) = (record.start.saturating_add(position.offset), record.end - record.start);
     let rest = usize::try_from(record.end.saturating_sub(start)).unwrap_or(usize::MAX);
     let is_binary = reader.record().kind == FileKind::Bytes;
-    // Three bytes are four characters of base64.
+    // Base64 encodes three bytes as four characters.
     let bytes_max = if is_binary { bytes_max / 4 * 3 } else { bytes_max };
     let mut found = reader.bytes(start, rest.min(bytes_max))?;
     let data = if is_binary {
@@ -349,7 +350,7 @@ fn part(
     Ok((if is_binary { PageContent::Base64(part) } else { PageContent::Text(part) }, next))
 }
 
-/// Where the last whole character ends.
+/// End of the last complete character.
 fn end_of_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),

@@ -1,4 +1,4 @@
-//! What a tool's results are filtered with: the record `settings` of `wit/types.wit`, and what is done when that fails.
+//! The policy settings of a tool, as the record `settings` of `wit/types.wit`, and the failure mode.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -14,8 +14,8 @@ pub const THRESHOLD_DEFAULT: NonZeroU64 = match NonZeroU64::new(50_000) {
 };
 /// Default of [`PolicySettings::inline_limit`], in bytes.
 pub const INLINE_LIMIT_DEFAULT: u32 = 512;
-/// Default of [`PolicySettings::descriptor_limit`], in characters: below the 50,000 at which clients write a result to a file of
-/// their own.
+/// Default of [`PolicySettings::descriptor_limit`], in characters: below the 50,000 at which clients themselves write a
+/// result to a file.
 pub const DESCRIPTOR_LIMIT_DEFAULT: NonZeroU32 = match NonZeroU32::new(40_000) {
     Some(limit) => limit,
     None => NonZeroU32::MIN,
@@ -29,7 +29,7 @@ pub const TRUNCATE_SUFFIX_DEFAULT: &str = "\n\n[truncated: the result was larger
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureMode {
-    /// The result, within its bound; a truncated one when the policy was not asked because too many calls run.
+    /// The result, within its limit; a truncated one when the policy was not called because too many calls are running.
     #[default]
     Open,
     /// An error.
@@ -38,7 +38,7 @@ pub enum FailureMode {
     Truncate,
 }
 
-/// When a result is acted upon.
+/// When the policy acts on a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecisionMode {
@@ -51,7 +51,7 @@ pub enum DecisionMode {
     Never,
 }
 
-/// What is done with a result that is acted upon.
+/// What the policy does with a result that it acts on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -64,7 +64,7 @@ pub enum Action {
     Reject,
 }
 
-/// How much a descriptor tells.
+/// How detailed a descriptor is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DescriptorLevel {
@@ -102,13 +102,13 @@ pub enum SummaryKind {
     Distinct,
 }
 
-/// A summary asked for by the configuration.
+/// A summary that the configuration asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SummaryRule {
-    /// What is computed.
+    /// Kind of the summary.
     pub kind: SummaryKind,
-    /// JSON Pointer into a record. Without meaning for `count`.
+    /// JSON Pointer into a record. Ignored for `count`.
     #[serde(default)]
     pub field: String,
 }
@@ -119,18 +119,18 @@ pub struct SummaryRule {
 pub struct Recipe {
     /// Name in the descriptor.
     pub name: String,
-    /// One line that says what it answers.
+    /// What it answers, in one line.
     pub description: String,
     /// Shell command; `{file}` stands for the quoted path of the section's file.
     pub command: String,
-    /// The same as a typed query, as JSON: see [`Query`].
+    /// The same command as a typed query in JSON: see [`Query`].
     #[serde(default, deserialize_with = "query", skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
 }
 
 fn query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    serde_json::from_str::<Query>(&text).map_err(|error| D::Error::custom(format!("expected a query: {error}")))?;
+    serde_json::from_str::<Query>(&text).map_err(|error| D::Error::custom(format!("invalid query: {error}")))?;
     Ok(Some(text))
 }
 
@@ -138,12 +138,12 @@ fn query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SectionRule {
-    /// JSON Pointer, or a plain top-level key. The empty string is the whole value.
+    /// JSON Pointer, or a plain top-level key. An empty string selects the whole value.
     pub key: String,
-    /// Beginning of the file name. Default: the last step of the key.
+    /// Prefix of the file name. Default: the last segment of the key.
     pub filename_prefix: Option<String>,
-    /// JSON Schema of a line, as JSON text. Default, and in the place of one that says nothing, `{}`: inferred. Summaries and
-    /// recipes do not depend on it.
+    /// JSON Schema of a line, as JSON text. Default, also for an empty schema `{}`: inferred. Summaries and recipes do
+    /// not depend on it.
     #[serde(default, deserialize_with = "json_text")]
     pub schema: Option<String>,
     /// Summaries to show besides the count. Default: the policy chooses.
@@ -154,40 +154,40 @@ pub struct SectionRule {
     pub recipes: Vec<Recipe>,
 }
 
-/// The settings in force for one tool. Each field is as in the record `settings` of `wit/types.wit`.
+/// The effective settings of one tool. The fields are those of the record `settings` in `wit/types.wit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PolicySettings {
-    /// When a result is acted upon.
+    /// When the policy acts on a result.
     pub mode: DecisionMode,
-    /// A result larger than this is acted upon.
+    /// The policy acts on a result larger than this.
     pub threshold: Size,
-    /// What is done with it.
+    /// What the policy does with such a result.
     pub action: Action,
-    /// Sections to write. Empty, the policy finds them.
+    /// Sections to write. If empty, the policy finds them.
     pub sections: Vec<SectionRule>,
     /// Keys whose values are repeated in the descriptor.
     pub inline_keys: Vec<String>,
-    /// Most bytes of one other value that stays inline in the descriptor.
+    /// Maximum size in bytes of any other value that stays inline in the descriptor.
     pub inline_limit: u32,
-    /// Whether schemas and summaries are inferred, and recipes with them. Off, sections are written twice as fast.
+    /// Whether to infer schemas, summaries and recipes. Without, the policy writes sections twice as fast.
     pub infer: bool,
     /// `type` in the header line of each JSONL file.
     pub header_type: String,
-    /// Key of the result whose value stands in for the session.
+    /// Key of the result whose value is used as the session.
     pub session_key: Option<String>,
-    /// How much a descriptor tells.
+    /// How detailed a descriptor is.
     pub level: DescriptorLevel,
-    /// Field names of a descriptor.
+    /// Field names and nesting of a descriptor.
     pub dialect: DescriptorDialect,
-    /// Most characters of a descriptor.
+    /// Maximum length of a descriptor, in characters.
     pub descriptor_limit: u32,
-    /// Size of a truncated result, its suffix included.
+    /// Maximum size of a truncated result, including the suffix.
     pub truncate_limit: Size,
-    /// Text after the cut of a truncated result.
+    /// Text appended to a truncated result.
     pub truncate_suffix: String,
-    /// Advice of a rejected result. Empty, the policy writes its own.
+    /// Advice for a rejected result. If empty, the policy writes one.
     pub advice: String,
-    /// Settings of this policy alone.
+    /// Settings specific to this policy.
     pub custom: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl Default for PolicySettings {
     }
 }
 
-/// A text that must be JSON.
+/// Reads a string that must be JSON.
 fn json_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {

@@ -15,16 +15,16 @@ use serde::de::DeserializeOwned;
 use crate::exit::Exit;
 use crate::output;
 
-/// Digits of a digest in the table for people.
+/// Digits of a digest in the table.
 const DIGITS: usize = 12;
 
-/// Which gateway, and who asks.
+/// The gateway, the admin token and the output format.
 #[derive(Args)]
 pub(crate) struct Gateway {
     /// Address of the gateway's metrics, such as http://127.0.0.1:9808 [default: gateway.metrics-listen]
     #[arg(long, value_name = "URL", env = "LRO_GATEWAY")]
     gateway: Option<String>,
-    /// File with the admin token of the gateway; else it is in LRO_ADMIN_TOKEN
+    /// File with the admin token of the gateway [default: the variable LRO_ADMIN_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Print JSON
@@ -32,16 +32,16 @@ pub(crate) struct Gateway {
     json: bool,
 }
 
-/// List the policies of all tenants: version, digest, when it took over, and what is wrong
+/// List the policies of all tenants: version, digest, load time and problems
 #[derive(Args)]
 pub(crate) struct ListArguments {
     #[command(flatten)]
     gateway: Gateway,
 }
 
-/// Load a component for a tenant; one that is refused changes nothing
+/// Load a component for a tenant; if it is refused, nothing changes
 ///
-/// A signature beside it, FILE.minisig, is sent along.
+/// Also sends the signature FILE.minisig, if it exists.
 #[derive(Args)]
 pub(crate) struct LoadArguments {
     /// The tenant
@@ -52,18 +52,18 @@ pub(crate) struct LoadArguments {
     gateway: Gateway,
 }
 
-/// Put a policy that the gateway knows by its digest in the place of a tenant's
+/// Replace the policy of a tenant by one that the gateway knows by its digest
 #[derive(Args)]
 pub(crate) struct SwapArguments {
     /// The tenant
     tenant: String,
-    /// SHA-256 of the component: one that serves another tenant, or served this one and was kept
+    /// SHA-256 of the component: the current one of another tenant, or a kept one of this tenant
     digest: Digest,
     #[command(flatten)]
     gateway: Gateway,
 }
 
-/// Put the policy that served a tenant before in the place of the current one
+/// Replace the policy of a tenant by the previous one
 #[derive(Args)]
 pub(crate) struct RollbackArguments {
     /// The tenant
@@ -72,7 +72,7 @@ pub(crate) struct RollbackArguments {
     gateway: Gateway,
 }
 
-/// Read the file of a tenant's policy again
+/// Reload the policy of a tenant from its file
 #[derive(Args)]
 pub(crate) struct ReloadArguments {
     /// The tenant
@@ -82,7 +82,7 @@ pub(crate) struct ReloadArguments {
 }
 
 pub(crate) fn list(arguments: &ListArguments, config: &Config) -> anyhow::Result<Exit> {
-    let policies: Vec<PolicyStatus> = arguments.gateway.ask(config, Method::GET, "", Vec::new(), None)?;
+    let policies: Vec<PolicyStatus> = arguments.gateway.request(config, Method::GET, "", Vec::new(), None)?;
     if arguments.gateway.json {
         output::json(&policies)?;
         return Ok(Exit::Success);
@@ -99,21 +99,21 @@ pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result
     let mut signature = path.clone().into_os_string();
     signature.push(SIGNATURE_SUFFIX);
     let signature = fs::read(signature).ok().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
-    let path = format!("/{}?sha256={}", encoded(&arguments.tenant), Digest::of(&bytes));
+    let path = format!("/{}?sha256={}", percent_encoded(&arguments.tenant), Digest::of(&bytes));
     change(&arguments.gateway, config, &path, bytes, signature)
 }
 
 pub(crate) fn swap(arguments: &SwapArguments, config: &Config) -> anyhow::Result<Exit> {
-    let path = format!("/{}/swap?sha256={}", encoded(&arguments.tenant), arguments.digest);
+    let path = format!("/{}/swap?sha256={}", percent_encoded(&arguments.tenant), arguments.digest);
     change(&arguments.gateway, config, &path, Vec::new(), None)
 }
 
 pub(crate) fn rollback(arguments: &RollbackArguments, config: &Config) -> anyhow::Result<Exit> {
-    change(&arguments.gateway, config, &format!("/{}/rollback", encoded(&arguments.tenant)), Vec::new(), None)
+    change(&arguments.gateway, config, &format!("/{}/rollback", percent_encoded(&arguments.tenant)), Vec::new(), None)
 }
 
 pub(crate) fn reload(arguments: &ReloadArguments, config: &Config) -> anyhow::Result<Exit> {
-    change(&arguments.gateway, config, &format!("/{}/reload", encoded(&arguments.tenant)), Vec::new(), None)
+    change(&arguments.gateway, config, &format!("/{}/reload", percent_encoded(&arguments.tenant)), Vec::new(), None)
 }
 
 fn change(
@@ -123,7 +123,7 @@ fn change(
     body: Vec<u8>,
     signature: Option<String>,
 ) -> anyhow::Result<Exit> {
-    let change: Change = gateway.ask(config, Method::POST, path, body, signature)?;
+    let change: Change = gateway.request(config, Method::POST, path, body, signature)?;
     if gateway.json {
         output::json(&change)?;
         return Ok(Exit::Success);
@@ -133,8 +133,8 @@ fn change(
     Ok(Exit::Success)
 }
 
-/// A name as a step of a path.
-fn encoded(name: &str) -> String {
+/// Percent-encodes a name for a path.
+fn percent_encoded(name: &str) -> String {
     let byte = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
         byte => format!("%{byte:02X}"),
@@ -142,7 +142,7 @@ fn encoded(name: &str) -> String {
     name.bytes().map(byte).collect()
 }
 
-/// One line for people.
+/// One line of the list.
 fn line(policy: &PolicyStatus) -> String {
     let PolicyStatus { tenant, version, sha256, loaded, parked_ms, refusal, trial, .. } = policy;
     let mut text = match (version, sha256, loaded) {
@@ -165,7 +165,7 @@ fn line(policy: &PolicyStatus) -> String {
 }
 
 impl Gateway {
-    fn ask<T: DeserializeOwned>(
+    fn request<T: DeserializeOwned>(
         &self,
         config: &Config,
         method: Method,
@@ -176,14 +176,14 @@ impl Gateway {
         let url = match (&self.gateway, config.gateway.metrics_listen) {
             (Some(url), _) => url.trim_end_matches('/').to_owned(),
             (None, Some(address)) => format!("http://{address}"),
-            (None, None) => bail!("which gateway? Give --gateway URL, LRO_GATEWAY, or gateway.metrics-listen"),
+            (None, None) => bail!("no gateway given: use --gateway URL, LRO_GATEWAY or gateway.metrics-listen"),
         };
         let token = self.token()?;
-        // One that is installed already is as good.
+        // Fails if one is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let asked = runtime.block_on(async {
-            // The token goes to the gateway alone.
+        let sent = runtime.block_on(async {
+            // No proxy: only the gateway may see the token.
             let client = Client::builder().no_proxy().build()?;
             let mut request = client.request(method, format!("{url}/policies{path}")).bearer_auth(token).body(body);
             if let Some(signature) = signature {
@@ -192,14 +192,15 @@ impl Gateway {
             let response: Response = request.send().await?;
             anyhow::Ok((response.status(), response.bytes().await?))
         });
-        let (status, answer) = asked
-            .with_context(|| format!("cannot ask {url} (--gateway URL, LRO_GATEWAY, or gateway.metrics-listen)"))?;
+        let (status, answer) =
+            sent.with_context(|| format!("cannot reach {url} (--gateway URL, LRO_GATEWAY or gateway.metrics-listen)"))?;
         if status.is_success() {
-            return serde_json::from_slice(&answer).with_context(|| format!("{url} is no gateway"));
+            return serde_json::from_slice(&answer)
+                .with_context(|| format!("unexpected answer from {url}: is it the metrics address of a gateway?"));
         }
         let error = serde_json::from_slice::<serde_json::Value>(&answer).ok();
         let error = error.and_then(|error| Some(output::printable(error.get("error")?.as_str()?).into_owned()));
-        bail!("{}", error.unwrap_or_else(|| format!("{url} answers {status}: is gateway.admin-token set there?")))
+        bail!("{}", error.unwrap_or_else(|| format!("{url} returned {status}: is gateway.admin-token set there?")))
     }
 
     fn token(&self) -> anyhow::Result<String> {
@@ -208,9 +209,8 @@ impl Gateway {
                 let text = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
                 Ok(text.trim().to_owned())
             }
-            None => {
-                std::env::var("LRO_ADMIN_TOKEN").context("the admin token is needed: --token-file or LRO_ADMIN_TOKEN")
-            }
+            None => std::env::var("LRO_ADMIN_TOKEN")
+                .context("the admin token is needed: use --token-file or LRO_ADMIN_TOKEN"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `lro clean`: removes offloads that have expired, what dead processes left, or everything.
+//! `lro clean`: removes expired offloads and leftovers of dead processes, or all offloads.
 
 use std::time::SystemTime;
 
@@ -15,16 +15,16 @@ const EXAMPLES: &str = "Examples:
   lro clean --ttl-seconds 60
   lro clean --all --json";
 
-/// Remove offloads that have expired, and what processes that ended early left behind
+/// Remove expired offloads and what dead processes left behind
 ///
-/// Files that the store did not write, and what other processes are writing, stay.
+/// Keeps files that the store did not write, and offloads that other processes are writing.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Remove every published offload, of all tenants, whatever its age
+    /// Remove all published offloads of all tenants, whatever their age
     #[arg(long)]
     all: bool,
-    /// Only list what would be removed
+    /// List what would be removed, without removing it
     #[arg(long)]
     dry_run: bool,
     /// Print one line of JSON: {"offloads", "orphans", "bytes", "left"}; with --dry-run an array of {"path", "expired", "bytes"}
@@ -32,26 +32,26 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What was removed, and what is left.
+/// Result of a clean.
 #[derive(serde::Serialize)]
 struct Cleaned {
-    /// Published offloads removed.
+    /// Number of published offloads removed.
     offloads: u64,
-    /// Unpublished directories removed.
+    /// Number of unpublished directories removed.
     orphans: u64,
-    /// Bytes of the files in both.
+    /// Disk usage of both, in bytes.
     bytes: u64,
-    /// Published offloads that stay.
+    /// Number of published offloads that remain.
     left: u64,
 }
 
-/// What would be removed.
+/// A directory that would be removed.
 #[derive(serde::Serialize)]
 struct Listed {
     path: String,
-    /// Whether it is an expired offload; otherwise a process that ended early left it.
+    /// Whether it is an expired offload; otherwise a dead process left it.
     expired: bool,
-    /// Bytes of the files in it.
+    /// Disk usage in bytes.
     bytes: u64,
 }
 
@@ -103,7 +103,7 @@ fn list(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// After the greatest time to live everything made until now has expired.
+/// After the maximum time to live, everything created until now has expired.
 fn end_of_time() -> SystemTime {
     SystemTime::now() + TIME_TO_LIVE_MAX
 }

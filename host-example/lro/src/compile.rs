@@ -1,4 +1,4 @@
-//! `lro compile`, hidden: the child process that compiles a component for a gateway, within limits of its own.
+//! `lro compile` (hidden): the child process that compiles a component for a gateway, within its own limits.
 
 use std::io;
 
@@ -7,15 +7,15 @@ use lro_host::policy::compile_as_child;
 
 use crate::exit::Exit;
 
-/// Compile the component on the standard input to code on the standard output
+/// Compile the component on standard input, and write the code to standard output
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Whether the code counts instructions
+    /// Let the code count instructions
     #[arg(long)]
     fuel: bool,
-    /// Most bytes of address space
+    /// Maximum address space in bytes
     memory_bytes: u64,
-    /// Most seconds of processor time
+    /// Maximum processor time in seconds
     seconds: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `lro config`: the settings in force and where each came from.
+//! `lro config`: the effective settings and the origin of each.
 
 use clap::Args;
 use lro_gateway::settings::{self, Config};
@@ -12,7 +12,7 @@ const EXAMPLES: &str = "Examples:
   MCP_LRO_THRESHOLD=1000 lro config --unit bytes
   lro config --json | jq -r '.[] | select(.origin != \"default\") | .key'";
 
-/// Show the settings in force, and where each value came from
+/// Show the effective settings and the origin of each value
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -1,4 +1,4 @@
-//! `lro enter`, hidden: the process that becomes the server of a gateway, where it cannot see the gateway's files.
+//! `lro enter` (hidden): the launcher of an isolated server, which cannot see the gateway's files.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,23 +8,23 @@ use lro_transport::{ServerUser, enter};
 
 use crate::exit::Exit;
 
-/// Hide directories and files, and become a command
+/// Hide directories and files, and execute a command
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A directory or file that is to be empty
+    /// Directory or file to hide
     #[arg(long)]
     hide: Vec<PathBuf>,
-    /// As whom the command runs: UID:GID
+    /// User and group of the command: UID:GID
     #[arg(long, value_parser = user)]
     user: Option<ServerUser>,
-    /// The command; without it, this is a trial
+    /// The command; without it, only test the isolation
     #[arg(last = true)]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Exit {
     let Err(error) = enter(&arguments.hide, arguments.user, &arguments.command) else { return Exit::Success };
-    // The gateway quotes it in its error.
+    // The gateway includes it in its own error.
     eprintln!("{error}");
     Exit::Error
 }

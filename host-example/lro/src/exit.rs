@@ -1,4 +1,4 @@
-//! How the command ends: exit codes, and the one message about an error.
+//! Exit codes, error messages and hints.
 
 use std::io;
 use std::process::ExitCode;
@@ -11,26 +11,26 @@ use lro_host::store::StoreError;
 
 use crate::output::Terminal;
 
-/// The exit codes, for the help.
+/// Help text about the exit codes.
 pub(crate) const HELP: &str = "Exit codes:
-  0  passed, offloaded or truncated; done
-  1  error: input or output, a question without an answer, a policy that is refused or fails (failure mode `closed`)
+  0  passed, offloaded or truncated; success
+  1  error: input or output, a query without an answer, a policy that is refused or fails (failure mode `closed`)
   2  usage or configuration
   3  rejected by the policy";
 
-/// The way out when the disk is full.
+/// Hint for a full disk.
 const MAKE_ROOM: &str = "make room, run `lro clean`, or choose another disk with --dir or MCP_LRO_DIR";
 
-/// How the command ended.
+/// Exit code of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The result was passed, offloaded or truncated, or another subcommand did what it was asked. A reader that closes
-    /// the pipe early ends the command this way too.
+    /// The result was passed, offloaded or truncated, or another subcommand succeeded. Also if the reader of standard
+    /// output closes the pipe early.
     Success = 0,
-    /// Input or output failed, a question has no answer, or a policy was refused or failed and the failure mode is
+    /// Input or output failed, a query has no answer, or a policy was refused or failed and the failure mode is
     /// `closed`.
     Error = 1,
-    /// The command line, a question on it, or the configuration makes no sense. The argument parser ends with this code as well.
+    /// The command line, a query on it, or the configuration is invalid. The argument parser uses this code too.
     Usage = 2,
     /// The policy rejected the result.
     Rejected = 3,
@@ -42,7 +42,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints an error with its causes, and a way out where there is one.
+/// Prints an error with its causes, and a hint if there is one.
 pub(crate) fn report(error: &anyhow::Error, terminal: &Terminal) -> Exit {
     if is_closed_pipe(error) {
         return Exit::Success;
@@ -54,13 +54,13 @@ pub(crate) fn report(error: &anyhow::Error, terminal: &Terminal) -> Exit {
     if is_usage(error) { Exit::Usage } else { Exit::Error }
 }
 
-/// Whether the command line or the configuration is wrong whatever the data: a question that makes no sense is.
+/// Whether the command line or the configuration is invalid, whatever the data. This includes invalid queries.
 fn is_usage(error: &anyhow::Error) -> bool {
     let is_question = matches!(error.downcast_ref(), Some(ExtractError::Invalid(_) | ExtractError::Syntax { .. }));
     is_question || error.is::<SettingsError>()
 }
 
-/// What may help against an error.
+/// Hint on how to resolve an error.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         if cause.is::<SettingsError>() {
@@ -91,7 +91,7 @@ fn store_hint(error: &StoreError) -> Option<&'static str> {
     }
 }
 
-/// Only the command's own output can fail this way: everything else is files.
+/// Only standard output can fail this way: everything else is files.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -1,4 +1,4 @@
-//! `lro extract`: one question about what was offloaded.
+//! `lro extract`: answers one question about an offload.
 
 use std::sync::Arc;
 
@@ -32,24 +32,24 @@ A field is written `owner.name`, or as a JSON Pointer `/owner/name`. Operators: 
 matches exists is-null, and = != < <= > >=. A value that is JSON is taken as such, anything else as a text. A missing field
 fails every test; null is equal to null only.";
 
-/// The flags that make up a typed query: whole questions take none of them.
+/// The flags of a typed query, which conflict with those that give a whole query.
 const PARTS: [&str; 9] =
     ["conditions", "ignore_case", "select", "sort", "group_by", "aggregate", "distinct", "count", "sample"];
 
 /// Answer a question about the records of an offload: a typed query, a jq program, or a recipe
 ///
-/// The question is answered in a sandbox that sees this offload only, after its SHA-256 was checked. Without a question the
-/// first 50 records are printed.
+/// The query runs in a sandbox that sees only this offload, and the SHA-256 of the file is checked. Without a query,
+/// prints the first 50 records.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("whole").conflicts_with_all(PARTS))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     handle: HandleArguments,
 
-    /// Condition `FIELD OPERATOR VALUE`, or one as JSON; all that are given must hold
+    /// Condition `FIELD OPERATOR VALUE`, or JSON; if repeated, all conditions must hold
     #[arg(long = "where", value_name = "CONDITION", value_parser = condition, help_heading = "Typed query")]
-    conditions: Vec<Given>,
-    /// Upper and lower case are the same in every condition that is not JSON
+    conditions: Vec<ConditionArgument>,
+    /// Ignore case in all conditions that are not JSON
     #[arg(short, long, help_heading = "Typed query")]
     ignore_case: bool,
     /// Fields of each result: FIELD or FIELD=NAME
@@ -64,30 +64,30 @@ pub(crate) struct Arguments {
         help_heading = "Typed query"
     )]
     sort: Vec<String>,
-    /// One result for each group of equal values: FIELD or FIELD=NAME
+    /// One result per group of equal values: FIELD or FIELD=NAME
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
     group_by: Vec<String>,
-    /// Values of each group: count, or KIND:FIELD with sum, min, max, avg or count, and =NAME if wanted
+    /// Values of each group: count, or KIND:FIELD with sum, min, max, avg or count; optionally =NAME
     #[arg(long, value_name = "VALUES", value_delimiter = ',', value_parser = aggregate, help_heading = "Typed query")]
     aggregate: Vec<Aggregate>,
-    /// Leave out results equal to one before
+    /// Omit duplicate results
     #[arg(long, help_heading = "Typed query")]
     distinct: bool,
     /// Print only the number of results
     #[arg(long, help_heading = "Typed query")]
     count: bool,
-    /// So many results, spread by chance but the same every time
-    #[arg(long, value_name = "NUMBER", value_parser = some_results(), help_heading = "Typed query")]
+    /// Return a sample of this many results, random but the same every time
+    #[arg(long, value_name = "NUMBER", value_parser = result_count(), help_heading = "Typed query")]
     sample: Option<u32>,
-    /// Skip so many results; also of a query as JSON, and of a recipe
+    /// Skip this many results; also applies to --json-query and --recipe
     #[arg(long, value_name = "NUMBER", conflicts_with = "jq", help_heading = "Typed query")]
     offset: Option<u64>,
-    /// Most results [default: 50]; also of a query as JSON, and of a recipe
+    /// Maximum number of results [default: 50]; also applies to --json-query and --recipe
     #[arg(
         long,
         value_name = "NUMBER",
         conflicts_with = "jq",
-        value_parser = some_results(),
+        value_parser = result_count(),
         help_heading = "Typed query"
     )]
     limit: Option<u32>,
@@ -95,20 +95,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "JSON", group = "whole", value_parser = json_query, help_heading = "Typed query")]
     json_query: Option<Query>,
 
-    /// jq program, run once a record
+    /// jq program, run once per record
     #[arg(long, value_name = "PROGRAM", group = "whole", help_heading = "jq")]
     jq: Option<String>,
     /// Run the program once, over the array of all records
     #[arg(long, requires = "jq", help_heading = "jq")]
     slurp: bool,
-    /// A variable of the program: NAME=VALUE
+    /// Variable of the program: NAME=VALUE
     #[arg(long = "arg", value_name = "NAME=VALUE", requires = "jq", value_parser = named_value, help_heading = "jq")]
     arguments: Vec<NamedValue>,
 
     /// Run a recipe of the descriptor by name
     #[arg(long, value_name = "NAME", group = "whole", help_heading = "Recipes")]
     recipe: Option<String>,
-    /// A value in the place of the recipe's own: NAME=VALUE
+    /// Override a value of the recipe: NAME=VALUE
     #[arg(
         long = "param",
         value_name = "NAME=VALUE",
@@ -121,7 +121,7 @@ pub(crate) struct Arguments {
     #[arg(long, group = "whole", help_heading = "Recipes")]
     recipes: bool,
 
-    /// How results are printed
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "lines")]
     format: Format,
     /// Offload the answer again and print its descriptor
@@ -129,9 +129,9 @@ pub(crate) struct Arguments {
     offload_answer: bool,
 }
 
-/// A condition as it was given.
+/// A condition on the command line.
 #[derive(Clone)]
-enum Given {
+enum ConditionArgument {
     Words(Test),
     Json(Condition),
 }
@@ -139,13 +139,13 @@ enum Given {
 /// `NAME=VALUE`, any JSON value.
 type NamedValue = (String, Box<RawValue>);
 
-/// How results are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// One JSON value a line
+    /// One JSON value per line
     Lines,
-    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined"}, and "cut", "next_bytes" and
-    /// "failures" where there are such
+    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined"}, and "cut", "next_bytes"
+    /// and "failures" if applicable
     Json,
     /// Columns, for people
     Table,
@@ -170,12 +170,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Format::Json => output::json(&answer)?,
         Format::Table => output::text(&table::of_lines(&answer.lines))?,
     }
-    tell(arguments, &answer, terminal);
+    report_rest(arguments, &answer, terminal);
     Ok(Exit::Success)
 }
 
 impl Arguments {
-    /// The question, and the section it is about.
+    /// Builds the question, and returns it with its section.
     fn question(&self, offload: &Offload, section: Option<String>) -> anyhow::Result<(Option<String>, Question)> {
         if let Some(filter) = &self.jq {
             let arguments = self.arguments.iter().cloned().collect();
@@ -194,7 +194,7 @@ impl Arguments {
         Ok((section, Question::Query(Query { offset, limit, ..query })))
     }
 
-    /// The query that the flags make up.
+    /// Builds the query from the flags.
     fn query(&self) -> Query {
         let is_grouped = !self.group_by.is_empty() || !self.aggregate.is_empty();
         let group = || Group {
@@ -213,24 +213,24 @@ impl Arguments {
         }
     }
 
-    fn condition(&self, given: &Given) -> Condition {
+    fn condition(&self, given: &ConditionArgument) -> Condition {
         match given {
-            Given::Words(test) => Condition::Test(Test { ignore_case: self.ignore_case, ..test.clone() }),
-            Given::Json(condition) => condition.clone(),
+            ConditionArgument::Words(test) => Condition::Test(Test { ignore_case: self.ignore_case, ..test.clone() }),
+            ConditionArgument::Json(condition) => condition.clone(),
         }
     }
 }
 
-/// A number of results that can be asked for.
-fn some_results() -> impl TypedValueParser<Value = u32> {
+/// Parses a number of results.
+fn result_count() -> impl TypedValueParser<Value = u32> {
     value_parser!(u32).range(1..=i64::from(RESULTS_MAX))
 }
 
-/// Reads `FIELD OPERATOR VALUE`, or JSON.
-fn condition(text: &str) -> Result<Given, String> {
+/// Parses `FIELD OPERATOR VALUE`, or JSON.
+fn condition(text: &str) -> Result<ConditionArgument, String> {
     let text = text.trim();
     if text.starts_with('{') {
-        return serde_json::from_str(text).map(Given::Json).map_err(|error| error.to_string());
+        return serde_json::from_str(text).map(ConditionArgument::Json).map_err(|error| error.to_string());
     }
     let (field, rest) = text.split_once(char::is_whitespace).ok_or("expected FIELD OPERATOR VALUE")?;
     let rest = rest.trim_start();
@@ -238,8 +238,8 @@ fn condition(text: &str) -> Result<Given, String> {
         Some((operator, value)) => (operator, Some(json_value(value.trim_start()))),
         None => (rest, None),
     };
-    let op: Operator = serde_json::from_value(operator.into()).map_err(|error| format!("the operator: {error}"))?;
-    Ok(Given::Words(Test { field: field.to_owned(), op, value, ignore_case: false, parameter: None }))
+    let op: Operator = serde_json::from_value(operator.into()).map_err(|error| format!("invalid operator: {error}"))?;
+    Ok(ConditionArgument::Words(Test { field: field.to_owned(), op, value, ignore_case: false, parameter: None }))
 }
 
 fn json_query(text: &str) -> serde_json::Result<Query> {
@@ -251,7 +251,7 @@ fn named_value(text: &str) -> Result<NamedValue, &'static str> {
     Ok((name.to_owned(), json_value(value)))
 }
 
-/// A value that is JSON as such, anything else as a text.
+/// Parses JSON; takes anything else as a string.
 fn json_value(text: &str) -> Box<RawValue> {
     let text_value = || RawValue::from_string(serde_json::Value::from(text).to_string());
     RawValue::from_string(text.to_owned()).or_else(|_| text_value()).unwrap_or_default()
@@ -287,7 +287,7 @@ fn aggregate(text: &str) -> Result<Aggregate, String> {
     Ok(Aggregate { kind, field, name })
 }
 
-/// As many results as an answer that is offloaded again may have.
+/// Raises the default limit, for an answer that is offloaded.
 fn unlimited(question: Question) -> Question {
     match question {
         Question::Query(query) => Question::Query(Query { limit: Some(query.limit.unwrap_or(RESULTS_MAX)), ..query }),
@@ -295,7 +295,7 @@ fn unlimited(question: Question) -> Question {
     }
 }
 
-/// Writes the answer to files of its own, whatever its size.
+/// Offloads the answer, whatever its size.
 fn offload_again(
     arguments: &Arguments,
     config: &Config,
@@ -303,7 +303,7 @@ fn offload_again(
     store: Store,
     answer: Answer,
 ) -> anyhow::Result<Exit> {
-    tell(arguments, &answer, terminal);
+    report_rest(arguments, &answer, terminal);
     let filter = host::filter(config, host::policy(config)?, Ok(store));
     let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
     let mut settings = config.for_tool(&request.tool);
@@ -316,29 +316,29 @@ fn offload_again(
             Ok(Exit::Success)
         }
         (Some(failure), _) => Err(failure.into()),
-        (None, _) => bail!("the policy does not offload the answer"),
+        (None, _) => bail!("the policy did not offload the answer"),
     }
 }
 
-/// What the lines of an answer do not say.
-fn tell(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
+/// Reports on stderr what is not in the answer.
+fn report_rest(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
     let Answer { results, offset, total, .. } = answer;
     let next = offset + results;
     match answer.cut {
         Some(Cut::Limit) => {
-            terminal.message(&format!("{results} of {total} results; --offset {next} goes on, --limit takes more"));
+            terminal.message(&format!("{results} of {total} results; continue with --offset {next}, or raise --limit"));
         }
         Some(Cut::Budget(bytes)) if *results == 0 => terminal.warning(&format!(
-            "the next of {total} results alone has {bytes} bytes: ask for less of it, or raise --query-answer-bytes and \
-             --query-answer-tokens"
+            "the next of {total} results alone has {bytes} bytes: select fewer fields, or raise --query-answer-bytes and \
+            --query-answer-tokens"
         )),
         Some(Cut::Budget(_)) => {
             let smaller = match arguments.jq {
-                Some(_) => "a program that gives less has room for more".to_owned(),
-                None => format!("--offset {next} goes on, --select makes them smaller"),
+                Some(_) => "return less per record to fit more".to_owned(),
+                None => format!("continue with --offset {next}, or select fewer fields with --select"),
             };
-            let again = if arguments.offload_answer { "" } else { ", --offload-answer writes all to files" };
-            terminal.message(&format!("{results} of {total} results fit into the answer; {smaller}{again}"));
+            let again = if arguments.offload_answer { "" } else { ", or write all to files with --offload-answer" };
+            terminal.message(&format!("{results} of {total} results fit in the answer; {smaller}{again}"));
         }
         None => {}
     }

@@ -1,4 +1,4 @@
-//! Flags that several subcommands share: the settings, and the call whose result is looked at.
+//! Flags shared by several subcommands: the settings, and the call that produced a result.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,14 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use lro_gateway::settings::{VARIABLES, ValueForm, Variable};
 use lro_host::sandbox::types::Abilities;
 
-/// One flag for each variable of the configuration but those of the gateway, so that the two never differ. The values are
-/// read and checked together with the other layers, by [`Config::load`](lro_gateway::settings::Config::load).
+/// One flag for each configuration variable except those of the gateway, generated so that they never differ. The
+/// values are parsed and checked together with the other layers by
+/// [`Config::load`](lro_gateway::settings::Config::load).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettingFlags(Vec<(String, String)>);
 
 impl SettingFlags {
-    /// Key and text of each flag that was given.
+    /// Key and value of each given flag.
     pub(crate) fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
@@ -40,12 +41,13 @@ impl FromArgMatches for SettingFlags {
     }
 }
 
-/// One flag for each variable of the gateway, for its subcommand. The pairs are joined with those of [`SettingFlags`].
+/// One flag for each gateway variable, for the subcommand `gateway`. The values are merged with those of
+/// [`SettingFlags`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GatewayFlags(Vec<(String, String)>);
 
 impl GatewayFlags {
-    /// Key and text of each flag that was given.
+    /// Key and value of each given flag.
     pub(crate) fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
@@ -72,12 +74,12 @@ impl FromArgMatches for GatewayFlags {
     }
 }
 
-/// The variables of the gateway, or all others.
+/// The gateway variables, or all others.
 fn variables(of_gateway: bool) -> impl Iterator<Item = &'static Variable> {
     VARIABLES.iter().filter(move |variable| variable.is_gateway() == of_gateway)
 }
 
-/// Key and text of each flag that was given.
+/// Key and value of each given flag.
 fn pairs(matches: &ArgMatches, variables: impl Iterator<Item = &'static Variable>) -> Vec<(String, String)> {
     let pair = |variable: &Variable| {
         let text = matches.get_one::<String>(variable.key)?;
@@ -87,7 +89,7 @@ fn pairs(matches: &ArgMatches, variables: impl Iterator<Item = &'static Variable
 }
 
 fn flag(variable: &Variable) -> Arg {
-    // The parser wants names that live as long as the process; there is one command line in it.
+    // clap requires `'static` names; a process parses only one command line.
     let name: &'static str = variable.flag().leak();
     let value = match variable.form {
         ValueForm::Text => "TEXT",
@@ -98,7 +100,7 @@ fn flag(variable: &Variable) -> Arg {
     Arg::new(variable.key).long(name).value_name(value).help(format!("{} [env: {}=]", variable.help, variable.name))
 }
 
-/// When messages have colors.
+/// When to color messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set
@@ -109,29 +111,29 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// What messages and the log are made of.
+/// Format of messages and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Lines for people
+    /// Plain text
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// What an input is taken for.
+/// Type of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputForm {
     /// An MCP tool result, or a JSON-RPC response that holds one
     ToolResult,
     /// One JSON value
     Json,
-    /// One text of UTF-8; a policy may still find that it is JSON
+    /// UTF-8 text; a policy may still detect JSON in it
     Text,
-    /// Bytes, application/octet-stream
+    /// Binary data, application/octet-stream
     Binary,
 }
 
-/// What the reader of a descriptor can use.
+/// A tool available to the reader of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ability {
     /// A shell with jq, on this disk
@@ -144,12 +146,12 @@ pub(crate) enum Ability {
     None,
 }
 
-/// The input, and the call of a tool it is the result of.
+/// The input, and the tool call that it is the result of.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CallArguments {
-    /// The result; `-` or nothing for stdin
+    /// File with the result; default or `-`: stdin
     pub(crate) file: Option<PathBuf>,
-    /// What the input is, when the guess is wrong: a tool result if it is one, else text if it is UTF-8, else binary
+    /// Type of the input [default: a tool result if it is one, else text if it is UTF-8, else binary]
     #[arg(long = "as", value_name = "FORM")]
     pub(crate) form: Option<InputForm>,
     /// Name of the tool
@@ -158,22 +160,22 @@ pub(crate) struct CallArguments {
     /// Session of the client, any text
     #[arg(long, value_name = "TEXT")]
     pub(crate) session: Option<String>,
-    /// Whose directory the files go to
+    /// Tenant that owns the offload
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) tenant: String,
-    /// What was asked, for the header line of the files
+    /// Query of the call, for the header line of the files
     #[arg(long, value_name = "TEXT")]
     pub(crate) query: Option<String>,
     /// The tool reported an error
     #[arg(long)]
     pub(crate) error: bool,
-    /// What the reader of the descriptor can use
+    /// Tools available to the reader of the descriptor
     #[arg(long, value_name = "ABILITIES", value_delimiter = ',', default_value = "shell")]
     pub(crate) reader: Vec<Ability>,
 }
 
 impl CallArguments {
-    /// The abilities in the terms of the contract.
+    /// Converts the abilities to flags of the contract.
     pub(crate) fn abilities(&self) -> Abilities {
         self.reader.iter().fold(Abilities::empty(), |abilities, ability| {
             abilities

@@ -1,4 +1,4 @@
-//! `lro gateway`: stands in front of an MCP server.
+//! `lro gateway`: a proxy in front of an MCP server.
 
 use std::env;
 use std::ffi::OsString;
@@ -39,34 +39,34 @@ const EXAMPLES: &str = "Examples:
 In a client's configuration, put `lro gateway --` before the command of the server:
   { \"mcpServers\": { \"files\": { \"command\": \"lro\", \"args\": [\"gateway\", \"--\", \"npx\", \"-y\", \"SERVER\", \"/data\"] } } }";
 
-/// Files that a gateway opens besides those of connections and sessions.
-const FILES: u64 = 1024;
+/// File descriptors of a gateway, besides those of connections and sessions.
+const BASE_FILES: u64 = 1024;
 
-/// Files of a connection: its own, and one to a server over HTTP.
-const FILES_OF_CONNECTION: u64 = 2;
+/// File descriptors of a connection: its own, and one to an HTTP server.
+const FILES_PER_CONNECTION: u64 = 2;
 
-/// Files of a legacy session: the pipes of its server.
-const FILES_OF_SESSION: u64 = 4;
+/// File descriptors of a legacy session: the pipes of its server.
+const FILES_PER_SESSION: u64 = 4;
 
-/// Stand in front of an MCP server: large tool results go through the policy, all else passes byte for byte
+/// Run a proxy in front of an MCP server: filter large tool results, and forward everything else byte for byte
 ///
-/// The server is a command after `--`, which speaks on its standard input and output, or a Streamable HTTP endpoint
-/// (--upstream). The gateway is served on standard input and output, or on Streamable HTTP (--listen).
+/// The server is a command after `--` that uses standard input and output, or a Streamable HTTP endpoint (--upstream).
+/// The gateway itself serves on standard input and output, or on Streamable HTTP (--listen).
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) settings: GatewayFlags,
-    /// Check the configuration, the policy and the store, and end
+    /// Check the configuration, the policy and the store, and exit
     #[arg(long)]
     check_config: bool,
-    /// The command of a server on standard input and output, and its arguments; options of the gateway go before it
+    /// Command and arguments of a server that uses standard input and output; options of the gateway go before it
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
-    close_to_others(config)?;
+    make_undumpable(config)?;
     let tokens = config.gateway_tokens(|name| env::var_os(name))?;
     let upstream = upstream(arguments, config)?;
     let operators = OperatorTokens {
@@ -85,10 +85,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
     if arguments.check_config {
         let checked = rules.filter.store.as_ref().map_or(Ok(()), Store::check);
         checked.context("results cannot be offloaded")?;
-        terminal.message("the configuration can be used");
+        terminal.message("the configuration is valid");
         return Ok(Exit::Success);
     }
-    warn(config, operators, terminal);
+    warn_about_exposure(config, operators, terminal);
     let operations =
         config.gateway.metrics_listen.map(|address| Operations::start(&rules, address, operators)).transpose()?;
     let metrics = operations.as_ref().map(Operations::url);
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
         terminal.message(&format!("metrics on {url}"));
     }
     let watch = Watch::start(registry);
-    let _watch = watch.inspect_err(|error| tracing::warn!(%error, "files of policies are not watched"));
+    let _watch = watch.inspect_err(|error| tracing::warn!(%error, "cannot watch policy files"));
     let reload = Arc::new(Reload::new(load, tenants, config.clone()));
     let about = About { metrics, ..About::new(&upstream) };
     let served = match config.gateway.listen {
@@ -104,60 +104,59 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: 
         None => serve_stdio(&rules, upstream, about, reload),
     };
     let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
-    tracing::info!(calls, own_calls, tokens_saved, "the gateway ends");
+    tracing::info!(calls, own_calls, tokens_saved, "the gateway has stopped");
     served
 }
 
-/// Says what may not be meant so.
-fn warn(config: &Config, operators: OperatorTokens, terminal: &Terminal) {
+/// Warns about settings that may expose the gateway unintentionally.
+fn warn_about_exposure(config: &Config, operators: OperatorTokens, terminal: &Terminal) {
     let gateway = &config.gateway;
     let has_tokens = !gateway.tokens.is_empty();
     let is_open = |address: &SocketAddr| !address.ip().is_loopback();
     if let Some(address) = gateway.listen.filter(is_open).filter(|_| !has_tokens) {
-        terminal.warning(&format!("{address} can be reached from elsewhere, and there are no [gateway.tokens]"));
+        terminal.warning(&format!("{address} can be reached from elsewhere without a token: set [gateway.tokens]"));
     }
     if gateway.listen.is_some() && !has_tokens && (config.policy_dir.is_some() || !config.tenants.is_empty()) {
-        let text = "a client is the tenant that the path names, whoever it is, as there are no [gateway.tokens]";
+        let text = "any client can act as the tenant that the path names: set [gateway.tokens]";
         terminal.warning(text);
     }
     match gateway.metrics_listen {
         None if operators.admin.is_some() => {
-            terminal.warning("policies cannot be changed, as there is no gateway.metrics-listen");
+            terminal.warning("gateway.admin-token has no effect without gateway.metrics-listen");
         }
         Some(address) if is_open(&address) && operators.admin.is_some() => terminal.warning(&format!(
-            "policies can be changed at {address}, which can be reached from elsewhere and is without TLS"
+            "policies can be changed at {address}, which can be reached from elsewhere and has no TLS"
         )),
         Some(address) if is_open(&address) => terminal.warning(&format!(
-            "metrics can be read at {address}, which can be reached from elsewhere: names of tenants with a token only"
+            "metrics can be read at {address}, which can be reached from elsewhere; names of tenants require a token"
         )),
         _ => {}
     }
 }
 
-/// Lets the process open as many files as its connections and servers need, if it may.
-fn allow_files(config: &Config) {
+/// Raises the limit of open files to what connections and servers need, as far as permitted.
+fn raise_file_limit(config: &Config) {
     let gateway = &config.gateway;
-    let wanted = FILES
-        + FILES_OF_CONNECTION * u64::from(gateway.connections.get())
-        + FILES_OF_SESSION * u64::from(gateway.sessions.get());
+    let wanted = BASE_FILES
+        + FILES_PER_CONNECTION * u64::from(gateway.connections.get())
+        + FILES_PER_SESSION * u64::from(gateway.sessions.get());
     let limits = getrlimit(Resource::Nofile);
     let current = wanted.min(limits.maximum.unwrap_or(u64::MAX));
     if limits.current.is_some_and(|now| now < current) {
         let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limits });
-        // With fewer files there are fewer connections, which is said where they are counted.
-        let _ = raised.inspect_err(|error| tracing::debug!(%error, "the limit of open files stays"));
+        // With fewer files there are fewer connections, which is logged where they are counted.
+        let _ = raised.inspect_err(|error| tracing::debug!(%error, "cannot raise the limit of open files"));
     }
 }
 
-/// Keeps other processes of this user, as a server is one, from reading the memory of this process, with the tokens of its
-/// environment, and from tracing it. The engines come first: afterwards the pages that calls have written cannot be told any more,
-/// as only root may open what tells.
-fn close_to_others(config: &Config) -> anyhow::Result<()> {
+/// Makes the process undumpable, so that other processes of this user, such as servers, cannot trace it or read tokens
+/// from its memory. The engines are created first: afterwards only root could open the page map that they use.
+fn make_undumpable(config: &Config) -> anyhow::Result<()> {
     host::sandbox(false)?;
     if tenants::counts_fuel(config) {
         host::sandbox(true)?;
     }
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("the process cannot be closed to others")
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot make the process undumpable")
 }
 
 fn serve_http(
@@ -168,20 +167,21 @@ fn serve_http(
     reload: &Arc<Reload>,
     terminal: &Terminal,
 ) -> anyhow::Result<Exit> {
-    allow_files(&rules.config);
-    // Half of the processors, as policies and servers have threads of their own: with more, a message changes threads more often.
+    raise_file_limit(&rules.config);
+    // Half of the processors, because policies and servers use their own threads: with more, messages switch threads
+    // more often.
     let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(async {
-        // From the first message on: without it the signal ends the process.
+        // Install the handler first: by default the signal kills the process.
         let hangups = signal(SignalKind::hangup())?;
         let server = http::Server::bind(rules, upstream, address).await;
         let server = server.with_context(|| format!("cannot listen at {address}"))?;
         let url = server.url()?;
         terminal.message(&format!("listening on {url}"));
         let _upkeep = Upkeep::start(rules, About { listen: Some(url), ..about });
-        tokio::spawn(reloading(hangups, Arc::clone(reload)));
-        server.serve(stopped()).await;
+        tokio::spawn(reload_on_hangup(hangups, Arc::clone(reload)));
+        server.serve(shutdown_signal()).await;
         Ok(Exit::Success)
     })
 }
@@ -189,7 +189,7 @@ fn serve_http(
 fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About, reload: Arc<Reload>) -> anyhow::Result<Exit> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let _upkeep = Upkeep::start(rules, about);
-    // Read without the buffer of the standard library, which is small, and behind a lock.
+    // Bypass the small, locked buffers of the standard library.
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     stdio::serve(rules, upstream, input, output, move |stop| {
@@ -205,17 +205,17 @@ fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About, reload: Arc
     Ok(Exit::Success)
 }
 
-/// Reads configuration and policies again whenever the process is asked to.
-async fn reloading(mut hangups: Signal, reload: Arc<Reload>) {
+/// Reloads configuration and policies on each SIGHUP.
+async fn reload_on_hangup(mut hangups: Signal, reload: Arc<Reload>) {
     while hangups.recv().await.is_some() {
         let reload = Arc::clone(&reload);
-        // A panic there is told by its own message.
+        // The panic hook reports a panic.
         let _ = tokio::task::spawn_blocking(move || reload.run()).await;
     }
 }
 
-/// Ready when the process is asked to end.
-async fn stopped() {
+/// Completes on SIGINT or SIGTERM.
+async fn shutdown_signal() {
     let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     match (interrupt, terminate) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
@@ -235,14 +235,14 @@ fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> 
             let headers = config.gateway_headers(|name| env::var_os(name))?;
             Ok(Upstream::Http(Endpoint::new(url, headers)?))
         }
-        (Some(_), Some(_)) => anyhow::bail!("give the command of a server or --upstream, not both"),
-        (None, None) => anyhow::bail!("there is no server: give its command after `--`, or --upstream URL"),
+        (Some(_), Some(_)) => anyhow::bail!("two servers given: use either a command or --upstream URL"),
+        (None, None) => anyhow::bail!("no server given: add its command after `--`, or use --upstream URL"),
     }
 }
 
-/// Goes on when the store cannot be opened: each use tries again, and the failure mode answers until then.
+/// Continues if the store cannot be opened: each use tries again, and the failure mode applies until then.
 fn rules(config: &Config, registry: &Registry) -> anyhow::Result<Rules> {
-    let (store, error) = Store::open_sooner_or_later(host::store_config(config));
+    let (store, error) = Store::open_or_retry(host::store_config(config));
     if let Some(error) = error {
         tracing::error!(error = %format!("{:#}", anyhow::Error::new(error)), "results cannot be offloaded yet");
     }

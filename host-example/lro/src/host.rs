@@ -1,4 +1,4 @@
-//! The library put together from the configuration: policy, store, one call.
+//! Creates policies, stores, filters and requests from the configuration.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use lro_host::store::{Store, StoreConfig, StoreError};
 
 use crate::flags::CallArguments;
 
-/// The store's part of the configuration.
+/// Settings of the store.
 pub(crate) fn store_config(config: &Config) -> StoreConfig {
     StoreConfig {
         root: config.dir.clone(),
@@ -27,20 +27,20 @@ pub(crate) fn store_config(config: &Config) -> StoreConfig {
     }
 }
 
-/// The one engine of the process that counts instructions, or the one that does not.
+/// Returns the shared sandbox of the process, with or without fuel.
 pub(crate) fn sandbox(fuel: bool) -> anyhow::Result<Sandbox> {
     static PLAIN: OnceLock<Sandbox> = OnceLock::new();
     static COUNTING: OnceLock<Sandbox> = OnceLock::new();
-    let place = if fuel { &COUNTING } else { &PLAIN };
-    if let Some(sandbox) = place.get() {
+    let cell = if fuel { &COUNTING } else { &PLAIN };
+    if let Some(sandbox) = cell.get() {
         return Ok(sandbox.clone());
     }
     let made = if fuel { Sandbox::with_fuel() } else { Sandbox::new() };
-    let sandbox = made.map_err(|error| anyhow::anyhow!("compiled code cannot run here: {error:#}"))?;
-    Ok(place.get_or_init(|| sandbox).clone())
+    let sandbox = made.map_err(|error| anyhow::anyhow!("this system cannot run compiled code: {error:#}"))?;
+    Ok(cell.get_or_init(|| sandbox).clone())
 }
 
-/// What compiles policies, in a process of its own; `fuel` tells for which sandbox.
+/// Creates a compiler that uses child processes; `fuel` selects the sandbox.
 pub(crate) fn compiler(config: &Config, fuel: bool) -> anyhow::Result<Compiler> {
     let mut arguments = vec![OsString::from("compile")];
     arguments.extend(fuel.then(|| "--fuel".into()));
@@ -48,18 +48,18 @@ pub(crate) fn compiler(config: &Config, fuel: bool) -> anyhow::Result<Compiler> 
     Ok(Compiler::new(place, (&config.loading).into()))
 }
 
-/// The digest that a policy must have.
+/// The pinned digest of the policy.
 pub(crate) fn pin(config: &Config) -> anyhow::Result<Option<Digest>> {
     Ok(config.policy_sha256.as_deref().map(str::parse).transpose()?)
 }
 
-/// The keys of which one must have signed a policy.
+/// The keys, one of which must have signed a policy.
 pub(crate) fn signers(config: &Config) -> anyhow::Result<Vec<PublicKey>> {
     let keys = config.policy_keys.iter().map(|key| PublicKey::from_base64(key));
     keys.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!("policy-keys: {error}"))
 }
 
-/// How the configuration wants a policy to be loaded into the sandbox that counts instructions, or the one that does not.
+/// Options for loading a policy; `fuel` selects the sandbox.
 pub(crate) fn load_options(config: &Config, fuel: bool) -> anyhow::Result<LoadOptions> {
     Ok(LoadOptions {
         pin: pin(config)?,
@@ -70,7 +70,7 @@ pub(crate) fn load_options(config: &Config, fuel: bool) -> anyhow::Result<LoadOp
     })
 }
 
-/// The policy in force: the configured one, else the built-in one.
+/// Loads the configured policy, or else the built-in one.
 pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
     let fuel = config.limits.fuel.is_some();
     let (sandbox, options) = (sandbox(fuel)?, LoadOptions { cache: compile_cache(), ..load_options(config, fuel)? });
@@ -81,26 +81,26 @@ pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
     })
 }
 
-/// The built-in component that answers questions.
+/// Loads the built-in component that answers queries.
 pub(crate) fn extractor(config: &Config) -> anyhow::Result<Extractor> {
     let options = LoadOptions { cache: compile_cache(), ..LoadOptions::default() };
     Ok(Extractor::from_bytes(&sandbox(false)?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
 }
 
-/// Compiled code lies beside the default store, not in it: the directories there are tenants.
+/// Compiled code is beside the default store, not in it, because its subdirectories are tenants.
 pub(crate) fn cache_directory() -> Option<PathBuf> {
     let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
     Some(cache.join("lro-filter-compiled"))
 }
 
-/// Goes on without a cache, and then every start compiles.
+/// Opens the cache. Without it, every start compiles.
 pub(crate) fn compile_cache() -> Option<CompileCache> {
     let opened = CompileCache::open(cache_directory()?);
-    opened.inspect_err(|error| tracing::warn!(%error, "compiled policies are not kept")).ok()
+    opened.inspect_err(|error| tracing::warn!(%error, "cannot cache compiled policies")).ok()
 }
 
-/// The call whose result is looked at.
+/// Creates the request for a result.
 pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool) -> Request {
     Request {
         tenant: arguments.tenant.clone(),
@@ -113,7 +113,7 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
     }
 }
 
-/// A policy with a store, which need not have opened: that only matters for a result that is to be written.
+/// Creates a filter. An error of the store only matters when a result is to be written.
 pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, StoreError>) -> Filter {
     Filter {
         slot: policy.into(),
@@ -123,7 +123,7 @@ pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, Store
     }
 }
 
-/// Opens the store of the configuration.
+/// Opens the configured store.
 pub(crate) fn store(config: &Config) -> Result<Store, StoreError> {
     Store::open(store_config(config))
 }

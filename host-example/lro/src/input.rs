@@ -1,4 +1,4 @@
-//! The result that is looked at: read once, never copied, taken for a tool result, a text or bytes.
+//! Reads the input once, without copies, and detects its type: tool result, text or binary.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -14,17 +14,17 @@ use lro_host::sandbox::{Part, PartKind, Payload};
 
 use crate::flags::{CallArguments, InputForm};
 
-/// Largest input: 4 GiB, as much as one call of a policy may write by default.
+/// Maximum size of the input: 4 GiB, the default limit of what a policy may write.
 pub(crate) const INPUT_BYTES_MAX: u64 = 4 << 30;
 
-/// Longer inputs show their progress on a terminal.
+/// Size in bytes from which on progress is shown on a terminal.
 const PROGRESS_FROM_BYTES: u64 = 8 << 20;
 
-/// Bytes read between two steps of the progress.
+/// Bytes read between progress updates.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Put around every input as it is read, so that JSON is at hand as the structured content of a tool result without being
-/// copied.
+/// Wrapped around every input as it is read, so that JSON input can serve as the structured content of a tool result
+/// without a copy.
 const BEFORE: &str = r#"{"content":[],"structuredContent":"#;
 const AFTER: &str = "}";
 
@@ -32,13 +32,13 @@ const AFTER: &str = "}";
 pub(crate) struct Input {
     /// The input between [`BEFORE`] and [`AFTER`].
     wrapped: Bytes,
-    /// Set when the input is a tool result.
+    /// The tool result, if the input is one.
     tool_result: Option<Box<ToolResult>>,
     payload: Arc<Payload>,
 }
 
 impl Input {
-    /// Reads the input and finds out what it is.
+    /// Reads the input and detects its type.
     pub(crate) fn read(arguments: &CallArguments) -> anyhow::Result<Self> {
         let wrapped = Bytes::from(match &arguments.file {
             Some(path) if path.as_os_str() != "-" => {
@@ -51,7 +51,7 @@ impl Input {
             Some(InputForm::ToolResult) => (Some(ToolResult::parse(bytes)?), None),
             Some(InputForm::Json) => (None, Some(json_part(&wrapped)?)),
             Some(InputForm::Text) => {
-                (None, Some(Part::text(PartKind::Text, bytes).context("the input is not a text")?))
+                (None, Some(Part::text(PartKind::Text, bytes).context("the input is not UTF-8 text")?))
             }
             Some(InputForm::Binary) => (None, Some(binary_part(bytes))),
             None => match ToolResult::parse(bytes.clone()) {
@@ -68,34 +68,34 @@ impl Input {
         Ok(Self { wrapped, tool_result: tool_result.map(Box::new), payload })
     }
 
-    /// The bytes as they were read.
+    /// The input bytes.
     pub(crate) fn bytes(&self) -> Bytes {
         inside(&self.wrapped)
     }
 
-    /// The tool result, when it is one.
+    /// The tool result, if the input is one.
     pub(crate) fn tool_result(&self) -> Option<&ToolResult> {
         self.tool_result.as_deref()
     }
 
-    /// The parts a policy sees.
+    /// The parts that a policy sees.
     pub(crate) fn payload(&self) -> &Arc<Payload> {
         &self.payload
     }
 
-    /// An input that is JSON, as the structured content of a tool result.
+    /// Wraps JSON input as the structured content of a tool result.
     pub(crate) fn as_structured(&self) -> Option<ToolResult> {
         let tool_result = ToolResult::parse(self.wrapped.clone()).ok()?;
         let [part] = tool_result.payload().parts() else { return None };
-        // What is more than one value would be other members of the object around it.
+        // Several values would show up as further members of the wrapping object.
         (part.size() == self.bytes().trim_ascii().len() as u64).then_some(tool_result)
     }
 
-    /// Shows that a policy is at work on a long input, until it is dropped.
+    /// Shows a spinner while a policy processes a large input, until dropped.
     pub(crate) fn policy_progress(&self) -> Progress {
         let mut progress = Progress::new(None);
         if self.bytes().len() as u64 > PROGRESS_FROM_BYTES {
-            progress.show("{spinner} {msg} {elapsed}", "policy at work");
+            progress.show("{spinner} {msg} {elapsed}", "running the policy");
         }
         progress
     }
@@ -113,12 +113,12 @@ fn json_part(wrapped: &Bytes) -> anyhow::Result<Part> {
     check_json(wrapped)?;
     let bytes = inside(wrapped);
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    // Structured content is an object or an array; another value is as good as a text.
+    // Structured content is an object or an array; other values count as text.
     let kind = if matches!(first, Some(b'{' | b'[')) { PartKind::Structured } else { PartKind::Text };
     Ok(Part::text(kind, bytes)?)
 }
 
-/// Whether the input is one JSON value: then there is one member more in the object around it, and no other.
+/// Checks that the input is a single JSON value: the wrapping object then has exactly one more member.
 fn check_json(wrapped: &[u8]) -> anyhow::Result<()> {
     let before = BEFORE.len();
     let text = match std::str::from_utf8(wrapped) {
@@ -135,7 +135,7 @@ fn check_json(wrapped: &[u8]) -> anyhow::Result<()> {
             let length = (text.len() - before - AFTER.len()) as u64;
             error.offset = error.offset.saturating_sub(before as u64);
             if error.offset >= length {
-                // Only the brace that was put behind the input, or the end behind that, is out of place.
+                // The error is at the brace appended to the input, or after it.
                 bail!("the input is not JSON: it ends too early or with a bracket too many, after {length} bytes");
             }
             Err(anyhow::Error::new(error).context("the input is not JSON"))
@@ -150,11 +150,11 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     read_all(file, size)
 }
 
-/// Reads to the end, between [`BEFORE`] and [`AFTER`].
+/// Reads to the end, and wraps the input in [`BEFORE`] and [`AFTER`].
 fn read_all(mut source: impl Read, size: Option<u64>) -> anyhow::Result<Vec<u8>> {
     let mut bytes = BEFORE.as_bytes().to_vec();
     check_size(size.unwrap_or(0))?;
-    // One byte more, so that the end is found without growing.
+    // One more byte, so that the end is detected without reallocating.
     let room = usize::try_from(size.unwrap_or(0))? + AFTER.len() + 1;
     bytes.try_reserve(room).context("not enough memory")?;
     let mut progress = Progress::new(size);
@@ -178,7 +178,7 @@ fn check_size(bytes: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line on the terminal that is gone in the end; nothing when stderr is not a terminal.
+/// A progress line that disappears in the end. Not shown if stderr is not a terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
     size: Option<u64>,

@@ -1,4 +1,4 @@
-//! `lro inspect`: the verdict alone.
+//! `lro inspect`: prints the verdict only.
 
 use clap::Args;
 use lro_gateway::settings::Config;
@@ -17,13 +17,13 @@ const EXAMPLES: &str = "Examples:
   lro inspect --preset 25k --tool search result.json
   lro inspect --json - < rows.json | jq .size";
 
-/// Print the verdict on one result: pass, offload, truncate or reject. Writes nothing
+/// Print the verdict on one result: pass, offload, truncate or reject. Writes no files
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     call: CallArguments,
-    /// Print one line of JSON as `lro offload --json` does
+    /// Print one line of JSON, as `lro offload --json`
     #[arg(long)]
     json: bool,
 }
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Some(policy) => {
             let request = host::request(&arguments.call, config, is_error);
             let _progress = input.policy_progress();
-            // Nothing is written, so there is no store to open.
+            // Nothing is written, so no store is needed.
             let no_store = Err(StoreError::NotFound { path: config.dir.clone() });
             let (verdict, cost) = host::filter(config, policy.clone(), no_store).inspect(&request, input.payload())?;
             (verdict, Some(cost))
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     if arguments.json {
         let mut report = Report::new(word, &input.bytes(), policy.as_ref());
         if let Some(cost) = cost {
-            report.inspected(cost);
+            report.set_inspect_cost(cost);
         }
         output::json(&report)?;
     } else {

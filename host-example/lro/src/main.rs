@@ -1,4 +1,4 @@
-//! The command `lro`: one result through a policy, and what an operator wants to know about policies and the store.
+//! The command `lro`: filters results, queries offloads, runs the gateway, and manages policies and the store.
 
 mod admin;
 mod clean;
@@ -42,8 +42,8 @@ A policy, a sandboxed WASI component, looks at a result and answers: pass it, of
 or reject it with advice.
 
 Each setting can be given as a flag, as a variable MCP_LRO_*, or in a TOML file (--config, MCP_LRO_CONFIG); a flag \
-wins over a variable, a variable over the file, the file over the default. `lro config` shows what is in force, and \
-why.";
+wins over a variable, a variable over the file, the file over the default. `lro config` shows the \
+effective values and their origin.";
 
 const EXAMPLES: &str = "Examples:
   lro offload result.json                      a tool result, JSON, text or bytes
@@ -59,14 +59,14 @@ const EXAMPLES: &str = "Examples:
 struct Arguments {
     #[command(flatten)]
     settings: SettingFlags,
-    /// What is logged to stderr: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default:
-    /// error, of `lro gateway` warn]
+    /// Log level: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default: error; for
+    /// `lro gateway`: warn]
     #[arg(long, env = "LRO_LOG", value_name = "LEVEL", value_parser = log_filter, global = true)]
     log: Option<String>,
-    /// What stderr is made of: text for people, or lines of JSON
+    /// Format of stderr: plain text or JSON lines
     #[arg(long, env = "LRO_LOG_FORMAT", value_name = "FORMAT", default_value = "text", global = true)]
     log_format: LogFormat,
-    /// Whether messages have colors; `auto` asks the terminal, and NO_COLOR
+    /// When to color messages; `auto` depends on the terminal and NO_COLOR
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
     color: ColorChoice,
     #[command(subcommand)]
@@ -101,14 +101,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
-    // It becomes another program, which inherits what is done with signals.
+    // It executes another program, which would inherit signal dispositions.
     if let Command::Enter(arguments) = &arguments.command {
         return Ok(enter::run(arguments));
     }
-    // By default this signal kills the process at the first write beyond the system's limit on a file's size. Caught,
-    // the write fails instead, and the failure mode answers.
+    // By default, this signal kills the process when a write exceeds the system's limit on file size. With a handler,
+    // the write fails instead, and the failure mode applies.
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    // It has neither a configuration nor an environment.
+    // It uses neither configuration nor environment.
     if let Command::Compile(arguments) = &arguments.command {
         return compile::run(arguments);
     }
@@ -135,7 +135,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     }
 }
 
-/// Sets up what is logged.
+/// Sets up logging.
 fn log(arguments: &Arguments, terminal: &Terminal) {
     let default = if matches!(arguments.command, Command::Gateway(_)) { "warn" } else { "error" };
     let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(default));

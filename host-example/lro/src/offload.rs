@@ -1,4 +1,4 @@
-//! `lro offload`: one result through the policy in force, and what goes on in its place.
+//! `lro offload`: filters one result and prints the reply.
 
 use bytes::Bytes;
 use clap::Args;
@@ -14,37 +14,37 @@ use crate::report::Report;
 use crate::{host, truncate};
 
 const EXAMPLES: &str = "Examples:
-  lro offload result.json                      the reply, or the descriptor of plain input, goes to stdout
-  lro offload --report < rows.json             and what happened to stderr
+  lro offload result.json                      print the reply, or the descriptor of plain input
+  lro offload --report < rows.json             also print a report to stderr
   lro offload --json --mode always rows.json | jq -r '.files[].path'
   lro offload --as text --reader shell,extract build.log
   lro offload --action truncate --unit bytes --threshold 4096 rows.json";
 
-/// Put one result through the policy, and print what goes on in its place
+/// Filter one result with the policy, and print the reply
 ///
-/// For a tool result that is the reply. For other input it is the input itself, the descriptor, or the truncated text;
-/// the advice of a rejection goes to stderr.
+/// For a tool result, prints the reply to the client. For other input, prints the input itself, the descriptor, or the
+/// truncated text. The advice of a rejection goes to stderr.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     call: CallArguments,
-    /// Print one line of JSON about what happened; the reply is its member `reply`, null when the input goes on unchanged
+    /// Print a report as one line of JSON; its member `reply` is the reply, or null if the input passes unchanged
     #[arg(long)]
     json: bool,
-    /// Also tell what happened on stderr: verdict, tokens, files, time
+    /// Also print a report to stderr: verdict, tokens, files, time
     #[arg(long)]
     report: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
-    // Switched off, no policy is even loaded.
+    // If disabled, do not even load the policy.
     let policy = if config.enabled { Some(host::policy(config)?) } else { None };
     let input = Input::read(&arguments.call)?;
     let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
-    let asked =
+    let active =
         policy.as_ref().filter(|_| !input.tool_result().is_some_and(|tool_result| tool_result.not_for_policy()));
-    let mut decision = match asked {
+    let mut decision = match active {
         Some(policy) => {
             let request = host::request(&arguments.call, config, is_error);
             let _progress = input.policy_progress();
@@ -57,14 +57,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let mut report = None;
     if arguments.json || arguments.report {
         let mut facts = Report::new(verdict(&decision.outcome), &input.bytes(), policy.as_ref());
-        facts.decided(&decision, failure.as_ref().map(|failure| format!("{failure:#}")));
+        facts.set_decision(&decision, failure.as_ref().map(|failure| format!("{failure:#}")));
         if !matches!(decision.outcome, Outcome::Fail(_)) {
-            facts.replied(reply.as_deref());
+            facts.set_reply(reply.as_deref());
         }
         report = Some(facts);
     }
     if let Some(report) = report.as_ref().filter(|_| arguments.report) {
-        terminal.message(report.for_people().trim_end());
+        terminal.message(report.to_table().trim_end());
     }
     match report.filter(|_| arguments.json) {
         Some(report) => output::json(&report)?,
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     finish(&input, &decision.outcome, failure, terminal)
 }
 
-/// What goes on in the place of the input; `None` when the input does.
+/// The reply; `None` if the input passes unchanged.
 fn reply(input: &Input, outcome: &Outcome) -> Option<Bytes> {
     let Some(tool_result) = input.tool_result() else { return plain_reply(input, outcome).map(Bytes::from) };
     match outcome {
@@ -102,7 +102,7 @@ fn print(input: &Input, outcome: &Outcome, reply: Option<&[u8]>) -> std::io::Res
     }
 }
 
-/// Says what people should know, and how it ended.
+/// Prints messages, and returns the exit code.
 fn finish(
     input: &Input,
     outcome: &Outcome,
@@ -128,7 +128,7 @@ fn finish(
     }
 }
 
-/// The outcome in one word.
+/// Name of the outcome.
 pub(crate) fn verdict(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Pass => "pass",
@@ -139,11 +139,11 @@ pub(crate) fn verdict(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// What the failure mode made of a failure.
+/// Effect of the failure mode.
 fn describe(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::Truncate { .. } => "the result was truncated, because it could not be written to files",
-        Outcome::Pass => "the result passed unchanged, because it could not be filtered",
+        Outcome::Truncate { .. } => "the result was truncated because it could not be written to files",
+        Outcome::Pass => "the result passed unchanged because it could not be filtered",
         _ => "the result could not be filtered",
     }
 }

@@ -1,5 +1,4 @@
-//! What is printed: data to stdout as it is, unless that is a terminal; messages and tables without anything a terminal would
-//! act upon.
+//! Output: data unchanged to stdout unless that is a terminal; messages and tables without control characters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,13 +10,13 @@ use serde::Serialize;
 
 use crate::flags::{ColorChoice, LogFormat};
 
-/// Where messages go.
+/// Writes messages to stderr.
 pub(crate) struct Terminal {
     colors: bool,
     format: LogFormat,
 }
 
-/// A message as a line of the log.
+/// A message as a JSON log line.
 #[derive(Serialize)]
 struct Logged<'a> {
     timestamp: String,
@@ -26,7 +25,7 @@ struct Logged<'a> {
 }
 
 impl Terminal {
-    /// Messages go to stderr; whether they have colors is decided once.
+    /// Decides once whether to use colors.
     pub(crate) fn new(choice: ColorChoice, format: LogFormat) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = match choice {
@@ -42,22 +41,22 @@ impl Terminal {
         self.colors
     }
 
-    /// Something that ends the command.
+    /// Prints an error that ends the command.
     pub(crate) fn error(&self, text: &str) {
         self.labelled("error", "ERROR", "31", text);
     }
 
-    /// Something that did not go as asked.
+    /// Prints a warning.
     pub(crate) fn warning(&self, text: &str) {
         self.labelled("warning", "WARN", "33", text);
     }
 
-    /// A way out.
+    /// Prints a hint.
     pub(crate) fn hint(&self, text: &str) {
         self.labelled("hint", "INFO", "36", text);
     }
 
-    /// A text for people. When stderr is closed there is nobody to tell.
+    /// Prints a message. Ignores a closed stderr.
     pub(crate) fn message(&self, text: &str) {
         match self.format {
             LogFormat::Text => drop(writeln!(io::stderr(), "{}", printable(text))),
@@ -77,7 +76,7 @@ impl Terminal {
     }
 }
 
-/// Writes a message to stderr as an event of the log.
+/// Writes a message to stderr as a JSON log line.
 fn log(level: &str, message: &str) {
     let timestamp = rfc3339(SystemTime::now());
     if let Ok(line) = serde_json::to_string(&Logged { timestamp, level, message }) {
@@ -85,14 +84,14 @@ fn log(level: &str, message: &str) {
     }
 }
 
-/// Whether a terminal acts upon a character, or lets it change the direction of writing. Line feeds and tabs are harmless.
+/// Whether a character controls a terminal or changes the text direction. Line feeds and tabs are safe.
 fn is_unsafe(character: char) -> bool {
     (character.is_control() && !matches!(character, '\n' | '\t'))
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text for a terminal: what that would act upon is escaped, `\u001b`. JSON stays JSON with the same values, as it has such
-/// characters in strings only, but for carriage returns: they end a line, so a line feed takes their place.
+/// Escapes characters that control a terminal, such as `\u001b`. JSON keeps its values, because it has such characters
+/// only in strings. The exception is the carriage return as a line break, which becomes a line feed.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return text.into();
@@ -115,17 +114,17 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     printable.into()
 }
 
-/// Writes bytes to stdout as they are; to a terminal as [`printable`] text.
+/// Writes bytes to stdout unchanged, or to a terminal as [`printable`] text.
 pub(crate) fn data(bytes: &[u8]) -> io::Result<()> {
     if io::stdout().is_terminal() { text(&String::from_utf8_lossy(bytes)) } else { raw(bytes) }
 }
 
-/// Writes a table or a line for people to stdout. It may reach a terminal through a pipe too.
+/// Writes a table or a line of text to stdout. Always escaped, because a pipe may lead to a terminal too.
 pub(crate) fn text(text: &str) -> io::Result<()> {
     raw(printable(text).as_bytes())
 }
 
-/// Writes bytes to stdout, whatever a terminal makes of them.
+/// Writes bytes to stdout unchanged, even to a terminal.
 pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
@@ -139,7 +138,7 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(data(&line)?)
 }
 
-/// Two columns, the first as wide as it needs to be.
+/// Formats two aligned columns.
 pub(crate) fn columns(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()

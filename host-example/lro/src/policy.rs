@@ -1,4 +1,4 @@
-//! `lro policy`: whether a component is a policy, and what it does with a recorded result.
+//! `lro policy`: checks a policy, runs it on a recorded result, manages those of a running gateway.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "Examples:
   lro policy load acme my-policy.wasm
   lro policy rollback acme";
 
-/// Check a policy component, try one on a recorded result, or change those of a running gateway
+/// Check a policy component, run it on a recorded result, or manage the policies of a running gateway
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -51,7 +51,7 @@ enum Command {
     Reload(admin::ReloadArguments),
 }
 
-/// Load a component as a policy and print what it is; an error names the first thing that is wrong
+/// Load a component as a policy and print its properties, or the first error
 #[derive(Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 struct CheckArguments {
@@ -62,24 +62,24 @@ struct CheckArguments {
     json: bool,
 }
 
-/// Put one recorded result through the policy, and print verdict, time, memory and what it wrote
+/// Run the policy on one recorded result, and print verdict, time, memory and files
 ///
-/// It writes to a temporary directory that is removed in the end. A policy that fails is an error, whatever the failure
-/// mode.
+/// The policy writes to a temporary directory, which is removed afterwards. A failure of the policy is an error,
+/// whatever the failure mode.
 #[derive(Args)]
 #[command(after_help = RUN_EXAMPLES)]
 struct RunArguments {
     #[command(flatten)]
     call: CallArguments,
-    /// Write to this directory, and leave the files there
+    /// Write to this directory, and keep the files
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Print one line of JSON as `lro offload --json` does
+    /// Print one line of JSON, as `lro offload --json`
     #[arg(long)]
     json: bool,
 }
 
-/// What is known of a policy.
+/// Properties of a policy.
 #[derive(serde::Serialize)]
 struct Checked<'a> {
     world: &'static str,
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 }
 
 fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
-    // Without a cache: the time to compile is one of the answers.
+    // Without a cache, because the output includes the compile time.
     let policy = Policy::from_file(&host::sandbox(false)?, &arguments.file, &host::load_options(config, false)?)?;
     let checked = Checked {
         world: WORLD,
@@ -126,10 +126,10 @@ fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// An import, and whether the policy gets anything by it.
+/// Describes an import, and whether it is a stub.
 fn described(import: &str) -> String {
     let name = import.split_once('@').map_or(import, |(name, _)| name);
-    if INERT_IMPORTS.contains(&name) { format!("{import} (gives nothing)") } else { import.to_owned() }
+    if INERT_IMPORTS.contains(&name) { format!("{import} (stub)") } else { import.to_owned() }
 }
 
 fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
@@ -149,22 +149,21 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
         return Err(failure.into());
     }
     let mut report = Report::new(offload::verdict(&decision.outcome), &input.bytes(), Some(&policy));
-    report.decided(&decision, None);
+    report.set_decision(&decision, None);
     if temporary.is_some() {
-        report.forget_paths();
+        report.remove_paths();
     }
     if arguments.json {
         output::json(&report)?;
     } else {
-        output::text(&report.for_people())?;
+        output::text(&report.to_table())?;
     }
     let Outcome::Reject(advice) = &decision.outcome else { return Ok(Exit::Success) };
     terminal.message(advice);
     Ok(Exit::Rejected)
 }
 
-/// A path in the system's directory for temporary files, removed when dropped with whatever was made there. The store
-/// makes it, with access for this user alone.
+/// A temporary directory, removed with its content when dropped. The store creates it, accessible to this user only.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -177,7 +176,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let path: &Path = &self.0;
         if let Err(error) = fs::remove_dir_all(path) {
-            tracing::warn!(%error, path = %path.display(), "temporary directory not removed");
+            tracing::warn!(%error, path = %path.display(), "cannot remove the temporary directory");
         }
     }
 }

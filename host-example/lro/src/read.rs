@@ -1,4 +1,4 @@
-//! `lro read`: a page of what was offloaded.
+//! `lro read`: prints a page of an offload.
 
 use clap::Args;
 use lro_gateway::settings::Config;
@@ -17,11 +17,12 @@ const EXAMPLES: &str = "Examples:
   lro read HANDLE --cursor CURSOR
   lro read HANDLE --section notes --bytes 4000 --format json | jq -r .next
 
-Records are counted from 0. One that is larger than the page comes in parts.";
+Records are counted from 0. A record larger than the page is returned in parts.";
 
-/// Print a page of the records of an offload, of the lines of a text, or of a binary file
+/// Print a page of an offload: records, lines of a text, or part of a binary file
 ///
-/// The cursor of the next page goes to stderr, or into the JSON. It is signed, fits this offload only, and expires with it.
+/// The cursor of the next page is printed to stderr, or in the JSON. It is signed, valid for this offload only, and
+/// expires with it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -30,16 +31,16 @@ pub(crate) struct Arguments {
     /// Number of the first record
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "cursor")]
     from: u64,
-    /// Go on where the page with this cursor ended
+    /// Continue from this cursor
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Most records [default: 50]
+    /// Maximum number of records [default: 50]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_RECORDS_MAX)))]
     limit: Option<u32>,
-    /// Most bytes [default: 20000]
+    /// Maximum bytes [default: 20000]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(i64::from(PAGE_BYTES_MIN)..=i64::from(PAGE_BYTES_MAX)))]
     bytes: Option<u32>,
-    /// How the page is printed
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "lines")]
     format: Format,
 }
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         }
     }
     if arguments.format != Format::Json {
-        tell(&page, terminal);
+        report_position(&page, terminal);
     }
     Ok(Exit::Success)
 }
@@ -89,10 +90,10 @@ fn lines(records: &[String]) -> String {
     records.iter().flat_map(|record| [record, "\n"]).collect()
 }
 
-/// Where the page is, and how to go on.
-fn tell(page: &Page, terminal: &Terminal) {
+/// Reports the position of the page and the next cursor on stderr.
+fn report_position(page: &Page, terminal: &Terminal) {
     let Page { first, total, .. } = page;
-    let place = match &page.content {
+    let position = match &page.content {
         PageContent::Records(records) => format!("records {} of {total}", span(*first, records.len() as u64)),
         PageContent::Text(part) | PageContent::Base64(part) => {
             let bytes = format!("bytes {} of {}", span(part.offset, part.bytes), part.record_bytes);
@@ -100,10 +101,10 @@ fn tell(page: &Page, terminal: &Terminal) {
         }
     };
     let next = page.next.as_ref().map_or("the end".to_owned(), |next| format!("--cursor {next}"));
-    terminal.message(&format!("{place}; {next}"));
+    terminal.message(&format!("{position}; {next}"));
 }
 
-/// First and last of some things that are counted from 0.
+/// Formats the first and last index of a range.
 fn span(first: u64, count: u64) -> String {
     format!("{first} to {}", (first + count).saturating_sub(1))
 }

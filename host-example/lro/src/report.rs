@@ -1,4 +1,4 @@
-//! What happened to a result, for scripts and for people.
+//! Reports on filtered results, as JSON and as a table.
 
 use lro_host::filter::{Decision, Offloaded, Outcome};
 use lro_host::policy::{Digest, Policy};
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::output::columns;
 use crate::truncate::sizes;
 
-/// What `--json` prints, on one line. What is not known or did not happen is null.
+/// The output of `--json`, on one line. Unknown or inapplicable members are null.
 #[derive(Serialize)]
 pub(crate) struct Report {
     /// `pass`, `offload`, `truncate`, `reject` or `fail`.
@@ -18,7 +18,7 @@ pub(crate) struct Report {
     id: Option<String>,
     directory: Option<String>,
     descriptor: Option<Box<RawValue>>,
-    /// What goes on in the place of the input; null when the input goes on unchanged, or nothing does.
+    /// The reply; null if the input passes unchanged, or there is no reply.
     reply: Option<String>,
     files: Vec<File>,
     size: Size,
@@ -47,7 +47,7 @@ struct File {
     digest_from: u64,
 }
 
-/// Size of the input. One that is not UTF-8 has the characters and tokens of the base64 it travels as.
+/// Size of the input. Binary input counts the characters and tokens of its base64 form.
 #[derive(Serialize)]
 struct Size {
     bytes: u64,
@@ -75,7 +75,7 @@ struct PolicyVersion {
 }
 
 impl Report {
-    /// A report on an input about which only the verdict is known.
+    /// Creates a report with the verdict only.
     pub(crate) fn new(verdict: &'static str, input: &[u8], policy: Option<&Policy>) -> Self {
         let [bytes, characters, tokens] = sizes(input);
         Self {
@@ -99,15 +99,15 @@ impl Report {
         }
     }
 
-    /// Adds what the first call cost.
-    pub(crate) fn inspected(&mut self, cost: Cost) {
+    /// Adds the cost of the inspection.
+    pub(crate) fn set_inspect_cost(&mut self, cost: Cost) {
         self.inspect = Some(InspectCost { micros: cost.time.as_micros(), memory_bytes: cost.memory_bytes });
     }
 
-    /// Adds what became of the result. `failure` tells why the policy's decision was not carried out.
-    pub(crate) fn decided(&mut self, decision: &Decision, failure: Option<String>) {
+    /// Adds a decision. `failure` is why the policy's decision was not carried out.
+    pub(crate) fn set_decision(&mut self, decision: &Decision, failure: Option<String>) {
         if let Some(cost) = decision.inspect {
-            self.inspected(cost);
+            self.set_inspect_cost(cost);
         }
         self.write = decision.write.map(|cost| WriteCost {
             micros: cost.time.as_micros(),
@@ -129,22 +129,22 @@ impl Report {
         self.files = offload.record().files.iter().map(|file| File::new(file, offload.path())).collect();
     }
 
-    /// Adds what goes on: the input itself when there is no reply.
-    pub(crate) fn replied(&mut self, reply: Option<&[u8]>) {
+    /// Adds the reply; `None` means that the input passes unchanged.
+    pub(crate) fn set_reply(&mut self, reply: Option<&[u8]>) {
         let tokens = reply.map_or(self.size.tokens, |reply| sizes(reply)[2]);
         self.reply = reply.map(|reply| String::from_utf8_lossy(reply).into_owned());
         self.reply_tokens = Some(tokens);
         self.tokens_saved = Some(self.size.tokens.saturating_sub(tokens));
     }
 
-    /// Takes the paths out of a report on files that are gone.
-    pub(crate) fn forget_paths(&mut self) {
+    /// Removes the paths of files that no longer exist.
+    pub(crate) fn remove_paths(&mut self) {
         self.directory = None;
         self.files.iter_mut().for_each(|file| file.path = None);
     }
 
-    /// The report as a table for people.
-    pub(crate) fn for_people(&self) -> String {
+    /// Formats the report as a table.
+    pub(crate) fn to_table(&self) -> String {
         let mut rows = vec![("verdict", self.verdict.to_owned())];
         let Size { bytes, characters, tokens } = self.size;
         rows.push(("input", format!("{bytes} bytes, {characters} characters, about {tokens} tokens")));

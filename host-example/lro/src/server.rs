@@ -1,4 +1,4 @@
-//! The server that a gateway starts: what it is given, and what it is kept away from.
+//! The server that a gateway starts: its environment and isolation.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,20 +13,20 @@ use lro_transport::{Isolation, ServerUser};
 
 use crate::host;
 
-/// Where the system's users are found.
-const USERS: &str = "/etc/passwd";
+/// The user database of the system.
+const USER_DATABASE: &str = "/etc/passwd";
 
-/// The variables of a server that name what it cannot do without.
+/// Variables of a server whose paths must not be hidden.
 const NEEDED: [&str; 2] = ["HOME", "TMPDIR"];
 
-/// A user of the system, as whom a server runs.
+/// The user that a server runs as.
 struct User {
     ids: ServerUser,
-    /// Variables that say who it is.
+    /// Environment variables of the user.
     variables: Vec<(OsString, OsString)>,
 }
 
-/// The server of a command, not isolated yet.
+/// Builds the launch of a server, without isolation.
 pub(crate) fn launch(program: &OsString, arguments: &[OsString], config: &Config) -> Launch {
     let ServerEnvironment { variables, withheld } = config.server_environment(env::vars_os());
     Launch {
@@ -37,10 +37,10 @@ pub(crate) fn launch(program: &OsString, arguments: &[OsString], config: &Config
     }
 }
 
-/// The server, isolated as the configuration wants and the system allows. What is to be hidden should be there by now.
+/// Adds isolation as configured and as far as the system supports it. The paths to hide must exist already.
 ///
 /// # Errors
-/// When there is no such user, or the server cannot run as it.
+/// When the user does not exist, or the server cannot run as that user.
 pub(crate) fn isolated(mut launch: Launch, config: &Config) -> anyhow::Result<Launch> {
     let user = config.gateway.user.as_deref().map(user).transpose()?;
     if !config.gateway.isolate && user.is_none() {
@@ -58,24 +58,24 @@ pub(crate) fn isolated(mut launch: Launch, config: &Config) -> anyhow::Result<La
         Err(error) if ids.is_some() => return Err(error).context("the server cannot run as `gateway.user`"),
         Err(error) => tracing::warn!(
             %error,
-            "the server is not isolated: it can read what the gateway's user can, the offloads of all tenants too"
+            "the server is not isolated: it can read all files of the gateway's user, including the offloads of all tenants"
         ),
     }
     Ok(launch)
 }
 
-/// The directories and files of the gateway, but for those that the server itself is in.
+/// Directories and files of the gateway to hide, except those that contain files of the server.
 fn hidden(launch: &Launch, config: &Config) -> Vec<PathBuf> {
     let needed = needed(launch);
     let is_needed = |path: &PathBuf| needed.iter().any(|needed| needed.starts_with(path));
     let (left, hidden): (Vec<PathBuf>, Vec<PathBuf>) = private(config).into_iter().partition(is_needed);
     for path in left {
-        tracing::warn!(path = %path.display(), "not hidden from the server, whose own files are there");
+        tracing::warn!(path = %path.display(), "not hidden from the server, because its own files are there");
     }
     hidden
 }
 
-/// Where offloads, compiled code, policies, settings and tokens are.
+/// Paths of offloads, compiled code, policies, settings and tokens.
 fn private(config: &Config) -> BTreeSet<PathBuf> {
     let configs: Vec<Config> = config.tenants.keys().map(|tenant| config.for_tenant(tenant)).collect();
     let policies = configs.iter().filter_map(|config| config.policy.clone()).chain(config.policy.clone());
@@ -92,7 +92,7 @@ fn private(config: &Config) -> BTreeSet<PathBuf> {
     all.map(|path| resolved(&path)).collect()
 }
 
-/// What a server cannot do without: where it is started, its program, its arguments that are paths, its home.
+/// Paths that a server needs: its working directory, program, home, and arguments that are paths.
 fn needed(launch: &Launch) -> Vec<PathBuf> {
     let variable = |name: &str| launch.environment.iter().find(|(other, _)| other == name).map(|(_, value)| value);
     let program = match Path::new(&launch.program).components().count() {
@@ -109,21 +109,22 @@ fn needed(launch: &Launch) -> Vec<PathBuf> {
     let places = NEEDED.iter().filter_map(|name| variable(name)).map(PathBuf::from);
     let all = [env::current_dir().ok(), program].into_iter().chain(arguments).flatten().chain(places);
     let present = all.filter(|path| !path.as_os_str().is_empty() && path.exists());
-    // A link is needed as much as what it leads to.
+    // A link is needed as well as its target.
     present.flat_map(|path| [absolute(&path).unwrap_or_default(), resolved(&path)]).collect()
 }
 
-/// The path without links as far as it leads anywhere.
+/// Resolves links in a path, if it exists.
 fn resolved(path: &Path) -> PathBuf {
     fs::canonicalize(path).or_else(|_| absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Finds a user.
+/// Looks up a user.
 fn user(text: &str) -> anyhow::Result<User> {
     if let Some((uid, gid)) = text.split_once(':') {
         return Ok(User { ids: ServerUser { uid: uid.parse()?, gid: gid.parse()? }, variables: Vec::new() });
     }
-    let users = fs::read_to_string(USERS).with_context(|| format!("cannot read {USERS}, for `gateway.user`"))?;
+    let users = fs::read_to_string(USER_DATABASE)
+        .with_context(|| format!("cannot read {USER_DATABASE}, for `gateway.user`"))?;
     for line in users.lines() {
         if let [name, _, uid, gid, _, home, ..] = line.split(':').collect::<Vec<_>>()[..]
             && name == text
@@ -133,5 +134,5 @@ fn user(text: &str) -> anyhow::Result<User> {
             return Ok(User { ids: ServerUser { uid: uid.parse()?, gid: gid.parse()? }, variables });
         }
     }
-    bail!("there is no user `{text}` in {USERS}, for `gateway.user`: give UID:GID")
+    bail!("there is no user `{text}` in {USER_DATABASE}, for `gateway.user`: use UID:GID")
 }

@@ -1,4 +1,4 @@
-//! `lro status`: the gateways that run on this machine.
+//! `lro status`: shows the gateways running on this machine.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::exit::Exit;
 use crate::{host, output, table};
 
-/// Time between two looks with --watch.
-const WATCH_PERIOD: Duration = Duration::from_secs(1);
+/// Refresh interval of --watch.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether the command is to end.
-const SIGNAL_POLL: Duration = Duration::from_millis(50);
+/// How often to check for a signal.
+const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Cursor to the upper left corner, and nothing on the screen.
+/// Moves the cursor to the upper left corner and clears the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 const EXAMPLES: &str = "Examples:
@@ -32,19 +32,19 @@ const EXAMPLES: &str = "Examples:
   lro status --watch
   lro status --json | jq .totals.tokens_saved";
 
-/// Show the gateways that run with this directory of offloads (--dir), and what they did
+/// Show the gateways that use this offload directory (--dir), and their statistics
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Print one line of JSON: {"gateways", "totals"}
     #[arg(long)]
     json: bool,
-    /// Look again each second, until Ctrl-C; prints lines of JSON where there is no terminal
+    /// Refresh every second until Ctrl-C; prints JSON lines if stdout is not a terminal
     #[arg(long)]
     watch: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report {
     gateways: Vec<Gateway>,
@@ -58,7 +58,7 @@ struct Gateway {
     status: Status,
 }
 
-/// One line for people. The names are the headings.
+/// One line of the table. Field names are the headings.
 #[derive(Serialize)]
 struct Row {
     pid: String,
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
         if arguments.json {
             output::json(&report)?;
         } else {
-            output::text(&report.for_people(&store)?)?;
+            output::text(&report.to_table(&store)?)?;
         }
         return Ok(Exit::Success);
     }
@@ -101,15 +101,15 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
     while !ends.load(Ordering::Relaxed) {
         let report = Report::of(&store)?;
         if draws {
-            let drawn = report.for_people(&store)?;
+            let drawn = report.to_table(&store)?;
             output::raw(CLEAR)?;
             output::text(&drawn)?;
         } else {
             output::json(&report)?;
         }
         let start = Instant::now();
-        while start.elapsed() < WATCH_PERIOD && !ends.load(Ordering::Relaxed) {
-            thread::sleep(SIGNAL_POLL);
+        while start.elapsed() < REFRESH_INTERVAL && !ends.load(Ordering::Relaxed) {
+            thread::sleep(SIGNAL_POLL_INTERVAL);
         }
     }
     Ok(Exit::Success)
@@ -118,14 +118,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
 impl Report {
     fn of(store: &Store) -> anyhow::Result<Self> {
         let statuses = live(store);
-        let statuses =
-            statuses.with_context(|| format!("the gateways of {} cannot be read", store.root().display()))?;
+        let statuses = statuses
+            .with_context(|| format!("cannot read the status of the gateways in {}", store.root().display()))?;
         let totals = statuses.iter().map(|status| &status.totals).sum();
         let gateways = statuses.into_iter().map(|status| Gateway { uptime_ms: status.uptime_ms(), status }).collect();
         Ok(Self { gateways, totals })
     }
 
-    fn for_people(&self, store: &Store) -> anyhow::Result<String> {
+    fn to_table(&self, store: &Store) -> anyhow::Result<String> {
         if self.gateways.is_empty() {
             return Ok(format!("no gateway runs with the directory {}\n", store.root().display()));
         }
@@ -171,7 +171,7 @@ impl Row {
     }
 }
 
-/// Three digits and a unit, such as `12.3 MB`.
+/// Formats a size with three digits and a unit, such as `12.3 MB`.
 fn bytes(count: u64) -> String {
     let mut amount = count as f64;
     for unit in ["B", "kB", "MB", "GB"] {
@@ -183,7 +183,7 @@ fn bytes(count: u64) -> String {
     rounded(amount, "TB")
 }
 
-/// The largest units that fit, such as `1.25 s` or `2 h 5 min`.
+/// Formats a duration in its largest units, such as `1.25 s` or `2 h 5 min`.
 fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 86_400, seconds / 3600, seconds / 60) {
@@ -195,7 +195,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// An amount with three digits, less when it is whole.
+/// Formats an amount with three digits, or fewer if it is whole.
 fn rounded(amount: f64, unit: &str) -> String {
     match amount {
         amount if amount.fract() == 0.0 || amount >= 99.95 => format!("{amount:.0} {unit}"),

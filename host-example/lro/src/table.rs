@@ -1,14 +1,15 @@
-//! JSON Lines in columns.
+//! Formats JSON Lines as a table.
 
 use crate::output::printable;
 
-/// Most characters of a cell; a longer value is cut.
+/// Maximum length of a cell, in characters; longer values are truncated.
 const CELL_CHARACTERS_MAX: usize = 40;
 
-/// A value and the name of its column.
+/// Column name and value.
 type Cell = (String, String);
 
-/// One row a line. Objects have a column for each key, in the order of first appearance; other values stand in one column.
+/// Formats one row per line. Objects have a column per key, in order of first appearance; other values share one
+/// column.
 pub(crate) fn of_lines(lines: &str) -> String {
     let rows: Vec<Vec<Cell>> = lines.lines().map(row).collect();
     let mut columns: Vec<(&str, usize)> = Vec::new();
@@ -28,22 +29,22 @@ pub(crate) fn of_lines(lines: &str) -> String {
 
 fn row(line: &str) -> Vec<Cell> {
     match lro_jsonl::members(line) {
-        Ok(members) => members.iter().map(|member| (cell(&text(member.key)), cut(&text(member.value)))).collect(),
-        Err(_) => vec![("value".to_owned(), cut(line))],
+        Ok(members) => members.iter().map(|member| (cell(&text(member.key)), truncated(&text(member.value)))).collect(),
+        Err(_) => vec![("value".to_owned(), truncated(line))],
     }
 }
 
-/// A string without its quotes and escapes, any other value as it is spelled.
+/// A string without quotes and escapes; any other value unchanged.
 fn text(json: &str) -> String {
     serde_json::from_str(json).unwrap_or_else(|_| json.to_owned())
 }
 
-/// On one line, and without what a terminal would act upon, so that it is as wide as it has characters.
+/// Converts a text to one line without control characters, so that its width is its number of characters.
 fn cell(text: &str) -> String {
     printable(text).replace(['\n', '\t'], " ")
 }
 
-fn cut(text: &str) -> String {
+fn truncated(text: &str) -> String {
     let plain = cell(text);
     if plain.chars().count() <= CELL_CHARACTERS_MAX {
         return plain;

@@ -1,4 +1,4 @@
-//! The tenants of a gateway from its configuration, at the start and whenever it is read again.
+//! The tenants of a gateway, from its configuration, at the start and at each reload.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -16,11 +16,11 @@ use lro_host::store::Store;
 
 use crate::host;
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send + Sync>;
 
-/// The registry with the policies of all tenants. One that is refused leaves its tenant to the last good policy or the failure
-/// mode; without a policy for clients that name no tenant there is no gateway.
+/// Creates the registry with the policies of all tenants. A tenant whose policy is refused uses the last good one, or
+/// the failure mode. It is an error if the default tenant has no policy.
 pub(crate) fn registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
     let fuel = counts_fuel(config);
     let options = LoadOptions {
@@ -42,30 +42,30 @@ pub(crate) fn registry(config: &Config) -> anyhow::Result<Arc<Registry>> {
     Ok(registry)
 }
 
-/// The filter for clients that name no tenant.
+/// Creates the filter of the default tenant.
 pub(crate) fn filter(config: &Config, registry: &Registry, store: Store) -> anyhow::Result<Filter> {
-    let slot = registry.slot(&config.gateway.tenant).context("there is no policy")?;
+    let slot = registry.slot(&config.gateway.tenant).context("the default tenant has no policy")?;
     Ok(Filter { slot, store: Ok(store), limits: (&config.limits).into(), failure: config.failure })
 }
 
-/// Takes up changes of the configuration and of policies.
+/// Applies changes of the configuration and of policies.
 pub(crate) struct Reload {
     load: Load,
     tenants: Arc<Tenants>,
     /// Whether compiled policies count instructions.
     fuel: bool,
-    in_force: Mutex<Config>,
+    current: Mutex<Config>,
 }
 
 impl Reload {
     pub(crate) fn new(load: Load, tenants: Arc<Tenants>, config: Config) -> Self {
-        Self { load, tenants, fuel: counts_fuel(&config), in_force: Mutex::new(config) }
+        Self { load, tenants, fuel: counts_fuel(&config), current: Mutex::new(config) }
     }
 
-    /// Reads the configuration and all policies again. What cannot be used is logged, and what was in force before stays.
+    /// Reloads the configuration and all policies. Logs what is invalid and keeps the previous state of it.
     pub(crate) fn run(&self) {
         match self.try_run() {
-            Ok(()) => tracing::info!("the configuration and the policies were read again"),
+            Ok(()) => tracing::info!("reloaded the configuration and the policies"),
             Err(error) => tracing::error!(error = %format!("{error:#}"), "the configuration is not taken"),
         }
     }
@@ -73,40 +73,40 @@ impl Reload {
     fn try_run(&self) -> anyhow::Result<()> {
         let mut config = (self.load)()?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        // A file that was cut must not open the gateway to everybody.
-        if config.gateway.tokens.is_empty() && !in_force.gateway.tokens.is_empty() {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // A truncated file must not open the gateway to everyone.
+        if config.gateway.tokens.is_empty() && !current.gateway.tokens.is_empty() {
             bail!("there are no [gateway.tokens] any more: to serve without tokens needs a restart");
         }
-        if let Some(name) = exposed_token(&config, &in_force) {
+        if let Some(name) = exposed_token(&config, &current) {
             bail!("the server was given the variable `{name}`: with a token in it, the gateway needs a restart");
         }
         if counts_fuel(&config) && !self.fuel {
             bail!("limits.fuel needs a restart: no policy counts instructions yet");
         }
-        if fixed(&in_force) != fixed(&config) {
+        if restart_settings(&current) != restart_settings(&config) {
             tracing::warn!("changes of the table `gateway`, of the store and of bounds for all tenants need a restart");
         }
-        config.gateway = GatewaySettings { tokens: config.gateway.tokens, ..in_force.gateway.clone() };
-        config.policy_dir.clone_from(&in_force.policy_dir);
-        // Refusals are logged, and what served goes on serving.
+        config.gateway = GatewaySettings { tokens: config.gateway.tokens, ..current.gateway.clone() };
+        config.policy_dir.clone_from(&current.policy_dir);
+        // Refused policies are logged, and the current ones stay.
         add_all(self.tenants.registry(), &config)?;
         self.tenants.replace(config.clone(), tokens);
         let is_gone = |name: &&String| in_directory(&config, name).is_none();
-        for gone in names(&in_force).difference(&names(&config)).filter(is_gone) {
+        for gone in names(&current).difference(&names(&config)).filter(is_gone) {
             self.tenants.remove(gone);
             tracing::info!(tenant = gone, "tenant removed");
         }
-        *in_force = config;
+        *current = config;
         Ok(())
     }
 }
 
-/// The variable of a token that servers which run could have been given.
-fn exposed_token<'a>(config: &'a Config, in_force: &Config) -> Option<&'a String> {
+/// The variable of a token that running servers may have received.
+fn exposed_token<'a>(config: &'a Config, current: &Config) -> Option<&'a String> {
     let is_given = |name: &&String| {
-        let given = in_force.server_environment([(OsString::from(*name), OsString::new())]);
-        in_force.gateway.upstream.is_none() && !given.variables.is_empty()
+        let given = current.server_environment([(OsString::from(*name), OsString::new())]);
+        current.gateway.upstream.is_none() && !given.variables.is_empty()
     };
     let mut variables = config.gateway.tokens.values().filter_map(|token| match token {
         Token::Variable(name) => Some(name),
@@ -115,19 +115,19 @@ fn exposed_token<'a>(config: &'a Config, in_force: &Config) -> Option<&'a String
     variables.find(is_given)
 }
 
-/// The tenants that the configuration names.
+/// Names of the tenants in the configuration.
 fn names(config: &Config) -> BTreeSet<String> {
     let named = config.gateway.tokens.keys().chain(config.tenants.keys());
     named.chain([&config.gateway.tenant]).cloned().collect()
 }
 
-/// Whether the instructions of some calls are bounded.
+/// Whether any tenant has a fuel limit.
 pub(crate) fn counts_fuel(config: &Config) -> bool {
     let all = names(config).into_iter().map(|name| config.for_tenant(&name));
     all.chain([config.clone()]).any(|config| config.limits.fuel.is_some())
 }
 
-/// Loads the policies of all tenants. When that is an error, nothing changed.
+/// Loads the policies of all tenants. On an error, nothing has changed.
 fn add_all(registry: &Registry, config: &Config) -> anyhow::Result<Vec<(String, Attempt)>> {
     if let Some(directory) = &config.policy_dir {
         fs::read_dir(directory).with_context(|| format!("cannot read `{}` (policy-dir)", directory.display()))?;
@@ -146,21 +146,21 @@ fn add_all(registry: &Registry, config: &Config) -> anyhow::Result<Vec<(String, 
     Ok(attempts)
 }
 
-/// Where the policy of a tenant comes from: from its own file, from the directory of policies, or from where all have it.
+/// Source of a tenant's policy: its own file, the policy directory, or the shared policy.
 fn policy_of(config: &Config, tenant: &str) -> anyhow::Result<TenantPolicy> {
     let own = policy(&config.for_tenant(tenant))?;
     let found = in_directory(config, tenant).filter(|_| own.file == config.policy);
     Ok(TenantPolicy { file: found.or(own.file), ..own })
 }
 
-/// The file of a tenant in the directory of policies, if it has one.
+/// The file of a tenant in the policy directory, if it exists.
 fn in_directory(config: &Config, tenant: &str) -> Option<PathBuf> {
     let directory = config.policy_dir.as_ref()?;
     let file = directory.join(format!("{tenant}.wasm"));
     (file.parent() == Some(directory) && file.is_file()).then_some(file)
 }
 
-/// Where a tenant's policy comes from, by its own configuration.
+/// Source of a policy according to a configuration.
 fn policy(config: &Config) -> anyhow::Result<TenantPolicy> {
     Ok(TenantPolicy {
         file: config.policy.clone(),
@@ -170,13 +170,13 @@ fn policy(config: &Config) -> anyhow::Result<TenantPolicy> {
     })
 }
 
-/// What cannot change while a gateway runs: all that is the same for all tenants, but for who they are.
-fn fixed(config: &Config) -> Vec<(String, String)> {
+/// Settings that require a restart: all that are the same for all tenants, except the tenants themselves.
+fn restart_settings(config: &Config) -> Vec<(String, String)> {
     let entries = config.explain().into_iter().map(|entry| (entry.key, entry.value));
-    let is_fixed = |key: &str| match key.split('.').next() {
+    let requires_restart = |key: &str| match key.split('.').next() {
         Some("tenants") => false,
         Some("gateway") => !key.starts_with("gateway.tokens"),
         first => first.is_some_and(|first| SHARED_KEYS.contains(&first)),
     };
-    entries.filter(|(key, _)| is_fixed(key)).collect()
+    entries.filter(|(key, _)| requires_restart(key)).collect()
 }

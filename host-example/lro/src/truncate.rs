@@ -1,4 +1,4 @@
-//! An input that is not a tool result, cut to a limit.
+//! Truncates input that is not a tool result.
 
 use lro_host::filter::Truncation;
 use lro_host::mcp;
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::input::Input;
 
-/// Most bytes of UTF-8 in one unit of a size: a token is four Latin letters of two bytes each.
+/// Maximum UTF-8 bytes per unit of a size: a token is up to four Latin letters of two bytes each.
 const BYTES_PER_UNIT_MAX: u64 = 8;
 
 /// The structured content of a truncated tool result.
@@ -18,8 +18,8 @@ struct Structured<'a> {
     value: Option<&'a RawValue>,
 }
 
-/// Whole records of JSON, the beginning of another text, a note in the place of bytes. An input within the limit stays as
-/// it is, which `None` stands for.
+/// Truncates JSON to whole records and other text to its beginning, and replaces binary input by a note. `None` if the
+/// input is within the limit.
 pub(crate) fn plain(input: &Input, truncation: &Truncation, warning: &str) -> Option<String> {
     let bytes = input.bytes();
     let limit = truncation.limit;
@@ -33,23 +33,23 @@ pub(crate) fn plain(input: &Input, truncation: &Truncation, warning: &str) -> Op
     Some(cut.unwrap_or_else(|| beginning(text, limit, &truncation.suffix)))
 }
 
-/// The first records of JSON and how many are missing, as one object; none for another text.
+/// The first records of JSON input and the number of missing ones, as one object; `None` for other text.
 fn records(input: &Input, truncation: &Truncation, warning: &str) -> Option<String> {
     let tool_result = input.as_structured()?;
-    // The truncated result holds the object twice, once of it escaped: one copy then keeps to the limit.
+    // The truncated result contains the object twice, once escaped: doubling the limit lets one copy fill it.
     let limit = Size { amount: truncation.limit.amount.saturating_mul(2), unit: truncation.limit.unit };
     let reply = tool_result.truncated(&mcp::Truncation { limit, suffix: &truncation.suffix, warning });
     let structured: Structured<'_> = serde_json::from_slice(&reply).ok()?;
     structured.value.map(|value| format!("{value}\n"))
 }
 
-/// As much of the beginning as fits together with the suffix.
+/// The longest prefix that fits together with the suffix.
 fn beginning(text: &str, limit: Size, suffix: &str) -> String {
     let suffix = longest(suffix, limit, "");
     format!("{}{suffix}", longest(text, limit, suffix))
 }
 
-/// The longest beginning that is within the limit when a suffix follows.
+/// The longest prefix within the limit when a suffix follows.
 fn longest<'a>(text: &'a str, limit: Size, suffix: &str) -> &'a str {
     let head = |bytes: usize| text.get(..text.floor_char_boundary(bytes)).unwrap_or_default();
     let size = |text: &str| mcp::wire_size(text, limit.unit);
@@ -67,8 +67,7 @@ fn longest<'a>(text: &'a str, limit: Size, suffix: &str) -> &'a str {
     head(fits)
 }
 
-/// A size in bytes, characters and estimated tokens. Bytes that are not UTF-8 count as the base64 they travel as, but for
-/// the first number.
+/// Size in bytes, characters and estimated tokens. Binary input counts the characters and tokens of its base64 form.
 pub(crate) fn sizes(bytes: &[u8]) -> [u64; 3] {
     match std::str::from_utf8(bytes) {
         Ok(text) => {

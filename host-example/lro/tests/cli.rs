@@ -796,7 +796,7 @@ fn an_answer_has_three_forms_and_says_what_is_left() {
     let two = ["--select", "id,owner.name", "--limit", "2"];
     let (lines, left) = ask(&two);
     assert_eq!(lines, "{\"id\":0,\"owner.name\":\"u0\"}\n{\"id\":1,\"owner.name\":\"u1\"}\n");
-    assert_eq!(left, "2 of 100 results; --offset 2 goes on, --limit takes more\n");
+    assert_eq!(left, "2 of 100 results; continue with --offset 2, or raise --limit\n");
     assert_eq!(ask(&[&two[..], &["--format", "table"]].concat()).0, "id  owner.name\n0   u0\n1   u1\n");
     let json: Value =
         serde_json::from_str(&ask(&[&two[..], &["--format", "json", "--offset", "1"]].concat()).0).unwrap();

@@ -1,4 +1,4 @@
-//! A server as a child process: messages on its standard input and output, one a line.
+//! Servers as child processes: messages on standard input and output, one per line.
 
 use std::collections::VecDeque;
 use std::env;
@@ -23,47 +23,48 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::diagnostics::Diagnostics;
 use super::{Isolation, Line, Lines, MessageLimits, widen_pipe};
 
-/// How often a process that should end is looked at.
-const POLL: Duration = Duration::from_millis(5);
+/// How often to check whether a process has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a process may live on when it was asked to end, before it is killed.
+/// Time from asking a process to end to killing it.
 const TERMINATION_GRACE: Duration = Duration::from_secs(2);
 
-/// How long what a server left behind may hold its output open.
+/// Time for which orphans of a server may hold its output open.
 const ORPHANS_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a message waits for a server that does not read.
-const SEND_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time that a message waits for a server that does not read.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pieces of messages that wait for a server to read before senders have to wait. A large message is mostly one piece.
+/// Maximum number of queued message pieces before senders have to wait. A large message is usually one piece.
 const BACKLOG_PIECES_MAX: usize = 64;
 
-/// How long the pipe to a server is waited for at a time.
-const WRITE_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Timeout of one poll of the pipe to a server.
+const WRITE_POLL_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Longest message that is written in one step with its line feed.
+/// Maximum size of a message that is written together with its line feed, in bytes.
 const ONE_WRITE_BYTES: usize = 64 << 10;
 
 /// Default of [`Launch::log_bytes`]: 64 KiB.
 pub const LOG_BYTES_DEFAULT: u64 = 64 << 10;
 
-/// Variables that a message about a server names at most.
+/// Maximum number of variables listed in a message.
 const WITHHELD_MAX: usize = 30;
 
-/// A command, and what it is given. The values of its variables may be secrets: they are not shown.
+/// A command and its environment. `Debug` does not show the values of variables, which may be secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// All its variables.
+    /// All environment variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// Names of variables that were kept from it: when it ends before it writes anything, the message says so.
+    /// Names of variables that are not passed on. They are listed in the message if the server ends before it writes
+    /// anything.
     pub withheld: Vec<String>,
-    /// What it is kept away from; none for nothing.
+    /// Isolation of the server. `None`: not isolated.
     pub isolation: Option<Isolation>,
-    /// Bytes a minute that what it writes to its standard error takes in the log, at most. The rest is left out and counted.
+    /// Maximum bytes per minute of its standard error in the log. The rest is dropped and counted.
     pub log_bytes: u64,
 }
 
@@ -78,7 +79,7 @@ impl fmt::Debug for Launch {
 }
 
 impl Launch {
-    /// A command that gets all variables of this process, and is kept away from nothing.
+    /// Creates a command with all variables of this process, not isolated.
     pub fn new(program: impl Into<OsString>, arguments: impl IntoIterator<Item = OsString>) -> Self {
         Self {
             program: program.into(),
@@ -90,7 +91,7 @@ impl Launch {
         }
     }
 
-    /// Starts it with pipes for output and errors, and `input` to read from.
+    /// Starts the command with `input` as standard input, and pipes for output and errors.
     fn spawn(&self, input: PipeReader) -> io::Result<Child> {
         let prepare = |command: &mut Command| {
             command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -105,7 +106,7 @@ impl Launch {
         command.stdin(input).spawn()
     }
 
-    /// What may be why a server ended before it wrote anything; none when it got all variables.
+    /// Possible reason why a server ended before it wrote anything. `None` if it got all variables.
     fn hint(&self) -> Option<String> {
         let names: Vec<&str> = self.withheld.iter().take(WITHHELD_MAX).map(String::as_str).collect();
         let more = match self.withheld.len() - names.len() {
@@ -117,38 +118,38 @@ impl Launch {
     }
 }
 
-/// A running server. It leads a process group of its own, and all of that ends with it.
+/// A running server. It leads its own process group, which is killed when it ends.
 #[derive(Debug)]
 pub struct ServerProcess {
     input: Mutex<Input>,
-    /// Told whenever there is more or less to write.
+    /// Notified when the backlog changes.
     changed: Condvar,
     pid: Pid,
-    /// What is said when it ends before it wrote anything.
+    /// Message if it ends before it writes anything.
     hint: Option<String>,
     is_isolated: bool,
     has_written: AtomicBool,
-    /// How it ended.
+    /// How it ended, once it has.
     ended: Mutex<Option<String>>,
 }
 
-/// What is still to be written to a server.
+/// Input of a server that is still to be written.
 #[derive(Debug, Default)]
 struct Input {
-    /// Does not block.
+    /// Non-blocking.
     pipe: Option<PipeWriter>,
-    /// Messages with their line feeds, in pieces; of the first, what is left.
+    /// Messages with their line feeds, in pieces. The first may be partly written.
     backlog: VecDeque<Bytes>,
-    /// Whether the pipe is to be closed when nothing is left.
+    /// Whether to close the pipe when the backlog is empty.
     closing: bool,
 }
 
 impl ServerProcess {
-    /// Starts it. Its lines go to `on_line`, on a thread of their own, and then `on_end` is told how it ended. What it
-    /// writes to standard error is logged, within the bound of the launch.
+    /// Starts a server. A separate thread passes its lines to `on_line`, and in the end calls `on_end` with how it
+    /// ended. Its standard error is logged, up to the limit of the launch.
     ///
     /// # Errors
-    /// When the program cannot be started, or not be isolated.
+    /// When the program cannot be started or isolated.
     pub fn start(
         launch: &Launch,
         limits: &Arc<MessageLimits>,
@@ -187,30 +188,30 @@ impl ServerProcess {
                     }
                     Ok(None) => break,
                     Err(error) => {
-                        tracing::warn!(%error, "the output of the server cannot be read");
+                        tracing::warn!(%error, "cannot read the output of the server");
                         break;
                     }
                 }
             }
             let ended = process.reap(child, &logging);
-            // Whoever waits for an answer is told before anybody may start the server again.
+            // Fail pending calls before anyone may restart the server.
             on_end(&ended);
             *lock(&process.ended) = Some(ended);
         });
         Ok(server)
     }
 
-    /// Sends a message. Waits for a moment while the server does not read.
+    /// Sends a message. Waits up to 5 s while the server does not read.
     ///
     /// # Errors
-    /// When the server has ended or closed its input, or does not read what it was sent before.
+    /// When the server has ended or closed its input, or does not read earlier messages.
     pub fn send(&self, message: &Bytes) -> io::Result<()> {
         let input = lock(&self.input);
         let is_full = |input: &mut Input| input.backlog.len() > BACKLOG_PIECES_MAX && input.pipe.is_some();
-        let waited = self.changed.wait_timeout_while(input, SEND_PATIENCE, is_full);
+        let waited = self.changed.wait_timeout_while(input, SEND_TIMEOUT, is_full);
         let (input, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read what it is sent"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its input"));
         }
         self.push(input, message)
     }
@@ -218,7 +219,7 @@ impl ServerProcess {
     /// As [`send`](Self::send), without waiting.
     ///
     /// # Errors
-    /// As of [`send`](Self::send).
+    /// As for [`send`](Self::send), and [`WouldBlock`](io::ErrorKind::WouldBlock) when it would have to wait.
     pub fn try_send(&self, message: &Bytes) -> io::Result<()> {
         let input = lock(&self.input);
         if input.backlog.len() > BACKLOG_PIECES_MAX {
@@ -227,7 +228,7 @@ impl ServerProcess {
         self.push(input, message)
     }
 
-    /// Writes what can be written at once; the rest is for the thread that writes.
+    /// Writes what fits into the pipe; the writing thread does the rest.
     fn push(&self, mut input: MutexGuard<'_, Input>, message: &Bytes) -> io::Result<()> {
         if input.pipe.is_none() || input.closing {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -244,7 +245,7 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Writes what did not fit into the pipe, until the pipe is closed.
+    /// Writes the backlog, until the pipe is closed.
     fn write_backlog(&self, writable: &OwnedFd) {
         loop {
             let mut input = lock(&self.input);
@@ -261,26 +262,26 @@ impl ServerProcess {
             self.changed.notify_all();
             if waits {
                 let mut ready = [PollFd::new(writable, PollFlags::OUT)];
-                let _ = poll(&mut ready, Some(&WRITE_POLL));
+                let _ = poll(&mut ready, Some(&WRITE_POLL_TIMEOUT));
             }
         }
     }
 
-    /// How it ended; none while it runs.
+    /// How the server ended; `None` while it runs.
     pub fn ended(&self) -> Option<String> {
         lock(&self.ended).clone()
     }
 
-    /// Closes its input behind what was sent, which asks a server to end.
+    /// Closes the server's input after the messages sent so far, which asks it to end.
     pub fn close_input(&self) {
         lock(&self.input).closing = true;
         self.changed.notify_all();
     }
 
-    /// Ends it: closes its input, and kills it when it still runs after `patience`. Blocks until it has ended.
-    pub fn stop(&self, patience: Duration) {
+    /// Stops the server: closes its input, and kills it if it still runs after `timeout`. Blocks until it has ended.
+    pub fn stop(&self, timeout: Duration) {
         self.close_input();
-        if self.wait(patience) {
+        if self.wait(timeout) {
             return;
         }
         let _ = kill_process_group(self.pid, Signal::TERM);
@@ -290,19 +291,19 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the end. Tells whether it came.
-    pub fn wait(&self, patience: Duration) -> bool {
+    /// Waits for the server to end. Returns whether it did before the timeout.
+    pub fn wait(&self, timeout: Duration) -> bool {
         let start = Instant::now();
         while self.ended().is_none() {
-            if start.elapsed() >= patience {
+            if start.elapsed() >= timeout {
                 return false;
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         true
     }
 
-    /// Waits for the process itself. What it leaves behind may hold its output open, and is ended then.
+    /// Waits for the process itself, and then kills orphans that hold its output open.
     fn watch(&self) {
         let _ = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         if !self.wait(ORPHANS_GRACE) {
@@ -310,11 +311,11 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the process after its output ended, and ends what is left of its group. What it said last is logged then.
+    /// Waits for the process after its output ended, kills the rest of its group, and waits for its last log lines.
     fn reap(&self, mut child: Child, logging: &Receiver<()>) -> String {
         let start = Instant::now();
         let (mut asked, mut killed) = (false, false);
-        // The process stays a zombie here, so that its group is surely the one that is killed.
+        // Do not reap the process yet: as a zombie it keeps its process group id from being reused.
         while matches!(waitid(WaitId::Pid(self.pid), peek()), Ok(None)) {
             if !killed && start.elapsed() > 2 * TERMINATION_GRACE {
                 let _ = kill_process_group(self.pid, Signal::KILL);
@@ -323,7 +324,7 @@ impl ServerProcess {
                 let _ = kill_process_group(self.pid, Signal::TERM);
                 asked = true;
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         let _ = kill_process_group(self.pid, Signal::KILL);
         let text = match child.wait() {
@@ -333,7 +334,7 @@ impl ServerProcess {
         };
         *lock(&self.input) = Input::default();
         self.changed.notify_all();
-        // Nothing is sent: the end of the channel is waited for.
+        // Nothing is sent: this waits for the channel to close.
         let _ = logging.recv_timeout(ORPHANS_GRACE);
         if self.has_written.load(Ordering::Relaxed) {
             return text;
@@ -345,7 +346,7 @@ impl ServerProcess {
 }
 
 impl Input {
-    /// Writes until nothing is left or the pipe is full.
+    /// Writes until the backlog is empty or the pipe is full.
     fn write(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Err(io::ErrorKind::BrokenPipe.into()) };
         while let Some(first) = self.backlog.front_mut() {
@@ -374,7 +375,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// A message as one line, in pieces. A line break between its tokens, which JSON allows, becomes a space.
+/// Converts a message to one line, in pieces. Line feeds between JSON tokens become spaces.
 fn line(message: &Bytes) -> Vec<Bytes> {
     if message.len() <= ONE_WRITE_BYTES {
         let mut line = BytesMut::with_capacity(message.len() + 1);
@@ -394,10 +395,10 @@ fn line(message: &Bytes) -> Vec<Bytes> {
     pieces
 }
 
-/// Writes a message as one line, and waits until it is written.
+/// Writes a message as one line, and flushes it.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_line(output: &mut impl Write, message: &Bytes) -> io::Result<()> {
     for piece in line(message) {
         output.write_all(&piece)?;

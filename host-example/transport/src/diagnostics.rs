@@ -1,39 +1,39 @@
-//! What a server writes to its standard error: in the log, line by line, within a bound.
+//! Logs the standard error of a server line by line, rate limited.
 
 use std::io::{ErrorKind, Read};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-/// How long the bound on what is logged holds before it begins anew.
+/// Period of the rate limit.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Longest line that is logged whole.
+/// Maximum length of a logged line, in bytes.
 const LINE_BYTES_MAX: usize = 4 << 10;
 
-/// What a line takes in the log besides its own bytes, about.
+/// Approximate size of a log line besides its text, in bytes.
 const LINE_OVERHEAD_BYTES: u64 = 100;
 
-/// Logs what a server writes until it closes its end.
+/// Logs the standard error of a server until it is closed.
 pub(super) struct Diagnostics {
-    /// Process of the server.
+    /// Process id of the server.
     server: Pid,
-    /// Most bytes of the log in a [`PERIOD`].
+    /// Maximum bytes in the log per [`PERIOD`].
     bytes_max: u64,
     bytes: u64,
     since: Instant,
-    left_out: LeftOut,
+    dropped: Dropped,
 }
 
 #[derive(Default)]
-struct LeftOut {
+struct Dropped {
     lines: u64,
     bytes: u64,
 }
 
 impl Diagnostics {
     pub(super) fn new(server: Pid, bytes_max: u64) -> Self {
-        Self { server, bytes_max, bytes: 0, since: Instant::now(), left_out: LeftOut::default() }
+        Self { server, bytes_max, bytes: 0, since: Instant::now(), dropped: Dropped::default() }
     }
 
     /// Reads to the end. Blocks.
@@ -57,23 +57,23 @@ impl Diagnostics {
             }
         }
         self.line(&line, cut);
-        self.tell();
+        self.log_dropped();
     }
 
-    /// Logs a line, of which so many bytes were cut off, if the bound allows.
+    /// Logs a line, from which `cut` bytes were truncated, if the rate limit allows.
     fn line(&mut self, line: &[u8], cut: u64) {
         let text = escaped(String::from_utf8_lossy(line).trim_end());
         if text.is_empty() {
             return;
         }
         if self.since.elapsed() >= PERIOD {
-            self.tell();
+            self.log_dropped();
             (self.bytes, self.since) = (0, Instant::now());
         }
         let bytes = text.len() as u64 + LINE_OVERHEAD_BYTES;
         let server = self.server.as_raw_nonzero();
         if self.bytes.saturating_add(bytes) > self.bytes_max {
-            if self.left_out.lines == 0 {
+            if self.dropped.lines == 0 {
                 let limit = self.bytes_max;
                 tracing::warn!(
                     server,
@@ -81,8 +81,8 @@ impl Diagnostics {
                     "the server writes more to its standard error than is logged in a minute"
                 );
             }
-            self.left_out.lines += 1;
-            self.left_out.bytes += line.len() as u64 + cut;
+            self.dropped.lines += 1;
+            self.dropped.bytes += line.len() as u64 + cut;
             return;
         }
         self.bytes += bytes;
@@ -92,9 +92,9 @@ impl Diagnostics {
         }
     }
 
-    /// Says what was left out.
-    fn tell(&mut self) {
-        let LeftOut { lines, bytes } = std::mem::take(&mut self.left_out);
+    /// Logs how much was dropped.
+    fn log_dropped(&mut self) {
+        let Dropped { lines, bytes } = std::mem::take(&mut self.dropped);
         if lines > 0 {
             tracing::warn!(
                 server = self.server.as_raw_nonzero(),
@@ -106,8 +106,8 @@ impl Diagnostics {
     }
 }
 
-/// A text on which no terminal and no reader of a log acts: control characters, and those that turn the direction of writing, are
-/// shown by their numbers.
+/// Escapes control characters, and those that change the text direction, so that the text is safe for terminals and log
+/// readers.
 fn escaped(text: &str) -> String {
     let acts = |character: char| {
         character != '\t' && character.is_control()

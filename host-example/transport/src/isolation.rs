@@ -1,9 +1,10 @@
-//! Starting a server where it finds some directories and files empty, or as another user.
+//! Starts servers isolated: with hidden directories and files, or as another user.
 //!
-//! The server is started through a program of one thread, which the embedding program provides: it calls [`enter`], and becomes
-//! the server. It makes mounts of its own: as root by that alone, otherwise in a user namespace, in which the user is the only one
-//! there is. Over each directory lies an empty one, over each file `/dev/null`. The server cannot take that away again: it gets no
-//! capability that could, nor by any program that it runs (`no_new_privs`), and mounts that a namespace inherits are locked.
+//! The embedding program provides a single-threaded launcher, which calls [`enter`] and then executes the server. It
+//! creates a mount namespace; without root, also a user namespace that contains only this user. An empty directory is
+//! mounted over each hidden directory, and `/dev/null` over each hidden file. The server cannot undo that: it gets no
+//! capability to do so, not even through programs that it runs (`no_new_privs`), and mounts that a namespace inherits
+//! are locked.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -34,18 +35,18 @@ use rustix::thread::{
 
 use super::Launch;
 
-/// How long a server may take to be started: no part of it waits for anything.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time to start a server; no step of it waits.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is reported when everything was done but to execute the server.
+/// Report of the launcher before it executes the server.
 const READY: &str = "ready";
 
-/// What is reported before the number of an error of the system.
+/// Prefix of an error number in a report.
 const SYSTEM: &str = "os ";
 
-/// What a server that runs as root keeps: power over the files of others, its own processes, and low ports. Everything else could
-/// lead out of the place it is confined to.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+/// Capabilities that a server running as root keeps: for files of other users, its own processes, and low ports. Others
+/// could let it escape.
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -54,30 +55,31 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// What a server is kept away from.
+/// How a server is isolated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Isolation {
-    /// The program that becomes the server: it calls [`enter`].
+    /// The launcher, a program that calls [`enter`].
     pub program: PathBuf,
-    /// Its first arguments. `--hide PATH` for each of `hidden`, `--user UID:GID`, `--` and the command of the server follow.
+    /// Its first arguments. `--hide PATH` for each of `hidden`, `--user UID:GID`, `--` and the command of the server
+    /// are appended.
     pub arguments: Vec<OsString>,
-    /// Directories and files that the server finds empty, as absolute paths. What is not there is left out.
+    /// Absolute paths of directories and files to hide. Missing ones are ignored.
     pub hidden: Vec<PathBuf>,
-    /// As whom the server runs; none as whom this process does. Only root can choose.
+    /// User of the server. `None`: that of this process. Requires root.
     pub user: Option<ServerUser>,
 }
 
-/// A user and a group. The server is in no other group.
+/// A user and a group, the only one of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerUser {
-    /// Id of the user.
+    /// User id.
     pub uid: u32,
-    /// Id of the group.
+    /// Group id.
     pub gid: u32,
 }
 
 impl Isolation {
-    /// Tries it with a process that does nothing else.
+    /// Tests the isolation with a process that exits at once.
     ///
     /// # Errors
     /// Why a server cannot be isolated here.
@@ -90,8 +92,8 @@ impl Isolation {
         Err(io::Error::other(text.trim().to_owned()))
     }
 
-    /// Starts a server that reads from `input`; the rest of the command is prepared. What the program reports comes back by a
-    /// socket, the standard input of the program, which ends when it becomes the server.
+    /// Starts a server that reads from `input`; `prepare` sets up the rest of the command. The launcher reports over a
+    /// socket, its standard input, which closes when it executes the server.
     pub(super) fn spawn(
         &self,
         launch: &Launch,
@@ -104,9 +106,9 @@ impl Isolation {
         command.arg("--").arg(&launch.program).args(&launch.arguments);
         prepare(&mut command);
         let mut child = command.stdin(OwnedFd::from(theirs)).spawn()?;
-        // It holds the other end of the socket.
+        // The command holds the other end of the socket.
         drop(command);
-        ours.set_read_timeout(Some(PATIENCE))?;
+        ours.set_read_timeout(Some(START_TIMEOUT))?;
         let mut report = String::new();
         let read = ours.read_to_string(&mut report).map(drop);
         if let Err(error) = read.and_then(|()| started(&report)) {
@@ -130,7 +132,7 @@ impl Isolation {
     }
 }
 
-/// What a report says.
+/// Parses the report of the launcher.
 fn started(report: &str) -> io::Result<()> {
     match report.strip_prefix(READY) {
         Some("") => Ok(()),
@@ -138,16 +140,16 @@ fn started(report: &str) -> io::Result<()> {
             Some(number) => Err(io::Error::from_raw_os_error(number)),
             None => Err(io::Error::other(error.to_owned())),
         },
-        None if report.is_empty() => Err(io::Error::other("it ended before it was isolated")),
+        None if report.is_empty() => Err(io::Error::other("the launcher ended before it was isolated")),
         None => Err(io::Error::other(format!("it cannot be isolated: {report}"))),
     }
 }
 
-/// What the program of an [`Isolation`] does: confines this process, and becomes the server. Without a command it only confines
-/// itself, as a trial. The process must have one thread.
+/// Main function of the launcher of an [`Isolation`]: isolates this process, and executes the server. Without a command
+/// it only isolates itself, as a test. The process must be single-threaded.
 ///
 /// # Errors
-/// Why it could not. Where there is a command, whoever started this process has been told.
+/// Why the process cannot be isolated. With a command, errors are reported to the parent process instead.
 pub fn enter(hidden: &[PathBuf], user: Option<ServerUser>, command: &[OsString]) -> io::Result<()> {
     let Some((program, arguments)) = command.split_first() else { return confine(hidden, user) };
     let mut report = take_input()?;
@@ -164,7 +166,7 @@ fn become_program(program: &OsString, arguments: &[OsString]) -> io::Result<Infa
     Err(Command::new(program).args(arguments).exec())
 }
 
-/// Sends the standard input of the server.
+/// Sends the server's standard input to the launcher.
 fn send(socket: &UnixStream, input: &PipeReader) -> io::Result<()> {
     let input = [input.as_fd()];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -172,13 +174,13 @@ fn send(socket: &UnixStream, input: &PipeReader) -> io::Result<()> {
     if !control.push(SendAncillaryMessage::ScmRights(&input)) {
         return Err(ErrorKind::OutOfMemory.into());
     }
-    // A message is not empty.
+    // Descriptors need at least one byte of data.
     sendmsg(socket, &[IoSlice::new(b".")], &mut control, SendFlags::empty())?;
     Ok(())
 }
 
-/// Takes the server's standard input from the socket that is this process's own. Returns the socket, which ends when another
-/// program is executed.
+/// Receives the server's standard input from the socket on this process's standard input, and replaces it. Returns the
+/// socket, which closes on exec.
 fn take_input() -> io::Result<File> {
     let socket = stdin().try_clone_to_owned()?;
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
@@ -193,23 +195,23 @@ fn take_input() -> io::Result<File> {
 }
 
 fn confine(hidden: &[PathBuf], user: Option<ServerUser>) -> io::Result<()> {
-    unshare_mounts().map_err(to("have mounts of its own"))?;
+    unshare_mounts().map_err(to("create a mount namespace"))?;
     for path in hidden {
         hide(path).map_err(|error| to(&format!("hide {}", path.display()))(error))?;
     }
     give_up_privileges(user)
 }
 
-/// Mounts of this process's own. Those of the system go on arriving, and none goes back.
+/// Creates a mount namespace. Later mounts of the system propagate into it, and none out of it.
 fn unshare_mounts() -> io::Result<()> {
-    // SAFETY: descriptors stay shared as they were, and there is no other thread.
-    #[expect(unsafe_code, reason = "the safe form of the call is deprecated, as it takes flags that are not safe")]
+    // SAFETY: the flags do not unshare the descriptor table, and there is no other thread.
+    #[expect(unsafe_code, reason = "the safe wrapper is deprecated, because it accepts unsafe flags")]
     let unshare = |flags| unsafe { unshare_unsafe(flags) };
     match unshare(UnshareFlags::NEWNS) {
         Err(Errno::PERM) => {
             let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
             unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
-            // Without it, an unprivileged process may not map its group.
+            // Required before an unprivileged process may map its group.
             fs::write("/proc/self/setgroups", "deny")?;
             fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
             fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
@@ -219,7 +221,7 @@ fn unshare_mounts() -> io::Result<()> {
     Ok(mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?)
 }
 
-/// Puts something empty over a path. What this user cannot reach anyway needs nothing.
+/// Mounts something empty over a path, unless this user cannot access it anyway.
 fn hide(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => Ok(()),
@@ -241,23 +243,23 @@ fn give_up_privileges(user: Option<ServerUser>) -> io::Result<()> {
         let changed = set_thread_groups(&[gid])
             .and_then(|()| set_thread_res_gid(gid, gid, gid))
             .and_then(|()| set_thread_res_uid(uid, uid, uid));
-        changed.map_err(|error| to("run as another user, which takes root")(error.into()))?;
+        changed.map_err(|error| to("run as another user, which requires root")(error.into()))?;
     }
-    let kept = if getuid().is_root() { KEPT & permitted } else { CapabilitySet::empty() };
+    let kept = if getuid().is_root() { KEPT_CAPABILITIES & permitted } else { CapabilitySet::empty() };
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     let given_up = clear_ambient_capability_set().and_then(|()| set_capabilities(None, sets));
     given_up.and_then(|()| set_no_new_privs(true)).map_err(|error| to("give up privileges")(error.into()))
 }
 
-/// Takes the capabilities that are not kept away from every program that is executed from now on, whoever owns it.
+/// Drops all other capabilities from the bounding set, so that no program executed later can regain them.
 fn bound_capabilities() -> io::Result<()> {
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);
-        if KEPT.contains(one) {
+        if KEPT_CAPABILITIES.contains(one) {
             continue;
         }
         match remove_capability_from_bounding_set(one) {
-            // The system has no more.
+            // Past the last capability.
             Err(Errno::INVAL) => break,
             removed => removed?,
         }
@@ -265,7 +267,7 @@ fn bound_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Says what failed.
+/// Adds the failed action to an error.
 fn to(what: &str) -> impl FnOnce(io::Error) -> io::Error {
     let what = what.to_owned();
     move |error| io::Error::new(error.kind(), format!("cannot {what}: {error}"))

@@ -1,10 +1,11 @@
-//! Messages out of byte streams: lines of a pipe, events of a `text/event-stream`.
+//! Splits byte streams into messages: lines of a pipe, events of a `text/event-stream`.
 //!
-//! A message comes out as one [`bytes::Bytes`], whatever its size. Only the first [`MessageLimits::memory_bytes`] of it are
-//! kept in memory; a longer one is written to a file without a name and comes out as a map of that file, so that the
-//! system may drop its pages and read them again. So does one for which its [`Share`] has no memory left. A message past [`MessageLimits::message_bytes`] does not come out.
+//! A message is one [`bytes::Bytes`], whatever its size. Up to [`MessageLimits::memory_bytes`] it is kept in memory. A
+//! longer message, or one for which its [`Share`] has no memory left, is written to an anonymous file and
+//! memory-mapped, so that the system can reclaim its pages. A message larger than [`MessageLimits::message_bytes`] is
+//! rejected.
 //!
-//! Nothing here knows what a message says.
+//! Nothing here parses the content of a message.
 
 mod child;
 mod diagnostics;
@@ -17,7 +18,7 @@ mod sse;
 pub use child::{LOG_BYTES_DEFAULT, Launch, ServerProcess, write_line};
 pub use isolation::{Isolation, ServerUser, enter};
 pub use lines::{Cut, HEAD_BYTES_MAX, Line, Lines, TAIL_BYTES_MAX, widen_pipe};
-pub use pool::{Place, Pool};
+pub use pool::{Permit, Pool};
 pub use spool::{
     DISK_BYTES_DEFAULT, DiskBudget, MEMORY_BYTES_DEFAULT, MESSAGE_BYTES_DEFAULT, MessageLimits, Share, Spool,
     SpoolError,

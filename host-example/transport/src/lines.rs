@@ -1,4 +1,4 @@
-//! Lines of a byte stream, one message each.
+//! Splits a byte stream into lines, one message each.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
@@ -9,74 +9,74 @@ use memchr::memchr;
 
 use super::{MessageLimits, Spool, SpoolError};
 
-/// Most bytes of [`Cut::head`]: 64 KiB.
+/// Maximum size of [`Cut::head`]: 64 KiB.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes of [`Cut::tail`]: 4 KiB.
+/// Maximum size of [`Cut::tail`]: 4 KiB.
 pub const TAIL_BYTES_MAX: usize = 4 << 10;
 
-/// Bytes of the buffer that lines are split off from.
+/// Size of the buffer that lines are split off from.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Bytes that are free in the buffer at each read, so that a line of up to this size comes with one read.
+/// Minimum free space in the buffer at each read, so that one read can return a line of this size.
 const READ_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes of the buffer for a line that is collected in a [`Spool`].
+/// Size of the buffer for a line that is collected in a [`Spool`].
 const LONG_BUFFER_BYTES: usize = 256 << 10;
 
 const PIPE_BYTES: usize = 1 << 20;
 
-/// One line, without the line feed at its end. A carriage return before that is part of the line.
+/// One line, without its line feed. A preceding carriage return is part of the line.
 #[derive(Debug)]
 pub enum Line {
-    /// A line that ended.
+    /// A complete line.
     Whole(Bytes),
-    /// The stream ended in the middle of this line.
+    /// The last line of the stream, without a line feed.
     Partial(Bytes),
-    /// A line that could not be kept.
+    /// A line that could not be stored.
     Cut(Cut),
 }
 
-/// What is left of a line that could not be kept.
+/// Beginning and end of a line that could not be stored.
 #[derive(Debug)]
 pub struct Cut {
-    /// The beginning of the line, [`HEAD_BYTES_MAX`] of it at most.
+    /// The beginning of the line, at most [`HEAD_BYTES_MAX`] bytes.
     pub head: Bytes,
-    /// The end of the line, [`TAIL_BYTES_MAX`] of it at most. Of a short line it may be a part of `head`.
+    /// The end of the line, at most [`TAIL_BYTES_MAX`] bytes. In a short line it may overlap `head`.
     pub tail: Bytes,
-    /// Bytes of the whole line.
+    /// Size of the whole line in bytes.
     pub bytes: u64,
-    /// Why it could not be kept.
+    /// Why the line could not be stored.
     pub reason: SpoolError,
 }
 
-/// Reads lines. It blocks, so it belongs on a thread of its own.
+/// Reads lines. Blocks, so use it on a dedicated thread.
 ///
-/// A line that fits the buffer of 64 KiB shares it and is not copied; a longer one goes through a [`Spool`].
+/// A line that fits into the buffer of 64 KiB is a slice of it, not a copy; a longer one is collected in a [`Spool`].
 #[derive(Debug)]
 pub struct Lines<R> {
     reader: R,
     limits: Arc<MessageLimits>,
-    /// What was read and not handed out, then room for more. All of it is initialized.
+    /// Unreturned input, followed by initialized free space.
     buffer: BytesMut,
-    /// Bytes of `buffer` that were read.
+    /// Size of the input in `buffer`.
     filled: usize,
-    /// Bytes that `buffer` had before lines were split off.
+    /// Size of `buffer` before lines were split off.
     block_bytes: usize,
 }
 
 impl<R: Read> Lines<R> {
-    /// The lines of `reader`.
+    /// Creates a reader of the lines of `reader`.
     pub fn new(reader: R, limits: Arc<MessageLimits>) -> Self {
         Self { reader, limits, buffer: BytesMut::new(), filled: 0, block_bytes: 0 }
     }
 
-    /// The next line that is not empty; none at the end of the stream.
+    /// Returns the next non-empty line; `None` at the end of the stream.
     ///
-    /// A line that cannot be kept is no error: it comes as [`Line::Cut`], and the next call goes on after it.
+    /// A line that cannot be stored is returned as [`Line::Cut`], not as an error; the next call continues after it.
     ///
     /// # Errors
-    /// Those of the reader; how much of a line is lost is left open.
+    /// Errors of the reader. An unspecified part of a line is lost.
     #[expect(clippy::should_implement_trait, reason = "an iterator would go on after an error and after the end")]
     pub fn next(&mut self) -> io::Result<Option<Line>> {
         let mut searched = 0;
@@ -100,7 +100,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The line that begins with all of the buffer and does not end there.
+    /// Reads a line that starts with the whole buffer and is longer.
     fn next_long(&mut self) -> io::Result<Line> {
         let mut line = LongLine::new(&self.limits);
         loop {
@@ -118,7 +118,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads once, as much as there is room for. Zero at the end of the stream.
+    /// Reads once into the free space. Returns zero at the end of the stream.
     fn read(&mut self, buffer_bytes: usize) -> io::Result<usize> {
         if self.block_bytes < buffer_bytes || self.buffer.len() - self.filled < READ_BYTES_MIN {
             self.make_room(buffer_bytes);
@@ -129,7 +129,7 @@ impl<R: Read> Lines<R> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
                 Ok(bytes) => {
-                    // A reader that claims to have read more is not believed.
+                    // Do not trust a reader that claims to have read more.
                     let bytes = bytes.min(room.len());
                     self.filled += bytes;
                     return Ok(bytes);
@@ -138,7 +138,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Makes the buffer as large as that again: the same memory when no line shares it any more, else new memory.
+    /// Grows the buffer to this size again: reuses the memory if no line shares it any more.
     fn make_room(&mut self, buffer_bytes: usize) {
         self.buffer.truncate(self.filled);
         let more = buffer_bytes.saturating_sub(self.filled);
@@ -153,7 +153,7 @@ impl<R: Read> Lines<R> {
         (self.buffer, self.block_bytes) = (block, buffer_bytes);
     }
 
-    /// Splits off the line of that length and skips its line feed, if there is one.
+    /// Splits off a line of this length and skips its line feed, if any.
     fn take(&mut self, length: usize) -> Bytes {
         self.filled -= length;
         let line = self.buffer.split_to(length).freeze();
@@ -166,7 +166,7 @@ impl<R: Read> Lines<R> {
         self.buffer.advance(bytes);
     }
 
-    /// A line from the buffer, which may still be longer than a very low limit.
+    /// Checks a line from the buffer against the limit, which may be lower than the buffer size.
     fn checked(&self, line: Bytes, kind: fn(Bytes) -> Line) -> Line {
         let limit = self.limits.message_bytes;
         if line.len() as u64 <= limit {
@@ -181,7 +181,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// A line on its way into a [`Spool`], and what stays of it when that fails.
+/// A line collected in a [`Spool`], with its beginning and end in case that fails.
 struct LongLine {
     spool: Result<Spool, SpoolError>,
     head: Vec<u8>,
@@ -216,8 +216,8 @@ impl LongLine {
     }
 }
 
-/// Asks for room for 1 MiB in a pipe, so that a large message crosses it in fewer switches between processes. It stays as
-/// it is when it is no pipe or the system has no such room to give.
+/// Enlarges a pipe to 1 MiB, so that a large message needs fewer context switches. Does nothing if it is not a pipe or
+/// the system refuses.
 pub fn widen_pipe(pipe: impl AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
 }

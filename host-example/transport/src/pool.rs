@@ -1,17 +1,17 @@
-//! Something of which there is only so much, shared so that nobody takes all of it.
+//! A limited resource, shared so that no holder can take all of it.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The last part of a pool is for those who hold no more than such a part: 1 in this many.
-const KEPT: u64 = 8;
+/// Fraction of a pool, 1 in this many, that is reserved for holders with at most that much.
+const RESERVED_FRACTION: u64 = 8;
 
-/// Places of one kind, such as bytes or requests, and who holds how many of them.
+/// A pool of permits, such as for bytes or requests, and how many each holder has.
 ///
-/// Who holds more than an eighth of all gets none of the last eighth. So one holder alone gets seven of eight places, and
-/// leaves some to whoever comes next.
+/// A holder with more than an eighth of all permits gets none of the last eighth. So one holder alone gets at most
+/// seven eighths, and leaves some to others.
 #[derive(Debug)]
 pub struct Pool<H> {
     most: u64,
@@ -24,32 +24,32 @@ struct Held<H> {
     by: HashMap<H, u64>,
 }
 
-/// Places that are held; dropped, they are free again.
+/// Permits of a holder, released when dropped.
 #[derive(Debug)]
-pub struct Place<H: Eq + Hash> {
+pub struct Permit<H: Eq + Hash> {
     pool: Arc<Pool<H>>,
     holder: H,
     amount: u64,
 }
 
 impl<H: Clone + Debug + Eq + Hash> Pool<H> {
-    /// That many places, all of them free.
+    /// Creates a pool of `most` permits.
     pub fn new(most: u64) -> Arc<Self> {
         Arc::new(Self { most, held: Mutex::new(Held { all: 0, by: HashMap::new() }) })
     }
 
-    /// Takes places for a holder, if it may have them.
-    pub fn take(self: &Arc<Self>, holder: &H, amount: u64) -> Option<Place<H>> {
+    /// Takes permits for a holder, if available to it.
+    pub fn take(self: &Arc<Self>, holder: &H, amount: u64) -> Option<Permit<H>> {
         let mut held = self.lock();
         let own = held.by.get(holder).copied().unwrap_or(0).checked_add(amount)?;
         let left = self.most.checked_sub(held.all.checked_add(amount)?)?;
-        let kept = self.most / KEPT;
-        if left < kept && own > kept {
+        let reserved = self.most / RESERVED_FRACTION;
+        if left < reserved && own > reserved {
             return None;
         }
         held.all += amount;
         held.by.insert(holder.clone(), own);
-        Some(Place { pool: Arc::clone(self), holder: holder.clone(), amount })
+        Some(Permit { pool: Arc::clone(self), holder: holder.clone(), amount })
     }
 }
 
@@ -59,14 +59,14 @@ impl<H> Pool<H> {
     }
 }
 
-impl<H: Eq + Hash> Place<H> {
-    /// Who holds it.
+impl<H: Eq + Hash> Permit<H> {
+    /// The holder.
     pub fn holder(&self) -> &H {
         &self.holder
     }
 }
 
-impl<H: Eq + Hash> Drop for Place<H> {
+impl<H: Eq + Hash> Drop for Permit<H> {
     fn drop(&mut self) {
         let mut held = self.pool.lock();
         held.all = held.all.saturating_sub(self.amount);

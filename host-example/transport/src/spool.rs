@@ -1,4 +1,4 @@
-//! Collects one message: in memory, and past a limit in a file.
+//! Collects one message, in memory or, past a limit, in a file.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::{Bytes, BytesMut};
 use memmap2::Mmap;
 
-use super::{Place, Pool};
+use super::{Permit, Pool};
 
 /// Default of [`MessageLimits::memory_bytes`]: 4 MiB.
 pub const MEMORY_BYTES_DEFAULT: usize = 4 << 20;
@@ -21,49 +21,49 @@ pub const MESSAGE_BYTES_DEFAULT: u64 = 1 << 30;
 /// Default of [`MessageLimits::disk`]: 4 GiB.
 pub const DISK_BYTES_DEFAULT: u64 = 4 << 30;
 
-/// Once there is a file, shorter pieces than this are put together before they are written.
+/// Shorter pieces than this are buffered before they are written to a file.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Bytes of a message that need no part of a [`Share`].
+/// Size up to which a message takes nothing from its [`Share`].
 const FREE_BYTES: usize = 64 << 10;
 
-/// Memory for messages, and who takes of it.
+/// A holder's share of a memory pool for messages.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Bytes of memory that several share.
+    /// Pool of bytes of memory.
     pub pool: Arc<Pool<String>>,
-    /// One of them.
+    /// The holder.
     pub holder: String,
 }
 
 impl Default for Share {
-    /// As much as there is.
+    /// Unlimited.
     fn default() -> Self {
         Self { pool: Pool::new(u64::MAX), holder: String::new() }
     }
 }
 
 impl Share {
-    /// Takes memory, if there is some left.
-    pub fn take(&self, bytes: usize) -> Option<Place<String>> {
+    /// Takes memory, if available.
+    pub fn take(&self, bytes: usize) -> Option<Permit<String>> {
         self.pool.take(&self.holder, bytes as u64)
     }
 }
 
-/// How large messages may be, and where large ones are kept.
+/// Size limits of messages, and where large ones are stored.
 #[derive(Clone, Debug)]
 pub struct MessageLimits {
-    /// Bytes of one message that are kept in memory. A longer one is moved to a file.
+    /// Maximum bytes of one message in memory. A longer one is moved to a file.
     pub memory_bytes: usize,
-    /// Bytes of one message. A longer one is refused.
+    /// Maximum bytes of one message. A longer one is rejected.
     pub message_bytes: u64,
-    /// Bytes of all messages in files at the same time. One that needs more is refused.
+    /// Maximum bytes of all messages in files at the same time. A message that exceeds it is rejected.
     pub disk: DiskBudget,
-    /// Where the files are made, by default the system's directory for temporary files. They have no names there and
-    /// vanish with the message, also when the process is killed. The directory is made when it is missing, with mode 0700.
+    /// Directory of the files. Default: the system's directory for temporary files. The files are anonymous and vanish
+    /// with the message, also if the process is killed. The directory is created with mode 0700 if it is missing.
     pub directory: PathBuf,
-    /// What the memory is taken of, for as long as a message lasts. When there is none left, a message of more than 64 KiB is
-    /// moved to a file. By default only the size of a message counts.
+    /// Where the memory of a message is memory_permits from, for its lifetime. If none is left, a message of more than
+    /// 64 KiB is moved to a file. Default: unlimited.
     pub share: Share,
 }
 
@@ -79,7 +79,7 @@ impl Default for MessageLimits {
     }
 }
 
-/// Bytes of files that messages share. A clone shares them with its original.
+/// Budget of bytes in files. Clones share it.
 #[derive(Clone, Debug)]
 pub struct DiskBudget {
     bytes_max: u64,
@@ -87,19 +87,19 @@ pub struct DiskBudget {
 }
 
 impl DiskBudget {
-    /// So many bytes, of which nothing is used.
+    /// Creates an unused budget.
     pub fn new(bytes_max: u64) -> Self {
         Self { bytes_max, used: Arc::default() }
     }
 
-    /// As many bytes as these, and not the same ones.
+    /// Creates an independent budget of the same size.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::new(self.bytes_max)
     }
 }
 
-/// What the file of one message has of a budget. Dropped, it gives everything back.
+/// Budget used by the file of one message, released when dropped.
 #[derive(Debug)]
 struct OnDisk {
     budget: DiskBudget,
@@ -107,7 +107,7 @@ struct OnDisk {
 }
 
 impl OnDisk {
-    /// Takes more, if there is as much.
+    /// Takes more bytes, if available.
     fn grow(&mut self, bytes: u64) -> Result<(), SpoolError> {
         let limit = self.budget.bytes_max;
         let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= limit);
@@ -124,87 +124,87 @@ impl Drop for OnDisk {
     }
 }
 
-/// Why a message could not be kept.
+/// Why a message could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
     /// The message is longer than [`MessageLimits::message_bytes`].
-    #[error("the message has more than {limit} bytes; it would need a higher limit `gateway.message-bytes`")]
+    #[error("the message has more than {limit} bytes: raise the limit `gateway.message-bytes`")]
     TooLarge {
         /// The limit.
         limit: u64,
     },
-    /// With this message, [`MessageLimits::disk`] would be exceeded.
+    /// This message would exceed [`MessageLimits::disk`].
     #[error(
-        "messages in files would have more than {limit} bytes together; call again when others have ended, or raise the limit \
-         `gateway.message-disk`"
+        "messages in files would exceed {limit} bytes in total: call again when others have ended, or raise the limit \
+        `gateway.message-disk`"
     )]
     Full {
         /// The limit.
         limit: u64,
     },
-    /// The file could not be made, written or mapped.
-    // Clients read this: where the directory lies does not concern them.
+    /// The file could not be created, written or mapped.
+    // Clients read this message, so it does not include the path.
     #[error(
-        "the message could not be kept in a file: {error}; it would need room in the directory `dir` of the gateway, which \
-         must be one that it can write to"
+        "the message could not be stored in a file: {error}: make room in the directory `dir` of the gateway, and check that \
+        the gateway can write to it"
     )]
     Io {
         /// [`MessageLimits::directory`].
         directory: PathBuf,
-        /// The answer of the system. It is part of the text, so it is not the source.
+        /// The error of the system. It is part of the message, so it is not the source.
         error: io::Error,
     },
 }
 
-/// Memory that a message takes of a [`Share`].
+/// Memory that a message has memory_permits from a [`Share`].
 #[derive(Debug, Default)]
-struct Taken {
+struct MemoryPermits {
     bytes: usize,
-    places: Vec<Place<String>>,
+    permits: Vec<Permit<String>>,
 }
 
-/// A message in memory, with the places that it takes.
-struct Kept {
+/// A message in memory, with its permits.
+struct InMemory {
     message: Bytes,
-    _taken: Taken,
+    _permits: MemoryPermits,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for InMemory {
     fn as_ref(&self) -> &[u8] {
         &self.message
     }
 }
 
-impl Taken {
-    /// Tells whether a message may take so much memory. Each time it takes twice as much, so that it does so seldom.
+impl MemoryPermits {
+    /// Takes memory for a message. Returns false if none is left. The amount doubles each time, so that this is rare.
     fn grow(&mut self, bytes: usize, limits: &MessageLimits) -> bool {
         if bytes <= self.bytes.max(FREE_BYTES) {
             return true;
         }
         let more = bytes.max(2 * self.bytes).min(limits.memory_bytes.max(bytes)) - self.bytes;
-        let Some(place) = limits.share.take(more) else { return false };
+        let Some(permit) = limits.share.take(more) else { return false };
         self.bytes += more;
-        self.places.push(place);
+        self.permits.push(permit);
         true
     }
 }
 
 /// Collects the bytes of one message.
 ///
-/// It holds at most [`MessageLimits::memory_bytes`] in memory, or 64 KiB once there is a file.
+/// Holds at most [`MessageLimits::memory_bytes`] in memory, or 64 KiB once it uses a file.
 #[derive(Debug)]
 pub struct Spool {
     limits: Arc<MessageLimits>,
-    /// The last bytes, or all of them while there is no file.
+    /// The unwritten bytes, or all bytes if there is no file.
     memory: BytesMut,
-    /// Memory taken for them.
-    taken: Taken,
+    /// Permits for that memory.
+    memory_permits: MemoryPermits,
     file: Option<File>,
     on_disk: OnDisk,
     bytes: u64,
 }
 
-/// A message in a file, which has its share of the budget as long as it exists.
+/// A message in a file, with its share of the budget.
 struct Mapped {
     map: Mmap,
     _on_disk: OnDisk,
@@ -217,17 +217,24 @@ impl AsRef<[u8]> for Mapped {
 }
 
 impl Spool {
-    /// An empty message. Allocates nothing.
+    /// Creates an empty message. Does not allocate.
     pub fn new(limits: Arc<MessageLimits>) -> Self {
         let on_disk = OnDisk { budget: limits.disk.clone(), bytes: 0 };
-        Self { limits, memory: BytesMut::new(), taken: Taken::default(), file: None, on_disk, bytes: 0 }
+        Self {
+            limits,
+            memory: BytesMut::new(),
+            memory_permits: MemoryPermits::default(),
+            file: None,
+            on_disk,
+            bytes: 0,
+        }
     }
 
     /// Appends bytes.
     ///
     /// # Errors
-    /// When the message grows past its limit, or that of all in files, or its file cannot be written. It is of no more use
-    /// then.
+    /// When the message exceeds its limit, or all messages in files exceed theirs, or the file cannot be written. The
+    /// spool must not be used any more then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         if self.bytes > self.limits.message_bytes {
@@ -235,32 +242,37 @@ impl Spool {
         }
         let room = if self.file.is_some() { WRITE_BYTES } else { self.limits.memory_bytes };
         let is_full = bytes.len() > room.saturating_sub(self.memory.len());
-        if is_full || !self.taken.grow(self.memory.len() + bytes.len(), &self.limits) {
+        if is_full || !self.memory_permits.grow(self.memory.len() + bytes.len(), &self.limits) {
             return self.write(bytes);
         }
         self.memory.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// Bytes so far.
+    /// Size so far, in bytes.
     pub fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there are no bytes so far.
+    /// Whether the message is empty so far.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The message as one piece: memory, or a map of the file. The file lasts as long as the bytes and their clones.
+    /// Returns the message: in memory, or as a map of the file, which exists as long as the returned bytes and their
+    /// clones.
     ///
     /// # Errors
     /// When the file cannot be written or mapped.
     pub fn finish(mut self) -> Result<Bytes, SpoolError> {
         if self.file.is_none() {
             let message = self.memory.freeze();
-            let is_free = self.taken.places.is_empty();
-            return Ok(if is_free { message } else { Bytes::from_owner(Kept { message, _taken: self.taken }) });
+            let is_free = self.memory_permits.permits.is_empty();
+            return Ok(if is_free {
+                message
+            } else {
+                Bytes::from_owner(InMemory { message, _permits: self.memory_permits })
+            });
         }
         self.write(&[])?;
         let Some(file) = self.file.take() else { return Ok(Bytes::new()) };
@@ -268,7 +280,7 @@ impl Spool {
         Ok(Bytes::from_owner(Mapped { map, _on_disk: self.on_disk }))
     }
 
-    /// Writes what is in memory, and `bytes` after it unless they are few.
+    /// Writes the buffer to the file, and then `bytes`, or buffers them if they are few.
     fn write(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
         let (now, later) = if bytes.len() < WRITE_BYTES { (&[][..], bytes) } else { (bytes, &[][..]) };
         self.on_disk.grow((self.memory.len() + now.len()) as u64)?;
@@ -277,14 +289,14 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes what is in memory, which is empty then, and `bytes` after it.
+    /// Writes and clears the buffer, then writes `bytes`.
     fn write_out(&mut self, bytes: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(nameless_file(&self.limits.directory)?),
+            None => self.file.insert(anonymous_file(&self.limits.directory)?),
         };
         file.write_all(&self.memory)?;
-        self.taken = Taken::default();
+        self.memory_permits = MemoryPermits::default();
         if self.memory.capacity() > WRITE_BYTES {
             self.memory = BytesMut::new();
         } else {
@@ -298,7 +310,7 @@ impl Spool {
     }
 }
 
-fn nameless_file(directory: &Path) -> io::Result<File> {
+fn anonymous_file(directory: &Path) -> io::Result<File> {
     match tempfile::tempfile_in(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -308,9 +320,9 @@ fn nameless_file(directory: &Path) -> io::Result<File> {
     }
 }
 
-#[expect(unsafe_code, reason = "a large message must not take up memory that only swapping frees")]
+#[expect(unsafe_code, reason = "a large message must not occupy memory that only swapping can free")]
 fn map(file: File) -> io::Result<Mmap> {
-    // SAFETY: the file has no name and was opened by this process alone, and its only handle is dropped here, after the
+    // SAFETY: the file is anonymous and only this process has opened it, and its only handle is dropped here, after the
     // last write. So nothing can change or shorten it under the map.
     unsafe { Mmap::map(&file) }
 }

@@ -1,4 +1,4 @@
-//! Events of a `text/event-stream`, as the WHATWG HTML standard defines it in its section on server-sent events.
+//! Server-sent events: parses a `text/event-stream` as defined by the WHATWG HTML standard.
 
 use std::iter;
 use std::mem;
@@ -10,14 +10,14 @@ use memchr::{memchr, memchr2};
 
 use super::{MessageLimits, Spool, SpoolError};
 
-/// What a stream may begin with and what is no part of its first line.
+/// A stream may begin with it; it is not part of the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 const DATA: &[u8] = b"data";
 const EVENT: &[u8] = b"event";
 const ID: &[u8] = b"id";
 
-/// One event with the blank line that ends it, or some comments with theirs, or only a blank line.
+/// One event, or some comments, with the blank line at the end; or only a blank line.
 #[derive(Clone, Debug)]
 pub struct Event {
     raw: Bytes,
@@ -26,59 +26,59 @@ pub struct Event {
     has_braces_beside: bool,
     name: Range<usize>,
     id: Option<Range<usize>>,
-    /// What goes before other data.
+    /// Bytes before the data.
     before: Bytes,
-    /// What goes after it, a line break first.
+    /// Bytes after the data, starting with a line break.
     after: Bytes,
     line_break_bytes: usize,
 }
 
-/// Takes an event stream apart into its events. Every byte is part of one, or of what [`EventReader::finish`] returns.
+/// Splits an event stream into events. Every byte belongs to one, or to the rest that [`EventReader::finish`] returns.
 ///
 /// The bytes of the current event are collected in a [`Spool`].
 #[derive(Debug)]
 pub struct EventReader {
     limits: Arc<MessageLimits>,
     spool: Spool,
-    place: Place,
-    /// What may still come of the byte order mark.
+    position: LinePosition,
+    /// Rest of the byte order mark that may still follow.
     mark: &'static [u8],
     /// Bytes of the byte order mark in the current event.
     mark_bytes: usize,
     has_failed: bool,
 }
 
-/// Where the next byte is.
+/// Position in a line.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum LinePosition {
     /// At the start of a line.
     Start,
     /// Inside a line.
     Inside,
-    /// After a carriage return that ended a line with something in it, and that a line feed may belong to.
+    /// After a carriage return that ended a non-empty line; a line feed may follow.
     AfterReturn,
 }
 
 impl EventReader {
-    /// A reader at the beginning of a stream.
+    /// Creates a reader for a new stream.
     pub fn new(limits: Arc<MessageLimits>) -> Self {
         Self {
             spool: Spool::new(Arc::clone(&limits)),
             limits,
-            place: Place::Start,
+            position: LinePosition::Start,
             mark: BYTE_ORDER_MARK,
             mark_bytes: 0,
             has_failed: false,
         }
     }
 
-    /// Reads on and adds the events that are complete now, at most one for each byte of the chunk.
+    /// Parses a chunk and appends the events that it completes, at most one per byte.
     ///
-    /// Where the chunks are cut makes no difference to what they say. No event waits for a line feed that may belong to the
-    /// carriage return at its end: when that comes in another chunk, it is an event of its own, a blank line.
+    /// Chunk boundaries do not change the meaning of the events. An event that ends in a carriage return does not wait
+    /// for a line feed: if that comes in the next chunk, it is a separate event, a blank line.
     ///
     /// # Errors
-    /// When an event cannot be kept. The reader is at its end then and ignores all that comes.
+    /// When an event cannot be stored. The reader then ignores all further input.
     pub fn push(&mut self, chunk: &[u8], events: &mut Vec<Event>) -> Result<(), SpoolError> {
         if self.has_failed {
             return Ok(());
@@ -88,10 +88,10 @@ impl EventReader {
         result
     }
 
-    /// What came after the last event; none when that is nothing, or after a failure.
+    /// Returns the bytes after the last event; `None` if there are none, or after a failure.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// When they cannot be stored.
     pub fn finish(self) -> Result<Option<Bytes>, SpoolError> {
         if self.has_failed || self.spool.is_empty() {
             return Ok(None);
@@ -115,7 +115,7 @@ impl EventReader {
         self.spool.push(rest)
     }
 
-    /// Takes what there is of a byte order mark. Returns the rest.
+    /// Consumes a byte order mark, or a part of it. Returns the rest.
     fn skip_mark<'a>(&mut self, chunk: &'a [u8]) -> Result<&'a [u8], SpoolError> {
         let bytes = iter::zip(self.mark, chunk).take_while(|(one, other)| one == other).count();
         let (mark, rest) = chunk.split_at_checked(bytes).unwrap_or((chunk, &[]));
@@ -124,49 +124,49 @@ impl EventReader {
         self.mark = self.mark.get(bytes..).unwrap_or_default();
         if !self.mark.is_empty() && !rest.is_empty() {
             if self.mark_bytes > 0 {
-                self.place = Place::Inside;
+                self.position = LinePosition::Inside;
             }
             (self.mark, self.mark_bytes) = (&[], 0);
         }
         Ok(rest)
     }
 
-    /// Goes on in bytes of which there is at least one, past one line break at most. Returns how far, and whether the
-    /// event ends there.
+    /// Advances in non-empty `bytes`, past at most one line break. Returns how far, and whether the event ends there.
     fn step(&mut self, bytes: &[u8]) -> (usize, bool) {
-        match (self.place, bytes) {
-            (Place::AfterReturn, [b'\n', ..]) => {
-                self.place = Place::Start;
+        match (self.position, bytes) {
+            (LinePosition::AfterReturn, [b'\n', ..]) => {
+                self.position = LinePosition::Start;
                 (1, false)
             }
-            (Place::Start | Place::AfterReturn, [b'\r', b'\n', ..]) => (2, true),
-            (Place::Start | Place::AfterReturn, [b'\n' | b'\r', ..]) => (1, true),
+            (LinePosition::Start | LinePosition::AfterReturn, [b'\r', b'\n', ..]) => (2, true),
+            (LinePosition::Start | LinePosition::AfterReturn, [b'\n' | b'\r', ..]) => (1, true),
             _ => {
                 let Some(end) = memchr2(b'\n', b'\r', bytes) else {
-                    self.place = Place::Inside;
+                    self.position = LinePosition::Inside;
                     return (bytes.len(), false);
                 };
-                self.place = if bytes.get(end) == Some(&b'\n') { Place::Start } else { Place::AfterReturn };
+                self.position =
+                    if bytes.get(end) == Some(&b'\n') { LinePosition::Start } else { LinePosition::AfterReturn };
                 (end + 1, false)
             }
         }
     }
 
     fn close(&mut self) -> Result<Event, SpoolError> {
-        self.place = Place::Start;
+        self.position = LinePosition::Start;
         let spool = mem::replace(&mut self.spool, Spool::new(Arc::clone(&self.limits)));
         Event::read(spool.finish()?, mem::take(&mut self.mark_bytes), &self.limits)
     }
 }
 
 impl Event {
-    /// Reads the lines from `start` on, of which the last is blank.
+    /// Parses the lines from `start` on; the last is blank.
     fn read(raw: Bytes, start: usize, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
         let (mut data, mut before) = (Pieces::of(&raw, limits), Pieces::of(&raw, limits));
         let (mut name, mut id) = (0..0, None);
         let (mut data_lines, mut has_braces_beside) = (0, false);
         let (mut line, mut blank) = (start, 0..0);
-        // The break of the last line of data.
+        // Line break after the last line of data.
         let mut data_end: Option<Range<usize>> = None;
         while let Some(end) = line_break(&raw, line) {
             let text = raw.get(line..end.start).unwrap_or_default();
@@ -198,10 +198,10 @@ impl Event {
         Ok(Self { raw, data, data_lines, has_braces_beside, name, id, before, after, line_break_bytes })
     }
 
-    /// The event that the end of a stream may be taken for, as [`EventReader::finish`] returns it.
+    /// Parses the incomplete end of a stream, as returned by [`EventReader::finish`], as an event, as some clients do.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// When it cannot be stored.
     pub fn of_rest(rest: &Bytes, limits: &Arc<MessageLimits>) -> Result<Self, SpoolError> {
         let mut spool = Spool::new(Arc::clone(limits));
         spool.push(rest)?;
@@ -210,43 +210,43 @@ impl Event {
         Self::read(spool.finish()?, mark_bytes, limits)
     }
 
-    /// Lines of its data.
+    /// Number of data lines.
     pub const fn data_lines(&self) -> usize {
         self.data_lines
     }
 
-    /// Whether a line that is no data, such as a comment, has a brace in it: a sloppy reader may find a message there.
+    /// Whether a line other than data, such as a comment, contains a brace: a lenient client may find a message there.
     pub const fn has_braces_beside(&self) -> bool {
         self.has_braces_beside
     }
 
-    /// The bytes that it came in.
+    /// The raw bytes.
     pub fn raw(&self) -> &Bytes {
         &self.raw
     }
 
-    /// Its data, with a line feed between two lines; none when there is none or only an empty line. A single line shares
-    /// the memory of [`Event::raw`].
+    /// The data, with a line feed between lines; `None` if it is empty. A single line shares the memory of
+    /// [`Event::raw`].
     pub fn data(&self) -> Option<Bytes> {
         (!self.data.is_empty()).then(|| self.data.clone())
     }
 
-    /// Its type; none when it has none, which means `message`, or when it is not UTF-8.
+    /// The event type; `None` if it has none, which means `message`, or if it is not UTF-8.
     pub fn name(&self) -> Option<&str> {
         self.text(self.name.clone()).filter(|name| !name.is_empty())
     }
 
-    /// Its id, which may be empty; none when it has none or when it is not UTF-8.
+    /// The id, which may be empty; `None` if it has none or if it is not UTF-8.
     pub fn id(&self) -> Option<&str> {
         self.id.clone().and_then(|id| self.text(id))
     }
 
-    /// The event with other data, in pieces to be sent one after the other. Its other lines stay, byte for byte and in
-    /// their order. The data comes in one line, or several if there are line breaks in it.
+    /// Replaces the data. Returns pieces to be sent in order. The other lines stay unchanged and in order. The data
+    /// takes one line, or several if it contains line breaks.
     pub fn with_data(&self, data: &Bytes) -> Vec<Bytes> {
         let mut pieces = vec![self.before.clone()];
         if self.before.starts_with(BYTE_ORDER_MARK) && !self.raw.starts_with(BYTE_ORDER_MARK) {
-            // A mark that stood behind data must not come to begin the stream: a blank line before it.
+            // A mark that was behind data must not begin the stream: put a blank line before it.
             pieces.insert(0, Bytes::from_static(b"\n"));
         }
         let mut line = 0;
@@ -265,7 +265,7 @@ impl Event {
     }
 }
 
-/// Parts of one text put together. While they lie side by side in it they are not copied.
+/// Concatenates parts of a text. Adjacent parts are not copied.
 struct Pieces<'a> {
     text: &'a Bytes,
     limits: &'a Arc<MessageLimits>,
@@ -314,7 +314,7 @@ fn line_break(text: &[u8], start: usize) -> Option<Range<usize>> {
     Some(start + end..start + end + bytes)
 }
 
-/// Where in a line the value begins, if it is a field of this name.
+/// Offset of the value in a line, if it is a field of this name.
 fn value(line: &[u8], name: &[u8]) -> Option<usize> {
     match line.strip_prefix(name)? {
         [] => Some(name.len()),

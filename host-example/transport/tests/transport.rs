@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lro_transport::{
-    Cut, DiskBudget, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Place, Pool, Share, Spool,
+    Cut, DiskBudget, Event, EventReader, HEAD_BYTES_MAX, Line, Lines, MessageLimits, Permit, Pool, Share, Spool,
     SpoolError, TAIL_BYTES_MAX, write_line,
 };
 use proptest::prelude::*;
@@ -544,10 +544,10 @@ fn other_data_takes_the_place_of_all_data() {
 #[test]
 fn a_pool_is_shared() {
     let pool = Pool::new(80);
-    let mut of_one: Vec<Place<&str>> = std::iter::from_fn(|| pool.take(&"one", 1)).collect();
+    let mut of_one: Vec<Permit<&str>> = std::iter::from_fn(|| pool.take(&"one", 1)).collect();
     assert_eq!(of_one.len(), 70);
     assert!(pool.take(&"two", 11).is_none(), "more than there is");
-    let of_two: Vec<Place<&str>> = std::iter::from_fn(|| pool.take(&"two", 1)).collect();
+    let of_two: Vec<Permit<&str>> = std::iter::from_fn(|| pool.take(&"two", 1)).collect();
     assert_eq!(of_two.len(), 10);
     assert!(pool.take(&"three", 1).is_none() && pool.take(&"three", u64::MAX).is_none());
     of_one.pop();

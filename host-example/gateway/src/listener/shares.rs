@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::guard::Refusal;
 use super::lock;
 use crate::tenants::rules::Rules;
-use lro_transport::{Place, Pool};
+use lro_transport::{Permit, Pool};
 
 /// The holder of permits: a tenant, or without tokens, a tenant and a client address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub(crate) struct Holder {
 }
 
 /// The permit of a request or of a stream.
-pub(crate) type RequestPermit = Place<Holder>;
+pub(crate) type RequestPermit = Permit<Holder>;
 
 /// The concurrent requests and streams of a listener.
 #[derive(Debug)]

@@ -162,7 +162,7 @@ impl Session {
         settings: PolicySettings,
     ) -> (Bytes, Decision) {
         let request = self.policy_request(result, call, tool, settings);
-        let decision = self.rules.filter.applied(&request, result.payload()).await;
+        let decision = self.rules.filter.apply_in_job(&request, result.payload()).await;
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
@@ -250,7 +250,7 @@ impl Session {
     /// Asks the policy for its verdict, records it, and returns the result unchanged.
     async fn audit(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Bytes {
         let request = self.policy_request(result, call, tool, settings);
-        match self.rules.filter.inspected(&request, result.payload()).await {
+        match self.rules.filter.inspect_in_job(&request, result.payload()).await {
             Ok((verdict, cost)) => {
                 let (tenant, verdict_name, bytes) =
                     (&self.owner.tenant, verdict_name(&verdict), result.pass().len() as u64);

@@ -1,4 +1,4 @@
-//! A typed query as JSON, the form in which a model writes it and a manifest keeps it.
+//! Typed queries as JSON, as models write them and manifests store them.
 //!
 //! ```json
 //! {
@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! What each member means is told in `wit/types.wit`. A member that is not known is an error.
+//! `wit/types.wit` documents each member. Unknown members are an error.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,20 @@ use serde_json::value::RawValue;
 
 use crate::sandbox::types;
 
-/// A typed query. The default counts as "the first 50 records".
+/// A typed query. The default selects the first 50 records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a query such as {\"where\": […], \"select\": […]}")]
 pub struct Query {
-    /// Conditions, all of which a record must satisfy; one alone may stand without brackets.
+    /// Conditions that a record must all satisfy. A single one may be given without brackets.
     #[serde(rename = "where", deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Groups instead of records.
+    /// Return groups instead of records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Group>,
-    /// Fields of each result; none, all.
+    /// Fields of each result. If empty, all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub select: Vec<Selection>,
-    /// Whether results equal to one before are dropped.
+    /// Whether to drop duplicate results.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub distinct: bool,
     /// Order of the results.
@@ -43,19 +43,19 @@ pub struct Query {
     /// Size of a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
-    /// Whether only the number of results is wanted.
+    /// Whether to return only the number of results.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub count: bool,
     /// Results to skip.
     #[serde(skip_serializing_if = "is_zero")]
     pub offset: u64,
-    /// Most results.
+    /// Maximum number of results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
 
-/// Most steps of a condition that a policy stores with a file. A condition can be as deep as it has steps, and whoever walks
-/// or drops it needs the stack for that.
+/// Maximum number of steps in a stored condition. A condition can be as deep as it has steps, and walking or dropping
+/// it recurses.
 const STEPS_MAX: usize = 256;
 
 /// A condition on a record.
@@ -64,36 +64,36 @@ const STEPS_MAX: usize = 256;
 pub enum Condition {
     /// One test.
     Test(Test),
-    /// All of these.
+    /// All of these hold.
     All(Vec<Self>),
-    /// One of these.
+    /// At least one of these holds.
     Any(Vec<Self>),
-    /// Not this.
+    /// This does not hold.
     Not(Box<Self>),
 }
 
 /// A test of one field.
 #[derive(Clone, Debug, Serialize)]
 pub struct Test {
-    /// `owner.name`, or a JSON Pointer.
+    /// Field: `owner.name`, or a JSON Pointer.
     pub field: String,
-    /// How it is compared.
+    /// Comparison operator.
     pub op: Operator,
-    /// With what.
+    /// Value to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Box<RawValue>>,
-    /// Whether upper and lower case are the same.
+    /// Whether to ignore case.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
-    /// Name under which a caller of a stored query gives another value.
+    /// Name of the parameter that overrides `value` in a stored query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
 }
 
-/// How a field is compared.
+/// Comparison operator of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "`operator` of wit/types.wit tells what each means")]
+#[expect(missing_docs, reason = "`operator` in wit/types.wit documents each")]
 pub enum Operator {
     #[serde(alias = "=", alias = "==")]
     Eq,
@@ -133,7 +133,7 @@ pub struct Selection {
 pub struct SortKey {
     /// The field.
     pub field: String,
-    /// From the greatest to the least.
+    /// Whether to sort in descending order.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub descending: bool,
 }
@@ -142,20 +142,20 @@ pub struct SortKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Group {
-    /// Fields that make a group.
+    /// Fields to group by.
     pub by: Vec<Selection>,
-    /// What is computed; the number of records when there is nothing.
+    /// Aggregates to compute. If empty, the number of records.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregates: Vec<Aggregate>,
 }
 
-/// One value of each group.
+/// An aggregate value of each group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
-    /// What is computed.
+    /// Function to compute.
     pub kind: AggregateKind,
-    /// Over which field.
+    /// Field to compute it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// Its key in the result.
@@ -163,10 +163,10 @@ pub struct Aggregate {
     pub name: Option<String>,
 }
 
-/// What is computed over a group.
+/// Aggregate function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "`aggregate-kind` of wit/types.wit tells what each means")]
+#[expect(missing_docs, reason = "`aggregate-kind` in wit/types.wit documents each")]
 pub enum AggregateKind {
     Count,
     Sum,
@@ -175,13 +175,13 @@ pub enum AggregateKind {
     Avg,
 }
 
-/// Everything a condition may look like, so that an error can say what is missing.
+/// The union of all forms of a condition, for better error messages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a condition such as {\"field\": …, \"op\": …, \"value\": …}")]
 struct AnyCondition {
     field: Option<String>,
     op: Option<Operator>,
-    /// `null` is a value.
+    /// `null` counts as a value.
     #[serde(default, deserialize_with = "present")]
     value: Option<Box<RawValue>>,
     #[serde(default)]
@@ -277,7 +277,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawV
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// A list of conditions, or one alone. Read from its text, so that numbers keep their digits and errors their place.
+/// Reads a list of conditions or a single one. Parses the raw text, so that numbers keep their digits and errors their
+/// position.
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
     let text = Box::<RawValue>::deserialize(deserializer)?;
     let conditions = if text.get().starts_with('[') {
@@ -289,16 +290,16 @@ fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Conditi
 }
 
 impl Query {
-    /// Whether it asks for nothing but the number of all records.
+    /// Whether it only counts all records.
     pub(super) fn counts_all(&self) -> bool {
         let Self { conditions, group, select: _, distinct, sort, sample, count, offset: _, limit: _ } = self;
         *count && conditions.is_empty() && group.is_none() && !distinct && sort.is_empty() && sample.is_none()
     }
 
-    /// Puts values in the place of those that tests with these parameters have.
+    /// Overrides the values of tests by parameter name.
     ///
     /// # Errors
-    /// With the names there are, when there is none of a given name.
+    /// The existing parameter names, when a given name is not one of them.
     pub(super) fn set(&mut self, values: &BTreeMap<String, Box<RawValue>>) -> Result<(), Vec<String>> {
         let mut tests = Vec::new();
         self.conditions.iter_mut().for_each(|condition| condition.tests(&mut tests));
@@ -326,7 +327,7 @@ impl Condition {
         }
     }
 
-    /// Appends the steps of the contract; gives the index of the last one.
+    /// Appends the condition as steps of the contract. Returns the index of the last step.
     fn add_steps(&self, steps: &mut Vec<types::Condition>) -> u32 {
         let mut all = |conditions: &[Self]| conditions.iter().map(|one| one.add_steps(steps)).collect::<Vec<_>>();
         let step = match self {
@@ -339,8 +340,8 @@ impl Condition {
         u32::try_from(steps.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The condition of the last step. A step that is not below its own, or is used twice, makes none; nor do more than
-    /// [`STEPS_MAX`].
+    /// Builds the condition of the last step. Returns `None` if a step refers to a later step, is used twice, or if
+    /// there are more than [`STEPS_MAX`] steps.
     fn of_steps(steps: &[types::Condition]) -> Option<Self> {
         if steps.len() > STEPS_MAX {
             return None;
@@ -380,8 +381,8 @@ impl From<&Test> for types::Test {
     }
 }
 
-/// Both directions of a mapping between two enums.
-macro_rules! same {
+/// Implements both directions of a conversion between two enums.
+macro_rules! convert_enum {
     ($plain:ty, $contract:ty, $($here:ident = $there:ident),+) => {
         impl From<$plain> for $contract {
             fn from(value: $plain) -> Self {
@@ -396,7 +397,7 @@ macro_rules! same {
     };
 }
 
-same!(
+convert_enum!(
     Operator,
     types::Operator,
     Eq = Eq,
@@ -412,7 +413,7 @@ same!(
     Exists = Exists,
     IsNull = IsNull
 );
-same!(AggregateKind, types::AggregateKind, Count = Count, Sum = Sum, Min = Min, Max = Max, Avg = Avg);
+convert_enum!(AggregateKind, types::AggregateKind, Count = Count, Sum = Sum, Min = Min, Max = Max, Avg = Avg);
 
 impl From<&Query> for types::Query {
     fn from(query: &Query) -> Self {
@@ -439,7 +440,7 @@ impl From<&Query> for types::Query {
 impl TryFrom<&types::Query> for Query {
     type Error = ();
 
-    /// Fails when the steps of the condition make no tree, or a value is not JSON.
+    /// Fails when the steps of the condition do not form a tree, or a value is not JSON.
     fn try_from(query: &types::Query) -> Result<Self, ()> {
         let conditions = match query.where_.as_slice() {
             [] => Vec::new(),
@@ -459,8 +460,8 @@ impl TryFrom<&types::Query> for Query {
     }
 }
 
-/// Both directions of a mapping between two records.
-macro_rules! alike {
+/// Implements both directions of a conversion between two structs.
+macro_rules! convert_struct {
     ($plain:ty, $contract:ty, |$value:ident| { $($field:ident: $convert:expr),+ }) => {
         impl From<&$plain> for $contract {
             fn from($value: &$plain) -> Self {
@@ -475,11 +476,11 @@ macro_rules! alike {
     };
 }
 
-alike!(Selection, types::Selection, |value| { field: value.field.clone(), name: value.name.clone() });
-alike!(SortKey, types::SortKey, |value| { field: value.field.clone(), descending: value.descending });
-alike!(Aggregate, types::Aggregate, |value| {
+convert_struct!(Selection, types::Selection, |value| { field: value.field.clone(), name: value.name.clone() });
+convert_struct!(SortKey, types::SortKey, |value| { field: value.field.clone(), descending: value.descending });
+convert_struct!(Aggregate, types::Aggregate, |value| {
     kind: value.kind.into(), field: value.field.clone(), name: value.name.clone()
 });
-alike!(Group, types::Group, |value| {
+convert_struct!(Group, types::Group, |value| {
     by: value.by.iter().map(Into::into).collect(), aggregates: value.aggregates.iter().map(Into::into).collect()
 });

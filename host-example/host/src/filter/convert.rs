@@ -1,4 +1,4 @@
-//! Configuration in the terms of the contract, and a policy's answers in those of the store.
+//! Converts settings into types of the contract, and a policy's answers into types of the store.
 
 use super::Truncation;
 use crate::extract::Query;
@@ -88,7 +88,7 @@ impl From<&plain::SectionRule> for types::SectionRule {
             name: recipe.name.clone(),
             description: recipe.description.clone(),
             command: recipe.command.clone(),
-            // The configuration refuses what is no query.
+            // The configuration has already rejected invalid queries.
             query: recipe
                 .query
                 .as_deref()
@@ -128,7 +128,7 @@ impl From<types::SectionShape> for store::RecordShape {
 impl TryFrom<types::File> for store::FileRecord {
     type Error = &'static str;
 
-    /// Fails with what is wrong.
+    /// The error says what is wrong with the record.
     fn try_from(file: types::File) -> Result<Self, &'static str> {
         let schema = file.schema.map(RawValue::from_string).transpose().map_err(|_| "a schema that is not JSON")?;
         let queries = file.queries.iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
@@ -154,9 +154,9 @@ impl TryFrom<types::File> for store::FileRecord {
 impl TryFrom<&types::StoredQuery> for store::StoredQuery {
     type Error = &'static str;
 
-    /// Fails when it is no query.
+    /// The error says what is wrong with the query.
     fn try_from(stored: &types::StoredQuery) -> Result<Self, &'static str> {
-        let query = Query::try_from(&stored.query).map_err(|()| "a stored query that is none")?;
+        let query = Query::try_from(&stored.query).map_err(|()| "an invalid stored query")?;
         let query = serde_json::value::to_raw_value(&query).map_err(|_| "a stored query that is not JSON")?;
         Ok(Self { name: stored.name.clone(), description: stored.description.clone(), query })
     }

@@ -1,4 +1,4 @@
-//! What a policy on trial would have decided, compared with what was decided.
+//! Compares what a policy on trial would decide with what the current policy decided.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,21 +10,22 @@ use crate::sandbox::types::{self, PlannedPart};
 use crate::sandbox::{Payload, Verdict};
 use crate::store::{FileRecord, OffloadRecord, Ulid};
 
-/// What a policy decided about a result, as far as it depends on the policy alone.
+/// The decision of a policy, as far as it depends on the policy alone; or the kind of a failure that is the policy's
+/// fault.
 pub(super) type Decided = Result<Choice, &'static str>;
 
-/// A verdict and what came of it. A failure that is the policy's fault stands in its place by its kind.
+/// A verdict and its output.
 #[derive(PartialEq, Eq)]
 pub(super) struct Choice {
     verdict: String,
-    /// The descriptor before anything is added to it; empty unless the verdict is `offload`.
+    /// The descriptor as the policy wrote it; empty unless the verdict is `offload`.
     descriptor: String,
     kept: Vec<bool>,
     /// Size and digest of each file.
     files: BTreeMap<String, (u64, Option<Digest>)>,
 }
 
-/// What was decided; none when it was not the policy alone that decided.
+/// The decision; `None` if it did not depend on the policy alone.
 pub(super) fn decided(outcome: &Outcome, failure: Option<&FilterError>) -> Option<Decided> {
     match (failure, outcome) {
         (Some(error), _) => error.is_fault_of_policy().then(|| Err(error.kind())),
@@ -36,7 +37,7 @@ pub(super) fn decided(outcome: &Outcome, failure: Option<&FilterError>) -> Optio
     }
 }
 
-/// Runs a policy on a result whose outcome is settled. What it writes is thrown away.
+/// Runs a policy on a result that has already been answered, and discards its output.
 pub(super) fn compare(
     filter: &Filter,
     policy: &Policy,
@@ -47,7 +48,7 @@ pub(super) fn compare(
 ) -> Comparison {
     match (choose(filter, policy, request, call, payload), old) {
         (Ok(new), Ok(old)) => old.difference(&new).map_or(Comparison::Same, Comparison::Different),
-        (Ok(_), Err(kind)) => Comparison::Different(format!("does not fail, as the old one does ({kind})")),
+        (Ok(_), Err(kind)) => Comparison::Different(format!("succeeds where the current policy fails ({kind})")),
         (Err(error), Err(kind)) if error.kind() == *kind => Comparison::Same,
         (Err(error), _) => Comparison::Failed(error.to_string()),
     }
@@ -67,7 +68,7 @@ fn choose(
         Verdict::Truncate(truncation) => return Ok(Choice::truncated(&truncation.into())),
         Verdict::Offload(plan) => plan,
     };
-    // The call keeps its id, and with it the path that a descriptor shows; the directory is another one.
+    // The call keeps its id, and so the path in the descriptor stays the same; only the directory differs.
     let id = Ulid::generate().map_err(FilterError::Random)?;
     let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
     let mut written = job::finish(filter.write(policy, request, call, payload, &plan, staging))?;
@@ -99,7 +100,7 @@ impl Choice {
         }
     }
 
-    /// The first difference of a new choice, in words.
+    /// Describes the first difference to another choice.
     fn difference(&self, new: &Self) -> Option<String> {
         if self.verdict != new.verdict {
             return Some(format!("verdict: {}, not {}", new.verdict, self.verdict));

@@ -1,11 +1,11 @@
-//! The reply that an outcome asks for.
+//! Replies to the client, by outcome.
 
 use bytes::Bytes;
 use lro_mcp::{Replacement, ToolResult, Truncation};
 
 use crate::filter::{self, Outcome};
 
-/// The message that goes on to the client. What passes goes on byte for byte.
+/// Builds the message for the client. A result that passes is forwarded byte for byte.
 pub fn answer(result: &ToolResult, outcome: &Outcome) -> Bytes {
     match outcome {
         Outcome::Pass => result.pass(),
@@ -18,8 +18,8 @@ pub fn answer(result: &ToolResult, outcome: &Outcome) -> Bytes {
     }
 }
 
-/// As [`answer`], for a tool whose output schema stays: what is truncated keeps to it with `short`, the shortened structured
-/// content, or becomes an error of the tool. See [`ToolResult::truncated_within_schema`].
+/// As [`answer`], for a tool that keeps its output schema: a truncated result conforms to it by `short`, the shortened
+/// structured content, or becomes a tool error. See [`ToolResult::truncated_within_schema`].
 pub fn answer_within_schema(result: &ToolResult, outcome: &Outcome, short: Option<&[u8]>) -> Bytes {
     match outcome {
         Outcome::Truncate { truncation, warning } => {

@@ -1,5 +1,4 @@
-//! Tool results of the Model Context Protocol: what [`lro_mcp`] does with messages, replies to what a filter decided, and the
-//! tools that read back what was offloaded.
+//! Model Context Protocol: the message types of [`lro_mcp`], replies by outcome, and the tools that read offloads.
 
 mod answer;
 mod resource;

@@ -1,37 +1,37 @@
-//! The own resources: `lro://{offload}/{section}{?offset,limit}`, for clients that read resources.
+//! Offloads as resources, `lro://{offload}/{section}{?offset,limit}`, for clients that read resources.
 
 use std::num::NonZero;
 
 use serde_json::json;
 
-use super::tools::{INVALID_PARAMS, ProtocolError, Tools, told};
+use super::tools::{INVALID_PARAMS, ProtocolError, Tools, client_message};
 use crate::read::{PAGE_BYTES_MIN, PageContent, PagePart, PageRequest, ReadError, Start};
 use crate::store::{FileRecord, Offload, Ulid};
 use lro_mcp::percent_decoded as decoded;
 
-/// JSON-RPC code of a resource that does not exist, in revisions up to 2025-11-25.
+/// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
 const RESOURCE_NOT_FOUND: i32 = -32002;
 
-/// Longest page of a resource, in bytes: a client that reads a resource asks for more than a model does.
+/// Maximum size of a resource page, in bytes. Clients read larger pages than models.
 const PAGE_BYTES: u32 = 1 << 20;
 
-/// Time in milliseconds for which a client may keep a page: it never changes, but it expires.
-const KEEP_MILLIS: u32 = 60_000;
+/// Time in milliseconds for which a client may cache a page: the content never changes, but the offload expires.
+const TTL_MILLIS: u32 = 60_000;
 
-/// What a URI asks for.
-struct Wanted {
+/// A parsed resource URI.
+struct ResourceUri {
     offload: Ulid,
     section: String,
     offset: u64,
     limit: Option<NonZero<u32>>,
 }
 
-/// What there is of it.
-struct Gathered {
+/// The content that was read.
+struct ResourceContent {
     data: Data,
-    /// Number of the record that comes next.
+    /// Number of the next record.
     next: Option<u64>,
-    /// What is missing of a single record, or of a section that is one, because it is longer than a page.
+    /// Remaining bytes of a single record or value that is longer than a page.
     bytes_left: u64,
 }
 
@@ -41,18 +41,22 @@ enum Data {
 }
 
 impl Tools {
-    /// Reads an own resource for a tenant: the result of `resources/read` as JSON. Blocks.
+    /// Reads a resource of a tenant. Returns the result of `resources/read` as JSON. Blocks.
     ///
     /// # Errors
-    /// When the URI makes no sense or there is nothing behind it. The code follows the revision: `modern` from 2026-07-28 on.
+    /// When the URI is invalid or its resource does not exist. The code depends on the revision: `modern` from
+    /// 2026-07-28 on.
     pub fn resource(&self, tenant: &str, uri: &str, modern: bool) -> Result<String, ProtocolError> {
         let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
         let failed = |message: String| ProtocolError { code, message };
-        let wanted = wanted(uri).ok_or_else(|| failed(format!("`{uri}` is no URI of a section")))?;
-        let offload = self.store().find(tenant, wanted.offload).map_err(|error| failed(told(tenant, &error)))?;
+        let wanted = wanted(uri).ok_or_else(|| {
+            failed(format!("`{uri}` is not the URI of a section: expected lro://OFFLOAD/SECTION?offset=N&limit=N"))
+        })?;
+        let offload =
+            self.store().find(tenant, wanted.offload).map_err(|error| failed(client_message(tenant, &error)))?;
         let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
-        let found = self.gathered(tenant, &wanted).map_err(|error| match error {
-            ReadError::Store(error) => failed(told(tenant, &error)),
+        let found = self.read_pages(tenant, &wanted).map_err(|error| match error {
+            ReadError::Store(error) => failed(client_message(tenant, &error)),
             error => failed(error.to_string()),
         })?;
         let content = match found.data {
@@ -67,14 +71,14 @@ impl Tools {
             result["_meta"]["io.github.lro-filter/bytes-left"] = json!(found.bytes_left);
         }
         if modern {
-            result["ttlMs"] = json!(KEEP_MILLIS);
+            result["ttlMs"] = json!(TTL_MILLIS);
             result["cacheScope"] = json!("private");
         }
         Ok(result.to_string())
     }
 
-    /// What a URI asks for, from as many pages as it takes.
-    fn gathered(&self, tenant: &str, wanted: &Wanted) -> Result<Gathered, ReadError> {
+    /// Reads as many pages as the URI asks for.
+    fn read_pages(&self, tenant: &str, wanted: &ResourceUri) -> Result<ResourceContent, ReadError> {
         let mut lines: Vec<String> = Vec::new();
         let (mut bytes, mut total) = (0, u64::MAX);
         loop {
@@ -82,7 +86,7 @@ impl Tools {
             let records = wanted.limit.map_or(u64::from(u32::MAX), |limit| limit.get().into()) - lines.len() as u64;
             let room = PAGE_BYTES.saturating_sub(bytes);
             if !lines.is_empty() && (records == 0 || next >= total || room < PAGE_BYTES_MIN) {
-                return Ok(Gathered::of_lines(&lines, (next < total).then_some(next)));
+                return Ok(ResourceContent::of_lines(&lines, (next < total).then_some(next)));
             }
             let request = PageRequest {
                 start: Start::Record(next),
@@ -94,29 +98,29 @@ impl Tools {
             total = page.total;
             match page.content {
                 PageContent::Records(more) if !more.is_empty() => {
-                    // A page counts no line feeds.
+                    // The size of a page does not include line feeds.
                     for line in more {
                         let with_feed = u32::try_from(line.len() + 1).unwrap_or(u32::MAX);
                         if !lines.is_empty() && with_feed > PAGE_BYTES.saturating_sub(bytes) {
-                            return Ok(Gathered::of_lines(&lines, Some(wanted.offset + lines.len() as u64)));
+                            return Ok(ResourceContent::of_lines(&lines, Some(wanted.offset + lines.len() as u64)));
                         }
                         bytes = bytes.saturating_add(with_feed);
                         lines.push(line);
                     }
                 }
                 PageContent::Text(part) if lines.is_empty() => {
-                    return Ok(Gathered::of_part(part, Data::Text, next + 1, total));
+                    return Ok(ResourceContent::of_part(part, Data::Text, next + 1, total));
                 }
                 PageContent::Base64(part) if lines.is_empty() => {
-                    return Ok(Gathered::of_part(part, Data::Base64, next + 1, total));
+                    return Ok(ResourceContent::of_part(part, Data::Base64, next + 1, total));
                 }
-                _ => return Ok(Gathered::of_lines(&lines, (next < total).then_some(next))),
+                _ => return Ok(ResourceContent::of_lines(&lines, (next < total).then_some(next))),
             }
         }
     }
 }
 
-impl Gathered {
+impl ResourceContent {
     fn of_lines(lines: &[String], next: Option<u64>) -> Self {
         Self { data: Data::Text(lines.join("\n")), next, bytes_left: 0 }
     }
@@ -127,7 +131,7 @@ impl Gathered {
     }
 }
 
-/// A link to each section of an offload, as content blocks.
+/// Resource links to the sections of an offload, as content blocks.
 pub fn resource_links(offload: &Offload) -> Vec<String> {
     let link = |file: &FileRecord| {
         let uri = format!("lro://{}/{}", offload.id(), file.name);
@@ -137,13 +141,13 @@ pub fn resource_links(offload: &Offload) -> Vec<String> {
     offload.record().files.iter().map(|file| link(file).to_string()).collect()
 }
 
-fn wanted(uri: &str) -> Option<Wanted> {
+fn wanted(uri: &str) -> Option<ResourceUri> {
     let (path, query) = match uri.strip_prefix("lro://")?.split_once('?') {
         Some((path, query)) => (path, query),
         None => (uri.strip_prefix("lro://")?, ""),
     };
     let (offload, section) = path.split_once('/')?;
-    let mut wanted = Wanted { offload: offload.parse().ok()?, section: decoded(section)?, offset: 0, limit: None };
+    let mut wanted = ResourceUri { offload: offload.parse().ok()?, section: decoded(section)?, offset: 0, limit: None };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=')? {
             ("offset", value) => wanted.offset = value.parse().ok()?,

@@ -1,7 +1,7 @@
-//! The two tools that read back what was offloaded, `lro_extract` and `lro_read`: their definitions, and their calls.
+//! The tools `lro_extract` and `lro_read`, which read offloads: definitions and calls.
 //!
-//! What a model can mend by calling again is an error of the tool, with the way out in its text. A cursor that does not fit
-//! and a tool that does not exist are errors of the protocol.
+//! An error that the model can fix by calling again is a tool error that says how. An invalid cursor and an unknown
+//! tool are protocol errors.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use lro_mcp::{text_block, tool_error};
 
 /// Name of the tool that answers questions.
 pub const EXTRACT_TOOL: &str = "lro_extract";
-/// Name of the tool that gives pages.
+/// Name of the tool that returns pages.
 pub const READ_TOOL: &str = "lro_read";
 
-/// Most bytes of a page that the tool gives; a larger number counts as this one. With quotation marks and the like escaped it is
-/// still shorter than the 500,000 characters from which on Claude Code hands no result to its model.
+/// Maximum size in bytes of a page that the tool returns; larger values are lowered to it. Even with escapes, such a
+/// page stays below the 500,000 characters from which on Claude Code withholds a result from its model.
 const PAGE_BYTES_MAX: u32 = 200_000;
 
-/// JSON-RPC code of a call whose parameters cannot be used.
+/// JSON-RPC error code "invalid params".
 pub const INVALID_PARAMS: i32 = -32602;
 
-/// Members of the arguments of `lro_extract` that are not of the typed query.
+/// Arguments of `lro_extract` that are not part of the typed query.
 const EXTRACT_MEMBERS: [&str; 7] = ["handle", "section", "jq", "slurp", "args", "recipe", "params"];
 
 /// The tools for one store.
@@ -40,7 +40,7 @@ pub struct Tools {
     budget: Budget,
 }
 
-/// An error of the protocol.
+/// A protocol error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ProtocolError {
@@ -50,7 +50,7 @@ pub struct ProtocolError {
     pub message: String,
 }
 
-/// Why a call has no answer.
+/// A failed call.
 enum Failure {
     Tool(String),
     Protocol(String),
@@ -80,24 +80,24 @@ struct ReadArguments {
 }
 
 impl Tools {
-    /// The tools. Answers keep to the budget. As long as the store cannot be used, each call is answered with an error.
+    /// Creates the tools. `budget` limits each answer. While the store cannot be used, each call returns an error.
     pub fn new(store: Store, extractor: Extractor, budget: Budget) -> Self {
         Self { pages: Pages::of(store.clone()), store, extractor, budget }
     }
 
-    /// Calls a tool for a tenant; `arguments` is the JSON object of the call. Blocks. Returns the tool result as JSON, which
-    /// may be an error of the tool.
+    /// Calls a tool for a tenant; `arguments` is the JSON object of the call. Returns the tool result as JSON, which
+    /// may be a tool error. Blocks.
     ///
     /// # Errors
-    /// Errors of the protocol.
+    /// Protocol errors only.
     pub fn call(&self, tenant: &str, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
         job::finish(self.call_async(tenant, tool, arguments))
     }
 
-    /// As [`Tools::call`]. It blocks from the beginning, and is pending once a tick.
+    /// As [`Tools::call`]. Blocks from the start, and yields once a tick.
     ///
     /// # Errors
-    /// Errors of the protocol.
+    /// Protocol errors only.
     pub async fn call_async(&self, tenant: &str, tool: &str, arguments: &str) -> Result<String, ProtocolError> {
         let answered = match tool {
             EXTRACT_TOOL => self.extract(tenant, arguments).await,
@@ -122,7 +122,7 @@ impl Tools {
     async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
         let (arguments, query) = extract_arguments(arguments)?;
         let ExtractArguments { handle, section, jq, slurp, args, recipe, params } = arguments;
-        let offload = self.store.find(tenant, id(&handle)?).map_err(|error| found(tenant, &handle, &error))?;
+        let offload = self.store.find(tenant, id(&handle)?).map_err(|error| find_failure(tenant, &handle, &error))?;
         let (section, question) = match (jq, recipe) {
             (Some(_), Some(_)) => return Err(Failure::Tool("give `jq` or `recipe`, not both".to_owned())),
             (Some(filter), None) => (section, Question::Jq(Jq { filter, slurp, arguments: args })),
@@ -134,7 +134,7 @@ impl Tools {
             (None, None) => (section, Question::Query(query)),
         };
         let answer = self.extractor.answer(&offload, section.as_deref(), &question, self.budget).await;
-        answered(&answer.map_err(|error| extract_failure(tenant, &error))?)
+        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?)
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
@@ -146,7 +146,7 @@ impl Tools {
         let section = match section {
             Some(section) => section,
             None => {
-                let offload = self.store.find(tenant, id).map_err(|error| found(tenant, &handle, &error))?;
+                let offload = self.store.find(tenant, id).map_err(|error| find_failure(tenant, &handle, &error))?;
                 match offload.record().files.as_slice() {
                     [only] => only.name.clone(),
                     files => {
@@ -168,14 +168,14 @@ impl Tools {
         let request = PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: limit };
         let page = self.pages.page(&request).map_err(|error| match error {
             ReadError::Cursor(error) => Failure::Protocol(error.to_string()),
-            ReadError::Store(error) => Failure::Tool(told(tenant, &error)),
+            ReadError::Store(error) => Failure::Tool(client_message(tenant, &error)),
             error => Failure::Tool(error.to_string()),
         })?;
         serialized(&page)
     }
 }
 
-/// Takes the arguments apart: what is not of the tool is of the typed query, which names what it does not know.
+/// Splits the arguments: those that are not the tool's own are parsed as a typed query, which rejects unknown members.
 fn extract_arguments(arguments: &str) -> Result<(ExtractArguments, Query), Failure> {
     let members: BTreeMap<String, Box<RawValue>> = parsed(arguments)?;
     let (own, query): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -195,7 +195,7 @@ fn extract_arguments(arguments: &str) -> Result<(ExtractArguments, Query), Failu
 }
 
 fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
-    serde_json::from_str(json).map_err(|error| Failure::Tool(format!("the arguments make no sense: {error}")))
+    serde_json::from_str(json).map_err(|error| Failure::Tool(format!("invalid arguments: {error}")))
 }
 
 fn serialized(value: &impl serde::Serialize) -> Result<String, Failure> {
@@ -205,34 +205,34 @@ fn serialized(value: &impl serde::Serialize) -> Result<String, Failure> {
 fn id(handle: &str) -> Result<Ulid, Failure> {
     handle
         .parse()
-        .map_err(|_| Failure::Tool(format!("`{handle}` is no handle: it is the member `handle` of a descriptor")))
+        .map_err(|_| Failure::Tool(format!("`{handle}` is not a handle: pass the member `handle` of a descriptor")))
 }
 
-/// What a client is told of an error of the store. The log has all of it.
-pub(super) fn told(tenant: &str, error: &StoreError) -> String {
+/// Error message of the store for clients. The log has the full error.
+pub(super) fn client_message(tenant: &str, error: &StoreError) -> String {
     if !matches!(error, StoreError::Expired { .. } | StoreError::NotFound { .. }) {
-        tracing::warn!(tenant, error = error as &dyn std::error::Error, "an offload cannot be read");
+        tracing::warn!(tenant, error = error as &dyn std::error::Error, "cannot read an offload");
     }
     error.for_client()
 }
 
-fn found(tenant: &str, handle: &str, error: &StoreError) -> Failure {
+fn find_failure(tenant: &str, handle: &str, error: &StoreError) -> Failure {
     Failure::Tool(match error {
         StoreError::Expired { .. } => format!("the offload {handle} has expired: call the tool again that made it"),
         StoreError::NotFound { .. } => format!("there is no offload {handle}"),
-        error => told(tenant, error),
+        error => client_message(tenant, error),
     })
 }
 
 fn extract_failure(tenant: &str, error: &ExtractError) -> Failure {
     Failure::Tool(match error {
-        ExtractError::Store(error) => told(tenant, error),
+        ExtractError::Store(error) => client_message(tenant, error),
         error => error.to_string(),
     })
 }
 
-/// The answer, with a word on how to get what is not in it.
-fn answered(answer: &Answer) -> Result<String, Failure> {
+/// The answer as JSON, with advice on how to get the rest.
+fn answer_json(answer: &Answer) -> Result<String, Failure> {
     let next = answer.offset + answer.results;
     let advice = match answer.cut {
         Some(Cut::Limit) => format!("{} more: go on with \"offset\": {next}, or raise \"limit\"", answer.left()),
@@ -250,7 +250,7 @@ fn answered(answer: &Answer) -> Result<String, Failure> {
     Ok(format!("{},\"advice\":{advice}}}", json.strip_suffix('}').unwrap_or(&json)))
 }
 
-/// Definitions of both tools as `tools/list` gives them.
+/// Definitions of both tools, as in `tools/list`.
 pub fn definitions() -> [Value; 2] {
     let field = json!({"type": "string", "description": "owner.name, or a JSON Pointer such as /owner/name"});
     let handle = json!({"type": "string", "description": "member `handle` of a descriptor"});

@@ -1,21 +1,22 @@
-//! A policy that fails time after time is parked: its calls cost nothing until one of them is let through again.
+//! Circuit breaker: parks a policy that fails repeatedly, so that its calls are rejected at once until a probe call is
+//! admitted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::gauge;
 
-/// Gauge of the policies that are parked.
+/// Gauge: number of parked policies.
 pub const PARKED: &str = "lro_policies_parked";
 
 /// When a policy is parked, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
-    /// Failures in a row that park it, at least 1. 5.
+    /// Consecutive failures that park it, at least 1. Default: 5.
     pub failures: u32,
-    /// Time until a call is let through for the first time. It doubles with each failure of such a call. 1 s.
+    /// Time until the first probe call. Doubles with each failed probe call. Default: 1 s.
     pub pause: Duration,
-    /// Longest such time. 60 s.
+    /// Maximum of this time. Default: 60 s.
     pub pause_max: Duration,
 }
 
@@ -25,22 +26,22 @@ impl Default for BreakerSettings {
     }
 }
 
-/// Counts the failures of one version of a policy. A version put in its place begins with a breaker of its own.
+/// Counts the failures of one version of a policy. Each version has its own breaker.
 #[derive(Debug)]
 pub(super) struct Breaker {
     settings: BreakerSettings,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     failures: u32,
     parked: Option<Parked>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Parked {
-    /// When the next call is let through.
+    /// When the next probe call is admitted.
     until: Instant,
     pause: Duration,
 }
@@ -50,29 +51,30 @@ impl Breaker {
         Self { settings, state: Mutex::default() }
     }
 
-    /// How long no call is let through.
+    /// Remaining time in which no call is admitted.
     pub(super) fn parked_for(&self) -> Option<Duration> {
         let parked = self.state().parked?;
         Some(parked.until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    /// Lets a call through or tells how long none is. While parked, one call is let through at the end of each pause, and
-    /// told that it is that one.
+    /// Admits a call, or returns the remaining pause. While parked, one probe call is admitted at the end of each
+    /// pause; `Ok(true)` marks it.
     pub(super) fn admit(&self) -> Result<bool, Duration> {
         let now = Instant::now();
         let Some(parked) = &mut self.state().parked else { return Ok(false) };
         if now < parked.until {
             return Err(parked.until - now);
         }
-        // Whoever comes while that call runs is refused; should it never end, another one follows.
+        // Calls that arrive while the probe call runs are rejected. If it never ends, the next pause admits another
+        // one.
         parked.until = now + parked.pause;
         Ok(true)
     }
 
-    /// A call did what it should. Tells whether that ends the parking: a call from before it tells nothing new.
-    pub(super) fn succeeded(&self, is_attempt: bool) -> bool {
+    /// Records a success. Returns whether it ends the parking: only a probe call can.
+    pub(super) fn succeeded(&self, is_probe: bool) -> bool {
         let mut state = self.state();
-        if state.parked.is_some() && !is_attempt {
+        if state.parked.is_some() && !is_probe {
             return false;
         }
         state.failures = 0;
@@ -83,11 +85,11 @@ impl Breaker {
         was_parked
     }
 
-    /// A call failed through the policy's fault. Tells the pause that begins with it, if one does.
-    pub(super) fn failed(&self, is_attempt: bool) -> Option<Duration> {
+    /// Records a failure that is the policy's fault. Returns the pause that it starts, if any.
+    pub(super) fn failed(&self, is_probe: bool) -> Option<Duration> {
         let mut state = self.state();
         let pause = match state.parked {
-            Some(parked) if is_attempt => parked.pause * 2,
+            Some(parked) if is_probe => parked.pause * 2,
             Some(_) => return None,
             None => {
                 state.failures += 1;
@@ -103,7 +105,7 @@ impl Breaker {
         Some(pause)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! Where components are compiled: off the threads that serve, a few at a time, and bounded, as a hostile one can be slow to
-//! compile and need much memory.
+//! Compiles components off the serving threads, a few at a time, and within limits: a hostile component can take long
+//! to compile and need much memory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,7 +19,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, getrlimit, nic
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::gate::{Bounds, Gate, Pass};
+use super::gate::{Bounds, Gate, Permit};
 use super::{PolicyError, cache};
 use crate::faults::fail_point;
 use crate::sandbox::Sandbox;
@@ -29,24 +29,24 @@ pub const COMPILE_TIME_DEFAULT: Duration = Duration::from_secs(30);
 /// Default of [`CompileLimits::memory_bytes`]: 1 GiB. The default policy needs less than an eighth of it.
 pub const COMPILE_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 
-/// Stack of a thread that compiles: as much as the first thread of a process has.
+/// Stack of a compiling thread: as large as that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
-/// How often a child is looked after.
-const CHILD_TICK: Duration = Duration::from_millis(2);
-/// Most bytes of what a child says about a failure.
+/// How often to check whether a child has exited.
+const CHILD_POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Maximum size of a child's error message, in bytes.
 const MESSAGE_BYTES_MAX: u64 = 2_000;
-/// Greatest number for which the scheduler runs a process after all others.
+/// Nice value of a compiling child.
 const NICENESS: i32 = 10;
 
-/// Bounds of compiling.
+/// Limits of compiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// Longest time one component takes, and longest time it waits for its turn. 30 s.
+    /// Maximum time to compile one component, and maximum time it waits for its turn. Default: 30 s.
     pub time: Duration,
-    /// Most bytes of address space of a child that compiles, and of the code that it writes. A thread shares the address space
-    /// of the process, and has no such bound. 1 GiB.
+    /// Maximum address space of a compiling child, and maximum size of its output, in bytes. A thread shares the
+    /// address space of the process and is not limited. Default: 1 GiB.
     pub memory_bytes: u64,
-    /// Components compiled at the same time. Half the processors, at least one.
+    /// Maximum number of components compiled at the same time. Default: half the processors, at least one.
     pub at_once: NonZeroU32,
 }
 
@@ -65,21 +65,21 @@ impl Default for CompileLimits {
 /// Where a component is compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CompilePlace {
-    /// On a thread of this process. One that takes too long is given up; it ends in its own time, and keeps its place until
-    /// then.
+    /// On a thread of this process. After the time limit the thread is abandoned; it still counts until it ends.
     #[default]
     Thread,
-    /// In a child process with its own limit of memory and processor time, on one processor, after all else. It is killed
-    /// when it takes too long.
+    /// In a child process with its own limits on memory and processor time, on one processor and at low priority. It is
+    /// killed at the time limit.
     Child {
-        /// The program. It is given no environment.
+        /// The program. It runs with an empty environment.
         program: PathBuf,
-        /// Its arguments; those that [`compile_as_child`] takes follow as decimal numbers.
+        /// Its arguments. The memory limit in bytes and the time limit in seconds are appended, see
+        /// [`compile_as_child`].
         arguments: Vec<OsString>,
     },
 }
 
-/// Compiles components. A clone shares the bound on how many at once with its original.
+/// Compiles components. Clones share the limit on concurrent compilations.
 #[derive(Clone, Debug, Default)]
 pub struct Compiler {
     place: CompilePlace,
@@ -88,7 +88,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// A compiler of this place and these limits.
+    /// Creates a compiler.
     pub fn new(place: CompilePlace, limits: CompileLimits) -> Self {
         Self { place, limits, gate: Arc::default() }
     }
@@ -101,25 +101,25 @@ impl Compiler {
     /// Waits for its turn and compiles.
     pub(super) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Component, PolicyError> {
         let time = self.limits.time;
-        let bounds = Bounds { inside: self.limits.at_once.get(), waiting: u32::MAX, wait: time };
-        let pass = self.gate.enter(&bounds).ok_or(PolicyError::CompileQueue(time))?;
+        let bounds = Bounds { permits: self.limits.at_once.get(), waiters: u32::MAX, timeout: time };
+        let permit = self.gate.acquire(&bounds).ok_or(PolicyError::CompileQueue(time))?;
         fail_point!("policy::compile", |error: io::Error| PolicyError::Compile(error.to_string()));
         match &self.place {
-            CompilePlace::Thread => self.on_thread(engine, bytes, pass),
+            CompilePlace::Thread => self.on_thread(engine, bytes, permit),
             CompilePlace::Child { program, arguments } => self.in_child(engine, bytes, program, arguments),
         }
     }
 
-    fn on_thread(&self, engine: &Engine, bytes: &[u8], pass: Pass) -> Result<Component, PolicyError> {
+    fn on_thread(&self, engine: &Engine, bytes: &[u8], permit: Permit) -> Result<Component, PolicyError> {
         let (engine, bytes, (done, compiled)) = (engine.clone(), bytes.to_vec(), mpsc::sync_channel(1));
         let thread = thread::Builder::new().name("lro-compile".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
-            let _pass = pass;
+            let _permit = permit;
             fail_point!("policy::compile-thread");
-            // Nobody listens any more when it took too long.
+            // The receiver is gone after a timeout.
             let _ = done.send(Component::from_binary(&engine, &bytes));
         });
-        started.map_err(|error| PolicyError::Compile(format!("no thread to compile on: {error}")))?;
+        started.map_err(|error| PolicyError::Compile(format!("cannot start a thread to compile on: {error}")))?;
         match compiled.recv_timeout(self.limits.time) {
             Ok(compiled) => compiled.map_err(|error| PolicyError::Compile(format!("{error:#}"))),
             Err(RecvTimeoutError::Timeout) => Err(PolicyError::CompileTime(self.limits.time)),
@@ -135,24 +135,24 @@ impl Compiler {
         arguments: &[OsString],
     ) -> Result<Component, PolicyError> {
         let failed = |error: io::Error| {
-            PolicyError::Compile(format!("the compiler `{}` could not be run: {error}", program.display()))
+            PolicyError::Compile(format!("cannot run the compiler `{}`: {error}", program.display()))
         };
         let deadline = Instant::now() + self.limits.time;
-        // Memory without a name instead of pipes and files: nothing waits for a child that does not read or write, nobody else can
-        // open it, and nothing of it is left when a process is killed.
-        let input = memory("lro-component").and_then(|mut file| {
+        // Anonymous memory files instead of pipes: nothing waits for a child that does not read or write, no other
+        // process can open them, and nothing remains when a process is killed.
+        let input = memory_file("lro-component").and_then(|mut file| {
             file.write_all(bytes)?;
             file.rewind()?;
             sealed(file)
         });
-        let (input, output, messages) = (input.map_err(failed)?, memory("lro-code"), memory("lro-messages"));
+        let (input, output, messages) = (input.map_err(failed)?, memory_file("lro-code"), memory_file("lro-messages"));
         let (output, messages) = (output.map_err(failed)?, messages.map_err(failed)?);
         let child = Command::new(program)
             .args(arguments)
             .arg(self.limits.memory_bytes.to_string())
             .arg(seconds(self.limits.time).to_string())
             .env_clear()
-            // The compiler's threads: one keeps it to one processor.
+            // One compiler thread keeps the child on one processor.
             .env("RAYON_NUM_THREADS", "1")
             .stdin(input)
             .stdout(output.try_clone().map_err(failed)?)
@@ -162,14 +162,15 @@ impl Compiler {
         fail_point!("policy::compiled-by-child", failed);
         let status = status.ok_or(PolicyError::CompileTime(self.limits.time))?;
         if status.success() {
-            let code = sealed(output).and_then(|code| from_start(code, self.limits.memory_bytes)).map_err(failed)?;
+            let code =
+                sealed(output).and_then(|code| read_from_start(code, self.limits.memory_bytes)).map_err(failed)?;
             return cache::load(engine, &code).map_err(|error| PolicyError::Compile(format!("{error:#}")));
         }
-        let message = from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;
+        let message = read_from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;
         Err(self.explain(status, String::from_utf8_lossy(&message).trim()))
     }
 
-    /// Why a child failed.
+    /// Maps the exit of a child to an error.
     fn explain(&self, status: ExitStatus, message: &str) -> PolicyError {
         let is_memory = ["memory allocation of", "Cannot allocate memory", "out of memory", "File too large"];
         if is_memory.iter().any(|sign| message.contains(sign)) {
@@ -177,38 +178,38 @@ impl Compiler {
         }
         match status.signal() {
             Some(signal) if signal == Signal::XCPU.as_raw() => PolicyError::CompileTime(self.limits.time),
-            Some(signal) => PolicyError::Compile(format!("the compiler ended with signal {signal}: {message}")),
+            Some(signal) => PolicyError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
             None => PolicyError::Compile(message.to_owned()),
         }
     }
 }
 
-/// A file in memory, without a path.
-fn memory(name: &str) -> io::Result<File> {
+/// Creates an anonymous file in memory.
+fn memory_file(name: &str) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Linux before 6.3 does not know the flag, which later systems may insist on.
+        // Linux before 6.3 does not know the flag; later versions may require it.
         Err(Errno::INVAL) => memfd_create(name, flags),
         made => made,
     };
     Ok(made?.into())
 }
 
-/// The file, which nobody can change any more, whoever has it open.
+/// Seals a memory file, so that no process can change it any more.
 fn sealed(file: File) -> io::Result<File> {
     fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     Ok(file)
 }
 
-/// A file from its beginning, at most so many bytes of it.
-fn from_start(mut file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+/// Reads a file from its start, at most `bytes_max` bytes.
+fn read_from_start(mut file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     file.rewind()?;
     let mut bytes = Vec::new();
     file.take(bytes_max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Waits for a child and kills it at the deadline: then there is no status.
+/// Waits for a child. At the deadline, kills it and returns `None`.
 fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -219,24 +220,24 @@ fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> 
             child.wait()?;
             return Ok(None);
         }
-        thread::sleep(CHILD_TICK);
+        thread::sleep(CHILD_POLL_INTERVAL);
     }
 }
 
-/// Whole seconds, as limits of processor time are.
+/// Rounds up to whole seconds, the unit of processor time limits.
 fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
-/// What the child of [`CompilePlace::Child`] does: bounds itself, compiles the component it reads, and writes the code, which
-/// counts instructions where the parent's does.
+/// Main function of the child of [`CompilePlace::Child`]: limits itself, compiles the component it reads, and writes
+/// the code. With `fuel`, the code counts instructions.
 ///
-/// The limit of memory is one of address space, which leaves no room for a pool of instances; code does not depend on it.
-/// The process is of no use for anything else afterwards.
+/// The memory limit is one of address space, which leaves no room for the instance pool; the code does not depend on
+/// the pool. The process must not be used for anything else afterwards.
 ///
 /// # Errors
-/// When a limit cannot be set, the component does not compile, or reading or writing fails. The process may also be ended by
-/// a signal.
+/// When a limit cannot be set, the component does not compile, or reading or writing fails. A signal may also kill the
+/// process.
 pub fn compile_as_child(
     memory_bytes: u64,
     seconds: u64,
@@ -245,7 +246,7 @@ pub fn compile_as_child(
     mut output: impl Write,
 ) -> Result<(), PolicyError> {
     let failed = |error: io::Error| PolicyError::Compile(error.to_string());
-    // What it writes is run: no other process of this user may trace it, or open what it has open.
+    // The host runs its output, so no other process of this user may trace it or open its files.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed(error.into()))?;
     let limits =
         [(Resource::Core, 0), (Resource::As, memory_bytes), (Resource::Fsize, memory_bytes), (Resource::Cpu, seconds)];

@@ -1,30 +1,30 @@
-//! What a component says it needs and offers, read from its bytes before anything is compiled.
+//! Reads the imports and exports of a component from its bytes, before it is compiled.
 
 use super::PolicyError;
 use semver::{Comparator, Op, Version};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// Newest version of the package `lro:filter` this host runs; older ones that it is compatible with run too.
+/// Newest version of the package `lro:filter` that this host runs. Compatible older versions run too.
 pub const VERSION: Version = Version::new(0, 1, 0);
 
-/// A world, told by what its components export.
+/// A world, identified by the interface it exports.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) name: &'static str,
-    /// The exported interface, without its version.
+    /// The exported interface, without version.
     export: &'static str,
 }
 
-/// The world a policy is built for.
+/// The world of policies.
 pub const WORLD: &str = "lro-policy";
 
 pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-filter" };
 
-/// The world of the component that answers questions.
+/// The world of the component that answers queries.
 pub(crate) const EXTRACTION: World = World { name: "lro-extract", export: "lro:filter/lro-query" };
 
-/// Everything a component may import and use, without versions: what the world lists, and what `wasi:filesystem` itself
-/// uses: streams of files with their errors, and the type `datetime`.
+/// Interfaces that a component may import and use, without versions: those of the world, and those that
+/// `wasi:filesystem` itself uses, for file streams, their errors and the type `datetime`.
 pub const ALLOWED_IMPORTS: [&str; 7] = [
     "lro:filter/types",
     "wasi:clocks/wall-clock",
@@ -35,9 +35,9 @@ pub const ALLOWED_IMPORTS: [&str; 7] = [
     "wasi:io/streams",
 ];
 
-/// What a component may import besides, without versions, because runtimes of languages do, used or not. It gives nothing:
-/// empty environment and standard input, output that goes nowhere, clocks that stand still, random numbers that are the
-/// same in every call; leaving the program is a trap.
+/// Interfaces that a component may also import, without versions, because language runtimes import them whether used or
+/// not. They are stubs: empty environment and standard input, discarded output, clocks that stand still, the same
+/// random numbers in every call; exit traps.
 pub const INERT_IMPORTS: [&str; 14] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -55,16 +55,16 @@ pub const INERT_IMPORTS: [&str; 14] = [
     "wasi:random/random",
 ];
 
-/// Imports, and the version of the contract.
+/// The imports of a component, and its version of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// Version of the package `lro:filter` the component exports.
+    /// Version of the exported package `lro:filter`.
     pub version: String,
-    /// Imported interfaces with their versions, sorted.
+    /// Imported interfaces with versions, sorted.
     pub imports: Vec<String>,
 }
 
-/// Reads a component's contract and checks that this host can keep it.
+/// Reads the contract of a component and checks that this host supports it.
 pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, PolicyError> {
     let (mut imports, exports) = names(bytes)?;
     imports.sort();
@@ -82,7 +82,7 @@ pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, Poli
     Ok(Contract { version: version.to_owned(), imports })
 }
 
-/// Whether this host is a later or the same version of what a component was built for, with nothing broken in between.
+/// Whether this host's version is compatible with the one that a component was built for.
 fn is_supported(version: &Version) -> bool {
     let Version { major, minor, patch, pre, .. } = version.clone();
     let comparator = Comparator { op: Op::Caret, major, minor: Some(minor), patch: Some(patch), pre };
@@ -93,7 +93,7 @@ fn split(name: &str) -> (&str, &str) {
     name.split_once('@').unwrap_or((name, ""))
 }
 
-/// Names of the imports and exports of the outermost component.
+/// Names of the imports and exports of the root component.
 fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), PolicyError> {
     let malformed = |error: wasmparser::BinaryReaderError| PolicyError::Malformed(error.to_string());
     let (mut imports, mut exports, mut depth) = (Vec::new(), Vec::new(), 0_u32);

@@ -1,8 +1,8 @@
-//! The last good policies, so that a start does not depend on what lies where policies come from.
+//! The last good policies, so that a start does not depend on the current policy files.
 //!
-//! `DIGEST.wasm` is a component and `DIGEST.wasm.minisig` its signature; a record for each tenant names the digest that
-//! serves and the one before. Everything is written in one step, so a process that is killed leaves the old or the new. A
-//! directory belongs to one process at a time.
+//! `DIGEST.wasm` is a component and `DIGEST.wasm.minisig` its signature; a record for each tenant names the current and
+//! the previous digest. Files are replaced atomically, so a killed process leaves either the old or the new one. Only
+//! one process at a time may use a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,12 +18,12 @@ use crate::faults::fail_point;
 use crate::store::StoreError;
 use crate::store::directory::Directory;
 
-/// Ending of a component's name.
+/// File extension of a component.
 const COMPONENT: &str = "wasm";
-/// Ending of a record's name, which begins with the digest of the tenant's: a tenant may have any name.
+/// File extension of a record. Its name is the digest of the tenant's, which may be any text.
 const RECORD: &str = "json";
 
-/// What serves a tenant.
+/// The policies of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     tenant: String,
@@ -31,7 +31,7 @@ pub(super) struct Record {
     pub(super) previous: Option<Digest>,
 }
 
-/// A directory of policies that were good.
+/// A directory of the last good policies.
 #[derive(Debug)]
 pub(super) struct Kept {
     directory: Directory,
@@ -39,7 +39,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Uses a directory, makes it when it is missing, and removes what no record names.
+    /// Opens a directory, creates it if it is missing, and removes files that no record names.
     pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
         let directory = Directory::private(directory, true)?;
         let mut records = BTreeMap::new();
@@ -61,17 +61,17 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Where the component of this digest lies, if it was kept.
+    /// Path of the component with this digest.
     pub(super) fn path(&self, digest: &Digest) -> PathBuf {
         self.directory.path.join(component_name(digest))
     }
 
-    /// What served a tenant last.
+    /// The last policies of a tenant.
     pub(super) fn record(&self, tenant: &str) -> Option<Record> {
         self.records().get(tenant).cloned()
     }
 
-    /// Notes that a policy serves a tenant from now on. The record comes last: what it names is on the disk by then.
+    /// Records the current policy of a tenant. The record is written last, when its component is already on disk.
     pub(super) fn put(&self, tenant: &str, digest: Digest, source: &Source) -> Result<(), StoreError> {
         fail_point!("policy::keep", |source| StoreError::Io { action: "write", path: self.path(&digest), source });
         let mut records = self.records();
@@ -96,7 +96,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Forgets a tenant.
+    /// Removes the record of a tenant.
     pub(super) fn forget(&self, tenant: &str) {
         let mut records = self.records();
         let old = records.remove(tenant);
@@ -137,13 +137,13 @@ fn digests(record: &Record) -> impl Iterator<Item = Digest> + use<> {
 
 fn read_record(path: &Path) -> Option<Record> {
     let read = fs::read(path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
-    read.inspect_err(|error| tracing::warn!(%error, path = %path.display(), "record of a policy not usable")).ok()
+    read.inspect_err(|error| tracing::warn!(%error, path = %path.display(), "cannot read the record of a policy")).ok()
 }
 
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, path = %path.display(), "file of a policy not removed");
+        tracing::warn!(%error, path = %path.display(), "cannot remove a policy file");
     }
 }

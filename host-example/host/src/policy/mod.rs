@@ -1,16 +1,15 @@
-//! Policies: from bytes to something that can be called, with every check before the first instruction is compiled, and
-//! from one version to the next while calls go on.
+//! Policies: loading them, with every check before anything is compiled, and replacing them while calls run.
 //!
-//! | type | what it is |
+//! | type | purpose |
 //! |---|---|
 //! | [`Policy`] | a checked and compiled component |
-//! | [`Slot`] | what the calls of one tenant go through: the current [`Version`], its breaker, a trial of the next one |
-//! | [`Registry`] | the slots by tenant, and where their policies come from |
-//! | [`Watch`] | loads what changes on the disk |
+//! | [`Slot`] | the policy of one tenant: the current [`Version`], its breaker, a trial of the next one |
+//! | [`Registry`] | the slots of all tenants, and the sources of their policies |
+//! | [`Watch`] | reloads policies that change on disk |
 //!
-//! A component may have to be signed. Signatures are those of `minisign` and `rsign2`: Ed25519 over BLAKE2b-512, detached,
-//! one line of key and one small text file, which `minisign -S` makes and people can check by hand. They are verified by the
-//! crate `minisign-verify`, which has no dependencies of its own and knows nothing but this one format.
+//! Signatures can be required. They are those of `minisign` and `rsign2`: Ed25519 over BLAKE2b-512, detached, a
+//! one-line key and a small text file that `minisign -S` creates and people can check by hand. The crate
+//! `minisign-verify` verifies them; it has no dependencies and supports only this format.
 
 mod breaker;
 mod cache;
@@ -50,17 +49,17 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
-/// Default of [`LoadOptions::bytes_max`]: 64 MiB. The default policy has about 0.2 MiB.
+/// Default of [`LoadOptions::bytes_max`]: 64 MiB. The built-in policy has about 0.2 MiB.
 pub const POLICY_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest time in which a policy has to start: 5 s. The default policy takes less than one millisecond.
+/// Maximum time that a policy takes to start: 5 s. The built-in policy takes less than 1 ms.
 pub const START_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The default policy, `guest/policy` of this workspace.
+/// The built-in policy, `guest/policy` of this workspace.
 pub const DEFAULT_POLICY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_policy.wasm"));
 
-/// Most bytes of what an error tells in the words of the component.
-const TOLD_BYTES_MAX: usize = 1_000;
+/// Maximum size of component text quoted in an error, in bytes.
+const QUOTE_BYTES_MAX: usize = 1_000;
 
 /// Why a policy was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -71,85 +70,85 @@ pub enum PolicyError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
     /// Not a regular file.
     #[error("policy `{0}` is not a regular file")]
     NotAFile(String),
-    /// Larger than [`LoadOptions::bytes_max`], or a signature larger than [`SIGNATURE_BYTES_MAX`].
-    #[error("policy of {found} bytes: larger than {limit} bytes")]
+    /// The component is larger than [`LoadOptions::bytes_max`], or the signature larger than [`SIGNATURE_BYTES_MAX`].
+    #[error("policy or signature has {found} bytes, more than the limit of {limit} bytes")]
     TooLarge {
         /// Its size.
         found: u64,
         /// The limit.
         limit: u64,
     },
-    /// The bytes differ from the pinned ones.
+    /// The digest is not the pinned one.
     #[error("policy has SHA-256 {found}, but {expected} is pinned")]
     Pin {
         /// The pinned digest.
         expected: Digest,
-        /// That of the bytes.
+        /// The digest of the component.
         found: Digest,
     },
-    /// No WebAssembly, or cut.
-    #[error("policy is not a WebAssembly component: {}", told(.0))]
+    /// Not valid WebAssembly.
+    #[error("policy is not a WebAssembly component: {}", quoted(.0))]
     Malformed(String),
-    /// A signature is wanted, and there is none.
+    /// A signature is required and missing.
     #[error("policy is not signed: it needs a signature beside it (`{SIGNATURE_SUFFIX}`)")]
     Unsigned,
-    /// None of the trusted keys made the signature, or the component is not what was signed.
+    /// The signature is not from a trusted key, or does not match the component.
     #[error("policy has a signature that is not accepted: {0}")]
     Signature(String),
     /// WebAssembly, but without the component layer.
     #[error("policy is a core module, not a component: build it as a component for the world `{WORLD}`")]
     CoreModule,
-    /// A component of another world.
+    /// The component targets another world.
     #[error("policy does not export `{export}`, so it is not of the world `{world}`; it exports {}", listed(.exports))]
     World {
-        /// The wanted world.
+        /// The expected world.
         world: &'static str,
-        /// The interface it should export.
+        /// The expected export.
         export: &'static str,
-        /// What it does export.
+        /// The actual exports.
         exports: Vec<String>,
     },
-    /// A component for another version of the contract.
-    #[error("policy is built for lro:filter@{}; this host runs {VERSION} and what it is compatible with", told(.found))]
+    /// The component is built for an incompatible version of the contract.
+    #[error("policy is built for lro:filter@{}; this host runs {VERSION} and compatible versions", quoted(.found))]
     Version {
         /// The version it exports.
         found: String,
     },
-    /// It wants something no policy gets: neither of [`ALLOWED_IMPORTS`] nor of [`INERT_IMPORTS`].
-    #[error("policy imports `{}`, which no policy gets; it can use {}", told(.name), ALLOWED_IMPORTS.join(", "))]
+    /// The component imports an interface that is neither in [`ALLOWED_IMPORTS`] nor in [`INERT_IMPORTS`].
+    #[error("policy imports `{}`, which policies may not use; they may use {}", quoted(.name), ALLOWED_IMPORTS.join(", "))]
     Import {
         /// The imported interface.
         name: String,
     },
-    /// It does not compile, or its imports or exports have other types than the contract says.
-    #[error("policy does not compile or does not keep the contract: {}", told(.0))]
+    /// It does not compile, or its imports or exports have other types than in the contract.
+    #[error("policy does not compile or does not match the contract: {}", quoted(.0))]
     Compile(String),
-    /// Longer than [`CompileLimits::time`].
+    /// Compiling took longer than [`CompileLimits::time`].
     #[error("policy takes longer than {} ms to compile (limit time)", .0.as_millis())]
     CompileTime(Duration),
-    /// More than [`CompileLimits::memory_bytes`].
+    /// Compiling needed more than [`CompileLimits::memory_bytes`].
     #[error("policy needs more than {0} bytes of memory to be compiled (limit memory-bytes)")]
     CompileMemory(u64),
-    /// [`CompileLimits::at_once`] other components were being compiled all the time.
-    #[error("policy waited {} ms for its turn to be compiled", .0.as_millis())]
+    /// [`CompileLimits::at_once`] other components were being compiled for all of [`CompileLimits::time`].
+    #[error("policy waited {} ms to be compiled, because too many others are being compiled: try again", .0.as_millis())]
     CompileQueue(Duration),
-    /// No instance of it could be made.
-    #[error("policy cannot be started: it {}", told(.0))]
+    /// It cannot be instantiated.
+    #[error("policy cannot be started: it {}", quoted(.0))]
     Start(String),
     /// The host panicked while it loaded the policy.
-    #[error("the host panicked while it loaded the policy: {}", told(.0))]
+    #[error("the host panicked while it loaded the policy: {}", quoted(.0))]
     Panic(String),
 }
 
 impl PolicyError {
-    /// The error as clients are told it: nothing of where files lie on this machine. Its whole text belongs in the log.
+    /// Error message for clients, without paths of this machine. The full message belongs in the log.
     pub(crate) fn for_client(&self) -> String {
         match self {
             Self::Read { source, .. } => format!("the policy cannot be read: {source}"),
@@ -160,27 +159,27 @@ impl PolicyError {
     }
 }
 
-/// A text with names of the component's making.
-fn told(text: &str) -> String {
-    one_line(text, TOLD_BYTES_MAX)
+/// Escapes and shortens text that comes from a component.
+fn quoted(text: &str) -> String {
+    one_line(text, QUOTE_BYTES_MAX)
 }
 
 fn listed(names: &[String]) -> String {
-    if names.is_empty() { "nothing".to_owned() } else { told(&names.join(", ")) }
+    if names.is_empty() { "nothing".to_owned() } else { quoted(&names.join(", ")) }
 }
 
-/// How a policy is loaded.
+/// Options for loading a policy.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Refuse any bytes but those of this digest. None.
+    /// Accept only a component with this digest. Default: `None`.
     pub pin: Option<Digest>,
-    /// Refuse what none of these keys signed. Without keys, signatures are not looked at. None.
+    /// Accept only components signed by one of these keys. Without keys, signatures are ignored. Default: none.
     pub signers: Vec<PublicKey>,
-    /// Largest component. 64 MiB.
+    /// Maximum size of the component, in bytes. Default: 64 MiB.
     pub bytes_max: u64,
-    /// Where compiled code is kept. Nowhere.
+    /// Cache of compiled code. Default: `None`.
     pub cache: Option<CompileCache>,
-    /// What compiles. A thread, with the default limits.
+    /// The compiler. Default: on a thread, with default limits.
     pub compiler: Compiler,
 }
 
@@ -190,7 +189,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// A policy that can be called. A clone shares everything with its original.
+/// A policy that is ready to be called. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Policy {
     inner: Arc<Inner>,
@@ -206,11 +205,11 @@ struct Inner {
 }
 
 impl Policy {
-    /// Loads a component: pin, size, signature, kind, imports and version are checked, in this order, before it is compiled;
-    /// then one instance is made, as a test. The bytes that were checked are the bytes that are compiled.
+    /// Loads a component. Checks pin, size, signature, kind, imports and version, in this order, then compiles it and
+    /// creates one instance as a test. The bytes that are checked are the bytes that are compiled.
     ///
     /// # Errors
-    /// With the first check that fails.
+    /// The first check that fails.
     pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, PolicyError> {
         let digest = identify(&source.bytes, options)?;
         if !options.signers.is_empty() {
@@ -249,7 +248,7 @@ impl Policy {
         Ok(Self { inner: Arc::new(Inner { prepared, digest, contract, bytes, compile_time }) })
     }
 
-    /// What is called.
+    /// The compiled component.
     pub fn prepared(&self) -> &Prepared {
         &self.inner.prepared
     }
@@ -265,7 +264,7 @@ impl Policy {
         &self.inner.digest
     }
 
-    /// Version of the contract, and imports.
+    /// Its contract version and imports.
     pub fn contract(&self) -> &Contract {
         &self.inner.contract
     }
@@ -275,13 +274,13 @@ impl Policy {
         self.inner.bytes
     }
 
-    /// How long compiling took; none when the code came from the cache.
+    /// Time it took to compile; `None` if the code came from the cache.
     pub fn compile_time(&self) -> Option<Duration> {
         self.inner.compile_time
     }
 }
 
-/// Checks and compiles the bytes of a component of a world.
+/// Checks and compiles a component of a world.
 pub(crate) fn load(
     sandbox: &Sandbox,
     bytes: &[u8],
@@ -293,12 +292,12 @@ pub(crate) fn load(
     compile(sandbox, bytes, &digest, options).map(|(component, _)| component)
 }
 
-/// Bounds of the instance that is made as a test: whether a call may use as much is decided at each call.
+/// Limits of the test instance. The limits of calls apply at each call.
 fn start_limits() -> Limits {
     Limits { wall_time: START_TIME_MAX, memory_bytes: usize::MAX, table_elements: usize::MAX, ..Limits::default() }
 }
 
-/// The digest of a component, which has to be the pinned one.
+/// Checks pin and size, and returns the digest.
 fn identify(bytes: &[u8], options: &LoadOptions) -> Result<Digest, PolicyError> {
     let digest = Digest::of(bytes);
     if let Some(expected) = options.pin.filter(|pin| *pin != digest) {

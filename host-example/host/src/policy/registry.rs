@@ -1,4 +1,4 @@
-//! The policies of all tenants: where they come from, and how new ones take over.
+//! The policies of all tenants: their sources, and how new ones replace them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -20,70 +20,70 @@ use super::{
 use crate::faults::caught;
 use crate::sandbox::Sandbox;
 
-/// Counter of the attempts to load a policy, by result.
+/// Counter: attempts to load a policy, by result.
 pub const LOADS: &str = "lro_policy_loads_total";
 
-/// Ending of the name of a policy in a directory of them.
+/// File extension of a policy in a policy directory.
 const POLICY_ENDING: &str = "wasm";
 
-/// From so many digests on, those that nobody uses any more are looked for.
+/// Number of digests from which on unused ones are removed.
 const SHARED_MIN: usize = 64;
 
-/// What all tenants have in common.
+/// Settings of a registry, common to all tenants.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrySettings {
-    /// How policies are loaded. Pin and keys are those of each tenant.
+    /// How to load policies. Each tenant has its own pin and keys.
     pub options: LoadOptions,
-    /// The bounds of each tenant's calls.
+    /// Limits of each tenant's calls.
     pub slot: SlotSettings,
-    /// A private directory for the last good policies: a start with a bad one serves the last good one, and
-    /// [`Registry::rollback`] works. One process at a time may use it. Without, neither is so.
+    /// A private directory for the last good policies, used by one process at a time. It lets a start with a bad policy
+    /// serve the last good one, and enables [`Registry::rollback`].
     pub kept: Option<PathBuf>,
 }
 
-/// Where a tenant's policy comes from.
+/// The source of a tenant's policy.
 #[derive(Clone, Debug, Default)]
 pub struct TenantPolicy {
-    /// The component; none is the built-in policy, which needs no signature.
+    /// The component. `None`: the built-in policy, which needs no signature.
     pub file: Option<PathBuf>,
-    /// The only digest that is taken.
+    /// The only accepted digest.
     pub pin: Option<Digest>,
-    /// The keys one of which has to have signed it; none asks for no signature.
+    /// Keys, one of which must have signed the component. If empty, no signature is required.
     pub signers: Vec<PublicKey>,
-    /// How a new version runs beside the old one before it takes over; none lets it take over at once.
+    /// Trial that a new version runs before it replaces the old one. `None`: it replaces the old one at once.
     pub trial: Option<Trial>,
 }
 
-/// What came of an attempt to load a policy that is good.
+/// The result of loading an accepted policy.
 #[derive(Clone, Debug)]
 pub enum Loaded {
-    /// It took over as this version.
+    /// It is now the current version.
     Swapped(Arc<Version>),
-    /// It runs beside the old one.
+    /// It is on trial beside the current one.
     OnTrial(Digest),
-    /// It serves already.
+    /// It is already the current version.
     Unchanged(Arc<Version>),
 }
 
-/// A policy that was refused. What served before goes on serving.
+/// A policy was refused. The current one, if any, stays.
 #[derive(Debug, thiserror::Error)]
 #[error("tenant `{tenant}`: {error}")]
 pub struct Refused {
-    /// Whose it would have been.
+    /// The tenant.
     pub tenant: String,
-    /// Its digest, when it could be read.
+    /// Digest of the component, if it could be read.
     pub digest: Option<Digest>,
-    /// The number of the version that serves; none when there is no good one.
+    /// Number of the current version; `None` without a good one.
     pub serving: Option<u64>,
-    /// Why.
+    /// The reason.
     #[source]
     pub error: Box<PolicyError>,
 }
 
-/// What came of an attempt to load a policy.
+/// The result of an attempt to load a policy.
 pub type Attempt = Result<Loaded, Refused>;
 
-/// Why a registry could not do what it was asked.
+/// An error of a registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -92,17 +92,17 @@ pub enum RegistryError {
     Directory {
         /// The directory.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// No policy of this digest serves, or was kept.
-    #[error("no policy with SHA-256 {0} is known here: load it")]
+    /// No current or kept policy has this digest.
+    #[error("no policy with SHA-256 {0} is known here: load it first")]
     UnknownDigest(Digest),
-    /// There is no tenant of this name.
+    /// The tenant does not exist.
     #[error("there is no tenant `{0}`")]
     Unknown(String),
-    /// Nothing came before what serves, or it was not kept.
+    /// The current policy has no predecessor, or it was not kept.
     #[error("there is no earlier policy of tenant `{0}`")]
     NoEarlier(String),
     /// The policy was refused.
@@ -112,8 +112,8 @@ pub enum RegistryError {
 
 /// The policies of all tenants.
 ///
-/// Tenants with the same component share its compiled form. Loading is done by the threads that ask for it, one load of a
-/// tenant at a time; calls never wait for it.
+/// Tenants with the same component share its compiled form. Loading runs on the calling thread, one load per tenant at
+/// a time; calls to policies never wait for it.
 #[derive(Debug)]
 pub struct Registry {
     sandbox: Sandbox,
@@ -131,20 +131,20 @@ pub(super) struct Entry {
     tenant: String,
     pub(super) from: TenantPolicy,
     slot: Arc<Slot>,
-    /// What was read last, or why it could not be. Locked while a policy is loaded.
+    /// What was last read, or why it could not be. Locked while a policy is loaded.
     seen: Mutex<Option<Result<Fingerprint, String>>>,
 }
 
-/// Compiled policies by digest. A cell is locked while its policy is compiled, so that others wait for it.
+/// Compiled policies by digest. A cell is locked while its policy is compiled, so that other loads of it wait.
 #[derive(Debug, Default)]
 struct Shared {
     policies: HashMap<Digest, Arc<Mutex<Weak<Inner>>>>,
-    /// The number of digests at which unused ones are looked for.
+    /// Number of digests at which unused ones are next removed.
     sweep_at: usize,
 }
 
 impl Registry {
-    /// A registry without tenants.
+    /// Creates a registry without tenants.
     ///
     /// # Errors
     /// When the directory for the last good policies cannot be used.
@@ -164,24 +164,24 @@ impl Registry {
         })
     }
 
-    /// Adds a tenant and loads its policy. When that is refused, the last good one serves, if one was kept. A tenant that is
-    /// there already keeps its slot, and from now on gets its policy from elsewhere.
+    /// Adds a tenant and loads its policy. If that is refused, the last good one is used, if one was kept. An existing
+    /// tenant keeps its slot and gets the new source.
     ///
     /// # Errors
-    /// When the policy is refused. The tenant is there in any case.
+    /// When the policy is refused. The tenant is added in any case.
     pub fn add(&self, tenant: &str, from: TenantPolicy) -> Attempt {
         let entry = self.insert(tenant, from);
         self.start(&entry)
     }
 
-    /// As [`Registry::add`] for many tenants, some of them at the same time. Results are in the order of the names.
+    /// As [`Registry::add`], for many tenants in parallel. Results are sorted by tenant.
     pub fn add_all(&self, tenants: BTreeMap<String, TenantPolicy>) -> Vec<(String, Attempt)> {
         let entries: Vec<_> = tenants.into_iter().map(|(tenant, from)| self.insert(&tenant, from)).collect();
         self.each(&entries, |entry| Some(self.start(entry)))
     }
 
-    /// Adds a tenant for each file `TENANT.wasm` in a directory. [`Watch`](super::Watch) and [`Registry::reload`] add those
-    /// that come later. A file that goes away does not take its tenant along: that takes [`Registry::remove`].
+    /// Adds a tenant for each file `TENANT.wasm` in a directory. [`Watch`](super::Watch) and [`Registry::reload`] add
+    /// tenants of new files. Deleting a file does not remove its tenant: see [`Registry::remove`].
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -192,8 +192,8 @@ impl Registry {
         Ok(self.add_all(tenants))
     }
 
-    /// Removes a tenant, and the last good policy that was kept for it. Calls that hold its slot go on. Tells whether there was
-    /// one.
+    /// Removes a tenant and its last good policy. Calls that hold its slot continue. Returns whether the tenant
+    /// existed.
     pub fn remove(&self, tenant: &str) -> bool {
         let removed = write(&self.entries).remove(tenant);
         if let Some(entry) = &removed {
@@ -205,48 +205,48 @@ impl Registry {
         removed.is_some()
     }
 
-    /// What the calls of a tenant go through. It stays the same as long as the tenant is there.
+    /// Returns the slot of a tenant. It stays the same as long as the tenant exists.
     pub fn slot(&self, tenant: &str) -> Option<Arc<Slot>> {
         read(&self.entries).get(tenant).map(|entry| Arc::clone(&entry.slot))
     }
 
-    /// All tenants and their slots, by name.
+    /// Returns all tenants and their slots, sorted by name.
     pub fn slots(&self) -> Vec<(String, Arc<Slot>)> {
         read(&self.entries).values().map(|entry| (entry.tenant.clone(), Arc::clone(&entry.slot))).collect()
     }
 
-    /// Reads the policies of all tenants again, and the directories of policies. Results are in the order of the names.
+    /// Reloads the policies of all tenants, and the policy directories. Results are sorted by tenant.
     pub fn reload(&self) -> Vec<(String, Attempt)> {
         let mut results = self.each(&self.all(), |entry| Some(self.read_again(entry)));
         results.extend(self.rescan());
         results
     }
 
-    /// Reads the policy of one tenant again.
+    /// Reloads the policy of one tenant.
     ///
     /// # Errors
-    /// When there is no such tenant, or the policy is refused.
+    /// When the tenant does not exist, or the policy is refused.
     pub fn reload_tenant(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         Ok(self.read_again(&entry)?)
     }
 
-    /// Loads a policy for a tenant from elsewhere than its file. It serves until another one is loaded. A pin holds for this
-    /// load alone, beside that of the tenant.
+    /// Loads a policy for a tenant from another source than its file. It stays current until another one is loaded.
+    /// `pin` applies to this load only, in addition to that of the tenant.
     ///
     /// # Errors
-    /// When there is no such tenant, or the policy is refused.
+    /// When the tenant does not exist, or the policy is refused.
     pub fn load(&self, tenant: &str, source: &Source, pin: Option<Digest>) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
         Ok(self.attempt(&entry, pin, Ok(source.clone()))?)
     }
 
-    /// Puts a policy that is known by its digest in the place of the current one: one that was kept, or that serves another
-    /// tenant that takes the same signatures. It serves until the file of the tenant changes, or is loaded again.
+    /// Replaces the current policy by a known one with this digest: a kept one, or the current one of another tenant
+    /// with the same keys. It stays current until the file of the tenant changes or is reloaded.
     ///
     /// # Errors
-    /// When there is no such tenant, no such policy, or it is refused.
+    /// When the tenant or the policy does not exist, or the policy is refused.
     pub fn swap(&self, tenant: &str, digest: &Digest) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
@@ -265,11 +265,11 @@ impl Registry {
         Ok(self.report(&entry, Some(*digest), take)?)
     }
 
-    /// Puts the policy that served before in the place of the current one. It serves until the file of the tenant changes, or
-    /// is loaded again.
+    /// Replaces the current policy by the previous one. It stays current until the file of the tenant changes or is
+    /// reloaded.
     ///
     /// # Errors
-    /// When there is no such tenant or no earlier policy, or it is refused now.
+    /// When the tenant does not exist or has no earlier policy, or the policy is now refused.
     pub fn rollback(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = lock(&entry.seen);
@@ -278,17 +278,17 @@ impl Registry {
         Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest))?)
     }
 
-    /// Every tenant.
+    /// Returns all tenants.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         read(&self.entries).values().map(Arc::clone).collect()
     }
 
-    /// The directories of policies.
+    /// Returns the policy directories.
     pub(super) fn directories(&self) -> Vec<PathBuf> {
         read(&self.directories).keys().cloned().collect()
     }
 
-    /// Loads the policies of these tenants that changed since they were last read, whatever came of it then.
+    /// Loads the policies of these tenants that have changed since they were last read, accepted or not.
     pub(super) fn refresh(&self, entries: &[Arc<Entry>]) -> Vec<(String, Attempt)> {
         self.each(entries, |entry| {
             let mut loading = lock(&entry.seen);
@@ -302,21 +302,21 @@ impl Registry {
         })
     }
 
-    /// Adds the tenants of files that came into the directories of policies.
+    /// Adds the tenants of new files in the policy directories.
     pub(super) fn rescan(&self) -> Vec<(String, Attempt)> {
         let directories = read(&self.directories).clone();
         let tenants = directories.iter().flat_map(|(directory, like)| {
             self.new_tenants(directory, like).unwrap_or_else(|error| {
-                tracing::warn!(%error, path = %directory.display(), "directory of policies not readable");
+                tracing::warn!(%error, path = %directory.display(), "cannot read a policy directory");
                 BTreeMap::new()
             })
         });
         self.add_all(tenants.collect())
     }
 
-    /// Makes a tenant, or gives one that is there another origin.
+    /// Adds a tenant, or replaces the source of an existing one.
     fn insert(&self, tenant: &str, mut from: TenantPolicy) -> Arc<Entry> {
-        // What is told of changes names whole paths.
+        // Change events use absolute paths.
         from.file = from.file.map(|file| path::absolute(&file).unwrap_or(file));
         let mut entries = write(&self.entries);
         let known = entries.get(tenant).map(|entry| Arc::clone(&entry.slot));
@@ -337,7 +337,7 @@ impl Registry {
             let (tenant, digest) = (&entry.tenant, record.current);
             match self.restore(entry, kept, &digest) {
                 Ok(_) => tracing::warn!(tenant, %digest, "the last good policy serves"),
-                Err(error) => tracing::error!(tenant, %digest, %error, "the last good policy cannot serve"),
+                Err(error) => tracing::error!(tenant, %digest, %error, "cannot serve the last good policy"),
             }
         }
         attempt
@@ -357,7 +357,7 @@ impl Registry {
         }
     }
 
-    /// Loads a policy, which has to be the pinned one for this time, and tells what came of it.
+    /// Loads a policy, which must have the digest `pin` if given, and reports the result.
     fn attempt(&self, entry: &Entry, pin: Option<Digest>, source: Result<Source, PolicyError>) -> Attempt {
         let digest = source.as_ref().ok().map(|source| Digest::of(&source.bytes));
         self.report(entry, digest, || match (pin, digest) {
@@ -371,7 +371,7 @@ impl Registry {
         let digest = *policy.digest();
         match (entry.slot.current(), entry.from.trial) {
             (Some(version), _) if *version.policy.digest() == digest => {
-                // What is on trial is no longer wanted.
+                // The file went back to the current policy: its trial is obsolete.
                 entry.slot.end_trial();
                 Ok(Loaded::Unchanged(version))
             }
@@ -382,7 +382,7 @@ impl Registry {
                     keep(kept.as_deref(), &tenant, digest, &source);
                 };
                 let begun = entry.slot.begin_trial_then(policy, trial, promoted);
-                begun.map_err(|error| PolicyError::Start(format!("needs a thread for its trial: {error}")))?;
+                begun.map_err(|error| PolicyError::Start(format!("cannot start the thread of its trial: {error}")))?;
                 Ok(Loaded::OnTrial(digest))
             }
             _ => {
@@ -393,7 +393,7 @@ impl Registry {
         }
     }
 
-    /// Puts a policy that was kept in the place of the current one.
+    /// Replaces the current policy by a kept one.
     fn restore(&self, entry: &Entry, kept: &Kept, digest: &Digest) -> Result<Loaded, PolicyError> {
         let source = Source::read(&kept.path(digest), self.options.bytes_max)?;
         let found = Digest::of(&source.bytes);
@@ -405,7 +405,7 @@ impl Registry {
         Ok(Loaded::Swapped(version))
     }
 
-    /// A policy that passed every check, with the compiled form of another tenant if there is one.
+    /// Checks a policy, and compiles it unless another tenant already has it.
     fn policy(&self, from: &TenantPolicy, source: &Source) -> Result<Policy, PolicyError> {
         let options = LoadOptions { pin: from.pin, ..self.options.clone() };
         let digest = identify(&source.bytes, &options)?;
@@ -422,7 +422,7 @@ impl Registry {
         Ok(policy)
     }
 
-    /// Makes an attempt, counts and logs what came of it. After a panic the policy is refused, and what served before serves.
+    /// Makes an attempt, counts and logs its result. After a panic the policy is refused, and the current one stays.
     fn report(
         &self,
         entry: &Entry,
@@ -453,7 +453,7 @@ impl Registry {
         })
     }
 
-    /// Does something with each of these tenants, with as many at a time as components are compiled.
+    /// Processes these tenants in parallel, as many at a time as components are compiled.
     fn each(&self, entries: &[Arc<Entry>], act: impl Fn(&Entry) -> Option<Attempt> + Sync) -> Vec<(String, Attempt)> {
         let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let work = || {
@@ -466,7 +466,7 @@ impl Registry {
         let helpers = (self.options.compiler.limits().at_once.get() as usize).min(entries.len()).saturating_sub(1);
         thread::scope(|scope| {
             for _ in 0..helpers {
-                // What a thread that the system does not give would do, the others do.
+                // Without this thread, the others do its work.
                 let _ = thread::Builder::new().name("lro-load".into()).spawn_scoped(scope, work);
             }
             work();
@@ -479,7 +479,7 @@ impl Registry {
         entry.ok_or_else(|| RegistryError::Unknown(tenant.to_owned()))
     }
 
-    /// The tenants of a directory of policies that are not there yet.
+    /// Tenants of a policy directory that are new or still use the shared policy.
     fn new_tenants(&self, directory: &Path, like: &TenantPolicy) -> io::Result<BTreeMap<String, TenantPolicy>> {
         let mut tenants = BTreeMap::new();
         for entry in fs::read_dir(directory)? {
@@ -488,7 +488,7 @@ impl Registry {
             let Some(name) = name.filter(|_| path.extension().is_some_and(|ending| ending == POLICY_ENDING)) else {
                 continue;
             };
-            // Whoever has the policy of all others gets its own, by the same keys as before.
+            // A tenant with the shared policy gets its own, with the keys it has.
             let from = match read(&self.entries).get(name) {
                 Some(entry) if entry.from.file != like.file => continue,
                 Some(entry) => entry.from.clone(),
@@ -511,7 +511,7 @@ impl Shared {
     }
 }
 
-/// Remembers a policy that serves. When that fails, it is only lost for the next start.
+/// Keeps the current policy for the next start. A failure is only logged.
 fn keep(kept: Option<&Kept>, tenant: &str, digest: Digest, source: &Source) {
     let Some(kept) = kept else { return };
     let error = match caught(|| kept.put(tenant, digest, source)) {
@@ -519,10 +519,10 @@ fn keep(kept: Option<&Kept>, tenant: &str, digest: Digest, source: &Source) {
         Ok(Err(error)) => error.to_string(),
         Err(panic) => panic,
     };
-    tracing::warn!(tenant, %digest, error, "policy not kept for the next start");
+    tracing::warn!(tenant, %digest, error, "cannot keep the policy for the next start");
 }
 
-/// What a step of a load gives, a panic being one of its refusals.
+/// Runs a step of loading, and turns a panic into an error.
 fn unless_panic<T>(step: impl FnOnce() -> Result<T, PolicyError>) -> Result<T, PolicyError> {
     caught(step).unwrap_or_else(|panic| Err(PolicyError::Panic(panic)))
 }

@@ -1,4 +1,4 @@
-//! What the calls of one tenant go through.
+//! The slot of a tenant: its current policy, admission and trial.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,35 +7,35 @@ use std::time::{Duration, SystemTime};
 use arc_swap::{ArcSwapOption, Guard};
 
 use super::breaker::Breaker;
-use super::gate::{Bounds, Gate, Pass};
+use super::gate::{Bounds, Gate, Permit};
 use super::trial::Running;
 use super::{BreakerSettings, Policy, PolicyError, Trial, TrialReport};
 use crate::faults::fail_point;
 
-/// Why a call was not let through to a policy.
+/// Why a call was not admitted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SlotError {
-    /// No policy was loaded yet.
+    /// No policy is loaded.
     #[error("no policy is loaded: {0}")]
     Absent(String),
-    /// [`Admission::calls`] of this tenant are running.
-    #[error("the policy has {0} calls of this tenant running already: try again in a moment")]
+    /// [`Admission::calls`] calls of this tenant are running.
+    #[error("{0} calls of this tenant are already running: try again in a moment")]
     Busy(u32),
-    /// The policy failed too often in a row.
+    /// The policy is parked after repeated failures.
     #[error("the policy is parked for {} ms more after repeated failures", .0.as_millis())]
     Parked(Duration),
 }
 
-/// How many calls of one tenant run at the same time, and how long others wait for their turn. As calls use a processor, it
-/// keeps one tenant from taking them all.
+/// How many calls of one tenant run at the same time, and how long others wait. It keeps one tenant from taking all
+/// processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// Calls that run at the same time, at least 1. 128, half of what the engine has room for.
+    /// Maximum number of concurrent calls, at least 1. Default: 128, half the capacity of the engine.
     pub calls: u32,
-    /// Calls that may wait. 1,024.
+    /// Maximum number of waiting calls. Default: 1,024.
     pub waiting: u32,
-    /// Longest time that one waits. 1 s.
+    /// Maximum time that a call waits. Default: 1 s.
     pub wait: Duration,
 }
 
@@ -45,29 +45,29 @@ impl Default for Admission {
     }
 }
 
-/// How the calls of one tenant are bounded.
+/// Limits of one tenant's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotSettings {
-    /// How many at the same time.
+    /// How many run at the same time.
     pub admission: Admission,
-    /// When a failing policy is parked.
+    /// When to park a failing policy.
     pub breaker: BreakerSettings,
 }
 
-/// A policy that serves, or served.
+/// A current or former policy of a slot.
 #[derive(Debug)]
 pub struct Version {
-    /// What is called.
+    /// The policy.
     pub policy: Policy,
-    /// Counts the versions of a slot, from 1.
+    /// Number of the version in its slot, from 1.
     pub number: u64,
-    /// When it took over.
+    /// When it became current.
     pub loaded: SystemTime,
     breaker: Breaker,
 }
 
 impl Version {
-    /// How long it stays parked, if it is.
+    /// Remaining time for which it is parked, if it is.
     pub fn parked_for(&self) -> Option<Duration> {
         self.breaker.parked_for()
     }
@@ -75,13 +75,13 @@ impl Version {
 
 /// The policy of one tenant.
 ///
-/// A swap changes one pointer. A call keeps the version it began with, which is freed when its last call ends; nothing else
-/// keeps an old version. Each version has a breaker of its own, so a swap ends the parking of its predecessor.
+/// A swap changes one pointer. A call keeps the version it started with, which is freed when its last call ends. Each
+/// version has its own breaker, so a swap also ends parking.
 #[derive(Debug, Default)]
 pub struct Slot {
     settings: SlotSettings,
     current: ArcSwapOption<Version>,
-    /// The number of the last version. Locked while one takes over.
+    /// Number of the last version. Locked during a swap.
     changes: Mutex<u64>,
     gate: Arc<Gate>,
     trial: ArcSwapOption<Running>,
@@ -90,28 +90,28 @@ pub struct Slot {
     last: Mutex<Last>,
 }
 
-/// What was told last.
+/// Results of the last attempts.
 #[derive(Debug, Default)]
 struct Last {
-    /// Why a version was refused: for operators, and for clients.
+    /// Why a policy was refused: the message for operators, and the one for clients.
     refusal: Option<(String, String)>,
     report: Option<TrialReport>,
 }
 
-/// A slot at one moment.
+/// A snapshot of a slot.
 #[derive(Clone, Debug)]
 pub struct SlotStatus {
-    /// What serves; none before anything was loaded.
+    /// The current version; `None` before a policy is loaded.
     pub version: Option<Arc<Version>>,
-    /// How long it stays parked, if it is.
+    /// Remaining time for which it is parked, if it is.
     pub parked_for: Option<Duration>,
-    /// Versions that took over since the start.
+    /// Number of policies loaded since the start.
     pub loaded: u64,
-    /// Policies that were refused since the start.
+    /// Number of policies refused since the start.
     pub refused: u64,
-    /// Why the last one was refused, unless one took over since.
+    /// Why the last policy was refused, unless one was loaded since.
     pub refusal: Option<String>,
-    /// The trial under way, else the last one.
+    /// The running trial, else the last one.
     pub trial: Option<TrialReport>,
 }
 
@@ -128,7 +128,7 @@ impl From<Policy> for Arc<Slot> {
 }
 
 impl Slot {
-    /// A slot. Without a policy every call fails until one is put in.
+    /// Creates a slot. Without a policy every call fails until [`Slot::swap`].
     pub fn new(policy: Option<Policy>, settings: SlotSettings) -> Self {
         let slot = Self { settings, ..Self::default() };
         if let Some(policy) = policy {
@@ -137,19 +137,19 @@ impl Slot {
         slot
     }
 
-    /// What serves now.
+    /// Returns the current version.
     pub fn current(&self) -> Option<Arc<Version>> {
         self.current.load_full()
     }
 
-    /// Puts a policy in the place of the current one: every call that begins from now on runs it. A trial ends.
+    /// Replaces the current policy: every call that starts from now on runs the new one. Ends a running trial.
     pub fn swap(&self, policy: Policy) -> Arc<Version> {
         let mut number = lock(&self.changes);
         self.end_trial();
         self.put(&mut number, policy)
     }
 
-    /// Puts the policy of a trial in the place of the current one, unless the trial is no longer the one under way.
+    /// Replaces the current policy by that of a trial, unless the trial is no longer running.
     pub(super) fn promote(&self, running: Option<&Arc<Running>>, policy: Policy) -> Option<Arc<Version>> {
         let mut number = lock(&self.changes);
         let is_running = self.trial.load().as_ref().is_some_and(|it| running.is_some_and(|run| Arc::ptr_eq(it, run)));
@@ -167,13 +167,13 @@ impl Slot {
         version
     }
 
-    /// Notes that a policy was refused, and why.
+    /// Records that a policy was refused, and why.
     pub(super) fn refuse(&self, error: &PolicyError) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         lock(&self.last).refusal = Some((error.to_string(), error.for_client()));
     }
 
-    /// What there is to tell.
+    /// Returns a snapshot of the slot.
     pub fn status(&self) -> SlotStatus {
         let version = self.current();
         let running = self.trial.load().as_ref().map(|running| running.report());
@@ -188,16 +188,16 @@ impl Slot {
         }
     }
 
-    /// Runs a policy beside the current one, on a thread of its own and after answers are settled, and compares what the two
-    /// decide. A trial under way ends.
+    /// Runs a policy beside the current one, on a separate thread and after the answers, and compares their decisions.
+    /// Ends a running trial.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the thread cannot be started.
     pub fn begin_trial(self: &Arc<Self>, policy: Policy, trial: Trial) -> std::io::Result<()> {
         self.begin_trial_then(policy, trial, |_| {})
     }
 
-    /// As [`Slot::begin_trial`]; tells of the version when the policy takes over.
+    /// As [`Slot::begin_trial`]; calls `promoted` with the new version if the policy becomes current.
     pub(super) fn begin_trial_then(
         self: &Arc<Self>,
         policy: Policy,
@@ -210,19 +210,19 @@ impl Slot {
         Ok(())
     }
 
-    /// Ends the trial under way without a change.
+    /// Ends a running trial without changing the policy.
     pub fn end_trial(&self) {
         if let Some(running) = self.trial.swap(None) {
             lock(&self.last).report = Some(running.report());
         }
     }
 
-    /// The trial under way.
+    /// Returns the running trial.
     pub(crate) fn trial(&self) -> Guard<Option<Arc<Running>>> {
         self.trial.load()
     }
 
-    /// A trial ended with this report.
+    /// Records that a trial ended with this report.
     pub(super) fn trial_ended(&self, running: Option<&Arc<Running>>, report: TrialReport) {
         lock(&self.last).report = Some(report);
         if let Some(running) = running {
@@ -230,56 +230,56 @@ impl Slot {
         }
     }
 
-    /// Longest time for which a call waits to be let through.
+    /// Maximum time that a call waits to be admitted.
     pub(crate) fn wait(&self) -> Duration {
         self.settings.admission.wait
     }
 
-    /// Lets a call through, with the version that all of it runs on. Pending before it waits, which blocks.
+    /// Admits a call, and returns the version that it runs on. Yields before it waits, which blocks.
     pub(crate) async fn admit(&self) -> Result<Admitted, SlotError> {
-        // A parked policy is not worth waiting for.
+        // Do not wait for a parked policy.
         if let Some(left) = self.current.load().as_ref().and_then(|version| version.breaker.parked_for()) {
             return Err(SlotError::Parked(left));
         }
         let Admission { calls, waiting, wait } = self.settings.admission;
-        let bounds = Bounds { inside: calls.max(1), waiting, wait };
-        let pass = self.gate.admit(&bounds).await.ok_or(SlotError::Busy(bounds.inside))?;
+        let bounds = Bounds { permits: calls.max(1), waiters: waiting, timeout: wait };
+        let permit = self.gate.acquire_async(&bounds).await.ok_or(SlotError::Busy(bounds.permits))?;
         let version = self.current.load_full().ok_or_else(|| self.absent())?;
-        let is_attempt = version.breaker.admit().map_err(SlotError::Parked)?;
-        Ok(Admitted { version, is_attempt, _pass: pass })
+        let is_probe = version.breaker.admit().map_err(SlotError::Parked)?;
+        Ok(Admitted { version, is_probe, _permit: permit })
     }
 
     fn absent(&self) -> SlotError {
         let refusal = lock(&self.last).refusal.clone();
-        SlotError::Absent(refusal.map_or_else(|| "none was put in".to_owned(), |(_, told)| told))
+        SlotError::Absent(refusal.map_or_else(|| "none was given".to_owned(), |(_, for_client)| for_client))
     }
 }
 
-/// A call that was let through.
+/// An admitted call.
 pub(crate) struct Admitted {
     version: Arc<Version>,
-    /// Whether it finds out if a parked policy works again.
-    is_attempt: bool,
-    _pass: Pass,
+    /// Whether it is the probe of a parked policy.
+    is_probe: bool,
+    _permit: Permit,
 }
 
 impl Admitted {
-    /// What it runs on.
+    /// The policy it runs on.
     pub(crate) fn policy(&self) -> &Policy {
         &self.version.policy
     }
 
-    /// The policy did what it should.
+    /// Reports to the breaker that the call succeeded.
     pub(crate) fn succeeded(&self, tenant: &str) {
-        if self.version.breaker.succeeded(self.is_attempt) {
+        if self.version.breaker.succeeded(self.is_probe) {
             let (version, digest) = (self.version.number, self.version.policy.digest());
             tracing::warn!(tenant, version, %digest, "the policy works again");
         }
     }
 
-    /// The call failed through the policy's fault.
+    /// Reports to the breaker that the call failed and the policy is at fault.
     pub(crate) fn failed(&self, tenant: &str) {
-        if let Some(pause) = self.version.breaker.failed(self.is_attempt) {
+        if let Some(pause) = self.version.breaker.failed(self.is_probe) {
             let (version, digest, pause_ms) = (self.version.number, self.version.policy.digest(), pause.as_millis());
             tracing::error!(tenant, version, %digest, pause_ms, "the policy is parked after repeated failures");
         }

@@ -1,4 +1,4 @@
-//! The bytes of a policy and its signature, read once: what is checked is what is compiled.
+//! The bytes of a policy and its signature, read once, so that the checked bytes are the compiled ones.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,31 +9,32 @@ use minisign_verify::{PublicKey, Signature};
 use super::{Digest, PolicyError};
 use crate::faults::fail_point;
 
-/// Largest signature file that is read: 4 KiB. One has about 0.3 KiB.
+/// Maximum size of a signature file: 4 KiB. A typical one has 0.3 KiB.
 pub const SIGNATURE_BYTES_MAX: u64 = 4 << 10;
 
-/// Added to the path of a policy, it gives that of its signature.
+/// Suffix that turns the path of a policy into that of its signature.
 pub const SIGNATURE_SUFFIX: &str = ".minisig";
 
-/// What a policy is loaded from.
+/// A component and its signature.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The component.
     pub bytes: Vec<u8>,
-    /// The text of its detached signature, as `minisign` and `rsign2` write it.
+    /// Its detached signature in the format of `minisign` and `rsign2`.
     pub signature: Option<String>,
 }
 
 impl Source {
     /// Reads a component of at most `bytes_max` bytes, and the signature beside it: the path with [`SIGNATURE_SUFFIX`].
     ///
-    /// A symbolic link is followed, as the volumes of Kubernetes are made of them.
+    /// Follows symbolic links, because Kubernetes volumes consist of them.
     ///
     /// # Errors
-    /// When the component cannot be read, is not a regular file, or is too large; when there is a signature and it cannot
+    /// When the component cannot be read, is not a regular file, or is too large, or when an existing signature cannot
     /// be read.
     pub fn read(path: &Path, bytes_max: u64) -> Result<Self, PolicyError> {
-        // The signature comes first: whoever replaces both writes it last, so a new one never meets an old component.
+        // Read the signature first: a writer that replaces both writes it last, so a new signature never meets an old
+        // component.
         let signature = match read_file(&signature_path(path), SIGNATURE_BYTES_MAX) {
             Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),
             Err(PolicyError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
@@ -42,8 +43,7 @@ impl Source {
         Ok(Self { bytes: read_file(path, bytes_max)?, signature })
     }
 
-    /// Checks that one of these keys signed the component. A signature of the legacy form, which is not prehashed, does not
-    /// count.
+    /// Checks that one of these keys signed the component. Legacy signatures, which are not prehashed, are rejected.
     pub(super) fn check_signature(&self, signers: &[PublicKey]) -> Result<(), PolicyError> {
         let text = self.signature.as_deref().ok_or(PolicyError::Unsigned)?;
         let refused = |error: minisign_verify::Error| PolicyError::Signature(error.to_string());
@@ -59,7 +59,7 @@ impl Source {
         answer.map_err(refused)
     }
 
-    /// Tells two sources apart.
+    /// Identifies the content of the source.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         (Digest::of(&self.bytes), self.signature.clone())
     }
@@ -74,7 +74,7 @@ impl From<&[u8]> for Source {
 /// The digest of a component, and its signature.
 pub(super) type Fingerprint = (Digest, Option<String>);
 
-/// Where the signature of a policy lies.
+/// Path of the signature of a policy.
 pub(super) fn signature_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(SIGNATURE_SUFFIX);
@@ -83,7 +83,7 @@ pub(super) fn signature_path(path: &Path) -> PathBuf {
 
 fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, PolicyError> {
     let failed = |source| PolicyError::Read { path: path.display().to_string(), source };
-    // Without O_NONBLOCK a FIFO would wait for a writer.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| failed(error.into()))?;
     let file = File::from(file);
@@ -99,7 +99,7 @@ fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, PolicyError> {
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 {
-        // It grew while it was read.
+        // The file grew during the read.
         found if found > bytes_max => Err(too_large(found)),
         _ => Ok(bytes),
     }

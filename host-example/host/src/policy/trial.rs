@@ -1,7 +1,7 @@
-//! A new policy beside the old one: what it would have decided, compared with what was decided.
+//! Trials: a new policy runs beside the current one, and their decisions are compared.
 //!
-//! A thread of the trial's own runs the new policy after the answer of the old one is settled. It takes jobs from a short
-//! queue; what finds the queue full is not compared, so a trial never holds up a call.
+//! A thread of the trial runs the new policy after the current one has answered. Its queue is short; results that find
+//! it full are not compared, so a trial never delays a call.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,47 +11,47 @@ use std::time::{Duration, Instant};
 use super::{Digest, Policy, Slot, Version};
 use crate::faults::{caught, fail_point};
 
-/// Results that wait to be compared.
+/// Maximum number of results that wait to be compared.
 pub const TRIAL_QUEUE_MAX: usize = 16;
 
-/// Differences and failures that a report names.
+/// Maximum number of differences and failures in a report.
 pub const TRIAL_EXAMPLES_MAX: usize = 20;
 
-/// How long a trial lasts that was given neither a number nor a time: until it is ended.
+/// Duration of a trial without a time limit.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// How long a new policy runs beside the old one, and what follows. It ends with what comes first.
+/// How long a trial runs, and what follows. It ends at the first limit reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
-    /// Results to compare. Without bound.
+    /// Number of results to compare. Default: no limit.
     pub calls: Option<u64>,
-    /// Longest time. Without bound.
+    /// Maximum duration. Default: no limit.
     pub time: Option<Duration>,
-    /// Whether the new policy takes over when it was asked at least once and always decided as the old one. Otherwise, and
-    /// in any other case, it is dropped.
+    /// Whether the new policy becomes current if it was compared at least once and all decisions were the same.
+    /// Otherwise it is dropped.
     pub promote: bool,
 }
 
-/// What a trial found so far.
+/// The results of a trial so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrialReport {
     /// The policy on trial.
     pub digest: Digest,
-    /// Results with the same verdict, descriptor and files.
+    /// Number of results with the same verdict, descriptor and files.
     pub same: u64,
-    /// Results where one of them differs.
+    /// Number of results where one of them differs.
     pub different: u64,
-    /// Results with which the new policy failed and the old did not.
+    /// Number of results on which only the new policy failed.
     pub failed: u64,
-    /// Results that were not compared, as the trial was busy.
+    /// Number of results that were not compared because the queue was full.
     pub skipped: u64,
     /// The first differences and failures, at most [`TRIAL_EXAMPLES_MAX`].
     pub examples: Vec<TrialExample>,
-    /// How it ended, once it did.
+    /// How the trial ended; `None` while it runs.
     pub outcome: Option<TrialOutcome>,
 }
 
-/// A result on which the two do not agree.
+/// A result on which the two policies differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrialExample {
     /// The tool.
@@ -63,15 +63,15 @@ pub struct TrialExample {
 /// How a trial ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialOutcome {
-    /// The new policy took over as the version of this number.
+    /// The new policy became current, as the version of this number.
     Promoted(u64),
     /// The new policy was dropped.
     Dropped,
-    /// It was ended, or another policy took over, before it was done.
+    /// It was ended, or another policy was loaded, before it was complete.
     Ended,
 }
 
-/// How a new policy did with one result.
+/// The comparison of one result.
 #[derive(Debug)]
 pub(crate) enum Comparison {
     Same,
@@ -87,7 +87,7 @@ struct Job {
     compare: Compare,
 }
 
-/// A trial under way. It ends when the slot lets go of it.
+/// A running trial. It ends when the slot drops it.
 #[derive(Debug)]
 pub(crate) struct Running {
     jobs: SyncSender<Job>,
@@ -107,7 +107,7 @@ impl Running {
         let report = TrialReport { digest, same, different, failed, skipped, examples: Vec::new(), outcome: None };
         let report = Arc::new(Mutex::new(report));
         let running = Arc::new(Self { jobs, report: Arc::clone(&report) });
-        // The thread must not keep what it waits for.
+        // The thread must not keep alive what it waits for.
         let (slot, itself) = (Arc::downgrade(slot), Arc::downgrade(&running));
         thread::Builder::new().name("lro-trial".into()).spawn(move || {
             let is_done = compare(&waiting, &policy, &trial, &report);
@@ -116,7 +116,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Has a result compared, unless too many wait.
+    /// Queues a result for comparison, unless the queue is full.
     pub(crate) fn offer(&self, tool: &str, compare: impl FnOnce(&Policy) -> Comparison + Send + 'static) {
         let job = Job { tool: tool.to_owned(), compare: Box::new(compare) };
         if let Err(TrySendError::Full(_)) = self.jobs.try_send(job) {
@@ -124,13 +124,13 @@ impl Running {
         }
     }
 
-    /// What was found so far.
+    /// Returns the report so far.
     pub(super) fn report(&self) -> TrialReport {
         lock(&self.report).clone()
     }
 }
 
-/// Compares until the trial is done, or until the slot lets go of it: then the answer is no.
+/// Compares until the trial is complete. Returns false if the slot dropped it before.
 fn compare(jobs: &Receiver<Job>, policy: &Policy, trial: &Trial, report: &Mutex<TrialReport>) -> bool {
     let until = Instant::now() + trial.time.unwrap_or(ENDLESS).min(ENDLESS);
     let mut left = trial.calls.unwrap_or(u64::MAX);
@@ -152,7 +152,7 @@ fn compare(jobs: &Receiver<Job>, policy: &Policy, trial: &Trial, report: &Mutex<
     true
 }
 
-/// Ends a trial; `trial` is there when it was done.
+/// Ends a trial; `trial` is `Some` if it was complete.
 fn end(
     slot: &Weak<Slot>,
     running: &Weak<Running>,

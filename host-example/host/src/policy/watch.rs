@@ -1,8 +1,8 @@
-//! Loads the policies that change on the disk.
+//! Reloads policies that change on disk.
 //!
-//! An event of the file system is a hint only. After it, and after a moment of quiet, the file is read, and loaded when its
-//! bytes or its signature are others than those that were read last. Directories are watched, not files, so that a file may
-//! be replaced by a rename and a symbolic link by another one.
+//! File system events are only hints. After an event and a quiet period, the file is read, and loaded if its bytes or
+//! its signature have changed. Directories are watched instead of files, so that renames and replaced symbolic links
+//! are noticed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,16 +18,16 @@ use super::registry::{Entry, Registry};
 use super::source::signature_path;
 use crate::faults::{caught, fail_point};
 
-/// How long nothing may have happened before a file is read: 200 ms.
+/// Quiet period before a changed file is read: 200 ms.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// How long a file that never comes to rest is waited for: 2 s.
+/// Maximum time to wait for the quiet period: 2 s.
 pub const DEBOUNCE_MAX: Duration = Duration::from_secs(2);
 
-/// How often directories are looked for that came later, and links that lead elsewhere.
-const TICK: Duration = Duration::from_secs(5);
+/// How often to look for new directories and changed symbolic links.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Watches the files of a registry as long as it lives.
+/// Watches the policy files of a registry until it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     messages: Sender<Message>,
@@ -39,24 +39,24 @@ enum Message {
     Stop,
 }
 
-/// What happened since files were last read.
+/// Changes since the files were last read.
 #[derive(Debug, Default)]
 struct Changes {
     paths: BTreeSet<PathBuf>,
-    /// Events were lost, so anything may have happened.
+    /// Events were lost, so any file may have changed.
     lost: bool,
 }
 
 impl Watch {
-    /// Begins to watch, on a thread of its own. Tenants may come and go.
+    /// Starts to watch, on a new thread. Follows tenants that are added and removed.
     ///
     /// # Errors
-    /// When the system does not tell of changes, or gives no thread.
+    /// When the system does not support watching, or the thread cannot be started.
     pub fn start(registry: Arc<Registry>) -> notify::Result<Self> {
         let (messages, incoming) = mpsc::channel();
         let events = messages.clone();
         let watcher = notify::recommended_watcher(move |event| {
-            // Fails only when the thread is gone, which ends the watcher too.
+            // Fails only after the thread has ended, which ends the watcher too.
             let _ = events.send(Message::Event(event));
         })?;
         let mut directories = Directories { watcher, watched: BTreeSet::new() };
@@ -74,9 +74,9 @@ impl Drop for Watch {
 }
 
 fn run(registry: &Registry, messages: &Receiver<Message>, mut directories: Directories) {
-    // What changed between loading and watching.
+    // Changes between loading and watching.
     registry.refresh(&registry.all());
-    // After a panic, what was to be loaded is looked for at the next step.
+    // After a panic, the next step checks all files.
     let mut has_failed = false;
     loop {
         let Ok(mut changes) = collect(messages) else { return };
@@ -98,10 +98,11 @@ fn step(registry: &Registry, changes: &Changes, directories: &mut Directories) {
     registry.rescan();
 }
 
-/// What happens until there is a moment of quiet; nothing after a while without events. An error ends the thread.
+/// Collects changes until the quiet period; returns none after [`POLL_INTERVAL`] without events. An error ends the
+/// thread.
 fn collect(messages: &Receiver<Message>) -> Result<Changes, RecvTimeoutError> {
     let mut changes = Changes::default();
-    let mut message = match messages.recv_timeout(TICK) {
+    let mut message = match messages.recv_timeout(POLL_INTERVAL) {
         Err(RecvTimeoutError::Timeout) => return Ok(changes),
         message => message?,
     };
@@ -122,20 +123,20 @@ fn collect(messages: &Receiver<Message>) -> Result<Changes, RecvTimeoutError> {
 impl Changes {
     fn add(&mut self, event: notify::Result<Event>) {
         match event {
-            // Reading is no change.
+            // Reading does not change a file.
             Ok(Event { kind: EventKind::Access(_), .. }) => {}
             Ok(event) => {
                 self.lost |= event.need_rescan();
                 self.paths.extend(event.paths);
             }
             Err(error) => {
-                tracing::warn!(%error, "changes of policies may have been missed");
+                tracing::warn!(%error, "policy changes may have been missed");
                 self.lost = true;
             }
         }
     }
 
-    /// Whether the policy of a tenant may have changed. What is reached through links may have changed with anything.
+    /// Whether the policy of a tenant may have changed. A symbolic link may have changed with any event.
     fn touch(&self, entry: &Entry) -> bool {
         let Some(file) = &entry.from.file else { return false };
         let is_own = || self.paths.contains(file) || self.paths.contains(&signature_path(file));
@@ -150,7 +151,7 @@ struct Directories {
 }
 
 impl Directories {
-    /// Watches where policies lie now, and nothing else. Tells of the directories that were not watched before.
+    /// Watches exactly the directories that contain policies now. Returns the newly watched ones.
     fn follow(&mut self, registry: &Registry) -> BTreeSet<PathBuf> {
         let mut wanted: BTreeSet<_> = registry.directories().into_iter().collect();
         for entry in registry.all() {
@@ -166,15 +167,15 @@ impl Directories {
         for new in wanted.difference(&self.watched) {
             match self.watcher.watch(new, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(found.insert(new.clone())),
-                // Tried again at the next tick.
-                Err(error) => tracing::debug!(%error, path = %new.display(), "directory not watched"),
+                // Tried again at the next poll.
+                Err(error) => tracing::debug!(%error, path = %new.display(), "cannot watch a directory"),
             }
         }
         self.watched.extend(found.iter().cloned());
         found
     }
 
-    /// Gives up directories that something happened to themselves: another one may be in their place.
+    /// Stops watching directories that themselves changed: they may have been replaced.
     fn forget(&mut self, changes: &Changes) {
         for gone in self.watched.intersection(&changes.paths) {
             let _ = self.watcher.unwatch(gone);

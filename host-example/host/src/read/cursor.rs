@@ -1,4 +1,4 @@
-//! Cursors: where a walk goes on, signed so that nobody can make or change one.
+//! Signed cursors: where the next page begins. Clients cannot forge or change them.
 
 use crate::store::{Digest, Ulid};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -7,19 +7,19 @@ use sha2::Sha256;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the signature covers besides the cursor, so that it stands for nothing else signed with the same key.
+/// Domain separator: keeps the signature from being valid for anything else signed with the same key.
 const CONTEXT: &[u8] = b"lro cursor 1\0";
 
-/// Bytes of the signature: the first half of an HMAC-SHA256.
+/// Size of the signature: the first half of an HMAC-SHA256.
 const SIGNATURE_BYTES: usize = 16;
 
-/// Bytes of a cursor with a query, and its signature.
+/// Size of a cursor with a query and the signature.
 const CURSOR_BYTES_MAX: usize = 114;
 
-/// Bytes that stand for the tenant.
+/// Size of the truncated digest of the tenant.
 const TENANT_BYTES: usize = 16;
 
-/// Where a walk through a section goes on, and what it belongs to.
+/// Where the next page begins, and what the cursor is valid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The offload.
@@ -28,15 +28,15 @@ pub struct Cursor {
     pub file: u16,
     /// Where the next page begins.
     pub position: Position,
-    /// The size of the pages.
+    /// Size of the pages.
     pub size: PageSize,
-    /// When the offload expires, and the cursor with it; to the millisecond.
+    /// When the offload and the cursor expire, in whole milliseconds.
     pub expires: SystemTime,
-    /// What tells the query whose answer is walked through; none when it is the section itself.
+    /// Digest of the query whose answer is paged; `None` for the section itself.
     pub query: Option<Digest>,
 }
 
-/// A place in a section.
+/// A position in a section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Number of the record, counted from 0.
@@ -48,27 +48,27 @@ pub struct Position {
 /// The size of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSize {
-    /// Most bytes.
+    /// Maximum bytes.
     pub bytes: u32,
-    /// Most records.
+    /// Maximum records.
     pub records: u32,
 }
 
-/// Why a cursor is refused. The walk does not go on, and does not begin anew either.
+/// Why a cursor is rejected. Reading neither continues nor restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// It is no cursor at all.
-    #[error("the cursor is not valid: it was cut, or is none")]
+    /// It is truncated or malformed.
+    #[error("invalid cursor: it is truncated or malformed; pass `next` of the previous page unchanged")]
     Malformed,
-    /// The signature is not of this key, or not of this text.
-    #[error("the cursor is not valid: it was changed, or signed with another key")]
+    /// The signature does not match.
+    #[error("invalid cursor: it was changed or signed with another key; pass `next` of the previous page unchanged")]
     Signature,
     /// It was made for another tenant.
     #[error("the cursor belongs to another tenant")]
     Tenant,
     /// Its offload has expired.
-    #[error("the cursor has expired with its offload")]
+    #[error("the cursor has expired together with its offload")]
     Expired,
     /// It was made for another offload.
     #[error("the cursor belongs to another offload")]
@@ -77,14 +77,14 @@ pub enum CursorError {
     #[error("the cursor belongs to another section")]
     Section,
     /// It was made for pages of another size.
-    #[error("the cursor belongs to pages of another size")]
+    #[error("the cursor belongs to pages of another size: leave the size out")]
     PageSize,
     /// It was made for another query, or for none.
     #[error("the cursor belongs to another query")]
     Query,
 }
 
-/// The key that cursors are signed with: 32 random bytes.
+/// The key that signs cursors: 32 random bytes.
 #[derive(Clone)]
 pub struct CursorKey([u8; 32]);
 
@@ -95,12 +95,12 @@ impl fmt::Debug for CursorKey {
 }
 
 impl CursorKey {
-    /// A key that is given.
+    /// Wraps the given key.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The text of a cursor for a tenant: URL-safe base64 of 110 characters, or 152 with a query.
+    /// Encodes and signs a cursor for a tenant: URL-safe base64 of 110 characters, or 152 with a query.
     pub fn sign(&self, tenant: &str, cursor: &Cursor) -> String {
         let mut bytes = Vec::with_capacity(CURSOR_BYTES_MAX);
         bytes.extend(cursor.offload.bits().to_be_bytes());
@@ -117,11 +117,11 @@ impl CursorKey {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The cursor that a text was made from, for the same tenant.
+    /// Verifies and decodes a cursor of this tenant.
     ///
     /// # Errors
-    /// When the text was not signed with this key, or is for another tenant, or has expired by `now`. What else the
-    /// cursor must fit is the caller's to compare.
+    /// When the text was not signed with this key, belongs to another tenant, or has expired by `now`. The caller
+    /// compares the other fields.
     pub fn open(&self, tenant: &str, text: &str, now: SystemTime) -> Result<Cursor, CursorError> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError::Malformed)?;
         let (mut payload, signature) = bytes.split_last_chunk::<SIGNATURE_BYTES>().ok_or(CursorError::Malformed)?;
@@ -137,14 +137,14 @@ impl CursorKey {
     }
 
     fn hmac(&self, bytes: &[u8]) -> Hmac<Sha256> {
-        // A key shorter than a block counts as if it were filled up with zeros.
+        // HMAC pads a key shorter than a block with zeros.
         let mut block = [0; 64];
         block.iter_mut().zip(self.0).for_each(|(to, from)| *to = from);
         Hmac::<Sha256>::new(&block.into()).chain_update(CONTEXT).chain_update(bytes)
     }
 }
 
-/// What [`CursorKey::sign`] wrote before the signature.
+/// Decodes what [`CursorKey::sign`] writes before the signature.
 fn parse(bytes: &mut &[u8]) -> Option<(Cursor, [u8; TENANT_BYTES])> {
     let offload = Ulid::from_bits(u128::from_be_bytes(take(bytes)?));
     let tenant = take(bytes)?;
@@ -162,7 +162,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-/// What stands for a tenant: its name can be of any length.
+/// Truncated digest of a tenant, whose name can be of any length.
 fn tenant_bytes(tenant: &str) -> [u8; TENANT_BYTES] {
     let Digest(digest) = Digest::of(tenant.as_bytes());
     std::array::from_fn(|at| digest[at])

@@ -1,6 +1,6 @@
-//! Rust forms of the WIT package `lro:filter`, made from the files in `wit/`.
+//! Rust bindings of the WIT package `lro:filter`, generated from the files in `wit/`.
 
-#![expect(missing_docs, reason = "the documentation stands in the WIT files")]
+#![expect(missing_docs, reason = "the WIT files have the documentation")]
 
 wasmtime::component::bindgen!({
     path: "../../wit",
@@ -16,7 +16,7 @@ wasmtime::component::bindgen!({
     },
 });
 
-/// The world of the component that answers questions.
+/// The world of the component that answers queries.
 pub mod extraction {
     wasmtime::component::bindgen!({
         path: "../../wit",

@@ -1,4 +1,4 @@
-//! One call into a policy: a fresh store, an instance, an answer, and what it cost.
+//! One call into a component: a fresh store and instance, the answer, and its cost.
 
 use super::bindings::LroPolicy;
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
@@ -7,9 +7,9 @@ use super::bindings::lro::filter::types::Call;
 use super::engine::{CONCURRENT_CALLS_MAX, Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
 use super::output::{Quota, WriteError};
-use super::places::Place;
-use super::state::{Clock, State};
-use super::text::{one_line, plain_descriptor, plain_error, short_advice};
+use super::places::PoolPermit;
+use super::state::{CallState, Clock};
+use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
 use crate::faults::fail_point;
@@ -23,11 +23,11 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
-/// Why a call gave no answer, as a sentence without its subject: the policy, or the query.
+/// Why a call returned no answer. The message is a sentence without its subject, which is the policy or the query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The policy ran, or the disk kept it waiting, longer than [`Limits::wall_time`].
+    /// The policy ran, or waited for the disk, longer than [`Limits::wall_time`].
     #[error("took longer than {} ms (limit wall-time-ms)", .0.as_millis())]
     Deadline(Duration),
     /// The policy asked for more memory than [`Limits::memory_bytes`].
@@ -42,34 +42,34 @@ pub enum CallError {
     /// The policy executed more than [`Limits::fuel`].
     #[error("executed more than {0} instructions (limit fuel)")]
     Fuel(u64),
-    /// There is a [`Limits::fuel`], and the sandbox was not made [with fuel](super::Sandbox::with_fuel).
-    #[error("cannot be held to the limit fuel: this sandbox does not count instructions")]
-    Uncounted,
-    /// The policy's calls nested too deeply.
+    /// [`Limits::fuel`] is set, but the sandbox was not created [with fuel](super::Sandbox::with_fuel).
+    #[error("cannot run with the limit fuel: this sandbox does not count instructions")]
+    FuelDisabled,
+    /// The policy ran out of stack.
     #[error("ran out of stack (limit {STACK_BYTES_MAX} bytes)")]
     Stack,
-    /// More than [`Limits::crossing_bytes`] in one step between host and policy.
+    /// More than [`Limits::crossing_bytes`] were passed between host and policy in one step.
     #[error("passed more than {0} bytes in one step (limit crossing-bytes)")]
     Crossing(usize),
-    /// The policy wrote, created or held open more than it may.
+    /// The policy exceeded a limit on writing, creating or opening files.
     #[error(transparent)]
     Quota(Quota),
-    /// So many calls, or questions, are running, and none of them ended within [`Limits::wait`].
-    #[error("found {0} others running and no place in time (limit wait-ms): try again in a moment")]
+    /// This many calls or queries are running, and none ended within [`Limits::wait`].
+    #[error("had to wait too long for {0} others that are running (limit wait-ms): try again in a moment")]
     Busy(u32),
-    /// The policy trapped: it panicked or broke a rule of WebAssembly. One line of at most [`Limits::log_bytes`].
+    /// The policy trapped, for instance by a panic. The text is one line of at most [`Limits::log_bytes`].
     #[error("failed: {0}")]
     Trap(String),
-    /// The policy answered with an error. Its text is one line of at most [`Limits::log_bytes`].
+    /// The policy returned an error. Its text is one line of at most [`Limits::log_bytes`].
     #[error("refused: {}", describe(.0))]
     Policy(PolicyError),
     /// The output directory could not be opened or written.
-    #[error("has a directory that could not be opened or written: {0}")]
+    #[error("cannot use its directory: {0}")]
     Output(std::io::Error),
 }
 
 impl CallError {
-    /// Whether the cause is a full disk or a used-up quota.
+    /// Whether the cause is a full disk or an exhausted quota.
     pub fn is_no_space(&self) -> bool {
         match self {
             Self::Quota(_) | Self::Policy(PolicyError::NoSpace) => true,
@@ -93,14 +93,14 @@ fn describe(error: &PolicyError) -> String {
     }
 }
 
-/// What a call cost.
+/// The cost of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// From before the store was made until after the last byte was written.
+    /// Time from creating the store to writing the last byte.
     pub time: Duration,
-    /// Linear memory at the end, which is its largest extent.
+    /// Linear memory at the end of the call, which is its peak.
     pub memory_bytes: usize,
-    /// Bytes written, an overwritten byte counted each time.
+    /// Bytes written, including overwrites.
     pub written_bytes: u64,
 }
 
@@ -109,7 +109,8 @@ pub struct Cost {
 pub struct OutputDirectory<'a> {
     /// Its path.
     pub path: &'a Path,
-    /// Whether data goes to the disk while the policy still writes: for a caller who then waits until it is there.
+    /// Whether to start flushing data to disk while the policy still writes. Set it if the directory is synchronized
+    /// afterwards.
     pub write_back: bool,
 }
 
@@ -119,84 +120,85 @@ impl<'a> From<&'a Path> for OutputDirectory<'a> {
     }
 }
 
-/// What a policy wrote.
+/// The output of a policy.
 #[derive(Debug)]
 pub struct Written {
-    /// Its own account.
+    /// The descriptor that the policy returned.
     pub descriptor: Descriptor,
-    /// The digests of the files that were written front to back, by file name.
+    /// Digests of the files that were written sequentially, by file name.
     pub digests: BTreeMap<String, FileDigest>,
 }
 
 impl Prepared {
-    /// Makes an instance and drops it: the least any call costs. Blocks.
+    /// Creates an instance and drops it, the minimum cost of any call. Blocks.
     ///
     /// # Errors
-    /// As a call's.
+    /// As for a call.
     pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
         job::finish(async {
-            let place = self.places.call(limits.wait).await?;
-            let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, place)?;
+            let permit = self.permits.call(limits.wait).await?;
+            let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, permit)?;
             let made = self.pre.instantiate_async(&mut run.store).await.map(drop);
             made.map_err(|error| run.explain(&error))
         })
     }
 
-    /// Asks what should become of a result. No directory is preopened. Advice is cut at the limit of a descriptor. Blocks.
+    /// Calls `inspect-result`. No directory is preopened. Advice is truncated to the descriptor limit. Blocks.
     ///
     /// # Errors
-    /// When the policy fails or breaks a limit.
+    /// When the policy fails or exceeds a limit.
     pub fn inspect(&self, limits: &Limits, call: &Call, payload: &Arc<Payload>) -> Result<(Verdict, Cost), CallError> {
         job::finish(self.inspect_async(limits, call, payload))
     }
 
-    /// As [`Prepared::inspect`]. Pending once a tick, and before it waits for a place, which blocks.
+    /// As [`Prepared::inspect`]. Yields once a tick, and before it waits for a permit, which blocks.
     pub(crate) async fn inspect_async(
         &self,
         limits: &Limits,
         call: &Call,
         payload: &Arc<Payload>,
     ) -> Result<(Verdict, Cost), CallError> {
-        let place = self.places.call(limits.wait).await?;
+        let permit = self.permits.call(limits.wait).await?;
         let stocked = self.stock.take(limits);
         let is_stocked = stocked.is_some();
         let Inspection { mut run, policy } = match stocked {
-            Some(stocked) => stocked.begun(place),
-            None => self.inspection(limits, place).await?,
+            Some(stocked) => stocked.started(permit),
+            None => self.inspection(limits, permit).await?,
         };
         fail_point!("sandbox::inspect", CallError::Output);
         let answer = run.inspect(&policy, call, payload).await.map_err(|error| run.explain(&error))?;
-        let mut verdict = answer.map_err(|error| CallError::Policy(plain_error(error, limits)))?;
-        short_advice(&mut verdict, call.settings.descriptor_limit);
+        let mut verdict = answer.map_err(|error| CallError::Policy(sanitize_error(error, limits)))?;
+        truncate_advice(&mut verdict, call.settings.descriptor_limit);
         let cost = run.cost();
-        if is_stocked && let Some(place) = self.places.stock() {
-            self.stock.spend(run, place);
+        if is_stocked && let Some(permit) = self.permits.stock() {
+            self.stock.spend(run, permit);
         }
         Ok((verdict, cost))
     }
 
-    /// Makes the instance for the next inspection in advance, and frees that of the last one: for a caller that has sent its
-    /// answer and has time. Does neither block nor run longer than a tick. Nothing is made while all policies together have
-    /// [`STOCK_MAX`](super::STOCK_MAX) in stock, nor for one whose start takes longer than that.
+    /// Creates the instance for the next inspection in advance, and frees the last one. Call it after sending an
+    /// answer. Neither blocks nor runs longer than a tick. Creates nothing while all policies together have
+    /// [`STOCK_MAX`](super::STOCK_MAX) instances in stock, or if instantiation takes longer than a tick.
     pub fn restock(&self, limits: &Limits) {
         self.stock.fill(|| {
-            let place = self.places.stock()?;
-            job::at_once(self.inspection(limits, place))?.ok()
+            let permit = self.permits.stock()?;
+            job::now_or_never(self.inspection(limits, permit))?.ok()
         });
     }
 
-    async fn inspection(&self, limits: &Limits, place: Place) -> Result<Inspection, CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, place)?;
+    async fn inspection(&self, limits: &Limits, permit: PoolPermit) -> Result<Inspection, CallError> {
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, permit)?;
         fail_point!("sandbox::instantiate", CallError::Output);
         let made = self.pre.instantiate_async(&mut run.store).await;
         let policy = made.map_err(|error| run.explain(&error))?;
         Ok(Inspection { run, policy })
     }
 
-    /// Lets the policy write what it planned into `directory`, which is all of the file system it sees. Blocks.
+    /// Calls `write-sections` with a plan. The policy writes to `directory` and sees no other part of the file system.
+    /// Blocks.
     ///
     /// # Errors
-    /// When the policy fails or breaks a limit, or the directory cannot be written. What was written by then stays there.
+    /// When the policy fails or exceeds a limit, or the directory cannot be written. Files written so far remain.
     pub fn write<'a>(
         &self,
         limits: &Limits,
@@ -208,7 +210,7 @@ impl Prepared {
         job::finish(self.write_async(limits, call, payload, plan, directory.into()))
     }
 
-    /// As [`Prepared::write`]. It blocks from the beginning, and is pending once a tick.
+    /// As [`Prepared::write`]. Blocks from the start, and yields once a tick.
     pub(crate) async fn write_async(
         &self,
         limits: &Limits,
@@ -219,30 +221,31 @@ impl Prepared {
     ) -> Result<(Written, Cost), CallError> {
         let OutputDirectory { path, write_back } = directory;
         let directory = Some((File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite));
-        let place = self.places.call(limits.wait).await?;
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back, place)?;
+        let permit = self.permits.call(limits.wait).await?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back, permit)?;
         fail_point!("sandbox::write", CallError::Output);
         let answer = run.write(self, call, payload, plan).await.map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();
-        let over_quota = run.store.data().output.over_quota;
+        let exceeded = run.store.data().output.exceeded;
         let state = run.store.into_data();
         let finished = state.output.finish();
         cost.time = state.clock.used();
-        if let Some(quota) = over_quota {
+        if let Some(quota) = exceeded {
             return Err(CallError::Quota(quota));
         }
-        let mut descriptor = answer.map_err(|error| CallError::Policy(plain_error(error, limits)))?;
-        plain_descriptor(&mut descriptor, limits);
+        let mut descriptor = answer.map_err(|error| CallError::Policy(sanitize_error(error, limits)))?;
+        sanitize_descriptor(&mut descriptor, limits);
         let digests = finished.map_err(|error| write_error(error, limits))?;
         Ok((Written { descriptor, digests }, cost))
     }
 }
 
 impl PreparedExtraction {
-    /// Asks a question about a file in `directory`, which is all of the file system the component sees, and read-only. Blocks.
+    /// Asks a question about a file in `directory`. The component sees no other part of the file system, and cannot
+    /// write. Blocks.
     ///
     /// # Errors
-    /// When the component fails or breaks a limit. The error in the answer is its own.
+    /// When the component fails or exceeds a limit. The inner error is the component's answer.
     pub fn extract(
         &self,
         limits: &Limits,
@@ -254,7 +257,7 @@ impl PreparedExtraction {
         job::finish(self.extract_async(limits, directory, source, question, budget))
     }
 
-    /// As [`PreparedExtraction::extract`]. It blocks from the beginning, and is pending once a tick.
+    /// As [`PreparedExtraction::extract`]. Blocks from the start, and yields once a tick.
     pub(crate) async fn extract_async(
         &self,
         limits: &Limits,
@@ -263,12 +266,13 @@ impl PreparedExtraction {
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        let place = self.places.question(limits.wait).await?;
+        let permit = self.permits.question(limits.wait).await?;
         let directory = Some((directory, FsPerms::ReadOnly));
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, false, place)?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, false, permit)?;
         let answered = run.extract(self, source, question, budget).await;
         let answer = answered.map_err(|error| match error.downcast_ref() {
-            // Half of the stack lies at the beginning of the memory, and safe Rust leaves its memory in no other way.
+            // The component's shadow stack is at the start of its memory, and safe Rust cannot get out of bounds
+            // otherwise.
             Some(Trap::MemoryOutOfBounds) => CallError::Stack,
             _ => run.explain(&error),
         })?;
@@ -276,22 +280,22 @@ impl PreparedExtraction {
     }
 }
 
-/// An instance that was not called yet, for one inspection.
+/// An unused instance for one inspection.
 struct Inspection {
     run: Run,
     policy: LroPolicy,
 }
 
 impl Inspection {
-    /// Its time begins now, in another place than that in stock.
-    fn begun(mut self, place: Place) -> Self {
-        self.run.place = place;
+    /// Starts its clock, and replaces the stock permit by that of a call.
+    fn started(mut self, permit: PoolPermit) -> Self {
+        self.run.permit = permit;
         self.run.begin();
         self
     }
 }
 
-/// At most one instance for the next inspection, and the store of the last one that came from here.
+/// At most one instance for the next inspection, and the store of the last one taken from here.
 #[derive(Default)]
 pub(super) struct Stock {
     fresh: Mutex<Option<Inspection>>,
@@ -299,21 +303,21 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// The instance, if there is one under these limits.
+    /// Takes the instance, if there is one with these limits.
     fn take(&self, limits: &Limits) -> Option<Inspection> {
         let inspection = lock(&self.fresh).take();
         inspection.filter(|inspection| inspection.run.limits == *limits)
     }
 
-    /// Keeps a store that is to be freed later, and nothing of the result it saw.
-    fn spend(&self, mut run: Run, place: Place) {
+    /// Keeps a store to free later, without the result it saw.
+    fn spend(&self, mut run: Run, permit: PoolPermit) {
         run.store.data_mut().table = ResourceTable::new();
-        run.place = place;
+        run.permit = permit;
         let before = lock(&self.spent).replace(run);
         drop(before);
     }
 
-    /// Frees what is spent, and puts an instance in stock when there is none. Nobody waits for it meanwhile.
+    /// Frees the last store, and creates an instance if there is none. Locks are not held meanwhile.
     fn fill(&self, make: impl FnOnce() -> Option<Inspection>) {
         let spent = lock(&self.spent).take();
         drop(spent);
@@ -330,12 +334,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One call under way.
+/// A running call.
 struct Run {
-    store: Store<State>,
+    store: Store<CallState>,
     limits: Limits,
-    /// Given back after the store, which takes it up.
-    place: Place,
+    /// Released after the store, which occupies it.
+    permit: PoolPermit,
 }
 
 impl Run {
@@ -345,9 +349,9 @@ impl Run {
         limits: &Limits,
         directory: Option<(File, FsPerms)>,
         writes_back: bool,
-        place: Place,
+        permit: PoolPermit,
     ) -> Result<Self, CallError> {
-        let mut store = Store::new(engine, State::new(wasi.clone(), limits, directory, writes_back));
+        let mut store = Store::new(engine, CallState::new(wasi.clone(), limits, directory, writes_back));
         store.limiter(|state| &mut state.meter);
         let wall_time = limits.wall_time;
         store.epoch_deadline_callback(move |context| {
@@ -360,14 +364,14 @@ impl Run {
         store.set_hostcall_fuel(limits.crossing_bytes);
         let counted = store.set_fuel(limits.fuel.unwrap_or(u64::MAX));
         if limits.fuel.is_some() && counted.is_err() {
-            return Err(CallError::Uncounted);
+            return Err(CallError::FuelDisabled);
         }
-        let mut run = Self { store, limits: limits.clone(), place };
+        let mut run = Self { store, limits: limits.clone(), permit };
         run.begin();
         Ok(run)
     }
 
-    /// Begins to count the time, and lets the policy run until the next tick.
+    /// Starts the clock, and lets the policy run until the next tick.
     fn begin(&mut self) {
         self.store.data_mut().clock = Clock::start();
         self.store.set_epoch_deadline(1);
@@ -422,22 +426,22 @@ impl Run {
             Some(Trap::OutOfFuel) => CallError::Fuel(self.limits.fuel.unwrap_or(u64::MAX)),
             _ if state.meter.memory_refused => CallError::Memory(self.limits.memory_bytes),
             _ if state.meter.table_refused => CallError::Table(self.limits.table_elements),
-            Some(trap) if state.output.over_quota.is_none() => CallError::Trap(trap.to_string()),
-            _ => match state.output.over_quota {
+            Some(trap) if state.output.exceeded.is_none() => CallError::Trap(trap.to_string()),
+            _ => match state.output.exceeded {
                 Some(quota) => CallError::Quota(quota),
                 None => self.explain_text(&error.root_cause().to_string()),
             },
         }
     }
 
-    /// Some refusals have no type of their own in wasmtime.
+    /// Recognizes wasmtime errors that have no type.
     fn explain_text(&self, error: &str) -> CallError {
         if error.contains("too much data is being copied") {
             CallError::Crossing(self.limits.crossing_bytes)
         } else if error.contains("resource limit exceeded") {
             CallError::Instances(self.limits.instances)
         } else {
-            // It may quote names that the policy gave.
+            // The message may quote names that the policy chose.
             CallError::Trap(one_line(error, self.limits.log_bytes))
         }
     }

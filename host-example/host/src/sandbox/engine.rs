@@ -1,11 +1,11 @@
-//! The engine all policies of a process share, with its clock.
+//! The engine that all policies of a process share, and its epoch clock.
 
 use super::bindings::LroPolicyPre;
 use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
 use super::filesystem::{Filesystem, View};
-use super::places::Places;
-use super::state::State;
+use super::places::PoolPermits;
+use super::state::CallState;
 use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -15,50 +15,50 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::sync::filesystem;
 
-/// How often the epoch advances: the coarseness of [`Limits::wall_time`](super::Limits::wall_time), and the longest time that
-/// a policy runs on a thread before it gives others a turn.
+/// Interval of the epoch: 10 ms. It is the resolution of [`Limits::wall_time`](super::Limits::wall_time), and the
+/// maximum time that a policy runs before it yields.
 pub const EPOCH_TICK: Duration = Duration::from_millis(10);
 
-/// Calls that may run at the same time. One more waits for [`Limits::wait`](super::Limits::wait), and is then refused with
+/// Maximum number of concurrent calls. Another one waits for [`Limits::wait`](super::Limits::wait), and then fails with
 /// [`CallError::Busy`](super::CallError::Busy).
 pub const CONCURRENT_CALLS_MAX: u32 = 256;
 
-/// Deepest stack of a policy.
+/// Maximum stack of a policy, in bytes.
 pub(super) const STACK_BYTES_MAX: usize = 512 << 10;
 
-/// Stack of the host beside that of the policy that calls it.
+/// Stack for host functions, in addition to that of the policy.
 const HOST_STACK_BYTES: usize = 1 << 20;
 
-/// As much of the stack of a finished call is wiped where it lies; the rest, which few calls touch, is given back to the system.
+/// Part of a finished call's stack that is zeroed in place; the rest, which few calls touch, is returned to the system.
 const RESIDENT_STACK_BYTES: usize = 32 << 10;
 
-/// Most linear memory of one instance in the pool, whatever a call's limits allow.
+/// Maximum linear memory of a pooled instance, in bytes, whatever the limits of the call.
 const POOLED_MEMORY_BYTES_MAX: usize = 1 << 30;
 
-/// Most elements of one table in the pool.
+/// Maximum elements of a pooled table.
 const POOLED_TABLE_ELEMENTS_MAX: usize = 100_000;
 
-/// Most core instances, tables and linear memories of one component. The pool has as many for every call that may run, so
-/// that no policy can use up those of the others: only address space, of which 4.5 TiB are set aside.
+/// Maximum core instances, tables and linear memories of one component. The pool reserves as many for every concurrent
+/// call, so that no policy can use up those of others. This takes only address space: 4.5 TiB.
 const POOLED_INSTANCES_MAX: u32 = 16;
 const POOLED_TABLES_MAX: u32 = 8;
 const POOLED_MEMORIES_MAX: u32 = 4;
 
-/// Memory of a finished call that is reset and kept for the next one, instead of being given back to the system and faulted
-/// in again. It halves the cost of a small result, where the system can tell which pages were written (Linux from 6.7 on);
+/// Memory of a finished call that is reset and reused, in bytes, instead of being returned to the system and faulted in
+/// again. It halves the cost of a small result where the system reports which pages were written (Linux 6.7 and later);
 /// elsewhere resetting all of it would cost more than it saves.
 const RESIDENT_BYTES: usize = 4 << 20;
 
-/// Compiles policies and runs them, each call in a store and instance of its own.
+/// Compiles policies and runs each call in its own store and instance.
 ///
-/// Cheap to clone: clones share the engine. One for a process is enough, and the right number, because policies
-/// compiled by one engine do not run in another.
+/// Cheap to clone: clones share the engine. Create one per process, because policies compiled by one engine do not run
+/// in another.
 #[derive(Clone)]
 pub struct Sandbox {
     engine: Engine,
-    linker: Arc<Linker<State>>,
+    linker: Arc<Linker<CallState>>,
     wasi: WasiFilesystemCtx,
-    places: Places,
+    permits: PoolPermits,
 }
 
 impl std::fmt::Debug for Sandbox {
@@ -68,18 +68,18 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// An engine with pooled instances, or without a pool where the address space is limited. Starts the thread that
+    /// Creates an engine with pooled instances, or without a pool if the address space is limited. Starts a thread that
     /// advances the epoch; it ends with the last clone and the last policy.
     ///
     /// # Errors
-    /// When this processor or system cannot run compiled code at all.
+    /// When this processor or system cannot run compiled code.
     pub fn new() -> wasmtime::Result<Self> {
         Self::of(&config())
     }
 
-    /// As [`Sandbox::new`], and counts instructions, for [`Limits::fuel`](super::Limits::fuel). Policies run about a
-    /// fifth slower in it, limit or not (20 % for `write-sections` of 53 MB of records), and compiled code of the one does not
-    /// run in the other.
+    /// As [`Sandbox::new`], but counts instructions, for [`Limits::fuel`](super::Limits::fuel). Policies run about a
+    /// fifth slower, with or without a limit (20 % for `write-sections` of 53 MB of records). Code compiled for one
+    /// kind of sandbox does not run in the other.
     ///
     /// # Errors
     /// As [`Sandbox::new`].
@@ -89,26 +89,26 @@ impl Sandbox {
 
     fn of(config: &Config) -> wasmtime::Result<Self> {
         let engine = Engine::new(config.clone().allocation_strategy(pool())).or_else(|error| {
-            tracing::warn!(%error, "no pool of instances: every call maps memory of its own");
+            tracing::warn!(%error, "cannot pool instances: every call maps new memory");
             Engine::new(config)
         })?;
         start_clock(&engine)?;
         let wasi = WasiCtx::builder().allow_blocking_current_thread(true).build().filesystem().clone();
-        Ok(Self { linker: Arc::new(linker(&engine)?), engine, wasi, places: Places::default() })
+        Ok(Self { linker: Arc::new(linker(&engine)?), engine, wasi, permits: PoolPermits::default() })
     }
 
-    /// The engine, for compiling and for loading compiled code.
+    /// The engine, to compile components and to load compiled code.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Resolves a component's imports and looks up its exports, so that a call need not.
+    /// Resolves the imports and exports of a component in advance.
     ///
     /// # Errors
-    /// When the component imports what no policy gets, or does not export `lro-filter`.
+    /// When the component has an import that policies may not use, or does not export `lro-filter`.
     pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
         let pre = LroPolicyPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(Prepared { pre, wasi: self.wasi.clone(), places: self.places.clone(), stock: Arc::default() })
+        Ok(Prepared { pre, wasi: self.wasi.clone(), permits: self.permits.clone(), stock: Arc::default() })
     }
 
     /// As [`Sandbox::prepare`], for a component that exports `lro-query`.
@@ -117,16 +117,16 @@ impl Sandbox {
     /// As [`Sandbox::prepare`].
     pub fn prepare_extraction(&self, component: &Component) -> wasmtime::Result<PreparedExtraction> {
         let pre = LroExtractPre::new(self.linker.instantiate_pre(component)?)?;
-        Ok(PreparedExtraction { pre, wasi: self.wasi.clone(), places: self.places.clone() })
+        Ok(PreparedExtraction { pre, wasi: self.wasi.clone(), permits: self.permits.clone() })
     }
 }
 
-/// A compiled component that answers questions, with its imports resolved.
+/// A compiled component that answers queries, with its imports resolved.
 #[derive(Clone)]
 pub struct PreparedExtraction {
-    pub(super) pre: LroExtractPre<State>,
+    pub(super) pre: LroExtractPre<CallState>,
     pub(super) wasi: WasiFilesystemCtx,
-    pub(super) places: Places,
+    pub(super) permits: PoolPermits,
 }
 
 impl std::fmt::Debug for PreparedExtraction {
@@ -138,9 +138,9 @@ impl std::fmt::Debug for PreparedExtraction {
 /// A compiled policy with its imports resolved.
 #[derive(Clone)]
 pub struct Prepared {
-    pub(super) pre: LroPolicyPre<State>,
+    pub(super) pre: LroPolicyPre<CallState>,
     pub(super) wasi: WasiFilesystemCtx,
-    pub(super) places: Places,
+    pub(super) permits: PoolPermits,
     pub(super) stock: Arc<Stock>,
 }
 
@@ -159,15 +159,15 @@ fn config() -> Config {
 
 fn pool() -> InstanceAllocationStrategy {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(Places::ALL)
-        .total_stacks(Places::ALL)
+    pool.total_component_instances(PoolPermits::ALL)
+        .total_stacks(PoolPermits::ALL)
         .async_stack_keep_resident(RESIDENT_STACK_BYTES)
         .max_core_instances_per_component(POOLED_INSTANCES_MAX)
-        .total_core_instances(Places::ALL * POOLED_INSTANCES_MAX)
+        .total_core_instances(PoolPermits::ALL * POOLED_INSTANCES_MAX)
         .max_memories_per_component(POOLED_MEMORIES_MAX)
-        .total_memories(Places::ALL * POOLED_MEMORIES_MAX)
+        .total_memories(PoolPermits::ALL * POOLED_MEMORIES_MAX)
         .max_tables_per_component(POOLED_TABLES_MAX)
-        .total_tables(Places::ALL * POOLED_TABLES_MAX)
+        .total_tables(PoolPermits::ALL * POOLED_TABLES_MAX)
         .max_memory_size(POOLED_MEMORY_BYTES_MAX)
         .table_elements(POOLED_TABLE_ELEMENTS_MAX);
     if PoolingAllocationConfig::is_pagemap_scan_available() {
@@ -176,10 +176,10 @@ fn pool() -> InstanceAllocationStrategy {
     pool.into()
 }
 
-/// Only what the world lists is linked, and what gives nothing, so a component that wants more is refused by name.
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
-    let mut linker = Linker::<State>::new(engine);
-    super::bindings::lro::filter::types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
+/// Links only the imports of the world and the inert stubs, so that any other import is rejected by name.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
+    let mut linker = Linker::<CallState>::new(engine);
+    super::bindings::lro::filter::types::add_to_linker::<_, HasSelf<CallState>>(&mut linker, |state| state)?;
     filesystem::types::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
     preopens::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
     super::inert::add_to_linker(&mut linker)?;

@@ -1,12 +1,11 @@
-//! `wasi:filesystem` as a policy sees it: wasmtime-wasi's own, with the call's limits in front of whatever creates or
-//! writes, and without what a policy has no use for.
+//! `wasi:filesystem` for policies: that of wasmtime-wasi, with the limits of the call on creating and writing, and
+//! without the operations that policies do not need.
 //!
-//! Links of either kind, directories and times are refused: `not-permitted` where a policy could gain something by
-//! them, `unsupported` for the rest. A path is the name of a file and nothing else: digests are kept by it, and `./a` would
-//! be a second name of `a`.
+//! Links, directories and timestamps are rejected: with `not-permitted` where a policy could exploit them, else with
+//! `unsupported`. A path must be a plain file name: digests are keyed by name, and `./a` would be a second name of `a`.
 
-use super::output::{Held, OpenFile, WriteError};
-use super::state::State;
+use super::output::{OpenFile, OpenPermit, WriteError};
+use super::state::CallState;
 use super::streams::FileStream;
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi::runtime::poll_noop;
 
-/// Path of the preopened directory in the policy's eyes.
+/// Path of the preopened directory, as the policy sees it.
 const PREOPEN: &str = "/";
 
 /// Ties [`View`] to the linker.
@@ -34,7 +33,7 @@ impl HasData for Filesystem {
 }
 
 /// The file system of one call.
-pub(super) struct View<'a>(pub(super) &'a mut State);
+pub(super) struct View<'a>(pub(super) &'a mut CallState);
 
 type Fd = Resource<Descriptor>;
 
@@ -43,8 +42,8 @@ impl View<'_> {
         WasiFilesystemCtxView { ctx: &mut self.0.wasi, table: &mut self.0.table }
     }
 
-    /// Refuses the name of a new file that is longer than the limit or not as the contract says: a name that a terminal, a
-    /// shell or another system would take for something else is never on the disk.
+    /// Checks the name of a new file against the limit and the contract, so that no name on disk has a special meaning
+    /// to a terminal, a shell or another system.
     fn check_new_name(&self, name: &str) -> FsResult<()> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         if name.len() > self.0.output.name_bytes() {
@@ -56,12 +55,12 @@ impl View<'_> {
         Ok(())
     }
 
-    /// A place for what is about to be opened, if one is left.
-    fn hold(&mut self) -> FsResult<Held> {
-        self.0.output.hold().map_err(|_| wasi::ErrorCode::Quota.into())
+    /// Takes a permit for a file or listing to be opened, if one is left.
+    fn take_open_permit(&mut self) -> FsResult<OpenPermit> {
+        self.0.output.take_open_permit().map_err(|_| wasi::ErrorCode::Quota.into())
     }
 
-    /// The file of a descriptor that was opened for this.
+    /// The file of a descriptor, which must have been opened in this mode.
     fn file(&self, fd: &Fd, mode: OpenMode) -> FsResult<Arc<OpenFile>> {
         let Descriptor::File(file) = self.0.table.get(fd)? else { return refuse(wasi::ErrorCode::IsDirectory) };
         if mode == OpenMode::WRITE && file.perms.write_not_permitted() || !file.open_mode.contains(mode) {
@@ -78,27 +77,28 @@ impl View<'_> {
         Ok(handle)
     }
 
-    /// Something that tells files apart. It must be the same everywhere, so it is not the system's.
+    /// Identifies a file. Must be deterministic, so it is not the system's inode.
     fn hash(number: u32) -> MetadataHashValue {
         MetadataHashValue { lower: number.into(), upper: 0 }
     }
 
-    /// Lets earlier writes reach the file before anything looks at it.
-    fn settled(&mut self) -> FsResult<()> {
+    /// Waits until earlier writes have reached the file.
+    fn drain(&mut self) -> FsResult<()> {
         self.0.output.drain().map_err(write_error)
     }
 }
 
-/// The result of a future that never waits, because the context lets file operations block the thread.
+/// Polls a future that never waits, because the context lets file operations block the thread.
 fn ready<T>(future: impl Future<Output = FsResult<T>>) -> FsResult<T> {
-    poll_noop(pin!(future)).unwrap_or_else(|| Err(FsError::trap(wasmtime::format_err!("a file operation would wait"))))
+    poll_noop(pin!(future))
+        .unwrap_or_else(|| Err(FsError::trap(wasmtime::format_err!("a file operation did not complete at once"))))
 }
 
 fn refuse<T>(code: wasi::ErrorCode) -> FsResult<T> {
     Err(code.into())
 }
 
-/// Refuses a path that is more than a name.
+/// Checks that a path is a plain file name.
 fn check_name(path: &str) -> FsResult<()> {
     if path.contains('/') || matches!(path, "." | "..") { refuse(wasi::ErrorCode::NotPermitted) } else { Ok(()) }
 }
@@ -118,10 +118,10 @@ impl preopens::Host for View<'_> {
             FsPerms::ReadOnly => OpenMode::READ,
             FsPerms::ReadWrite => OpenMode::READ | OpenMode::WRITE,
         };
-        let held = self.0.output.hold()?;
+        let open_permit = self.0.output.take_open_permit()?;
         let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
         let fd = self.0.table.push(Descriptor::Dir(directory))?;
-        self.0.held.insert(fd.rep(), held);
+        self.0.open_permits.insert(fd.rep(), open_permit);
         Ok(vec![(fd, PREOPEN.to_owned())])
     }
 }
@@ -146,21 +146,21 @@ impl sync::HostDescriptor for View<'_> {
         flags: DescriptorFlags,
     ) -> FsResult<Fd> {
         check_name(&path)?;
-        self.settled()?;
+        self.drain()?;
         if open_flags.contains(OpenFlags::CREATE) {
             self.check_new_name(&path)?;
             self.0.output.create().map_err(write_error)?;
         }
-        let held = self.hold()?;
+        let open_permit = self.take_open_permit()?;
         let (name, truncates) = (path.clone(), open_flags.contains(OpenFlags::TRUNCATE));
         let (path_flags, open_flags, flags) = (path_flags.into(), open_flags.into(), flags.into());
         let fd = ready(wasi::HostDescriptor::open_at(&mut self.wasi(), fd, path_flags, name, open_flags, flags))?;
         match self.0.table.get(&fd)? {
             Descriptor::File(opened) => {
-                let opened = self.0.output.opened(held, Arc::clone(&opened.file), &path, truncates);
+                let opened = self.0.output.opened(open_permit, Arc::clone(&opened.file), &path, truncates);
                 self.0.files.insert(fd.rep(), Arc::new(opened));
             }
-            Descriptor::Dir(_) => drop(self.0.held.insert(fd.rep(), held)),
+            Descriptor::Dir(_) => drop(self.0.open_permits.insert(fd.rep(), open_permit)),
         }
         Ok(fd)
     }
@@ -172,33 +172,33 @@ impl sync::HostDescriptor for View<'_> {
 
     fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
         self.0.files.remove(&fd.rep());
-        self.0.held.remove(&fd.rep());
+        self.0.open_permits.remove(&fd.rep());
         wasi::HostDescriptor::drop(&mut self.wasi(), fd)
     }
 
-    /// Waits for earlier writes. Whether they are also forced to the disk is the host's to decide when it publishes.
+    /// Waits for earlier writes. The host decides whether to flush them to disk when it publishes.
     fn sync_data(&mut self, _: Fd) -> FsResult<()> {
-        self.settled()
+        self.drain()
     }
 
     /// As `sync_data`.
     fn sync(&mut self, _: Fd) -> FsResult<()> {
-        self.settled()
+        self.drain()
     }
 
     fn read(&mut self, fd: Fd, length: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
-        self.settled()?;
+        self.drain()?;
         ready(wasi::HostDescriptor::read(&mut self.wasi(), fd, length, offset))
     }
 
     fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
-        self.settled()?;
+        self.drain()?;
         Ok(ready(wasi::HostDescriptor::stat(&mut self.wasi(), fd))?.into())
     }
 
     fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
         check_name(&path)?;
-        self.settled()?;
+        self.drain()?;
         Ok(ready(wasi::HostDescriptor::stat_at(&mut self.wasi(), fd, flags.into(), path))?.into())
     }
 
@@ -206,7 +206,7 @@ impl sync::HostDescriptor for View<'_> {
         check_name(&old)?;
         check_name(&new)?;
         self.check_new_name(&new)?;
-        self.settled()?;
+        self.drain()?;
         ready(wasi::HostDescriptor::rename_at(&mut self.wasi(), fd, old.clone(), new_fd, new.clone()))?;
         self.0.output.renamed(&old, &new);
         Ok(())
@@ -214,17 +214,17 @@ impl sync::HostDescriptor for View<'_> {
 
     fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
         check_name(&path)?;
-        self.settled()?;
+        self.drain()?;
         ready(wasi::HostDescriptor::unlink_file_at(&mut self.wasi(), fd, path.clone()))?;
         self.0.output.removed(&path);
         Ok(())
     }
 
     fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
-        self.settled()?;
-        let held = self.hold()?;
+        self.drain()?;
+        let open_permit = self.take_open_permit()?;
         let listing = ready(wasi::HostDescriptor::read_directory(&mut self.wasi(), fd))?;
-        self.0.held.insert(listing.rep(), held);
+        self.0.open_permits.insert(listing.rep(), open_permit);
         Ok(listing)
     }
 
@@ -297,7 +297,7 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
-        // A policy has no links; one that lies here was planted.
+        // A policy cannot create links, so this one was planted.
         if self.stat_at(fd, flags, path.clone())?.type_ == DescriptorType::SymbolicLink {
             return refuse(wasi::ErrorCode::Loop);
         }
@@ -313,7 +313,7 @@ impl sync::HostDirectoryEntryStream for View<'_> {
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.0.held.remove(&stream.rep());
+        self.0.open_permits.remove(&stream.rep());
         wasi::HostDirectoryEntryStream::drop(&mut self.wasi(), stream)
     }
 }

@@ -1,70 +1,70 @@
-//! A bounded number of things at a time, and a bounded wait for a place.
+//! A semaphore with a bounded queue and a timeout.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::job::pause;
 
-/// Counts who is inside and who waits.
+/// Counts permits and waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     count: Mutex<Count>,
-    left: Condvar,
+    released: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Count {
-    inside: u32,
-    waiting: u32,
+    permits: u32,
+    waiters: u32,
 }
 
-/// How many may be inside, how many may wait, and for how long.
+/// Maximum number of permits and waiters, and maximum wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    pub(crate) inside: u32,
-    pub(crate) waiting: u32,
-    pub(crate) wait: Duration,
+    pub(crate) permits: u32,
+    pub(crate) waiters: u32,
+    pub(crate) timeout: Duration,
 }
 
-/// A place inside, given back when it is dropped.
+/// A permit, released when dropped.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct Permit {
     gate: Arc<Gate>,
 }
 
 impl Gate {
-    /// As [`Gate::enter`]. Pending before it waits, which blocks.
-    pub(crate) async fn admit(self: &Arc<Self>, bounds: &Bounds) -> Option<Pass> {
-        if let Some(pass) = self.try_enter(bounds.inside) {
-            return Some(pass);
+    /// As [`Gate::acquire`]. Yields before it waits, which blocks.
+    pub(crate) async fn acquire_async(self: &Arc<Self>, bounds: &Bounds) -> Option<Permit> {
+        if let Some(permit) = self.try_acquire(bounds.permits) {
+            return Some(permit);
         }
         pause().await;
-        self.enter(bounds)
+        self.acquire(bounds)
     }
 
-    /// A place, if one of so many is free.
-    pub(crate) fn try_enter(self: &Arc<Self>, inside: u32) -> Option<Pass> {
+    /// Returns a permit if fewer than `permits` are in use.
+    pub(crate) fn try_acquire(self: &Arc<Self>, permits: u32) -> Option<Permit> {
         let mut count = self.count();
-        (count.inside < inside).then(|| self.pass(&mut count))
+        (count.permits < permits).then(|| self.permit(&mut count))
     }
 
-    /// A place, unless there is none in time or too many wait already. Blocks.
-    pub(crate) fn enter(self: &Arc<Self>, bounds: &Bounds) -> Option<Pass> {
+    /// Waits for a permit. `None` after the timeout, or if too many wait already. Blocks.
+    pub(crate) fn acquire(self: &Arc<Self>, bounds: &Bounds) -> Option<Permit> {
         let mut count = self.count();
-        if count.inside >= bounds.inside && count.waiting >= bounds.waiting {
+        if count.permits >= bounds.permits && count.waiters >= bounds.waiters {
             return None;
         }
-        count.waiting += 1;
-        let is_full = |count: &mut Count| count.inside >= bounds.inside;
-        let waited = self.left.wait_timeout_while(count, bounds.wait, is_full);
+        count.waiters += 1;
+        let is_full = |count: &mut Count| count.permits >= bounds.permits;
+        let waited = self.released.wait_timeout_while(count, bounds.timeout, is_full);
         let (mut count, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        count.waiting -= 1;
-        (count.inside < bounds.inside).then(|| self.pass(&mut count))
+        count.waiters -= 1;
+        (count.permits < bounds.permits).then(|| self.permit(&mut count))
     }
 
-    fn pass(self: &Arc<Self>, count: &mut Count) -> Pass {
-        count.inside += 1;
-        Pass { gate: Arc::clone(self) }
+    fn permit(self: &Arc<Self>, count: &mut Count) -> Permit {
+        count.permits += 1;
+        Permit { gate: Arc::clone(self) }
     }
 
     fn count(&self) -> MutexGuard<'_, Count> {
@@ -72,9 +72,9 @@ impl Gate {
     }
 }
 
-impl Drop for Pass {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.gate.count().inside -= 1;
-        self.gate.left.notify_one();
+        self.gate.count().permits -= 1;
+        self.gate.released.notify_one();
     }
 }

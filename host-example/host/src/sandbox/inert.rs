@@ -1,8 +1,8 @@
-//! What the runtimes of languages import whether a policy uses it or not. It is here so that such a policy loads, and it gives
-//! nothing: no environment, no arguments, empty standard input, standard output that goes nowhere, clocks that stand
-//! still, random numbers that are the same in every call. The same call still gives the same bytes.
+//! Stubs for the interfaces that language runtimes import whether a policy uses them or not, so that such policies
+//! load: no environment, no arguments, empty standard input, discarded standard output, clocks that stand still, the
+//! same random numbers in every call. Calls stay deterministic.
 
-use super::state::State;
+use super::state::CallState;
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::p2::bindings::cli::{
     environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
@@ -14,7 +14,7 @@ use wasmtime_wasi::p2::bindings::sync::io::{error, poll, streams};
 use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
-/// Most random bytes at a time.
+/// Maximum random bytes per request.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
 
 type InputStream = Resource<streams::InputStream>;
@@ -28,10 +28,10 @@ impl HasData for Inert {
 }
 
 /// The interfaces of one call.
-pub(super) struct View<'a>(pub(super) &'a mut State);
+pub(super) struct View<'a>(pub(super) &'a mut CallState);
 
 /// Adds the interfaces to a linker.
-pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+pub(super) fn add_to_linker(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     environment::add_to_linker::<_, Inert>(linker, |state| View(state))?;
     exit::add_to_linker::<_, Inert>(linker, |state| View(state))?;
     stdin::add_to_linker::<_, Inert>(linker, |state| View(state))?;
@@ -52,7 +52,7 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     streams::add_to_linker::<_, Inert>(linker, |state| View(state))
 }
 
-/// Something that never has to be waited for.
+/// A pollable that is always ready.
 struct Ready;
 
 #[wasmtime_wasi::async_trait]
@@ -61,7 +61,7 @@ impl Pollable for Ready {
 }
 
 impl View<'_> {
-    /// What is ready already.
+    /// Creates a pollable that is always ready.
     pub(super) fn ready(&mut self) -> wasmtime::Result<Resource<DynPollable>> {
         let ready = self.0.table.push(Ready)?;
         subscribe(&mut self.0.table, ready)
@@ -83,7 +83,7 @@ impl View<'_> {
 
     fn random_bytes(&mut self, length: u64) -> wasmtime::Result<Vec<u8>> {
         if length > RANDOM_BYTES_MAX {
-            wasmtime::bail!("asked for {length} random bytes; {RANDOM_BYTES_MAX} are the most at a time");
+            wasmtime::bail!("asked for {length} random bytes at a time; the limit is {RANDOM_BYTES_MAX}");
         }
         Ok((0..length).map(|_| self.random().to_le_bytes()[0]).collect())
     }

@@ -1,42 +1,43 @@
-//! What one call of a policy may use, and the record of what it did use.
+//! Limits of one call into a policy, and the meter that enforces them.
 
 use std::time::Duration;
 use wasmtime::ResourceLimiter;
 
-/// Longest name of a file that the contract allows, in bytes.
+/// Maximum length of a file name in the contract, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 128;
 
-/// Bounds of one call into a policy. Each has an error of its own in [`CallError`](super::CallError).
+/// Limits of one call into a policy. Each has its own error in [`CallError`](super::CallError).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest time of the call, waiting in the host included; not the time in which no thread was free for it. 30 s.
+    /// Maximum time of the call, including waits in the host, but not the time without a free thread. Default: 30 s.
     pub wall_time: Duration,
-    /// Longest time for which the call waits for one of the
-    /// [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) places. 10 s.
+    /// Maximum time that the call waits for one of the [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) permits.
+    /// Default: 10 s.
     pub wait: Duration,
-    /// Most bytes of linear memory. 64 MiB; the default policy stays under 8 MiB.
+    /// Maximum linear memory in bytes. Default: 64 MiB; the built-in policy stays below 8 MiB.
     pub memory_bytes: usize,
-    /// Most elements of a table. 100,000, which is also all there is room for.
+    /// Maximum elements of a table. Default: 100,000, which is also the maximum of the pool.
     pub table_elements: usize,
-    /// Most core instances, and as many memories and tables. 16; a component of more, or of more than 8 tables or 4
-    /// memories, is not loaded at all.
+    /// Maximum core instances, and also memories and tables. Default: 16. A component with more, or with more than 8
+    /// tables or 4 memories, is not loaded.
     pub instances: usize,
-    /// Most bytes written to files. A gap that a write leaves counts as written, so that no file is longer. 4 GiB.
+    /// Maximum bytes written to files. Gaps count as written, so no file is longer. Default: 4 GiB.
     pub written_bytes: u64,
-    /// Most files created. 256.
+    /// Maximum files created. Default: 256.
     pub files: u32,
-    /// Most bytes of the name of a file that is created. A longer one is refused with `name-too-long`, and the policy goes
-    /// on. 128, which is all that the contract allows.
+    /// Maximum length of the name of a new file, in bytes. A longer name is rejected with `name-too-long`, and the
+    /// policy continues. Default: 128, the maximum of the contract.
     pub name_bytes: usize,
-    /// Most files and directory listings held open at the same time, the preopened directory included. 64.
+    /// Maximum files and directory listings open at the same time, including the preopened directory. Default: 64.
     pub open_files: u32,
-    /// Most bytes that cross between host and policy in one step, an answer such as a descriptor included. 8 MiB.
+    /// Maximum bytes passed between host and policy in one step, including answers such as a descriptor. Default: 8
+    /// MiB.
     pub crossing_bytes: usize,
-    /// Most bytes of text that a call leaves for the log: of an error, or of all notes of a descriptor. The rest is cut
-    /// off. 4 KiB.
+    /// Maximum bytes of text for the log: of an error, or of all notes of a descriptor. The rest is truncated. Default:
+    /// 4 KiB.
     pub log_bytes: usize,
-    /// Most instructions, about one unit of fuel each: a bound that is the same on every machine and every run. None by
-    /// default; only a sandbox made by [`Sandbox::with_fuel`](super::Sandbox::with_fuel) can keep it.
+    /// Maximum instructions, about one unit of fuel each: a limit that is the same on every machine and in every run.
+    /// Default: `None`. Requires a sandbox created by [`Sandbox::with_fuel`](super::Sandbox::with_fuel).
     pub fuel: Option<u64>,
 }
 
@@ -59,8 +60,8 @@ impl Default for Limits {
     }
 }
 
-/// Enforces the memory and table limits and remembers what was refused, because a refused allocation otherwise reaches
-/// the host as a mere `unreachable`.
+/// Enforces the memory and table limits and records rejected allocations, which otherwise reach the host as a plain
+/// `unreachable` trap.
 #[derive(Debug)]
 pub(super) struct Meter {
     memory_bytes_max: usize,

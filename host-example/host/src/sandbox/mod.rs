@@ -1,8 +1,8 @@
-//! Runs policies and queries: engine, limits, the file system a component sees, one call.
+//! Runs policies and queries: engine, limits, file system, calls.
 //!
-//! A policy is untrusted. Each call gets a store and an instance of its own, so nothing of a policy outlives a call; one
-//! preopened directory, or none while it only inspects; and [`Limits`]. What each of these is for stands in the threat model
-//! of the [crate]. Nothing here knows MCP.
+//! A policy is untrusted. Each call gets its own store and instance, so no state of a policy outlives a call; one
+//! preopened directory, or none for an inspection; and [`Limits`]. The threat model of the [crate] explains what each
+//! is for. Nothing here depends on MCP.
 
 pub mod bindings;
 mod call;

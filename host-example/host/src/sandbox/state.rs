@@ -1,8 +1,8 @@
-//! What belongs to one call: the payload, the directory, the output, the limits. It dies with the call's store.
+//! CallState of one call: the payload, the directory, the output, the limits. It is dropped with the call's store.
 
 use super::bindings::lro::filter::types;
 use super::limits::{Limits, Meter};
-use super::output::{Held, OpenFile, Output};
+use super::output::{OpenFile, OpenPermit, Output};
 use super::streams::FileStream;
 use crate::job;
 use lro_payload::{self as payload, PayloadReader};
@@ -14,29 +14,30 @@ use std::time::{Duration, Instant};
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
-/// Most handles of any kind that a policy holds at a time; the result, open files and listings are some of them.
+/// Maximum number of handles of all kinds that a policy holds at a time, including the result, open files and listings.
 const HANDLES_MAX: usize = 4_096;
 
 /// The data of one call's store.
-pub(super) struct State {
+pub(super) struct CallState {
     pub(super) wasi: WasiFilesystemCtx,
     pub(super) table: ResourceTable,
     pub(super) meter: Meter,
     pub(super) clock: Clock,
     pub(super) output: Output,
-    /// What is preopened: the call's staging directory, or a published one to read; none while a result is only inspected.
+    /// The preopened directory: the staging directory of the call, or a published one to read; `None` for an
+    /// inspection.
     pub(super) directory: Option<(File, FsPerms)>,
-    /// The open files, by the handles of their descriptors.
+    /// Open files, by descriptor handle.
     pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
-    /// The places of directories and listings, by their handles.
-    pub(super) held: BTreeMap<u32, Held>,
-    /// The streams of files, by their handles.
+    /// Permits of open directories and listings, by handle.
+    pub(super) open_permits: BTreeMap<u32, OpenPermit>,
+    /// File streams, by handle.
     pub(super) streams: BTreeMap<u32, FileStream>,
-    /// Where the fixed sequence of random numbers is.
+    /// CallState of the fixed sequence of random numbers.
     pub(super) random: u64,
 }
 
-impl State {
+impl CallState {
     pub(super) fn new(
         wasi: WasiFilesystemCtx,
         limits: &Limits,
@@ -55,14 +56,14 @@ impl State {
             output: Output::new(limits, deadline, writes_back),
             directory,
             files: BTreeMap::new(),
-            held: BTreeMap::new(),
+            open_permits: BTreeMap::new(),
             streams: BTreeMap::new(),
             random: 0,
         }
     }
 }
 
-/// The time that a call has used: since its beginning, but for the time in which no thread was free for it.
+/// Time used by a call: since its start, without the time in which it waited for a thread.
 #[derive(Clone)]
 pub(super) struct Clock {
     started: Instant,
@@ -79,7 +80,7 @@ impl Clock {
         self.started.elapsed().saturating_sub(Duration::from_nanos(self.paused.load(Ordering::Relaxed)))
     }
 
-    /// Gives others a turn. Until the thread comes back, or another one, no time is used.
+    /// Yields. The time until the call runs again does not count.
     pub(super) async fn pause(self) {
         let left = Instant::now();
         job::pause().await;
@@ -88,9 +89,9 @@ impl Clock {
     }
 }
 
-impl types::Host for State {}
+impl types::Host for CallState {}
 
-impl types::HostToolResult for State {
+impl types::HostToolResult for CallState {
     fn parts(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<Vec<types::Part>> {
         let reader = self.table.get(&payload)?;
         Ok(reader.payload().parts().iter().map(types::Part::from).collect())
@@ -103,7 +104,7 @@ impl types::HostToolResult for State {
         offset: u64,
         length: u32,
     ) -> wasmtime::Result<Result<String, types::ReadError>> {
-        told(self.table.get_mut(&payload)?.read_text(part, offset, length))
+        read_result(self.table.get_mut(&payload)?.read_text(part, offset, length))
     }
 
     fn read_bytes(
@@ -113,7 +114,7 @@ impl types::HostToolResult for State {
         offset: u64,
         length: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, types::ReadError>> {
-        told(self.table.get_mut(&payload)?.read_bytes(part, offset, length))
+        read_result(self.table.get_mut(&payload)?.read_bytes(part, offset, length))
     }
 
     fn drop(&mut self, payload: Resource<PayloadReader>) -> wasmtime::Result<()> {
@@ -139,8 +140,8 @@ impl From<&payload::Part> for types::Part {
     }
 }
 
-/// What a policy is told of a read. A defect is not for the policy: it ends the call.
-fn told<T>(read: Result<T, payload::ReadError>) -> wasmtime::Result<Result<T, types::ReadError>> {
+/// Converts the result of a read for the policy. A defect of the payload ends the call instead.
+fn read_result<T>(read: Result<T, payload::ReadError>) -> wasmtime::Result<Result<T, types::ReadError>> {
     let error = match read {
         Ok(slice) => return Ok(Ok(slice)),
         Err(payload::ReadError::NoSuchPart) => types::ReadError::NoSuchPart,

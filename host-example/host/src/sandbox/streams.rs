@@ -1,5 +1,5 @@
-//! `wasi:io/streams`: those of the files of one call, through which the standard libraries of languages read and write, and
-//! those that go nowhere. What a stream writes counts as what a descriptor writes; nothing ever has to be waited for.
+//! `wasi:io/streams`: streams of the files of a call, which the standard libraries of languages use, and null streams.
+//! Writes count like those through a descriptor; all streams are always ready.
 
 use super::inert::View;
 use super::output::{OpenFile, WriteError};
@@ -7,18 +7,18 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::sync::io::streams::{
-    Host, HostInputStream, HostOutputStream, InputStream, OutputStream, StreamError as Told,
+    Host, HostInputStream, HostOutputStream, InputStream, OutputStream, StreamError as WasiStreamError,
 };
 use wasmtime_wasi::p2::{DynPollable, StreamError, StreamResult};
 
-/// Most bytes read or written at a time.
+/// Maximum bytes per read or write.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Where a stream of a file is.
+/// A stream of a file and its position.
 pub(super) struct FileStream {
-    /// The file of the descriptor it was made from, which it outlives.
+    /// The file, which the stream may keep open longer than the descriptor does.
     pub(super) open: Arc<OpenFile>,
-    /// None when it always writes at the end.
+    /// `None` if it appends.
     pub(super) offset: Option<u64>,
 }
 
@@ -55,13 +55,15 @@ impl View<'_> {
 
     fn write_zeroes_to(&mut self, stream: &Resource<OutputStream>, length: u64) -> StreamResult<()> {
         if length > BYTES_MAX {
-            return Err(StreamError::Trap(wasmtime::format_err!("{length} zeros at a time; {BYTES_MAX} are the most")));
+            return Err(StreamError::Trap(wasmtime::format_err!(
+                "asked for {length} zeros at a time; the limit is {BYTES_MAX}"
+            )));
         }
         self.write_to(stream, vec![0; usize::try_from(length).unwrap_or_default()])
     }
 }
 
-/// The error as the standard library of a guest reads it: from the number of the system's.
+/// Converts an error so that the standard library of a guest recognizes its error number.
 fn failed(error: WriteError) -> StreamError {
     match error {
         WriteError::Quota(_) => StreamError::LastOperationFailed(std::io::Error::from(rustix::io::Errno::DQUOT).into()),
@@ -71,7 +73,7 @@ fn failed(error: WriteError) -> StreamError {
 }
 
 impl Host for View<'_> {
-    fn convert_stream_error(&mut self, error: StreamError) -> wasmtime::Result<Told> {
+    fn convert_stream_error(&mut self, error: StreamError) -> wasmtime::Result<WasiStreamError> {
         Host::convert_stream_error(&mut self.0.table, error)
     }
 }

@@ -1,21 +1,21 @@
-//! Text of a policy's making, before a person or a log sees it.
+//! Sanitizes text from a policy for people and logs.
 
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError, Verdict};
 use super::bindings::lro::filter::types::ReadError;
 use super::limits::{Limits, NAME_BYTES_MAX};
 
-/// What stands for the rest of a text that was cut, and for a character that is not shown.
-const REST: char = '…';
-const HIDDEN: char = '\u{FFFD}';
+/// Replacements for the rest of a truncated text, and for a control character.
+const ELLIPSIS: char = '…';
+const REPLACEMENT: char = '\u{FFFD}';
 
-/// The beginning of a text on one line: nothing in it moves a cursor, forges a line of a log or floods it. A cut text ends
-/// in `…` and has at most that many bytes more.
+/// Truncates a text and replaces its control characters, so that it stays on one line and cannot forge or flood a log.
+/// A truncated text ends in `…`, which is not counted in `bytes_max`.
 pub(crate) fn one_line(text: &str, bytes_max: usize) -> String {
-    let shown = |character: char| if character.is_control() { HIDDEN } else { character };
+    let shown = |character: char| if character.is_control() { REPLACEMENT } else { character };
     let mut line = String::new();
     for character in text.chars().map(shown) {
         if line.len() + character.len_utf8() > bytes_max {
-            line.push(REST);
+            line.push(ELLIPSIS);
             break;
         }
         line.push(character);
@@ -23,17 +23,17 @@ pub(crate) fn one_line(text: &str, bytes_max: usize) -> String {
     line
 }
 
-/// Cuts the advice of a rejection that is longer than a descriptor may be: both go to the model.
-pub(super) fn short_advice(verdict: &mut Verdict, characters_max: u32) {
+/// Truncates the advice of a rejection to the descriptor limit, because both go to the model.
+pub(super) fn truncate_advice(verdict: &mut Verdict, characters_max: u32) {
     let Verdict::Reject(advice) = verdict else { return };
     if let Some((end, _)) = advice.char_indices().nth(characters_max as usize) {
         advice.truncate(end);
-        advice.push(REST);
+        advice.push(ELLIPSIS);
     }
 }
 
-/// Makes the texts of an error fit for a log.
-pub(super) fn plain_error(error: PolicyError, limits: &Limits) -> PolicyError {
+/// Sanitizes the texts of an error for a log.
+pub(super) fn sanitize_error(error: PolicyError, limits: &Limits) -> PolicyError {
     let plain = |text: String| one_line(&text, limits.log_bytes);
     match error {
         PolicyError::Invalid(text) => PolicyError::Invalid(plain(text)),
@@ -45,8 +45,8 @@ pub(super) fn plain_error(error: PolicyError, limits: &Limits) -> PolicyError {
     }
 }
 
-/// Makes the notes of a descriptor fit for a log, and so the names of its files, which are told when they are refused.
-pub(super) fn plain_descriptor(descriptor: &mut Descriptor, limits: &Limits) {
+/// Sanitizes the notes and file names of a descriptor for a log: errors about a file quote its name.
+pub(super) fn sanitize_descriptor(descriptor: &mut Descriptor, limits: &Limits) {
     let mut left = limits.log_bytes;
     let note = |note: &String| {
         let line = (left > 0).then(|| one_line(note, left))?;
@@ -55,7 +55,7 @@ pub(super) fn plain_descriptor(descriptor: &mut Descriptor, limits: &Limits) {
     };
     descriptor.notes = descriptor.notes.iter().map_while(note).collect();
     for file in &mut descriptor.files {
-        // A name that changes here was none that is allowed, and is none afterwards.
+        // A name that this changes was not allowed before, and is not allowed afterwards.
         file.name = one_line(&file.name, NAME_BYTES_MAX);
     }
 }

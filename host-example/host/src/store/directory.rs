@@ -1,4 +1,4 @@
-//! An open directory: everything in it is reached through its descriptor and without following links.
+//! Directory handles: all access is relative to an open descriptor and follows no links.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,50 +24,50 @@ use rustix::{
 use super::{StoreError, Ulid, error::failed};
 use crate::faults::fail_point;
 
-/// Mode of every directory of the store.
+/// Mode of all directories of the store.
 const DIRECTORY_MODE: Mode = Mode::RWXU;
-/// Mode of every file of the store.
+/// Mode of all files of the store.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// Access that nobody but the owner of a private directory may have.
+/// Permissions that a private directory must not grant.
 const WRITABLE_BY_OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 
-/// Beginning and end of the name of a file that does not have its own name yet; the id of the moment stands between them.
-const UNNAMED: (&str, &str) = (".new-", ".tmp");
-/// Age of such a file at which no live process is writing it any more.
-const UNNAMED_AGE_MAX: Duration = Duration::from_secs(3600);
+/// Prefix and suffix of the name of a temporary file; a ULID is between them.
+const TEMPORARY_AFFIXES: (&str, &str) = (".new-", ".tmp");
+/// Age from which on no live process is still writing a temporary file.
+const TEMPORARY_AGE_MAX: Duration = Duration::from_secs(3600);
 
-/// What a file or a directory takes up besides its data: its inode and its name.
+/// Bytes that a file or directory uses besides its data, for its inode and name.
 const ENTRY_BYTES: u64 = 4096;
 
-/// Data is kept in blocks of at least so many bytes, whatever the system has told of a file that it has not written yet.
+/// Minimum block size assumed, because the system may not have allocated the blocks of a new file yet.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Unit of [`Stat::st_blocks`], whatever the file system.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Bytes that a file of this length takes up, as quotas count them: whole blocks, more of them where the system says so,
-/// and [`ENTRY_BYTES`].
+/// Disk usage of a file, as quotas count it: whole blocks, or the allocated ones if they are more, plus
+/// [`ENTRY_BYTES`].
 pub(super) fn bytes_on_disk(length: u64, stat_blocks: u64) -> u64 {
     let data = length.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
     data.max(stat_blocks.saturating_mul(STAT_BLOCK_BYTES)).saturating_add(ENTRY_BYTES)
 }
 
-/// An open directory, and the path that errors name it by.
+/// An open directory, and its path for error messages.
 #[derive(Debug)]
 pub(crate) struct Directory {
     descriptor: OwnedFd,
     pub(crate) path: PathBuf,
 }
 
-/// A file that does not have its own name yet. Dropped before it has, it is removed.
-struct Unnamed<'a> {
+/// A temporary file, removed when dropped unless it was renamed.
+struct TemporaryFile<'a> {
     directory: &'a Directory,
     name: String,
 }
 
 impl Directory {
-    /// Opens a directory that must belong to this user, and that nobody else may write to. It is made when it is missing; with
-    /// `durable` the disk has it then.
+    /// Opens a directory that must belong to this user and not be writable by others. Creates it if it is missing; with
+    /// `durable`, also syncs it to disk.
     pub(crate) fn private(path: &Path, durable: bool) -> Result<Self, StoreError> {
         let absolute = path::absolute(path).map_err(failed("find", path))?;
         let missing: Vec<&Path> = absolute.ancestors().take_while(|directory| !directory.exists()).collect();
@@ -87,25 +87,25 @@ impl Directory {
         Err(StoreError::UnsafeRoot { path: directory.path, reason })
     }
 
-    /// Opens the directory of a path, whose last step must not be a link.
+    /// Opens a directory by path. The last component must not be a link.
     pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = fs::openat(CWD, &path, flags, Mode::empty()).map_err(failed("open", &path))?;
         Ok(Self { descriptor, path })
     }
 
-    /// Whether the path still leads to this directory.
+    /// Whether the path still refers to this directory.
     pub(super) fn is_at_its_path(&self) -> bool {
         let same = |here: Stat, there: Stat| (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino);
         fs::fstat(&self.descriptor).is_ok_and(|here| fs::stat(&self.path).is_ok_and(|there| same(here, there)))
     }
 
-    /// The open directory alone.
+    /// Returns the descriptor.
     pub(super) fn into_file(self) -> File {
         self.descriptor.into()
     }
 
-    /// Opens a directory in this one.
+    /// Opens a subdirectory.
     pub(crate) fn directory(&self, name: impl AsRef<OsStr>) -> Result<Self, StoreError> {
         let path = self.path.join(name.as_ref());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -114,19 +114,19 @@ impl Directory {
         Ok(Self { descriptor, path })
     }
 
-    /// Makes a directory in this one, private whatever the umask. `Ok(None)` when there is something of this name.
+    /// Creates a private subdirectory, whatever the umask. `Ok(None)` if the name exists.
     pub(super) fn create_directory(&self, name: &str) -> Result<Option<Self>, StoreError> {
         match fs::mkdirat(&self.descriptor, name, DIRECTORY_MODE) {
             Err(Errno::EXIST) => return Ok(None),
             made => made.map_err(failed("create", self.path.join(name)))?,
         }
         let created = self.directory(name)?;
-        // The umask can take bits away from the owner.
+        // The umask can also remove permissions of the owner.
         fs::fchmod(&created.descriptor, DIRECTORY_MODE).map_err(failed("set the mode of", &created.path))?;
         Ok(Some(created))
     }
 
-    /// Opens a file in this directory for reading. Anything but a regular file that has no other name is unexpected.
+    /// Opens a file for reading. Anything but a regular file with a single name is an error.
     pub(crate) fn file(&self, name: &str) -> Result<(File, Stat), StoreError> {
         let path = self.path.join(name);
         let unexpected = |reason| StoreError::Unexpected { path: path.clone(), reason };
@@ -143,13 +143,13 @@ impl Directory {
         }
         match stat.st_nlink {
             1 => Ok((file, stat)),
-            // Removed since it was opened.
+            // The file was removed after it was opened.
             0 => Err(StoreError::NotFound { path }),
             _ => Err(unexpected("it has another name")),
         }
     }
 
-    /// Makes a file in this directory, private whatever the umask, and opens it for writing.
+    /// Creates a private file, whatever the umask, and opens it for writing.
     pub(super) fn create_file(&self, name: &str) -> Result<File, StoreError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = fs::openat(&self.descriptor, name, flags, FILE_MODE);
@@ -158,41 +158,43 @@ impl Directory {
         Ok(file)
     }
 
-    /// Writes a private file in one step: a reader finds what was there before, or all of this. The disk has it then.
+    /// Writes a private file atomically and syncs it to disk: a reader sees the old or the new content.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let unnamed = Unnamed::new(self, bytes)?;
-        self.rename(&unnamed.name, name)?;
+        let temporary = TemporaryFile::new(self, bytes)?;
+        self.rename(&temporary.name, name)?;
         self.sync()
     }
 
-    /// As [`put`](Self::put), unless there is something of this name. Tells whether there was not.
+    /// As [`put`](Self::put), unless the name exists. Returns whether the file was written.
     pub(crate) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool, StoreError> {
-        let unnamed = Unnamed::new(self, bytes)?;
-        match fs::renameat_with(&self.descriptor, &unnamed.name, &self.descriptor, name, RenameFlags::NOREPLACE) {
+        let temporary = TemporaryFile::new(self, bytes)?;
+        match fs::renameat_with(&self.descriptor, &temporary.name, &self.descriptor, name, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => return Ok(false),
-            renamed => renamed.map_err(failed("rename", self.path.join(&unnamed.name)))?,
+            renamed => renamed.map_err(failed("rename", self.path.join(&temporary.name)))?,
         }
         self.sync().map(|()| true)
     }
 
-    /// All of a file of this directory, which must have at most so many bytes.
+    /// Reads a whole file of at most `bytes_max` bytes.
     pub(crate) fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
         let (file, stat) = self.file(name)?;
         let path = self.path.join(name);
         if u64::try_from(stat.st_size).is_ok_and(|size| size > bytes_max) {
-            return Err(StoreError::Unexpected { path, reason: "it is larger than such a file can be" });
+            return Err(StoreError::Unexpected { path, reason: "it is larger than the limit" });
         }
         let mut bytes = Vec::new();
         file.take(bytes_max).read_to_end(&mut bytes).map_err(failed("read", path))?;
         Ok(bytes)
     }
 
-    /// Removes files that a dead process did not get to name.
-    pub(crate) fn remove_unnamed(&self) -> Result<(), StoreError> {
-        let newest = SystemTime::now().checked_sub(UNNAMED_AGE_MAX).unwrap_or(SystemTime::UNIX_EPOCH);
+    /// Removes temporary files that dead processes left behind.
+    pub(crate) fn remove_stale_temporaries(&self) -> Result<(), StoreError> {
+        let newest = SystemTime::now().checked_sub(TEMPORARY_AGE_MAX).unwrap_or(SystemTime::UNIX_EPOCH);
         for name in self.names()? {
             let name = name?;
-            let id = name.to_str().and_then(|name| name.strip_prefix(UNNAMED.0)?.strip_suffix(UNNAMED.1));
+            let id = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(TEMPORARY_AFFIXES.0)?.strip_suffix(TEMPORARY_AFFIXES.1));
             if id.and_then(|id| id.parse::<Ulid>().ok()).is_some_and(|id| id.time() < newest) {
                 fs::unlinkat(&self.descriptor, &name, AtFlags::empty())
                     .map_err(failed("remove", self.path.join(&name)))?;
@@ -201,12 +203,12 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives an open file of this directory the mode of the store.
+    /// Sets the mode of an open file to the one of the store.
     pub(super) fn make_private(&self, file: &File, name: &str) -> Result<(), StoreError> {
         fs::fchmod(file, FILE_MODE).map_err(failed("set the mode of", self.path.join(name)))
     }
 
-    /// The names in this directory, in no order.
+    /// Lists the names in this directory, in no particular order.
     pub(crate) fn names(&self) -> Result<impl Iterator<Item = Result<OsString, StoreError>>, StoreError> {
         let entries = Dir::read_from(&self.descriptor).map_err(failed("list", &self.path))?;
         let names = entries.map(|entry| match entry {
@@ -216,7 +218,7 @@ impl Directory {
         Ok(names.filter(|name| !name.as_ref().is_ok_and(|name| matches!(name.as_bytes(), b"." | b".."))))
     }
 
-    /// Bytes that this directory and the files in it take up, as quotas count them; links not followed.
+    /// Disk usage of this directory and its files, as quotas count it. Does not follow links.
     pub(super) fn bytes_on_disk(&self) -> Result<u64, StoreError> {
         let mut bytes = ENTRY_BYTES;
         for name in self.names()? {
@@ -233,7 +235,7 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Whether an open file is the one of this name.
+    /// Whether a name refers to an open file.
     pub(super) fn names_file(&self, name: &str, file: &File) -> Result<bool, StoreError> {
         let opened = fs::fstat(file).map_err(failed("examine", self.path.join(name)))?;
         match fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -242,47 +244,47 @@ impl Directory {
         }
     }
 
-    /// Renames something in this directory. A directory of the new name is replaced only when it is empty.
+    /// Renames an entry of this directory. An existing directory is replaced only if it is empty.
     pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
         fs::renameat(&self.descriptor, from, &self.descriptor, to).map_err(failed("rename", self.path.join(from)))
     }
 
-    /// Removes a file of this directory.
+    /// Removes a file.
     pub(crate) fn remove_file(&self, name: &str) -> Result<(), StoreError> {
         fs::unlinkat(&self.descriptor, name, AtFlags::empty()).map_err(failed("remove", self.path.join(name)))
     }
 
-    /// Waits until the disk has a file of this directory.
+    /// Syncs a file to disk.
     pub(super) fn sync_file(&self, name: &str) -> Result<(), StoreError> {
         let (file, _) = self.file(name)?;
         file.sync_all().map_err(failed("synchronize", self.path.join(name)))
     }
 
-    /// Waits until the disk has the names in this directory.
+    /// Syncs the entries of this directory to disk.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         retry_on_intr(|| fs::fsync(self.descriptor.as_fd())).map_err(failed("synchronize", &self.path))
     }
 }
 
-impl<'a> Unnamed<'a> {
+impl<'a> TemporaryFile<'a> {
     fn new(directory: &'a Directory, bytes: &[u8]) -> Result<Self, StoreError> {
         let id = Ulid::generate().map_err(failed("read", "/dev/urandom"))?;
-        let name = format!("{}{id}{}", UNNAMED.0, UNNAMED.1);
+        let name = format!("{}{id}{}", TEMPORARY_AFFIXES.0, TEMPORARY_AFFIXES.1);
         let mut file = directory.create_file(&name)?;
-        let unnamed = Self { directory, name };
-        let path = || directory.path.join(&unnamed.name);
+        let temporary = Self { directory, name };
+        let path = || directory.path.join(&temporary.name);
         fail_point!("store::put", failed("write", path()));
         file.write_all(bytes).map_err(failed("write", path()))?;
         file.sync_all().map_err(failed("synchronize", path()))?;
-        Ok(unnamed)
+        Ok(temporary)
     }
 }
 
-impl Drop for Unnamed<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         match self.directory.remove_file(&self.name) {
             Ok(()) | Err(StoreError::NotFound { .. }) => {}
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "unfinished file not removed"),
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove a temporary file"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why the store could not do what it was asked.
+//! Errors of the store.
 
 use std::{
     io,
@@ -9,42 +9,43 @@ use rustix::io::Errno;
 
 use super::{QuotaKind, Ulid};
 
-/// An error of the store. The source of a case is never repeated in its text.
+/// An error of the store. The message of a variant does not include that of its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no such offload, or no such file in it.
+    /// The offload, or the file in it, does not exist.
     #[error("{} does not exist", path.display())]
     NotFound {
-        /// Where it would be.
+        /// The path.
         path: PathBuf,
     },
-    /// The offload is older than the time to live, whether or not it was removed already.
+    /// The offload is older than the time to live, whether or not it has been removed.
     #[error("offload {id} has expired")]
     Expired {
         /// The offload.
         id: Ulid,
     },
-    /// The disk is full, a disk quota of the system is used up, or a file met the system's limit on its size (`ENOSPC`,
+    /// The disk is full, a disk quota of the system is exhausted, or a file exceeds the system's size limit (`ENOSPC`,
     /// `EDQUOT`, `EFBIG`).
     #[error("no space left to {action} {}", path.display())]
     NoSpace {
-        /// What was attempted, such as `write`.
+        /// The failed action, such as `write`.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// The answer of the system.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// An offload is larger than a quota of [`StoreConfig`](super::StoreConfig), or no room could be made for it.
+    /// An offload exceeds a quota of [`StoreConfig`](super::StoreConfig), or not enough older offloads could be
+    /// removed.
     #[error("the offload needs {needed} bytes, and the quota for {which} is {limit} bytes")]
     Quota {
-        /// The quota that was met.
+        /// The exceeded quota.
         which: QuotaKind,
-        /// Its size in bytes.
+        /// Its limit in bytes.
         limit: u64,
-        /// Bytes of the file, or what the whole offload takes up on the disk.
+        /// Size of the file, or disk usage of the whole offload, in bytes.
         needed: u64,
     },
     /// A directory that should be private is not.
@@ -52,11 +53,11 @@ pub enum StoreError {
     UnsafeRoot {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is not private.
         reason: &'static str,
     },
-    /// A file is not as its record says, or there is something that no record lists.
-    // A guest chose the name: `Debug` escapes what a terminal would act upon.
+    /// A file differs from its record, or is not listed in any.
+    // A guest may have chosen the name: `Debug` escapes control characters.
     #[error("unexpected file {path:?}: {reason}")]
     Unexpected {
         /// The file.
@@ -64,41 +65,40 @@ pub enum StoreError {
         /// How it differs.
         reason: &'static str,
     },
-    /// A published file is not the one that was published.
+    /// A file has changed since it was published.
     #[error("{path:?} has changed: expected {expected}, found {found}")]
     Changed {
         /// The file.
         path: PathBuf,
-        /// Size and SHA-256 of the file that was published.
+        /// Size and SHA-256 of the published file.
         expected: String,
-        /// Size and SHA-256 of the present one, or what is there in its place.
+        /// Size and SHA-256 of the current file, or what was found instead.
         found: String,
     },
-    /// The manifest of an offload, or another record, cannot be read or written as JSON.
+    /// The manifest of an offload, or another record, is not valid.
     #[error("the manifest {} is not valid", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         #[source]
         source: serde_json::Error,
     },
-    /// The system refused something else.
+    /// Another error of the system.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was attempted, such as `rename`.
+        /// The failed action, such as `rename`.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// The answer of the system.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// The error as clients are told it: what is wrong, and nothing of where files lie on this machine. Its whole text
-    /// belongs in the log.
+    /// Error message for clients, without paths of this machine. The full message belongs in the log.
     pub fn for_client(&self) -> String {
         match self {
             Self::NotFound { .. } => "there is no such offload, or no such file in it".to_owned(),
@@ -115,12 +115,12 @@ impl StoreError {
     }
 }
 
-/// The last step of a path. A guest may have chosen it: `Debug` escapes what a terminal would act upon.
+/// The file name of a path. A guest may have chosen it: `Debug` escapes control characters.
 fn name(path: &Path) -> String {
     format!("{:?}", path.file_name().unwrap_or_default())
 }
 
-/// Makes the error of a failed system call; to be used with `map_err`.
+/// Converts the error of a system call, for use with `map_err`.
 pub(super) fn failed<E: Into<io::Error>>(
     action: &'static str,
     path: impl Into<PathBuf>,

@@ -1,4 +1,4 @@
-//! Keys that all processes on one directory share.
+//! Secret keys shared by all processes that use a directory.
 
 use std::{fmt, fs::File, io::Read};
 
@@ -6,10 +6,10 @@ use rustix::fs::Stat;
 
 use super::{StoreError, directory::Directory, error::failed};
 
-/// Bytes of a key.
+/// Size of a key.
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// A secret. It is not shown.
+/// A secret key. `Debug` does not show it.
 #[derive(Clone)]
 pub(crate) struct Key(pub(crate) [u8; KEY_BYTES]);
 
@@ -20,8 +20,8 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// Reads the key of this name, and makes it when there is none: of several processes that make one at the same time, one
-    /// succeeds.
+    /// Reads the key of this name, or creates it. If several processes create it at the same time, all use the same
+    /// one.
     pub(crate) fn of(directory: &Directory, name: &str) -> Result<Self, StoreError> {
         match directory.file(name) {
             Err(StoreError::NotFound { .. }) => {}

@@ -1,11 +1,11 @@
-//! Output directories: staging, atomic publishing, handles, expiry and quotas.
+//! Offload directories: staging, atomic publishing, handles, expiry and quotas.
 //!
 //! One offload is one directory, `{root}/{tenant}/{ULID}/`, with its files and a [`MANIFEST_NAME`]. It is written as
-//! `{root}/{tenant}/.staging-{owner}-{ULID}/` and published by one rename, so a reader sees all of it or nothing.
-//! Directories have mode 0700 and files 0600, whatever the umask.
+//! `{root}/{tenant}/.staging-{owner}-{ULID}/` and published by one rename, so that a reader sees either all of it or
+//! nothing. Directories have mode 0700 and files 0600, whatever the umask.
 //!
-//! A guest may plant symbolic links in its directory. Whatever the host opens there is opened beneath it and without
-//! following links, and nothing is published that the record does not list.
+//! A guest may plant symbolic links in its directory. The host therefore opens files relative to it and without
+//! following links, and publishes only what the record lists.
 
 pub(crate) mod directory;
 mod error;
@@ -61,7 +61,7 @@ use crate::faults::fail_point;
 
 /// Default of [`StoreConfig::time_to_live`].
 pub const TIME_TO_LIVE_DEFAULT: Duration = Duration::from_secs(3600);
-/// Greatest [`StoreConfig::time_to_live`]: about 100 years; a longer one is cut to it.
+/// Maximum [`StoreConfig::time_to_live`]: about 100 years; longer values are lowered to it.
 pub const TIME_TO_LIVE_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Default of [`StoreConfig::file_bytes_max`]: 1 GiB.
 pub const FILE_BYTES_MAX_DEFAULT: u64 = 1 << 30;
@@ -69,31 +69,31 @@ pub const FILE_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 pub const TENANT_BYTES_MAX_DEFAULT: u64 = 4 << 30;
 /// Default of [`StoreConfig::total_bytes_max`]: 16 GiB.
 pub const TOTAL_BYTES_MAX_DEFAULT: u64 = 16 << 30;
-/// Name of the key of cursors in the root.
+/// File name of the cursor key in the root.
 const CURSOR_KEY: &str = ".cursor-key";
-/// Most bytes of the directory name of a tenant.
+/// Maximum length of a tenant's directory name, in bytes.
 pub const TENANT_NAME_BYTES_MAX: usize = 64;
 
-/// Where offloads are kept, how long, and how much of them.
+/// Location, lifetime and quotas of offloads.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// The directory that holds everything. It is created with mode 0700 when it is missing.
+    /// Root directory. Created with mode 0700 if it is missing.
     pub root: PathBuf,
-    /// Age at which an offload expires, counted from the time in its id.
+    /// Age at which an offload expires, measured from the time in its id.
     pub time_to_live: Duration,
-    /// Whether publishing waits until the disk has the data. Without, an offload may be lost or damaged when the power
-    /// fails; other processes never see a part of it either way.
+    /// Whether publishing waits until the data is on disk. Without, a power failure may lose or damage an offload.
+    /// Other processes never see partial offloads either way.
     pub fsync: bool,
-    /// Most bytes of one file.
+    /// Maximum size of one file, in bytes.
     pub file_bytes_max: u64,
-    /// Most bytes that all offloads of one tenant take up on the disk: see [`Usage`].
+    /// Maximum disk usage of all offloads of one tenant, in bytes: see [`Usage`].
     pub tenant_bytes_max: u64,
-    /// Most bytes that all offloads take up on the disk.
+    /// Maximum disk usage of all offloads, in bytes.
     pub total_bytes_max: u64,
 }
 
 impl StoreConfig {
-    /// The defaults for a root: see the constants of this module; `fsync` is on.
+    /// Default settings for a root: see the constants of this module; `fsync` is on.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -106,9 +106,9 @@ impl StoreConfig {
     }
 }
 
-/// The output directories of all tenants. A clone shares everything with its original.
+/// The offloads of all tenants. Clones share their state.
 ///
-/// Several processes may have a store open on the same root.
+/// Several processes may open a store on the same root.
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -118,56 +118,56 @@ pub struct Store {
 #[derive(Debug)]
 struct Inner {
     config: StoreConfig,
-    /// The root, as an absolute path; without links if it could be opened at once.
+    /// Absolute path of the root, without links if the root could be opened at the start.
     path: PathBuf,
-    /// None until the root could be opened.
-    place: RwLock<Option<Arc<Place>>>,
+    /// `None` until the root is opened.
+    opened: RwLock<Option<Arc<OpenRoot>>>,
     ledger: Mutex<Ledger>,
     verified: Arc<Verified>,
 }
 
-/// The root as it was when it was opened.
+/// The opened root.
 #[derive(Debug)]
-struct Place {
+struct OpenRoot {
     root: Directory,
     owner: Owner,
 }
 
-impl Place {
+impl OpenRoot {
     fn open(root: &Path, fsync: bool) -> Result<Self, StoreError> {
         let root = Directory::private(root, fsync)?;
-        root.remove_unnamed()?;
+        root.remove_stale_temporaries()?;
         let owner = Owner::create(&root)?;
         Ok(Self { root, owner })
     }
 }
 
-/// What a store holds.
+/// Contents of a store.
 ///
-/// Bytes are those on the disk, for a tenant that keeps many small files uses up blocks and inodes first: each file counts
-/// in whole blocks of 4 KiB, or with what the system has allocated for it when that is more, and each file and each
-/// directory with 4 KiB besides for its inode and its name.
+/// Bytes are disk usage, because many small files use up blocks and inodes first: each file counts in whole blocks of 4
+/// KiB, or as what the system has allocated if that is more, and each file and directory counts another 4 KiB for its
+/// inode and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Published offloads.
+    /// Number of published offloads.
     pub offloads: u64,
-    /// Bytes that they take up, manifests and indexes too, with what is being published.
+    /// Disk usage in bytes, including manifests, indexes and offloads being published.
     pub bytes: u64,
 }
 
-/// A published offload, as [`Store::list`] finds it.
+/// A published offload, as returned by [`Store::list`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Directory name of its tenant: [`safe_name`] of the tenant.
+    /// Directory name of the tenant: see [`safe_name`].
     pub tenant: String,
     /// Its id.
     pub id: Ulid,
-    /// Bytes that it takes up: see [`Usage`].
+    /// Disk usage in bytes: see [`Usage`].
     pub bytes: u64,
 }
 
 impl Store {
-    /// Opens the store, creates its root when it is missing, and sweeps: see [`Store::sweep`].
+    /// Opens the store, creates its root if it is missing, and sweeps it: see [`Store::sweep`].
     ///
     /// # Errors
     /// [`StoreError::UnsafeRoot`] when the root belongs to another user or others can write to it.
@@ -177,19 +177,19 @@ impl Store {
         Ok(Self { opening, ..store })
     }
 
-    /// As [`Store::open`], but removes nothing and counts nothing yet.
+    /// As [`Store::open`], but without a sweep: removes and counts nothing.
     ///
     /// # Errors
-    /// As of [`Store::open`].
+    /// As for [`Store::open`].
     pub fn open_unswept(mut config: StoreConfig) -> Result<Self, StoreError> {
-        let place = Place::open(&config.root, config.fsync)?;
-        config.root.clone_from(&place.root.path);
-        Ok(Self::new(config, Some(place)))
+        let opened = OpenRoot::open(&config.root, config.fsync)?;
+        config.root.clone_from(&opened.root.path);
+        Ok(Self::new(config, Some(opened)))
     }
 
-    /// As [`Store::open`], for a process that goes on without a store: when it cannot be opened now, each use of it tries again,
-    /// and fails with the error of [`Store::open`] until one succeeds. The second is why it could not.
-    pub fn open_sooner_or_later(config: StoreConfig) -> (Self, Option<StoreError>) {
+    /// As [`Store::open`], for a process that continues without a store. If the store cannot be opened now, returns the
+    /// error too; each use of the store then tries again, and fails until that succeeds.
+    pub fn open_or_retry(config: StoreConfig) -> (Self, Option<StoreError>) {
         match Self::open(config.clone()) {
             Ok(store) => (store, None),
             Err(error) => {
@@ -199,63 +199,63 @@ impl Store {
         }
     }
 
-    fn new(mut config: StoreConfig, place: Option<Place>) -> Self {
+    fn new(mut config: StoreConfig, opened: Option<OpenRoot>) -> Self {
         config.time_to_live = config.time_to_live.min(TIME_TO_LIVE_MAX);
-        let (path, place) = (config.root.clone(), RwLock::new(place.map(Arc::new)));
-        let inner = Arc::new(Inner { config, path, place, ledger: Mutex::default(), verified: Arc::default() });
+        let (path, opened) = (config.root.clone(), RwLock::new(opened.map(Arc::new)));
+        let inner = Arc::new(Inner { config, path, opened, ledger: Mutex::default(), verified: Arc::default() });
         Self { inner, opening: Sweep::default() }
     }
 
-    /// Whether it is open, which is tried.
+    /// Checks that the store is open, or opens it.
     ///
     /// # Errors
-    /// As of [`Store::open`].
+    /// As for [`Store::open`].
     pub fn check(&self) -> Result<(), StoreError> {
-        self.place().map(drop)
+        self.opened().map(drop)
     }
 
-    /// The directory that holds everything, as an absolute path.
+    /// Absolute path of the root.
     pub fn root(&self) -> &Path {
         &self.inner.path
     }
 
-    /// What [`Store::open`] removed.
+    /// The result of the sweep by [`Store::open`].
     pub fn opening_sweep(&self) -> Sweep {
         self.opening
     }
 
-    /// What tells this open store from all others, of this process and others.
+    /// Unique id of this open store, among those of all processes.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     pub fn owner(&self) -> Result<Ulid, StoreError> {
-        Ok(self.place()?.owner.id)
+        Ok(self.opened()?.owner.id)
     }
 
-    /// Whether an open store is gone, however its process ended.
+    /// Whether the store with this owner id has been closed, or its process has ended.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     pub fn is_gone(&self, owner: Ulid) -> Result<bool, StoreError> {
-        self.place()?.owner.is_dead(owner)
+        self.opened()?.owner.is_dead(owner)
     }
 
-    /// Makes a private, empty directory for one offload. Nobody else finds it before it is published. A root that was
-    /// removed or moved away is made again.
+    /// Creates a private, empty directory for one offload, not visible to readers until it is published. Recreates a
+    /// root that was removed or moved.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`] or [`StoreError::Io`], the latter too when the id is being staged already.
+    /// [`StoreError::NoSpace`] or [`StoreError::Io`]; the latter also if the id is already being staged.
     pub fn stage(&self, tenant: &str, id: Ulid) -> Result<Staging, StoreError> {
-        let place = self.present_place()?;
-        fail_point!("store::stage", failed("create", &place.root.path));
-        let parent = self.tenant_directory(&place.root, &tenant_name(tenant))?;
-        let name = staging_name(place.owner.id, id);
+        let opened = self.current_root()?;
+        fail_point!("store::stage", failed("create", &opened.root.path));
+        let parent = self.tenant_directory(&opened.root, &tenant_name(tenant))?;
+        let name = staging_name(opened.owner.id, id);
         match parent.create_directory(&name)? {
             Some(directory) => {
                 let (store, tenant, digests) = (self.clone(), tenant.to_owned(), BTreeMap::new());
                 Ok(Staging {
                     store,
-                    place,
+                    opened,
                     tenant,
                     id,
                     parent,
@@ -269,7 +269,7 @@ impl Store {
         }
     }
 
-    /// Finds a published offload of this tenant and reads its manifest. The offload of another tenant is not found.
+    /// Finds a published offload of this tenant and reads its manifest. Offloads of other tenants are not found.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Expired`], [`StoreError::Manifest`].
@@ -277,14 +277,14 @@ impl Store {
         if self.expires(id) <= SystemTime::now() {
             return Err(StoreError::Expired { id });
         }
-        let directory = self.place()?.root.directory(tenant_name(tenant))?.directory(id.to_string())?;
+        let directory = self.opened()?.root.directory(tenant_name(tenant))?.directory(id.to_string())?;
         let (file, _) = directory.file(MANIFEST_NAME)?;
         let path = directory.path.join(MANIFEST_NAME);
         let mut text = Vec::new();
         file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text).map_err(failed("read", &path))?;
         let manifest: Manifest<String, OffloadRecord> =
             serde_json::from_slice(&text).map_err(|source| StoreError::Manifest { path: path.clone(), source })?;
-        // Two tenants whose directory names clash still do not see each other's offloads.
+        // Tenants whose directory names collide still do not see each other's offloads.
         if manifest.tenant != tenant {
             return Err(StoreError::NotFound { path: directory.path });
         }
@@ -292,71 +292,71 @@ impl Store {
             || manifest.id != id
             || !manifest.record.files.iter().all(FileRecord::is_complete)
         {
-            let source = serde_json::Error::custom("it is of another version, for another id, or incomplete");
+            let source = serde_json::Error::custom("wrong version or id, or incomplete");
             return Err(StoreError::Manifest { path, source });
         }
         Ok(self.offload(tenant, id, manifest.record))
     }
 
-    /// Absolute path of the offload once it is published, without a slash at its end.
+    /// Absolute path of an offload once it is published, without a trailing slash.
     pub fn shown_path(&self, tenant: &str, id: Ulid) -> PathBuf {
         self.inner.path.join(tenant_name(tenant)).join(id.to_string())
     }
 
-    /// The key that cursors are signed with: 32 random bytes in a file `.cursor-key` of the root, the same for all processes
-    /// on this root. It is made when there is none.
+    /// The key that signs cursors: 32 random bytes in the file `.cursor-key` of the root, shared by all processes on
+    /// this root. Created if it is missing.
     ///
     /// # Errors
-    /// [`StoreError::Unexpected`] when others have access to the file or it is no key; [`StoreError::Io`].
+    /// [`StoreError::Unexpected`] when others have access to the file or it is not a key; [`StoreError::Io`].
     pub fn cursor_key(&self) -> Result<[u8; 32], StoreError> {
-        Ok(Key::of(&self.place()?.root, CURSOR_KEY)?.0)
+        Ok(Key::of(&self.opened()?.root, CURSOR_KEY)?.0)
     }
 
-    /// All published offloads that this process knows of, oldest first: exact after a sweep, and then as long as no other
-    /// process writes.
+    /// All published offloads that this process knows, oldest first. Exact after a sweep, as long as no other process
+    /// writes.
     pub fn list(&self) -> Vec<Listed> {
         let published = self.ledger().published();
         published.into_iter().map(|(id, tenant, bytes)| Listed { tenant, id, bytes }).collect()
     }
 
-    /// What is held, as far as this process knows: see [`Store::list`].
+    /// Usage as far as this process knows: see [`Store::list`].
     pub fn usage(&self) -> Usage {
         self.ledger().usage()
     }
 
-    /// The root as it was when it was opened, which is tried if it was not.
-    fn place(&self) -> Result<Arc<Place>, StoreError> {
-        let place = self.inner.place.read().unwrap_or_else(PoisonError::into_inner).clone();
-        place.map_or_else(|| self.open_place(), Ok)
+    /// Returns the root, and opens it if it is not open yet.
+    fn opened(&self) -> Result<Arc<OpenRoot>, StoreError> {
+        let opened = self.inner.opened.read().unwrap_or_else(PoisonError::into_inner).clone();
+        opened.map_or_else(|| self.reopen(), Ok)
     }
 
-    /// The root where its path leads to, made again if that is nowhere or to another directory than it did.
-    fn present_place(&self) -> Result<Arc<Place>, StoreError> {
-        let place = self.place()?;
-        if place.root.is_at_its_path() { Ok(place) } else { self.open_place() }
+    /// Returns the root, and reopens it if its path no longer refers to the opened directory.
+    fn current_root(&self) -> Result<Arc<OpenRoot>, StoreError> {
+        let opened = self.opened()?;
+        if opened.root.is_at_its_path() { Ok(opened) } else { self.reopen() }
     }
 
-    fn open_place(&self) -> Result<Arc<Place>, StoreError> {
-        let mut current = self.inner.place.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = current.as_ref().filter(|place| place.root.is_at_its_path()) {
-            return Ok(Arc::clone(place));
+    fn reopen(&self) -> Result<Arc<OpenRoot>, StoreError> {
+        let mut current = self.inner.opened.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = current.as_ref().filter(|opened| opened.root.is_at_its_path()) {
+            return Ok(Arc::clone(opened));
         }
-        let place = Arc::new(Place::open(&self.inner.path, self.inner.config.fsync)?);
-        let before = current.replace(Arc::clone(&place));
+        let opened = Arc::new(OpenRoot::open(&self.inner.path, self.inner.config.fsync)?);
+        let before = current.replace(Arc::clone(&opened));
         drop(current);
         let root = self.inner.path.display();
         match before {
-            Some(_) => tracing::warn!(%root, "the directory of the store was removed or moved away; it was made again"),
+            Some(_) => tracing::warn!(%root, "the directory of the store was removed or moved; created it again"),
             None => {
-                tracing::warn!(%root, "the store could be opened; results are offloaded from now on");
-                // What is held counts towards the quotas.
+                tracing::warn!(%root, "the store could be opened: results are offloaded from now on");
+                // Existing offloads count towards the quotas.
                 self.sweep(SystemTime::now())?;
             }
         }
-        Ok(place)
+        Ok(opened)
     }
 
-    /// Opens the directory of a tenant, and makes it when it is missing.
+    /// Opens the directory of a tenant, and creates it if it is missing.
     fn tenant_directory(&self, root: &Directory, name: &str) -> Result<Directory, StoreError> {
         match root.directory(name) {
             Err(StoreError::NotFound { .. }) => {}
@@ -369,7 +369,7 @@ impl Store {
                 }
                 Ok(created)
             }
-            // Another thread or process was faster.
+            // Another thread or process created it.
             None => root.directory(name),
         }
     }
@@ -389,12 +389,12 @@ impl Store {
     }
 }
 
-/// Directory name of a tenant.
+/// Returns the directory name of a tenant.
 fn tenant_name(tenant: &str) -> String {
     safe_name(tenant, TENANT_NAME_BYTES_MAX)
 }
 
-/// Name of a directory that is being written.
+/// Returns the name of a staging directory.
 fn staging_name(owner: Ulid, id: Ulid) -> String {
     format!(".staging-{owner}-{id}")
 }

@@ -1,17 +1,18 @@
-//! Names for files and directories, made from texts that nobody checked.
+//! Safe file and directory names for arbitrary text.
 
 use sha2::{Digest, Sha256};
 
-/// Name of an empty text.
+/// Name for an empty text.
 const EMPTY: &str = "none";
-/// Hexadecimal digits of the digest at the end of a changed name.
+/// Number of digest digits at the end of a changed name.
 const DIGEST_DIGITS: usize = 8;
 
-/// A safe name for any text: only `[A-Za-z0-9_-]`, at least 1 and at most `bytes_max` bytes (16 when it is smaller).
+/// Returns a safe name for any text: only `[A-Za-z0-9_-]`, 1 to `bytes_max` bytes; a smaller `bytes_max` than 16 counts
+/// as 16.
 ///
-/// Other characters become `_`. A text that was changed or cut gets `-` and 8 hexadecimal digits of its SHA-256 at the
-/// end, and so does one that looks as if it had been, so that distinct texts have distinct names. The name of the empty
-/// text is `none`.
+/// Other characters become `_`. A changed or truncated text gets a suffix of `-` and 8 hexadecimal digits of its
+/// SHA-256, and so does a text that already ends like that, so that different texts have different names. The name of
+/// the empty text is `none`.
 ///
 /// ```
 /// # use lro_host::store::safe_name;
@@ -36,7 +37,7 @@ pub fn safe_name(text: &str, bytes_max: usize) -> String {
     name
 }
 
-/// Whether a text ends the way a changed name does.
+/// Whether a text ends in a suffix like that of a changed name.
 fn ends_in_digest(text: &str) -> bool {
     text.rsplit_once('-').is_some_and(|(_, end)| {
         end.len() == DIGEST_DIGITS && end.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

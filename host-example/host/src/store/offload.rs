@@ -1,4 +1,4 @@
-//! A published offload.
+//! Published offloads.
 
 use std::{
     fs::File,
@@ -9,7 +9,7 @@ use std::{
 
 use super::{FileRecord, OffloadRecord, StoreError, Ulid, directory::Directory, reader::Reader, verified::Verified};
 
-/// A published offload. It holds nothing open, and does not keep the offload from being removed.
+/// A published offload. It keeps no file open, and does not prevent the removal of the offload.
 #[derive(Clone, Debug)]
 pub struct Offload {
     pub(super) tenant: String,
@@ -21,17 +21,17 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// Name of the tenant, as it was given.
+    /// The tenant.
     pub fn tenant(&self) -> &str {
         &self.tenant
     }
 
-    /// Its id.
+    /// The id.
     pub fn id(&self) -> Ulid {
         self.id
     }
 
-    /// Absolute path of its directory.
+    /// Absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -41,18 +41,18 @@ impl Offload {
         self.expires
     }
 
-    /// What it holds. Every file has its digest.
+    /// The record of the offload. Every file has a digest.
     pub fn record(&self) -> &OffloadRecord {
         &self.record
     }
 
-    /// The file of this name, else that of the first section of this name.
+    /// Returns the file of this name, or else that of the first section of this name.
     pub fn file(&self, name: &str) -> Option<&FileRecord> {
         let files = &self.record.files;
         files.iter().find(|file| file.name == name).or_else(|| files.iter().find(|file| file.section == name))
     }
 
-    /// Opens its directory, which must not be a link.
+    /// Opens the directory, which must not be a link.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the offload was removed, [`StoreError::Io`].
@@ -60,11 +60,11 @@ impl Offload {
         Directory::open(self.path.clone()).map(Directory::into_file)
     }
 
-    /// Opens a file, named as in [`Offload::file`], without following links.
+    /// Opens a file, named as in [`Offload::file`]. Does not follow links.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when no such file is listed, or the offload was removed; [`StoreError::Changed`] when it
-    /// is missing, something else than a regular file of one name, or of another size.
+    /// [`StoreError::NotFound`] when the file is not listed, or the offload was removed; [`StoreError::Changed`] when
+    /// the file is missing, not a regular file, linked twice, or of another size.
     pub fn open(&self, name: &str) -> Result<Reader, StoreError> {
         let Some(record) = self.file(name) else { return Err(StoreError::NotFound { path: self.path.join(name) }) };
         Reader::open(&Directory::open(self.path.clone())?, record, &self.verified)

@@ -1,7 +1,7 @@
-//! Telling the directories of live writers from those of dead ones.
+//! Owner files: distinguish the staging directories of live and dead stores.
 //!
-//! Each open store holds a lock on a file of its own in `{root}/.owners/`, and its staging directories carry the name of
-//! that file. The system drops the lock when the process ends, however it ends.
+//! Each open store locks its own file in `{root}/.owners/`, and its staging directories contain the name of that file.
+//! The system releases the lock when the process ends, however it ends.
 
 use std::fs::File;
 
@@ -15,7 +15,7 @@ use super::{StoreError, Ulid, directory::Directory, error::failed};
 /// Directory of the owner files, in the root.
 const OWNERS: &str = ".owners";
 
-/// The owner file of this store. Dropped, it is removed.
+/// The owner file of this store, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Owner {
     directory: Directory,
@@ -24,16 +24,16 @@ pub(super) struct Owner {
     _file: File,
 }
 
-/// What an owner file tells.
-enum Look {
+/// State of an owner file.
+enum OwnerState {
     Alive,
-    /// The store is gone; the file is now locked by who looks.
+    /// The store is gone. The file is now locked by the caller.
     Dead(File),
     Absent,
 }
 
 impl Owner {
-    /// Makes an owner file and locks it.
+    /// Creates an owner file and locks it.
     pub(super) fn create(root: &Directory) -> Result<Self, StoreError> {
         let directory = match root.create_directory(OWNERS)? {
             Some(created) => created,
@@ -45,27 +45,27 @@ impl Owner {
             let file = directory.create_file(&name)?;
             let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
             locked.map_err(failed("lock", directory.path.join(&name)))?;
-            // Between creation and lock, a sweep may have taken the file for a dead owner's and removed it.
+            // Before the file was locked, a sweep may have removed it as that of a dead owner.
             if directory.names_file(&name, &file)? {
                 return Ok(Self { directory, id, _file: file });
             }
         }
     }
 
-    /// Whether the store of this owner file is gone.
+    /// Whether the store with this owner file is gone.
     pub(super) fn is_dead(&self, id: Ulid) -> Result<bool, StoreError> {
-        Ok(!matches!(self.look(id)?, Look::Alive))
+        Ok(!matches!(self.state(id)?, OwnerState::Alive))
     }
 
-    fn look(&self, id: Ulid) -> Result<Look, StoreError> {
+    fn state(&self, id: Ulid) -> Result<OwnerState, StoreError> {
         let name = id.to_string();
         let file = match self.directory.file(&name) {
-            Err(StoreError::NotFound { .. }) => return Ok(Look::Absent),
+            Err(StoreError::NotFound { .. }) => return Ok(OwnerState::Absent),
             opened => opened?.0,
         };
         match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
-            Err(Errno::WOULDBLOCK) => Ok(Look::Alive),
-            locked => locked.map(|()| Look::Dead(file)).map_err(failed("lock", self.directory.path.join(&name))),
+            Err(Errno::WOULDBLOCK) => Ok(OwnerState::Alive),
+            locked => locked.map(|()| OwnerState::Dead(file)).map_err(failed("lock", self.directory.path.join(&name))),
         }
     }
 
@@ -74,7 +74,7 @@ impl Owner {
         for name in self.directory.names()? {
             let name = name?;
             let Some((name, id)) = name.to_str().and_then(|name| Some((name, name.parse().ok()?))) else { continue };
-            let Look::Dead(_locked) = self.look(id)? else { continue };
+            let OwnerState::Dead(_locked) = self.state(id)? else { continue };
             match self.directory.remove_file(name) {
                 Err(StoreError::NotFound { .. }) => {}
                 removed => removed?,

@@ -1,4 +1,4 @@
-//! Making room for an offload within the quotas.
+//! Quotas: removes old offloads to make room for new ones.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
@@ -6,14 +6,14 @@ use tracing::warn;
 
 use super::{Store, StoreError, Ulid, usage::Ledger};
 
-/// The quota that an offload met.
+/// A quota of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaKind {
-    /// Bytes of one file.
+    /// Size of one file.
     File,
-    /// Bytes that all offloads of one tenant take up on the disk.
+    /// Disk usage of all offloads of one tenant.
     Tenant,
-    /// Bytes that all offloads take up on the disk.
+    /// Disk usage of all offloads.
     Total,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for QuotaKind {
     }
 }
 
-/// An offload that readers cannot find any more, and whose files are still to be deleted.
+/// An offload that readers can no longer find, but whose files are not deleted yet.
 struct Detached {
     path: PathBuf,
     tenant: String,
@@ -36,8 +36,8 @@ struct Detached {
 }
 
 impl Store {
-    /// Counts the bytes of an offload that is about to be published, and removes the oldest offloads that are in its way:
-    /// of this tenant for the tenant's quota, then of any for the total.
+    /// Reserves the bytes of an offload about to be published. Removes the oldest offloads as needed: of this tenant
+    /// for the tenant quota, then of all tenants for the total.
     pub(super) fn reserve(&self, tenant: &str, id: Ulid, needed: u64) -> Result<(), StoreError> {
         let config = &self.inner.config;
         let quotas = [
@@ -59,19 +59,19 @@ impl Store {
         if room.is_ok() {
             ledger.reserve(tenant, id, needed);
         }
-        // Files may be large: others need not wait until they are deleted.
+        // Deleting large files takes time: do not hold the lock.
         drop(ledger);
         self.delete_detached(&detached);
         room
     }
 
-    /// Deletes what was detached. What cannot be is left to the next sweep.
+    /// Deletes detached offloads. The next sweep retries failures.
     fn delete_detached(&self, detached: &[Detached]) {
         let tenants: BTreeSet<&str> = detached.iter().map(|detached| detached.tenant.as_str()).collect();
         for tenant in tenants {
-            let parent = self.place().and_then(|place| place.root.directory(tenant));
+            let parent = self.opened().and_then(|opened| opened.root.directory(tenant));
             if let Err(error) = parent.and_then(|parent| self.sync_detached(&parent)) {
-                warn!(tenant, error = &error as &dyn std::error::Error, "offloads not removed");
+                warn!(tenant, error = &error as &dyn std::error::Error, "cannot remove offloads");
                 continue;
             }
             for Detached { path, id, bytes, .. } in detached.iter().filter(|detached| detached.tenant == tenant) {
@@ -80,8 +80,8 @@ impl Store {
         }
     }
 
-    /// Detaches the oldest offloads, of one tenant or of all, until no more than `bytes_max` are held. Returns whether
-    /// that could be reached.
+    /// Detaches the oldest offloads, of one tenant or of all, until they use at most `bytes_max`. Returns whether that
+    /// succeeded.
     fn make_room(
         &self,
         ledger: &mut Ledger,
@@ -90,19 +90,19 @@ impl Store {
         detached: &mut Vec<Detached>,
     ) -> Result<bool, StoreError> {
         if ledger.bytes(of) > bytes_max && !ledger.is_fresh(of) {
-            // Other processes add and remove too: nothing is removed on the ground of an old count.
+            // Other processes add and remove offloads too: never remove based on an old count.
             self.count(ledger, of)?;
         }
         while ledger.bytes(of) > bytes_max {
             let Some((tenant, id)) = ledger.oldest(of) else { return Ok(false) };
             let bytes = ledger.remove(&tenant, id);
-            let parent = self.place().and_then(|place| place.root.directory(&tenant));
+            let parent = self.opened().and_then(|opened| opened.root.directory(&tenant));
             match parent.and_then(|parent| self.detach(&parent, id)) {
                 Ok(path) => detached.push(Detached { path, tenant, id, bytes }),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    warn!(tenant, %id, bytes, error, "offload not removed");
+                    warn!(tenant, %id, bytes, error, "cannot remove an offload");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Reading a published file: verified, by line, by range.
+//! Reads published files: verifies them, reads lines and ranges.
 
 use std::{
     fs::File,
@@ -19,20 +19,20 @@ use super::{
     verified::{FileState, Verified},
 };
 
-/// Bytes read at once in search of a line: about as far as it can be from the last entry of the index.
+/// Bytes per read when searching for a line: about the distance between index entries.
 const SEARCH_BYTES: usize = 64 * 1024;
 
-/// An open file of a published offload. It stays readable when the offload is removed.
+/// An open file of a published offload. It stays readable after the offload is removed.
 ///
-/// Nothing that was read may be given out before [`Reader::verify`] succeeded. Reading takes no lock and moves no
-/// position, so that one thread can verify while another reads.
+/// Do not return anything read before [`Reader::verify`] has succeeded. Reading takes no lock and has no file position,
+/// so one thread can verify while another reads.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
     path: PathBuf,
     record: FileRecord,
     index: Option<Index>,
-    /// Number and offset of some lines, in order; the first line is among them.
+    /// Number and offset of indexed lines, in order, including the first line.
     known: OnceLock<Vec<(u64, u64)>>,
     verified: Arc<Verified>,
 }
@@ -71,20 +71,21 @@ impl Reader {
         Ok(reader)
     }
 
-    /// What the manifest says of the file.
+    /// The record of the file in the manifest.
     pub fn record(&self) -> &FileRecord {
         &self.record
     }
 
-    /// Compares the file with its SHA-256. It is read to its end, unless this store did so before and the file has not
-    /// changed since: device, inode, size and both times, in nanoseconds, tell. The header line of a JSONL file has no
-    /// digest.
+    /// Compares the file with its SHA-256. Reads the whole file, unless this store has verified it before and its
+    /// device, inode, size and timestamps are unchanged. The header line of a JSONL file is not covered.
     ///
     /// # Errors
     /// [`StoreError::Changed`], and [`StoreError::Io`] when the file cannot be read.
     pub fn verify(&self) -> Result<(), StoreError> {
         let state = self.state()?;
-        let Some(expected) = self.record.sha256 else { return Err(self.changed("a manifest without it".to_owned())) };
+        let Some(expected) = self.record.sha256 else {
+            return Err(self.changed("no digest in the manifest".to_owned()));
+        };
         if self.verified.contains(state, expected) {
             return Ok(());
         }
@@ -102,11 +103,11 @@ impl Reader {
         Ok(())
     }
 
-    /// Where a line is, its line feed not included. `None` when there are not so many lines. Lines are counted from 0; in
-    /// a JSONL file the header line does not count. A file of another kind than records and text has none.
+    /// Returns the range of a line, without its line feed, or `None` after the last line. Lines are counted from 0, in
+    /// a JSONL file without the header line. Only records and texts have lines.
     ///
     /// # Errors
-    /// [`StoreError::Changed`] when the index is not the one that was published, [`StoreError::Io`].
+    /// [`StoreError::Changed`] when the index has changed, [`StoreError::Io`].
     pub fn line(&self, number: u64) -> Result<Option<Range<u64>>, StoreError> {
         if !self.record.has_lines() || number >= self.record.records {
             return Ok(None);
@@ -117,23 +118,24 @@ impl Reader {
         Ok(Some(start..if has_feed { last } else { next }))
     }
 
-    /// Whole lines from one on, without line feeds: at most `count_max`, and at most `bytes_max` bytes of them together.
-    /// None when there is no such line or it is larger than that; [`Reader::line`] and [`Reader::bytes`] give parts of it.
+    /// Returns whole lines from `first` on, without line feeds: at most `count_max` lines and `bytes_max` bytes in
+    /// total. Empty if the line does not exist or is larger; use [`Reader::line`] and [`Reader::bytes`] to read parts
+    /// of it.
     ///
     /// # Errors
-    /// As of [`Reader::line`].
+    /// As for [`Reader::line`].
     pub fn lines(&self, first: u64, count_max: usize, bytes_max: usize) -> Result<Vec<Vec<u8>>, StoreError> {
         if !self.record.has_lines() || first >= self.record.records {
             return Ok(Vec::new());
         }
-        // Room for the line feeds too.
+        // Includes the line feeds.
         let block_bytes = bytes_max.saturating_add(count_max);
         let block = self.bytes(self.start(first)?, block_bytes)?;
         let (mut lines, mut rest, mut left) = (Vec::new(), block.as_slice(), bytes_max);
         while lines.len() < count_max && !rest.is_empty() {
             let end = match memchr(b'\n', rest) {
                 Some(feed) => feed,
-                // Cut by the end of the block, or not ended at the end of the file.
+                // The line ends after the block, or the file ends without a line feed.
                 None if block.len() == block_bytes => break,
                 None => rest.len(),
             };
@@ -145,7 +147,7 @@ impl Reader {
         Ok(lines)
     }
 
-    /// Up to `length` bytes from an offset on; fewer only at the end of the file.
+    /// Reads `length` bytes from an offset on; fewer at the end of the file.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -155,7 +157,7 @@ impl Reader {
         read(&self.file, offset, length).map_err(failed("read", &self.path))
     }
 
-    /// Offset of the beginning of a line, or the size of the file when there are not so many.
+    /// Offset of a line, or the size of the file after the last line.
     fn start(&self, number: u64) -> Result<u64, StoreError> {
         let known = self.known()?;
         let nearest = known.partition_point(|(line, _)| *line <= number).checked_sub(1);
@@ -213,8 +215,7 @@ impl Index {
     }
 }
 
-/// Opens a file that was published, and tells its size. One that is missing, or something else than a file of its own, has
-/// changed.
+/// Opens a published file, and returns its size. A file that is missing, not regular or linked twice has changed.
 fn open_published(directory: &Directory, name: &str, bytes: u64, sha256: Digest) -> Result<(File, u64), StoreError> {
     let found = match directory.file(name) {
         Ok((file, stat)) => return Ok((file, u64::try_from(stat.st_size).unwrap_or(0))),
@@ -229,7 +230,7 @@ fn describe(bytes: u64, sha256: Digest) -> String {
     format!("{bytes} bytes of SHA-256 {sha256}")
 }
 
-/// Reads up to a number of bytes; fewer only at the end of the file.
+/// Reads `length` bytes; fewer at the end of the file.
 fn read(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let (mut bytes, mut filled) = (vec![0; length], 0);
     while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {

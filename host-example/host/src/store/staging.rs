@@ -1,4 +1,4 @@
-//! One offload while it is written, and its publishing.
+//! Writes and publishes one offload.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -16,7 +16,7 @@ use tracing::warn;
 
 use super::{
     Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
-    Offload, OffloadRecord, Place, QuotaKind, Store, StoreError, Ulid,
+    Offload, OffloadRecord, OpenRoot, QuotaKind, Store, StoreError, Ulid,
     directory::{Directory, bytes_on_disk},
     error::failed,
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
@@ -24,35 +24,35 @@ use super::{
 };
 use crate::faults::fail_point;
 
-/// Files that are synchronized at the same time: a journal takes them together.
+/// Number of files synced in parallel: a journal commits them together.
 const SYNCS_AT_ONCE: usize = 4;
 
-/// A private directory that a policy writes an offload into. Dropped without being published, it removes the directory.
+/// A private directory that a policy writes an offload to. It is removed when dropped, unless it was published.
 #[derive(Debug)]
 pub struct Staging {
     pub(super) store: Store,
-    /// Keeps the owner, whose name the directory carries.
-    pub(super) place: Arc<Place>,
+    /// Keeps the owner file alive, whose name is part of the directory name.
+    pub(super) opened: Arc<OpenRoot>,
     pub(super) tenant: String,
     pub(super) id: Ulid,
     /// Directory of the tenant.
     pub(super) parent: Directory,
     pub(super) directory: Directory,
-    /// What is known of the files, by name.
+    /// Known digests, by file name.
     pub(super) digests: BTreeMap<String, FileDigest>,
-    /// Whether it has the name of a published one.
+    /// Whether the directory has its final name.
     pub(super) is_named: bool,
     pub(super) is_published: bool,
 }
 
-/// A file that the store adds to those of the policy.
+/// A file that the store adds.
 struct Addition {
     name: String,
     bytes: Vec<u8>,
 }
 
 impl Staging {
-    /// Absolute path of the directory, for a preopen.
+    /// Absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.directory.path
     }
@@ -62,26 +62,26 @@ impl Staging {
         self.id
     }
 
-    /// Whether publishing waits until the disk has the files.
+    /// Whether publishing waits until the files are on disk.
     pub fn is_durable(&self) -> bool {
         self.store.inner.config.fsync
     }
 
-    /// Adds what is known of files, by name, so that they need not be read again. It is taken on trust.
+    /// Adds known digests by file name, so that the files need not be read again. They are trusted.
     pub fn with_digests(mut self, digests: BTreeMap<String, FileDigest>) -> Self {
         self.digests = digests;
         self
     }
 
-    /// Checks the files, writes their indexes and the manifest, makes room, and publishes everything by one rename.
+    /// Checks the files, writes their indexes and the manifest, makes room, and publishes everything with one rename.
     ///
-    /// The policy must have ended: nothing may write to the directory any more. On any error the directory is removed.
-    /// Digests, indexes and the number of lines of a text are filled in.
+    /// The policy must have ended, so that nothing writes to the directory any more. Fills in digests, indexes and the
+    /// number of lines of texts. On any error the directory is removed.
     ///
     /// # Errors
-    /// [`StoreError::Unexpected`] names a file that is not as `record` says: absent, of another size or number of
-    /// records, not a regular file, linked twice, with a name that is not allowed, or not listed. [`StoreError::Quota`],
-    /// [`StoreError::NoSpace`] and [`StoreError::Io`] as they say; a failed fsync fails the publishing.
+    /// [`StoreError::Unexpected`] when a file does not match `record`: missing, of another size or number of records,
+    /// not a regular file, linked twice, with an invalid name, or not listed. [`StoreError::Quota`],
+    /// [`StoreError::NoSpace`] and [`StoreError::Io`], also for a failed fsync.
     pub fn publish(mut self, mut record: OffloadRecord) -> Result<Offload, StoreError> {
         match self.try_publish(&mut record) {
             Ok(()) => {
@@ -91,17 +91,16 @@ impl Staging {
             Err(error) => {
                 let (tenant, id) = (&self.tenant, self.id);
                 let bytes = record.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
-                warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "offload not published");
+                warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "cannot publish an offload");
                 Err(error)
             }
         }
     }
 
-    /// Checks the files and fills in what [`Staging::publish`] does, and publishes nothing: for an offload that is only
-    /// compared with another one.
+    /// Checks the files and completes `record` as [`Staging::publish`] does, without publishing.
     ///
     /// # Errors
-    /// Those of [`Staging::publish`] about the files.
+    /// As for [`Staging::publish`], about the files.
     pub fn check(&self, record: &mut OffloadRecord) -> Result<(), StoreError> {
         self.complete(record).map(drop)
     }
@@ -128,7 +127,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Compares the names on the disk with those of the record.
+    /// Compares the names on disk with those of the record.
     fn check_names(&self, files: &[FileRecord]) -> Result<(), StoreError> {
         let unexpected = |name: &Path, reason| StoreError::Unexpected { path: self.path().join(name), reason };
         let mut listed = HashSet::with_capacity(files.len());
@@ -149,7 +148,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Compares one file with its record, and makes the file private.
+    /// Compares one file with its record, and sets its mode.
     fn check_file(&self, record: &FileRecord) -> Result<FileDigest, StoreError> {
         let path = self.path().join(&record.name);
         let unexpected = |reason| StoreError::Unexpected { path: path.clone(), reason };
@@ -190,7 +189,7 @@ impl Staging {
         Ok(Addition { name: MANIFEST_NAME.to_owned(), bytes: text })
     }
 
-    /// Order matters: every file and their names, then the rename, then the name it gave.
+    /// Syncs in this order: all files and their directory entries, then the rename.
     fn write_and_rename(&mut self, files: &[FileRecord], additions: &[Addition]) -> Result<(), StoreError> {
         fail_point!("store::write", failed("write", self.path()));
         for Addition { name, bytes } in additions {
@@ -203,13 +202,13 @@ impl Staging {
         }
         let name = self.id.to_string();
         fail_point!("store::publish", failed("rename", self.path()));
-        self.parent.rename(&staging_name(self.place.owner.id, self.id), &name)?;
+        self.parent.rename(&staging_name(self.opened.owner.id, self.id), &name)?;
         self.is_named = true;
         fail_point!("store::published", failed("synchronize", &self.parent.path));
         if self.is_durable() { self.parent.sync() } else { Ok(()) }
     }
 
-    /// Waits until the disk has these files and their names.
+    /// Syncs these files and their directory entries to disk.
     fn sync(&self, names: &[&str]) -> Result<(), StoreError> {
         let next = AtomicUsize::new(0);
         let work = || {
@@ -219,7 +218,7 @@ impl Staging {
             Ok(())
         };
         thread::scope(|scope| {
-            // What a thread that the system does not give would do, the others do.
+            // Without this thread, the others do its work.
             let start = |_| thread::Builder::new().name("lro-sync".into()).spawn_scoped(scope, work).ok();
             let threads: Vec<_> = (1..SYNCS_AT_ONCE.min(names.len())).filter_map(start).collect();
             let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -233,9 +232,9 @@ impl Drop for Staging {
         if self.is_published {
             return;
         }
-        // It ended early, by an error or a panic: it counts no more, and nobody may go on reading what has no durable name.
+        // After an error or a panic, the offload no longer counts, and must not stay readable without a durable name.
         self.store.ledger().settle(&tenant_name(&self.tenant), self.id, false);
-        // What the disk does not confirm even now is left to a sweep.
+        // If this sync fails too, a sweep removes it.
         if self.is_named
             && let Ok(removing) = self.store.detach(&self.parent, self.id)
             && (!self.is_durable() || self.parent.sync().is_ok())
@@ -246,7 +245,7 @@ impl Drop for Staging {
     }
 }
 
-/// Fills in what is known of a file. Returns its index, if it needs one.
+/// Completes the record of a file. Returns its index, if it needs one.
 fn complete(record: &mut FileRecord, digest: FileDigest) -> Option<Addition> {
     record.sha256 = Some(digest.sha256);
     record.digest_from = digest.digest_from;

@@ -1,4 +1,4 @@
-//! Removing what has expired and what dead processes left behind.
+//! Removes expired offloads and the directories of dead processes.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,29 +13,29 @@ use tracing::{info, warn};
 
 use super::{Store, StoreError, Ulid, directory::Directory, usage::Ledger};
 
-/// What a sweep removed.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// Offloads older than the time to live.
+    /// Number of expired offloads.
     pub expired: u64,
-    /// Directories that a dead process had not published, or not removed to the end.
+    /// Number of directories that dead processes left unpublished or partly removed.
     pub orphans: u64,
-    /// Bytes that all of them took up on the disk: see [`Usage`](super::Usage).
+    /// Disk usage of all of them, in bytes: see [`Usage`](super::Usage).
     pub bytes: u64,
 }
 
-/// A directory that a sweep removes.
+/// A directory to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// Its path.
     pub path: PathBuf,
-    /// Whether it is a published offload older than the time to live; otherwise a dead process left it.
+    /// Whether it is an expired offload; otherwise a dead process left it.
     pub is_expired: bool,
-    /// Bytes that it takes up on the disk: see [`Usage`](super::Usage).
+    /// Disk usage in bytes: see [`Usage`](super::Usage).
     pub bytes: u64,
 }
 
-/// What a name in the directory of a tenant stands for. Other names are not the store's.
+/// A directory name of the store in the directory of a tenant.
 enum Name {
     Published(Ulid),
     Staging { owner: Ulid, id: Ulid },
@@ -56,47 +56,47 @@ impl Name {
     }
 }
 
-/// Beginning of the name of an offload that is being removed. Anybody may remove the rest of it.
+/// Prefix of the name of an offload that is being removed. Any process may finish the removal.
 const REMOVING: &str = ".removing-";
 
 impl Store {
-    /// Removes what has expired at `now` and what dead processes left behind, and counts anew what is held.
+    /// Removes offloads expired at `now` and the directories of dead processes, and recounts the usage.
     ///
-    /// A reader that has a file open keeps it. The staging directory of a process that lives, here or elsewhere, stays.
-    /// A file or directory whose name the store would not give is never touched. A `now` far in the future empties the
-    /// store. A directory that cannot be removed is logged and left to the next sweep.
+    /// Readers keep the files they have open. Staging directories of live processes stay. Files and directories with
+    /// names that the store does not use are never touched. A `now` far in the future empties the store. A directory
+    /// that cannot be removed is logged and left to the next sweep.
     ///
     /// # Errors
     /// [`StoreError::Io`] when the root cannot be read.
     pub fn sweep(&self, now: SystemTime) -> Result<Sweep, StoreError> {
         let mut sweep = Sweep::default();
-        self.present_place()?;
+        self.current_root()?;
         let tenants = self.tenants()?;
         for tenant in &tenants {
             if let Err(error) = self.sweep_tenant(tenant, now, &mut sweep) {
-                warn!(tenant, error = &error as &dyn std::error::Error, "directory not swept");
+                warn!(tenant, error = &error as &dyn std::error::Error, "cannot sweep a directory");
             }
         }
         let mut ledger = self.ledger();
         self.forget_absent(&mut ledger)?;
         ledger.set_fresh();
         drop(ledger);
-        self.place()?.owner.remove_dead()?;
+        self.opened()?.owner.remove_dead()?;
         Ok(sweep)
     }
 
-    /// What [`Store::sweep`] would remove, in no order. Removes nothing.
+    /// Lists what [`Store::sweep`] would remove, in no particular order.
     ///
     /// # Errors
     /// [`StoreError::Io`] when a directory cannot be read.
     pub fn removals(&self, now: SystemTime) -> Result<Vec<Removal>, StoreError> {
         let mut removals = Vec::new();
         for tenant in self.tenants()? {
-            let Some(parent) = open_if_directory(&self.place()?.root, OsStr::new(&tenant))? else { continue };
+            let Some(parent) = open_if_directory(&self.opened()?.root, OsStr::new(&tenant))? else { continue };
             for name in parent.names()? {
                 match self.removal(&parent, &name?, now) {
                     Ok(found) => removals.extend(found.map(|(_, removal)| removal)),
-                    // Another process removed it meanwhile.
+                    // Another process removed it.
                     Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -106,14 +106,14 @@ impl Store {
     }
 
     fn sweep_tenant(&self, tenant: &str, now: SystemTime, sweep: &mut Sweep) -> Result<(), StoreError> {
-        let Some(parent) = open_if_directory(&self.place()?.root, OsStr::new(tenant))? else { return Ok(()) };
+        let Some(parent) = open_if_directory(&self.opened()?.root, OsStr::new(tenant))? else { return Ok(()) };
         let mut removals = Vec::new();
         for name in parent.names()? {
-            match self.take_away(&parent, &name?, tenant, now) {
+            match self.detach_expired(&parent, &name?, tenant, now) {
                 Ok(found) => removals.extend(found),
-                // Another process removed it meanwhile.
+                // Another process removed it.
                 Err(StoreError::NotFound { .. }) => {}
-                Err(error) => warn!(tenant, error = &error as &dyn std::error::Error, "entry not swept"),
+                Err(error) => warn!(tenant, error = &error as &dyn std::error::Error, "cannot sweep an entry"),
             }
         }
         self.count(&mut self.ledger(), Some(tenant))?;
@@ -130,8 +130,8 @@ impl Store {
         Ok(())
     }
 
-    /// Takes what is to be removed away from its readers.
-    fn take_away(
+    /// Checks an entry, and detaches it if it is expired.
+    fn detach_expired(
         &self,
         parent: &Directory,
         name: &OsStr,
@@ -146,7 +146,7 @@ impl Store {
         Ok(Some((id, removal)))
     }
 
-    /// Whether something in the directory of a tenant is to be removed.
+    /// Returns what to remove for an entry in the directory of a tenant.
     fn removal(
         &self,
         parent: &Directory,
@@ -156,23 +156,23 @@ impl Store {
         let (is_expired, id) = match Name::parse(name) {
             Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
             Some(Name::Removing(id)) => (false, id),
-            Some(Name::Staging { owner, id }) if self.place()?.owner.is_dead(owner)? => (false, id),
+            Some(Name::Staging { owner, id }) if self.opened()?.owner.is_dead(owner)? => (false, id),
             _ => return Ok(None),
         };
-        // A file or a link of this name is not the store's.
+        // A file or link of this name does not belong to the store.
         let Some(directory) = open_if_directory(parent, name)? else { return Ok(None) };
         let bytes = directory.bytes_on_disk()?;
         Ok(Some((id, Removal { path: directory.path, is_expired, bytes })))
     }
 
-    /// Forgets the tenants whose directory is gone.
+    /// Removes tenants without a directory from the ledger.
     fn forget_absent(&self, ledger: &mut Ledger) -> Result<(), StoreError> {
-        let place = self.place()?;
-        ledger.retain(|tenant| matches!(open_if_directory(&place.root, OsStr::new(tenant)), Ok(Some(_))));
+        let opened = self.opened()?;
+        ledger.retain(|tenant| matches!(open_if_directory(&opened.root, OsStr::new(tenant)), Ok(Some(_))));
         Ok(())
     }
 
-    /// Counts what one tenant holds, or all. Sizes that are known are not looked up again: an offload never changes.
+    /// Counts the usage of one tenant, or of all. Known sizes are reused, because an offload never changes.
     pub(super) fn count(&self, ledger: &mut Ledger, tenant: Option<&str>) -> Result<(), StoreError> {
         let Some(tenant) = tenant else {
             self.forget_absent(ledger)?;
@@ -181,13 +181,13 @@ impl Store {
             return Ok(());
         };
         let mut found = BTreeMap::new();
-        if let Some(parent) = open_if_directory(&self.place()?.root, OsStr::new(tenant))? {
+        if let Some(parent) = open_if_directory(&self.opened()?.root, OsStr::new(tenant))? {
             for name in parent.names()? {
                 let name = name?;
                 let Some(Name::Published(id)) = Name::parse(&name) else { continue };
                 let bytes = match ledger.bytes_of(tenant, id) {
                     Some(bytes) => bytes,
-                    // Another process may remove it meanwhile.
+                    // Another process may have removed it.
                     None => match parent.directory(&name).and_then(|directory| directory.bytes_on_disk()) {
                         Ok(bytes) => bytes,
                         Err(_) => continue,
@@ -200,43 +200,43 @@ impl Store {
         Ok(())
     }
 
-    /// Takes a published offload away from its readers. Returns where its files are until they are deleted.
+    /// Hides a published offload from readers. Returns the path of its files until they are deleted.
     pub(super) fn detach(&self, parent: &Directory, id: Ulid) -> Result<PathBuf, StoreError> {
         let removing = format!("{REMOVING}{id}");
         parent.rename(&id.to_string(), &removing)?;
         Ok(parent.path.join(removing))
     }
 
-    /// Waits until the disk has the names that [`Store::detach`] gave, so that no readable offload lacks a file whose
-    /// removal alone the disk got before the power failed.
+    /// Syncs the renames of [`Store::detach`] to disk, so that after a power failure no readable offload lacks a
+    /// deleted file.
     pub(super) fn sync_detached(&self, parent: &Directory) -> Result<(), StoreError> {
         if self.inner.config.fsync { parent.sync() } else { Ok(()) }
     }
 
-    /// Deletes a directory with everything in it, links not followed. Returns whether it was there and is gone.
+    /// Deletes a directory with its content, without following links. Returns whether it existed and was deleted.
     pub(super) fn delete(&self, path: &Path, tenant: &str, id: Ulid, bytes: u64) -> bool {
         match fs::remove_dir_all(path) {
             Ok(()) => true,
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
-                    warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "directory not removed");
+                    warn!(tenant, %id, bytes, error = &error as &dyn std::error::Error, "cannot remove a directory");
                 }
                 false
             }
         }
     }
 
-    /// Names of the directories that may be those of tenants.
+    /// Names that may be tenant directories.
     fn tenants(&self) -> Result<HashSet<String>, StoreError> {
-        let place = self.place()?;
-        let names = place.root.names()?.map(|name| Ok(name?.into_string().ok()));
+        let opened = self.opened()?;
+        let names = opened.root.names()?.map(|name| Ok(name?.into_string().ok()));
         let mut tenants = names.filter_map(Result::transpose).collect::<Result<HashSet<String>, StoreError>>()?;
         tenants.retain(|name| !name.starts_with('.'));
         Ok(tenants)
     }
 }
 
-/// Opens a directory. `None` when there is nothing of this name, or something else.
+/// Opens a directory. `None` if it does not exist or is not a directory.
 fn open_if_directory(parent: &Directory, name: &OsStr) -> Result<Option<Directory>, StoreError> {
     match parent.directory(name) {
         Ok(directory) => Ok(Some(directory)),

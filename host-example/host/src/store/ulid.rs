@@ -1,4 +1,4 @@
-//! Ids that are unique and in order of time: ULIDs.
+//! ULIDs: unique ids, sorted by time.
 
 use std::{
     fmt,
@@ -13,23 +13,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// Characters of a ULID.
 const LENGTH: usize = 26;
-/// Bits below the time.
+/// Number of random bits.
 const RANDOM_BITS: u32 = 80;
 /// Crockford's base 32: no I, L, O, U.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// A ULID: 48 bits of milliseconds since 1970, then 80 random bits; written as 26 characters of Crockford's base 32, whose
-/// order as text is the order of time.
+/// A ULID: 48 bits of milliseconds since 1970, then 80 random bits; written as 26 characters of Crockford's base 32,
+/// which sort by time as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ulid(u128);
 
-/// The last id of this process, and where random bits come from. The file stays open, so that a process without a free
-/// descriptor can still make ids.
+/// The source of random bits and the last id of this process. The file stays open, so that a process without free
+/// descriptors can still generate ids.
 static LAST: Mutex<Option<(File, u128)>> = Mutex::new(None);
 
 impl Ulid {
-    /// A new id, greater than any other this process has made. Ids of one millisecond count up from a random start; when
-    /// the clock is set back, ids go on from the latest.
+    /// Generates an id greater than all previous ones of this process. Ids of one millisecond count up from a random
+    /// start; if the clock is set back, ids continue from the latest.
     ///
     /// # Errors
     /// When `/dev/urandom` cannot be read.
@@ -53,7 +53,7 @@ impl Ulid {
         Ok(Self(*latest))
     }
 
-    /// The id of this time, in milliseconds since 1970, with the low 80 bits of `random`. Of the time the low 48 bits count.
+    /// Builds an id from the low 48 bits of a time in milliseconds since 1970, and the low 80 bits of `random`.
     pub const fn from_parts(milliseconds: u128, random: u128) -> Self {
         Self(milliseconds << RANDOM_BITS | (random & ((1 << RANDOM_BITS) - 1)))
     }
@@ -68,9 +68,9 @@ impl Ulid {
         Self(bits)
     }
 
-    /// When it was made, to the millisecond.
+    /// Time of creation, in whole milliseconds.
     pub fn time(self) -> SystemTime {
-        // 48 bits of milliseconds always fit, so the fallback is never taken.
+        // 48 bits always fit.
         UNIX_EPOCH + Duration::from_millis(u64::try_from(self.0 >> RANDOM_BITS).unwrap_or(u64::MAX))
     }
 }
@@ -80,10 +80,11 @@ fn milliseconds_since_1970(time: SystemTime) -> u128 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
-/// A time as RFC 3339 in UTC, cut to the second, such as `2026-11-20T09:30:00Z`. A time before 1970 counts as 1970.
+/// Formats a time as RFC 3339 in UTC, truncated to seconds, such as `2026-11-20T09:30:00Z`. Times before 1970 count as
+/// 1970.
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    // Howard Hinnant's `civil_from_days`: years begin in March, so that a leap day is the last of its year.
+    // Howard Hinnant's `civil_from_days`: years start in March, so that a leap day is the last day of its year.
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -104,7 +105,7 @@ impl fmt::Display for Ulid {
     }
 }
 
-/// A text that is not a ULID.
+/// The text is not a ULID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a ULID is 26 characters of 0-9 and A-Z without I, L, O and U, and begins with 0 to 7")]
 pub struct ParseUlidError;
@@ -112,7 +113,7 @@ pub struct ParseUlidError;
 impl FromStr for Ulid {
     type Err = ParseUlidError;
 
-    /// Takes only the canonical, upper case form, so that one id has one text and one path.
+    /// Accepts only the canonical upper-case form, so that an id has a single text and path.
     fn from_str(text: &str) -> Result<Self, ParseUlidError> {
         if text.len() != LENGTH || !matches!(text.as_bytes().first(), Some(b'0'..=b'7')) {
             return Err(ParseUlidError);

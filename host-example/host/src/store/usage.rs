@@ -1,4 +1,4 @@
-//! How much each tenant holds, as far as this process knows.
+//! Disk usage by tenant, as far as this process knows.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,8 +7,9 @@ use std::{
 
 use super::{Ulid, Usage};
 
-/// How long a count is good enough to decide what is removed. Counting takes time in proportion to what is held, and a
-/// tenant at its quota removes something with every offload. What another process removed is noticed at once all the same.
+/// How long a count is valid for deciding what to remove. Counting takes time proportional to the number of offloads,
+/// and a tenant at its quota removes something with every offload. Removals by other processes are noticed at once
+/// anyway.
 const COUNT_VALID: Duration = Duration::from_secs(1);
 
 /// The offloads of all tenants, by directory name of the tenant.
@@ -22,9 +23,9 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Tenant {
-    /// Published, with their bytes, oldest first.
+    /// Bytes of published offloads, oldest first.
     published: BTreeMap<Ulid, u64>,
-    /// Counted, and soon published.
+    /// Bytes of offloads about to be published.
     pending: BTreeMap<Ulid, u64>,
     bytes: u64,
     /// When this tenant was counted.
@@ -32,7 +33,7 @@ struct Tenant {
 }
 
 impl Ledger {
-    /// Bytes of one tenant, or of all; of what is pending too.
+    /// Bytes of one tenant, or of all, including pending offloads.
     pub(super) fn bytes(&self, tenant: Option<&str>) -> u64 {
         match tenant {
             Some(tenant) => self.tenants.get(tenant).map_or(0, |tenant| tenant.bytes),
@@ -40,7 +41,7 @@ impl Ledger {
         }
     }
 
-    /// Whether one tenant, or all, were counted so recently that it need not be done again.
+    /// Whether the last count of one tenant, or of all, is still valid.
     pub(super) fn is_fresh(&self, tenant: Option<&str>) -> bool {
         let counted = match tenant {
             Some(tenant) => self.tenants.get(tenant).and_then(|tenant| tenant.counted),
@@ -49,18 +50,18 @@ impl Ledger {
         counted.is_some_and(|counted| counted.elapsed() < COUNT_VALID)
     }
 
-    /// Notes that all tenants were counted.
+    /// Records that all tenants were counted.
     pub(super) fn set_fresh(&mut self) {
         self.counted = Some(Instant::now());
     }
 
-    /// Everything, counted.
+    /// Usage of all tenants.
     pub(super) fn usage(&self) -> Usage {
         let offloads = self.tenants.values().map(|tenant| tenant.published.len() as u64).sum();
         Usage { offloads, bytes: self.bytes }
     }
 
-    /// Counts an offload that is about to be published.
+    /// Adds an offload about to be published.
     pub(super) fn reserve(&mut self, tenant: &str, id: Ulid, bytes: u64) {
         let entry = self.tenants.entry(tenant.to_owned()).or_default();
         entry.pending.insert(id, bytes);
@@ -68,7 +69,7 @@ impl Ledger {
         self.bytes += bytes;
     }
 
-    /// Ends a reservation: the offload is published, or it is not and counts no more.
+    /// Ends a reservation: the offload is published, or no longer counts.
     pub(super) fn settle(&mut self, tenant: &str, id: Ulid, published: bool) {
         let Some(entry) = self.tenants.get_mut(tenant) else { return };
         let Some(bytes) = entry.pending.remove(&id) else { return };
@@ -80,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes of a published offload, or of a pending one.
+    /// Bytes of a published or pending offload.
     pub(super) fn bytes_of(&self, tenant: &str, id: Ulid) -> Option<u64> {
         let entry = self.tenants.get(tenant)?;
         entry.published.get(&id).or_else(|| entry.pending.get(&id)).copied()
@@ -96,7 +97,7 @@ impl Ledger {
         Some((tenant, id))
     }
 
-    /// Forgets a published offload. Returns its bytes.
+    /// Removes a published offload. Returns its bytes.
     pub(super) fn remove(&mut self, tenant: &str, id: Ulid) -> u64 {
         let Some(entry) = self.tenants.get_mut(tenant) else { return 0 };
         let bytes = entry.published.remove(&id).unwrap_or(0);
@@ -105,7 +106,7 @@ impl Ledger {
         bytes
     }
 
-    /// Replaces what is known of a tenant by what was found on the disk. What is pending stays so.
+    /// Replaces the published offloads of a tenant by those found on disk. Pending ones stay.
     pub(super) fn replace(&mut self, tenant: &str, mut found: BTreeMap<Ulid, u64>) {
         let entry = self.tenants.entry(tenant.to_owned()).or_default();
         found.retain(|id, _| !entry.pending.contains_key(id));
@@ -119,7 +120,7 @@ impl Ledger {
         };
     }
 
-    /// Forgets the tenants whose directory is gone, and those without offloads.
+    /// Removes tenants whose directory is gone, and those without offloads.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
         let bytes = &mut self.bytes;
         self.tenants.retain(|name, tenant| {

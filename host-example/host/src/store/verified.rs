@@ -1,4 +1,4 @@
-//! Which files need not be hashed again.
+//! Remembers verified files, so that they need not be hashed again.
 
 use std::{
     collections::HashSet,
@@ -10,13 +10,14 @@ use std::{
 
 use super::Digest;
 
-/// Most files that a store remembers to have verified. One more, and it begins anew.
+/// Maximum number of verified files that a store remembers. At the limit, it forgets them all.
 pub const VERIFIED_FILES_MAX: usize = 4096;
 
-/// So long after a change of a file another one is sure to have a later time, however coarse the clock of the disk is.
+/// Time after which another change of a file is sure to have a later timestamp, whatever the resolution of the file
+/// system.
 const CLOCK_STEP_MAX: Duration = Duration::from_secs(2);
 
-/// What tells one state of a file from any other.
+/// Metadata that identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileState {
     device: u64,
@@ -39,7 +40,7 @@ impl From<&Metadata> for FileState {
 }
 
 impl FileState {
-    /// Whether a change at this time or later makes another state.
+    /// Whether any change from `now` on would change the metadata.
     pub(super) fn is_settled(&self, now: SystemTime) -> bool {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let changed =
@@ -48,7 +49,7 @@ impl FileState {
     }
 }
 
-/// The files that were verified, each with the digest it was found to have.
+/// Verified files with their digests.
 #[derive(Debug, Default)]
 pub(super) struct Verified(Mutex<HashSet<(FileState, Digest)>>);
 

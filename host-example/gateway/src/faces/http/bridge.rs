@@ -21,7 +21,7 @@ use crate::listener::shares::Holder;
 use crate::tenants::rules::Rules;
 use lro_host::mcp::Message;
 use lro_host::mcp::method;
-use lro_transport::{Launch, Place, Pool};
+use lro_transport::{Launch, Permit, Pool};
 
 /// Number of random bytes in a session id.
 const SESSION_ID_BYTES: usize = 16;
@@ -40,7 +40,7 @@ pub(super) struct Bridge {
 #[derive(Debug)]
 struct OpenSession {
     session: Arc<LegacySession>,
-    _permit: Place<Holder>,
+    _permit: Permit<Holder>,
 }
 
 impl Bridge {

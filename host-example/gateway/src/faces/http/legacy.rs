@@ -24,7 +24,7 @@ use crate::upstream::link::{STRAY_OUTPUT, is_stray_output};
 use crate::{FromClient, FromServer, OwnOutcome, Session, SessionOwner};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Id, Kind, Message, method};
-use lro_transport::{Cut, Launch, Place};
+use lro_transport::{Cut, Launch, Permit};
 
 /// Maximum number of messages kept for a client that does not listen. The oldest is dropped first.
 const BACKLOG_MESSAGES_MAX: usize = 1_000;
@@ -61,7 +61,7 @@ struct Streams {
 }
 
 /// A message for a client that does not listen, with its memory.
-struct BacklogMessage(Bytes, Place<String>);
+struct BacklogMessage(Bytes, Permit<String>);
 
 /// A request, or a batch of requests, in progress.
 struct Exchange {
@@ -353,7 +353,7 @@ impl LegacySession {
 
     /// Allocates memory for a message that waits for its client. When memory is exhausted, only one message at a time
     /// may wait.
-    fn memory(&self, bytes: usize, sender: &Sender<OutgoingMessage>, reserved: usize) -> Option<Place<String>> {
+    fn memory(&self, bytes: usize, sender: &Sender<OutgoingMessage>, reserved: usize) -> Option<Permit<String>> {
         loop {
             let memory = self.session.rules.limits.share.take(bytes.min(INLINE_BYTES));
             let is_first = sender.capacity() + reserved >= sender.max_capacity();

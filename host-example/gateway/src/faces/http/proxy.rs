@@ -31,7 +31,7 @@ use crate::upstream::content::{self, BodyKind, Chunks, Content, ContentError};
 use crate::{FromClient, FromServer, OwnOutcome, Refused, Session, SessionOwner};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Fault, Id, Kind, Message, method};
-use lro_transport::{Event, EventReader, Place, Pool};
+use lro_transport::{Event, EventReader, Permit, Pool};
 
 /// HTTP methods forwarded besides POST.
 const METHODS: [Method; 4] = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS];
@@ -72,7 +72,7 @@ struct Sessions {
 
 struct KnownSession {
     session: Arc<Session>,
-    permit: Place<Holder>,
+    permit: Permit<Holder>,
     _open: CountGuard,
 }
 

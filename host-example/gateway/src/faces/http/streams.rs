@@ -17,7 +17,7 @@ use crate::tenants::rules::Rules;
 use crate::tenants::workers::QueueError;
 use crate::upstream::link::LinkError;
 use lro_host::job::INLINE_BYTES;
-use lro_transport::Place;
+use lro_transport::Permit;
 
 /// Interval of the comments that keep a silent stream alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ pub(super) struct OutgoingMessage {
     pub(super) room: Option<OwnedSemaphorePermit>,
     /// Share of the tenant's memory while the message waits.
     #[expect(dead_code, reason = "releases the memory on drop")]
-    pub(super) memory: Option<Place<String>>,
+    pub(super) memory: Option<Permit<String>>,
 }
 
 /// A message being sent to the server.
