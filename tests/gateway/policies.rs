@@ -841,7 +841,8 @@ fn calls_of_one_tenant_are_bounded() {
         callers.into_iter().map(|caller| caller.join().unwrap()).collect()
     });
     assert!(answers.iter().all(is_error), "{answers:?}");
-    let busy = answers.iter().filter(|answer| answer.to_string().contains("calls of this tenant are already running")).count();
+    let busy =
+        answers.iter().filter(|answer| answer.to_string().contains("calls of this tenant are already running")).count();
     assert!((3..6).contains(&busy), "{answers:?}");
 }
 
