@@ -220,11 +220,11 @@ fn a_cursor_that_does_not_fit_is_refused_with_the_reason() {
     refused(from_cursor(&other, &next), CursorError::Offload, "another offload");
     refused(PageRequest { bytes: Some(300), ..good.clone() }, CursorError::PageSize, "another size");
     refused(PageRequest { records: Some(51), ..good.clone() }, CursorError::PageSize, "another size");
-    refused(with(""), CursorError::Malformed, "cut");
-    refused(with("50"), CursorError::Malformed, "cut");
-    refused(with(&next[1..]), CursorError::Malformed, "cut");
+    refused(with(""), CursorError::Malformed, "truncated");
+    refused(with("50"), CursorError::Malformed, "truncated");
+    refused(with(&next[1..]), CursorError::Malformed, "truncated");
     refused(with(&format!("{next}AAAA")), CursorError::Signature, "changed");
-    refused(with(&format!("{next}=")), CursorError::Malformed, "not valid");
+    refused(with(&format!("{next}=")), CursorError::Malformed, "malformed");
     let foreign = Pages::with_key(store.clone(), CursorKey::new([8; 32]));
     let foreign = foreign.page(&request(&offload)).unwrap().next.unwrap();
     refused(with(&foreign), CursorError::Signature, "another key");

@@ -808,7 +808,7 @@ fn an_answer_has_three_forms_and_says_what_is_left() {
     let tight = ["--query-answer-bytes", "20"];
     let (lines, left) = ask(&[&tight[..], &["--select", "id"]].concat());
     assert_eq!(lines, "{\"id\":0}\n{\"id\":1}\n");
-    assert!(left.starts_with("2 of 100 results fit") && left.contains("--offset 2 goes on"), "{left}");
+    assert!(left.starts_with("2 of 100 results fit") && left.contains("--offset 2,"), "{left}");
     let (_, left) = ask(&[&tight[..], &["--jq", ".id"]].concat());
     assert!(left.starts_with("10 of 100 results fit") && !left.contains("--offset"), "{left}");
     let (lines, left) = ask(&tight);
@@ -907,7 +907,7 @@ fn an_offload_is_named_by_handle_directory_or_file() {
         "{\"count\":3}\n"
     );
     let text = home.offload(&["--as", "text"], "one\ntwo\n");
-    assert!(home.fails(&["extract", &text, "--count"]).1.contains("no records to ask about"));
+    assert!(home.fails(&["extract", &text, "--count"]).1.contains("no records to query"));
 }
 
 #[test]
@@ -922,7 +922,7 @@ fn an_answer_can_be_offloaded_again() {
     assert_eq!(home.prints(&["extract", file, "--count"]), "{\"count\":667}\n");
     assert_eq!(home.prints(&["extract", file, "--offset", "666"]), "{\"id\":1998}\n");
     let output = ask(&["--limit", "5"]);
-    assert!(output.status.success() && stderr(&output).starts_with("5 of 2000 results; --offset 5"), "{output:?}");
+    assert!(output.status.success() && stderr(&output).starts_with("5 of 2000 results; continue with --offset 5"), "{output:?}");
 }
 
 /// The cursor on stderr of `lro read`.
@@ -960,9 +960,9 @@ fn pages_lead_to_the_end() {
     let tampered = format!("{}{}", if signed.starts_with('A') { 'B' } else { 'A' }, &signed[1..]);
     let other = home.offload(&[], tickets(300));
     let cases: [(&[&str], i32, &str); 8] = [
-        (&[handle, "--cursor", &tampered], 1, "was changed"),
-        (&[handle, "--cursor", &signed[..40]], 1, "not valid"),
-        (&[handle, "--cursor", "?"], 1, "cut, or is none"),
+        (&[handle, "--cursor", &tampered], 1, "it was changed"),
+        (&[handle, "--cursor", &signed[..40]], 1, "invalid cursor"),
+        (&[handle, "--cursor", "?"], 1, "truncated or malformed"),
         (&[handle, "--cursor", &signed, "--limit", "71"], 1, "another size"),
         (&[&other, "--cursor", &signed], 1, "another offload"),
         (&[handle, "--from", "300"], 1, "there is no record 300"),
