@@ -304,13 +304,13 @@ fn named_messages() -> Vec<Case> {
         told(
             "Result",
             format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{plain},"Result":{secret}}}"#),
-            Error("take for `result`"),
+            Error("treat as `result`"),
         ),
-        told("RESULT alone", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"RESULT":{secret}}}"#), Error("take for `result`")),
+        told("RESULT alone", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"RESULT":{secret}}}"#), Error("treat as `result`")),
         told(
             "reſult",
             format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{plain},"reſult":{secret}}}"#),
-            Error("take for `result`"),
+            Error("treat as `result`"),
         ),
         told(
             "jsonrpc twice",
@@ -357,8 +357,8 @@ fn named_messages() -> Vec<Case> {
             format!(r#"[{{"jsonrpc":"2.0","method":"notifications/x"}},{}]"#, answer(&secret)),
             Anything,
         ),
-        told("batch in a batch", format!("[[{}]]", answer(&secret)), Error("no batch")),
-        told("cut batch", format!("[{}", answer(&secret)), Error("must be whole")),
+        told("batch in a batch", format!("[[{}]]", answer(&secret)), Error("none of them a batch")),
+        told("cut batch", format!("[{}", answer(&secret)), Error("must be complete")),
         told(
             "long batch",
             format!("[{}{}]", r#"{"jsonrpc":"2.0","method":"x"},"#.repeat(LONG_BATCH - 1), answer(&secret)),
