@@ -321,9 +321,9 @@ fn a_file_that_changes() {
     let url = gateway.gate.url.as_str();
     let taken = |number: u32| wait_until("a version", || signed(url, "") == Some(signature(number)));
     let done = AtomicBool::new(false);
+    let mut seen = vec![signed(url, "").unwrap()];
     let seen = std::thread::scope(|scope| {
         let caller = scope.spawn(|| {
-            let mut seen = Vec::new();
             while !done.load(Ordering::Relaxed) {
                 seen.push(signed(url, "").unwrap());
             }

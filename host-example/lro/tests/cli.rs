@@ -922,7 +922,10 @@ fn an_answer_can_be_offloaded_again() {
     assert_eq!(home.prints(&["extract", file, "--count"]), "{\"count\":667}\n");
     assert_eq!(home.prints(&["extract", file, "--offset", "666"]), "{\"id\":1998}\n");
     let output = ask(&["--limit", "5"]);
-    assert!(output.status.success() && stderr(&output).starts_with("5 of 2000 results; continue with --offset 5"), "{output:?}");
+    assert!(
+        output.status.success() && stderr(&output).starts_with("5 of 2000 results; continue with --offset 5"),
+        "{output:?}"
+    );
 }
 
 /// The cursor on stderr of `lro read`.
