@@ -100,7 +100,7 @@ fn a_trial_compares_verdicts_and_failures() {
     slot.begin_trial(lro_tests::default_policy(), Trial { calls: Some(1), ..PROMOTE }).unwrap();
     feed(&slot, &filter, "trap", 1);
     wait_until("the trial's end", || report(&slot).outcome.is_some());
-    assert_eq!(report(&slot).examples[0].what, "does not fail, as the old one does (trap)");
+    assert_eq!(report(&slot).examples[0].what, "succeeds where the current policy fails (trap)");
     slot.begin_trial(policy(&with_note(&component(), "2")), Trial { calls: Some(1), ..PROMOTE }).unwrap();
     feed(&slot, &filter, "trap", 1);
     wait_until("the trial's end", || report(&slot).outcome.is_some());
