@@ -5,13 +5,11 @@ use crate::http::{Exchange, Headers, Session, bytes_of, connect, modern_call, op
 use crate::support::{Environment, environment, path_text, words};
 use crate::wire::{MODERN, initialize, request};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two tenants with tokens.
 const TOKENS: &str = "[gateway.tokens]\nann = \"env:ANN\"\nbob = \"env:BOB\"\n";
@@ -126,9 +124,10 @@ fn idle_connections_make_room() {
 fn a_connection_with_half_a_head_is_closed() {
     let gate = Gate::listening(&["--header-timeout-ms", "300"]);
     for bytes in [&b""[..], b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"] {
-        let before = Instant::now();
-        rest_of(send(&gate.url, bytes));
-        assert!(before.elapsed() < PATIENCE, "it stays open");
+        let closed = send(&gate.url, bytes).read_to_end(&mut Vec::new());
+        // A reset closes it too; a read that times out shows that it is open.
+        let is_open = closed.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
+        assert!(!is_open, "it stays open");
     }
 }
 

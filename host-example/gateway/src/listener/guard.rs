@@ -65,8 +65,8 @@ impl Guard {
         }
     }
 
-    /// Returns the tenant of a request: that of the bearer token, else the one in the path. A token is valid only with
-    /// the path of its own tenant.
+    /// Returns the tenant of a request: that of the bearer token, else the one in the path. A token is valid only on
+    /// the path of its tenant.
     pub(crate) fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
         let headers = request.headers();
         let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
@@ -193,6 +193,12 @@ pub(crate) fn check_headers(headers: &HeaderMap, message: &Message, required: bo
         }
     }
     Ok(())
+}
+
+/// The refusal of a request with a session id that is unknown, or belongs to another tenant.
+pub(crate) fn unknown_session() -> Refusal {
+    let text = "the session is unknown or has expired: start again with initialize";
+    Refusal::Status(StatusCode::NOT_FOUND, text.to_owned())
 }
 
 impl Refusal {

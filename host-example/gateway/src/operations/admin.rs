@@ -44,7 +44,7 @@ const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct PolicyStatus {
     /// The tenant.
     pub tenant: String,
-    /// Number of the current version; `None` if there is no valid policy.
+    /// Number of the current version; `None` without a valid policy.
     pub version: Option<u64>,
     /// SHA-256 of the current version.
     pub sha256: Option<String>,

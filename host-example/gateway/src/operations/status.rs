@@ -1,7 +1,7 @@
 //! Status of the live gateways, for `lro status`.
 //!
 //! Each gateway keeps one small file, `{dir}/.gateways/{owner}.json`, named by the owner of its open store. Readers
-//! skip files whose store is no longer open, however the process ended.
+//! skip the files of closed stores, even if the process was killed.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};

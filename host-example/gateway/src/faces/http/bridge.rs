@@ -120,10 +120,7 @@ impl Bridge {
     fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
         let found = lock(&self.sessions).get(id).map(|open| Arc::clone(&open.session));
         let found = found.filter(|session| session.tenant() == tenant);
-        found.ok_or_else(|| {
-            let text = "there is no such session, it may have expired: start again with initialize";
-            Refusal::Status(StatusCode::NOT_FOUND, text.to_owned())
-        })
+        found.ok_or_else(guard::unknown_session)
     }
 
     fn open(&self, holder: &Holder) -> Result<Arc<LegacySession>, Refusal> {

@@ -387,8 +387,7 @@ impl Proxy {
         };
         let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
         if self.rules.has_tokens() && !headers.get_all(SESSION_ID).iter().all(is_own) {
-            let text = "there is no such session, it may have expired: start again with initialize";
-            return Err(Refusal::Status(StatusCode::NOT_FOUND, text.to_owned()));
+            return Err(guard::unknown_session());
         }
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
@@ -472,7 +471,7 @@ impl EventStream {
         }
     }
 
-    /// Handles the end of the stream, which is no error if the client can resume it.
+    /// Handles the end of the stream. A client that can resume the stream gets no error.
     async fn end(&mut self) {
         let rest = self.reader.take().and_then(|reader| reader.finish().ok().flatten());
         let event = rest.as_ref().and_then(|rest| Event::of_rest(rest, &self.session.rules.limits).ok());
