@@ -28,8 +28,13 @@ build: component ## Build the components and the lro command
 	@[ -e $(LRO) ] || echo "building the lro command: 5 minutes on two cores, the first time"
 	@$(CARGO) build --locked --release -p lro
 
+# What is installed comes over the network while the compiler works.
+.PHONY: ready
+ready:
+	@$(MAKE) --no-print-directory -j 2 build test-data
+
 .PHONY: demo
-demo: build test-data ## Offload real data and ask about it, by command and between a real client and a real server
+demo: ready ## Offload real data and ask about it, by command and between a real client and a real server
 	@LRO=$(LRO) TEST_DATA=$(TARGET)/test-data bash tests/tools/demo.sh
 
 .PHONY: test-data
@@ -37,7 +42,7 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 	@sh tests/tools/set-up.sh $(TARGET)/test-data
 
 .PHONY: test
-test: build test-data ## Run all tests
+test: ready ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
 	@$(CARGO) test --locked --release $(HOST) -p lro-tests
@@ -45,7 +50,7 @@ test: build test-data ## Run all tests
 	@$(CARGO) test --locked --release -p lro-fail-points
 
 .PHONY: conformance
-conformance: build test-data ## Run the official conformance suite, directly and through the gateway
+conformance: ready ## Run the official conformance suite, directly and through the gateway
 	@$(CARGO) build --locked --release -p lro-conformance
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 
@@ -54,7 +59,7 @@ packages: component ## Put the component into the packages for Python, Node and 
 	@sh tests/tools/packages.sh $(TARGET)
 
 .PHONY: runtimes
-runtimes: build test-data packages ## Run the same component in every runtime, and what authors of policies build
+runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes
 	@sh tests/tools/runtimes.sh $(TARGET)
 
@@ -63,7 +68,7 @@ fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 	@bash tests/tools/fuzz.sh $(TARGET) $(or $(FUZZ_SECONDS),60)
 
 .PHONY: bench
-bench: build test-data ## Measure against plain writes, native code, Python, jq and DuckDB
+bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
 	@$(CARGO) bench --locked -p lro-tests
 
