@@ -7,7 +7,7 @@ use super::bindings::lro::filter::types::Call;
 use super::engine::{CONCURRENT_CALLS_MAX, Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
 use super::output::{Quota, WriteError};
-use super::places::PoolPermit;
+use super::permits::PoolPermit;
 use super::state::{CallState, Clock};
 use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::{Payload, PayloadReader};
