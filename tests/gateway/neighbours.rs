@@ -7,11 +7,11 @@ use crate::scripted::{descriptor, first_text, handle};
 use crate::support::{Environment, environment, path_text};
 use crate::wire::{MODERN, request};
 use lro_tests::{signature, version};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -161,7 +161,7 @@ fn a_policy_that_never_ends_holds_nobody_up_on_stdio() {
 // Questions of one tenant that never end take no room of results, neither its own nor another's.
 #[test]
 fn questions_that_never_end_keep_no_result_from_the_policy() {
-    let _many = MANY.lock().unwrap_or_else(PoisonError::into_inner);
+    let _many = MANY.lock();
     let home = TempDir::new().unwrap();
     let toml = "failure = \"open\"\n[query]\nwall-time-ms = 600000\n[tenants.acme]\n[tenants.beta]\n";
     for (gate, _upstream) in gateways(&configured(&home, toml)) {
@@ -196,7 +196,7 @@ fn questions_that_never_end_keep_no_result_from_the_policy() {
 // A server that does not read holds up its own tenant alone, however much it is to be sent.
 #[test]
 fn a_server_that_does_not_read_holds_up_its_tenant_alone() {
-    let _many = MANY.lock().unwrap_or_else(PoisonError::into_inner);
+    let _many = MANY.lock();
     let (home, mark) = (TempDir::new().unwrap(), new_mark());
     let variables = configured(&home, "[tenants.acme]\n[tenants.beta]\n");
     let gate = Gate::listening_before(&[], &faulty(&[&mark]), &mark, &variables);

@@ -103,7 +103,7 @@ fn variables_override_the_configuration() {
     assert_eq!(gateway.offloads().len(), 0);
 }
 
-// A value that makes no sense is an error at the start that names it, whatever layer it came from.
+// An invalid value is an error at the start that names it, whatever layer it came from.
 #[test]
 fn bad_values_are_errors_at_the_start() {
     for (variable, value) in [

@@ -52,17 +52,17 @@ impl Script {
         Self { server, lines }
     }
 
-    /// Adds what makes no sense, and something at the end that does.
-    fn with_nonsense(mut self) -> Self {
+    /// Adds invalid messages, and a valid one at the end.
+    fn with_invalid_messages(mut self) -> Self {
         let lines = [
-            "this is no JSON",
+            "this is not JSON",
             r#"{"jsonrpc":"2.0"}"#,
             r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
             r#"[]"#,
             r#"{"jsonrpc":"2.0","method":"notifications/nobody/knows","params":{"big":12345678901234567890123,"e":1e2}}"#,
         ];
         self.lines.extend(lines.map(str::to_owned));
-        let mut last = request("after the nonsense", "tools/list", json!({}));
+        let mut last = request("after the invalid ones", "tools/list", json!({}));
         if self.server.modern {
             last["params"]["_meta"] = modern_meta();
         }
@@ -265,7 +265,7 @@ fn off() {
 // Switched on, it changes what it adds itself to, and nothing else.
 #[test]
 fn on() {
-    let scripts: Vec<Script> = scripts(false).into_iter().map(Script::with_nonsense).collect();
+    let scripts: Vec<Script> = scripts(false).into_iter().map(Script::with_invalid_messages).collect();
     each(&scripts, |script| {
         let direct = script.direct();
         let mut off = Gateway::new(&[]);

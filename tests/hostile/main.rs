@@ -12,6 +12,6 @@ mod leaks;
 mod limits;
 mod modules;
 mod neighbours;
-mod places;
+mod permits;
 mod streams;
 mod support;

@@ -7,9 +7,9 @@ use lro_host::sandbox::{CallError, Limits, Plan, Written};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::Digest;
 use lro_tests::{TENANT, always, call_of, filter_with, hostile_policy, offloaded};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -114,10 +114,10 @@ static MACHINE: RwLock<()> = RwLock::new(());
 
 /// Held by a test that may run in parallel with others.
 pub(crate) fn together() -> RwLockReadGuard<'static, ()> {
-    MACHINE.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    MACHINE.read()
 }
 
 /// Held by a test that measures, so that nothing else runs in this process.
 pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
-    MACHINE.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    MACHINE.write()
 }

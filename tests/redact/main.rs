@@ -129,7 +129,7 @@ fn each_tenant_has_its_own_policy() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_an_error() {
+fn unknown_and_malformed_settings_are_an_error() {
     for custom in ["x", "[]", r#"{"field":["a"]}"#, r#"{"patterns":["emails"]}"#] {
         let root = TempDir::new().unwrap();
         let decision = redacting(root.path()).apply(&request(with_custom(always(), custom)), &structured("[1]"));

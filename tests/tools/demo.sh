@@ -3,7 +3,6 @@
 # policy; then a recipe of the descriptor and three queries run on the files.
 set -euo pipefail
 lro=${LRO:-target/release/lro}
-command -v jq >/dev/null || { echo "installing jq"; apt-get update -qq && apt-get install -y -qq jq >/dev/null; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export MCP_LRO_DIR=$work/offloads

@@ -1,5 +1,7 @@
 //! The component: answers questions about a file in the preopened directory.
 
+#![expect(unsafe_code, reason = "the exports are generated")]
+
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};
 use crate::{Answer, Budget, ExtractError, Guest, Question, Source, bindings};

@@ -310,7 +310,7 @@ fn damaged_lines_are_told_by_number() {
 }
 
 #[test]
-fn what_makes_no_sense_is_invalid() {
+fn an_invalid_query_is_refused() {
     let two = |first, second| vec![test("age", Operator::Exists, ""), first, second];
     let exists = || test("age", Operator::Exists, "");
     let conditions = [

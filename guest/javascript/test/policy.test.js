@@ -104,7 +104,7 @@ test("custom chooses the lines, and the descriptor keeps to its limit", async ()
     assert.match((await offload(text, ["--descriptor-limit", "100"])).error, /descriptor-limit/);
 });
 
-test("custom that makes no sense is refused, however small the result", async () => {
+test("an invalid custom is refused, however small the result", async () => {
     for (const [custom, reason] of [
         ["ERROR", /not JSON/],
         ["[]", /must be an object/],

@@ -1,5 +1,7 @@
 //! Turns 64 bytes into bit masks, one bit per byte: the only file with intrinsics.
 
+#![allow(unsafe_code, reason = "vectors are loaded through pointers")]
+
 /// The positions of each class of bytes in a block of 64; bit 0 is the first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {

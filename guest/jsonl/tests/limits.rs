@@ -1,6 +1,7 @@
 //! Memory does not grow with the document, time grows linearly, and errors name limits.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(unsafe_code, reason = "an allocator that counts has to be unsafe")]
 
 mod support;
 

@@ -35,7 +35,7 @@ pub use message::{
     METHOD_NOT_FOUND, Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
 };
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
-pub use percent::decoded as percent_decoded;
+pub use percent::{decoded as percent_decoded, encoded as percent_encoded};
 pub use reply::{Replacement, exceeds, wire_size};
 pub use result::{OTHERS_BYTES_MAX, ToolResult};
 pub use shorten::shortened;

@@ -238,6 +238,7 @@ pub fn escaped(backslashes: u64, after_backslash: &mut bool) -> u64 {
 /// Bit `n` is set when byte `n` of the block equals `byte`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
+#[expect(unsafe_code, reason = "vectors are loaded through pointers")]
 pub fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
     let (lanes, _) = block.as_chunks::<16>();

@@ -151,7 +151,7 @@ fn pointers_name_one_place() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn unknown_and_malformed_settings_are_refused() {
     for (custom, wrong) in [
         ("", "ends too early"),
         ("[]", "not an object"),

@@ -8,6 +8,7 @@ use base64::Engine;
 use clap::Args;
 use lro_gateway::settings::Config;
 use lro_gateway::{Change, PolicyStatus, TrialStatus};
+use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
 use reqwest::{Client, Method, Response};
 use serde::de::DeserializeOwned;
@@ -131,15 +132,6 @@ fn change(
     let version = change.version.map(|version| format!(", version {version}")).unwrap_or_default();
     output::text(&format!("{}{version}: {}\n", change.outcome, change.sha256))?;
     Ok(Exit::Success)
-}
-
-/// Percent-encodes a name for a path.
-fn percent_encoded(name: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    name.bytes().map(byte).collect()
 }
 
 /// One line of the list.

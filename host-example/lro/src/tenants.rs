@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use lro_gateway::Tenants;
@@ -13,6 +13,7 @@ use lro_gateway::settings::{Config, GatewaySettings, SHARED_KEYS, Token};
 use lro_host::filter::Filter;
 use lro_host::policy::{Attempt, LoadOptions, Registry, RegistrySettings, SlotSettings, TenantPolicy};
 use lro_host::store::Store;
+use parking_lot::Mutex;
 
 use crate::host;
 
@@ -73,7 +74,7 @@ impl Reload {
     fn try_run(&self) -> anyhow::Result<()> {
         let mut config = (self.load)()?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         // A truncated file must not open the gateway to everyone.
         if config.gateway.tokens.is_empty() && !current.gateway.tokens.is_empty() {
             bail!("there are no [gateway.tokens] any more: to serve without tokens needs a restart");

@@ -817,7 +817,7 @@ fn an_answer_has_three_forms_and_says_what_is_left() {
 }
 
 #[test]
-fn a_question_that_makes_no_sense_is_a_usage_error() {
+fn an_invalid_query_is_a_usage_error() {
     let home = Home::new();
     let handle = home.offload(&[], tickets(10));
     let usage: [(&[&str], &str); 22] = [
@@ -849,7 +849,7 @@ fn a_question_that_makes_no_sense_is_a_usage_error() {
         let (code, message) = home.fails(&[&["extract", &handle], arguments].concat());
         assert!(code == Some(2) && message.contains(cause), "{arguments:?}: {code:?} {message}");
     }
-    // Whether these make sense, only the data tells.
+    // Only the data shows that these are wrong.
     for (arguments, cause) in [(["--where", "Status eq open"], "`status`"), (["--section", "other"], "`tickets`")] {
         let (code, message) = home.fails(&[&["extract", &handle], &arguments[..]].concat());
         assert!(code == Some(1) && message.contains(cause), "{message}");

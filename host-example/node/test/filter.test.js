@@ -192,7 +192,7 @@ test("records that are kept keep their spelling", async (t) => {
     assert.equal(omitted["/a~1b"] + kept.length, 50);
 });
 
-test("what is not for a policy passes, what is no tool result is refused", async (t) => {
+test("what is not for a policy passes, what is not a tool result is refused", async (t) => {
     const filter = filterFor(t, { mode: "always" });
     for (const result of [{ task: { taskId: "1" } }, { resultType: "input_required", content: [] }]) {
         assert.equal(await filter.apply(CALL, result), result);
@@ -204,7 +204,7 @@ test("what is not for a policy passes, what is no tool result is refused", async
     await assert.rejects(filter.apply({ ...CALL, user: 1 }, textResult("")), { message: /no such option `user`/ });
 });
 
-test("an option that makes no sense is an error that names it", () => {
+test("an invalid option is an error that names it", () => {
     const directory = freshPath();
     const wrong = [
         [{}, /^directory: expected the path/],

@@ -8,14 +8,15 @@ use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -196,7 +197,7 @@ impl ServerProcess {
             let ended = process.reap(child, &logging);
             // Fail pending calls before anyone may restart the server.
             on_end(&ended);
-            *lock(&process.ended) = Some(ended);
+            *process.ended.lock() = Some(ended);
         });
         Ok(server)
     }
@@ -206,11 +207,10 @@ impl ServerProcess {
     /// # Errors
     /// When the server has ended or closed its input, or does not read earlier messages.
     pub fn send(&self, message: &Bytes) -> io::Result<()> {
-        let input = lock(&self.input);
+        let mut input = self.input.lock();
         let is_full = |input: &mut Input| input.backlog.len() > BACKLOG_PIECES_MAX && input.pipe.is_some();
-        let waited = self.changed.wait_timeout_while(input, SEND_TIMEOUT, is_full);
-        let (input, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
+        self.changed.wait_while_for(&mut input, is_full, SEND_TIMEOUT);
+        if is_full(&mut input) {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not read its input"));
         }
         self.push(input, message)
@@ -221,7 +221,7 @@ impl ServerProcess {
     /// # Errors
     /// As for [`send`](Self::send), and [`WouldBlock`](io::ErrorKind::WouldBlock) when it would have to wait.
     pub fn try_send(&self, message: &Bytes) -> io::Result<()> {
-        let input = lock(&self.input);
+        let input = self.input.lock();
         if input.backlog.len() > BACKLOG_PIECES_MAX {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -248,9 +248,9 @@ impl ServerProcess {
     /// Writes the backlog, until the pipe is closed.
     fn write_backlog(&self, writable: &OwnedFd) {
         loop {
-            let mut input = lock(&self.input);
+            let mut input = self.input.lock();
             while input.backlog.is_empty() && !input.closing && input.pipe.is_some() {
-                input = self.changed.wait(input).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut input);
             }
             if input.pipe.is_none() || input.write().is_err() || (input.closing && input.backlog.is_empty()) {
                 *input = Input::default();
@@ -269,12 +269,12 @@ impl ServerProcess {
 
     /// How the server ended; `None` while it runs.
     pub fn ended(&self) -> Option<String> {
-        lock(&self.ended).clone()
+        self.ended.lock().clone()
     }
 
     /// Closes the server's input after the messages sent so far, which asks it to end.
     pub fn close_input(&self) {
-        lock(&self.input).closing = true;
+        self.input.lock().closing = true;
         self.changed.notify_all();
     }
 
@@ -332,7 +332,7 @@ impl ServerProcess {
             Ok(status) => describe(status),
             Err(error) => format!("was lost: {error}"),
         };
-        *lock(&self.input) = Input::default();
+        *self.input.lock() = Input::default();
         self.changed.notify_all();
         // Nothing is sent: this waits for the channel to close.
         let _ = logging.recv_timeout(ORPHANS_GRACE);
@@ -404,8 +404,4 @@ pub fn write_line(output: &mut impl Write, message: &Bytes) -> io::Result<()> {
         output.write_all(&piece)?;
     }
     output.flush()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

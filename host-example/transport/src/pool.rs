@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Fraction of a pool, 1 in this many, that is reserved for holders with at most that much.
 const RESERVED_FRACTION: u64 = 8;
@@ -40,7 +42,7 @@ impl<H: Clone + Debug + Eq + Hash> Pool<H> {
 
     /// Takes permits for a holder, if available to it.
     pub fn take(self: &Arc<Self>, holder: &H, amount: u64) -> Option<Permit<H>> {
-        let mut held = self.lock();
+        let mut held = self.held.lock();
         let own = held.by.get(holder).copied().unwrap_or(0).checked_add(amount)?;
         let left = self.most.checked_sub(held.all.checked_add(amount)?)?;
         let reserved = self.most / RESERVED_FRACTION;
@@ -53,12 +55,6 @@ impl<H: Clone + Debug + Eq + Hash> Pool<H> {
     }
 }
 
-impl<H> Pool<H> {
-    fn lock(&self) -> MutexGuard<'_, Held<H>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<H: Eq + Hash> Permit<H> {
     /// The holder.
     pub fn holder(&self) -> &H {
@@ -68,7 +64,7 @@ impl<H: Eq + Hash> Permit<H> {
 
 impl<H: Eq + Hash> Drop for Permit<H> {
     fn drop(&mut self) {
-        let mut held = self.pool.lock();
+        let mut held = self.pool.held.lock();
         held.all = held.all.saturating_sub(self.amount);
         let Some(own) = held.by.get_mut(&self.holder) else { return };
         *own = own.saturating_sub(self.amount);

@@ -1,5 +1,5 @@
 //! The smallest policy, as `host-example/docs/how-to/policies.md` shows it.
-#![allow(missing_docs, reason = "generated")]
+#![allow(missing_docs, unsafe_code, reason = "generated")]
 
 wit_bindgen::generate!({ path: "../../wit", world: "lro-policy", generate_all });
 use exports::lro::filter::lro_filter::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict};

@@ -60,6 +60,7 @@ pub(crate) fn kept() -> Outcome {
 }
 
 /// Uses a forged handle.
+#[expect(unsafe_code, reason = "bindings make handles of numbers only where it is unsafe")]
 pub(crate) fn forged(handle: usize) -> Result<Answer, PolicyError> {
     // SAFETY: the host checks every handle, which is under test; it is never dropped here.
     let descriptor = unsafe { ManuallyDrop::new(Descriptor::from_handle(handle as u32)) };

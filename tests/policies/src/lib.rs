@@ -37,7 +37,12 @@ const RUDE: &str = "\x1b[2J\x1b]0;owned\x07\r\n2026-11-20 ERROR forged\u{9b}31m"
 
 struct Hostile;
 
-bindings::export!(Hostile with_types_in bindings);
+#[expect(unsafe_code, reason = "generated")]
+mod exports {
+    use super::{Hostile, bindings};
+
+    bindings::export!(Hostile with_types_in bindings);
+}
 
 impl Guest for Hostile {
     fn inspect_result(call: Call, payload: &ToolResult) -> Result<Verdict, PolicyError> {

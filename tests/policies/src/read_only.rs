@@ -1,5 +1,7 @@
 //! Answers queries and tries to change its read-only files. The answer reports the outcome of every attempt.
 
+#![expect(unsafe_code, reason = "the exports are generated")]
+
 use bindings::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Guest, Question, Source};
 use bindings::wasi::filesystem::preopens::get_directories;
 use bindings::wasi::filesystem::types::{DescriptorFlags, NewTimestamp, OpenFlags, PathFlags};

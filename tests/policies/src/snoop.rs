@@ -24,6 +24,7 @@ pub(crate) fn plant(payload: &ToolResult) -> Outcome {
 }
 
 /// Reports every secret in its memory, in new memory, and in files that it can open by any name of another tenant.
+#[expect(unsafe_code, reason = "no safe reference reaches memory that was never allocated")]
 pub(crate) fn search(payload: &ToolResult) -> Outcome {
     let own = payload.read_text(0, 0, 1 << 16).unwrap_or_default();
     core::arch::wasm32::memory_grow::<0>(FILLED_BYTES / 65536);

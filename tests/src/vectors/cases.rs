@@ -71,7 +71,7 @@ pub fn default_policy() -> Vec<Vector> {
         ),
         Vector::new(
             "invalid-settings",
-            "Settings that make no sense are an error",
+            "A truncation limit of 0 is an error",
             PolicySettings { truncate_limit: characters(0), ..always() },
             vec![structured(orders(2))],
         ),

@@ -2,12 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use memchr::memchr;
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
 
 use crate::listener::body;
@@ -190,7 +191,7 @@ impl StdioFace {
     }
 
     fn write(&self, message: &Bytes) {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = self.output.lock();
         if let Err(error) = write_line(&mut *output, message) {
             tracing::info!(%error, "the client has stopped reading");
             let _ = self.events.send(Event::OutputFailed);

@@ -2,12 +2,10 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-
-use super::lock;
 
 /// Wrong tokens of one address that are answered without a delay.
 const FREE_FAILURES: u32 = 5;
@@ -72,7 +70,7 @@ impl Attempts {
     /// Counts a wrong token, and returns the count of its address.
     fn count(&self, address: IpAddr) -> u32 {
         let slot = self.hasher.hash_one(address) as usize % SLOTS;
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         let Some(failures) = slots.get_mut(slot) else { return 0 };
         if failures.last.is_none_or(|last| last.elapsed() > RESET_AFTER) {
             failures.count = 0;

@@ -7,8 +7,8 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
-use super::lock;
 use super::shares::RequestPermit;
 use crate::settings::GatewaySettings;
 
@@ -106,7 +106,7 @@ impl Caller {
 
     /// Holds a permit until the response is written.
     pub(crate) fn hold(&self, permit: RequestPermit) {
-        lock(&self.0.state).permits.push(permit);
+        self.0.state.lock().permits.push(permit);
     }
 }
 
@@ -217,7 +217,7 @@ struct TableEntry {
 
 impl Drop for TableEntry {
     fn drop(&mut self) {
-        lock(&self.table.connections).remove(&self.number);
+        self.table.connections.lock().remove(&self.number);
         self.table.closed.notify_one();
     }
 }
@@ -228,7 +228,7 @@ impl Table {
         let end = Instant::now() + EVICTION_TIMEOUT;
         loop {
             let candidate = {
-                let mut connections = lock(&self.connections);
+                let mut connections = self.connections.lock();
                 if connections.len() < connections_max {
                     let number = self.count.fetch_add(1, Ordering::Relaxed);
                     let connection = Arc::new(Connection::new(peer));
@@ -266,7 +266,7 @@ impl Connection {
 
     /// When the connection became idle; `None` while it has a request.
     fn idle_since(&self) -> Option<Instant> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         (!state.unwritten).then_some(state.used)
     }
 
@@ -276,7 +276,7 @@ impl Connection {
 
     /// Records that all responses so far are written.
     fn mark_written(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.unwritten && !state.answers {
             state.unwritten = false;
             state.permits.clear();
@@ -290,7 +290,7 @@ struct InFlight(Arc<Connection>);
 
 impl InFlight {
     fn begin(connection: &Arc<Connection>) -> Self {
-        let mut state = lock(&connection.state);
+        let mut state = connection.state.lock();
         (state.answers, state.unwritten) = (true, true);
         drop(state);
         Self(Arc::clone(connection))
@@ -299,7 +299,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        lock(&self.0.state).answers = false;
+        self.0.state.lock().answers = false;
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::guard::Refusal;
-use super::lock;
 use crate::tenants::rules::Rules;
 use lro_transport::{Permit, Pool};
 
@@ -58,7 +58,7 @@ pub(crate) struct ActiveTenants(Mutex<HashMap<String, watch::Sender<()>>>);
 impl ActiveTenants {
     /// A receiver that closes when the tenant is removed.
     pub(crate) fn watch(&self, tenant: &str) -> watch::Receiver<()> {
-        let mut active = lock(&self.0);
+        let mut active = self.0.lock();
         match active.get(tenant) {
             Some(sender) => sender.subscribe(),
             None => {
@@ -71,7 +71,7 @@ impl ActiveTenants {
 
     /// Ends the requests of tenants that are removed.
     pub(crate) fn end_removed(&self, rules: &Rules) {
-        lock(&self.0).retain(|tenant, sender| sender.receiver_count() > 0 && !rules.is_removed(tenant));
+        self.0.lock().retain(|tenant, sender| sender.receiver_count() > 0 && !rules.is_removed(tenant));
     }
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod upkeep;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use metrics::{Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use tokio::net::TcpListener;
@@ -26,7 +27,7 @@ use tokio::sync::oneshot;
 use crate::listener::attempts::{AttemptOutcome, Attempts};
 use crate::listener::connections::{Caller, Connections};
 use crate::listener::guard::{Guard, Refusal, bearer};
-use crate::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS};
+use crate::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS, describe};
 use crate::operations::admin::Admin;
 use crate::tenants::rules::Rules;
 use lro_host::policy::Digest;
@@ -144,7 +145,6 @@ impl Operations {
             recorder: recorder()?,
             file_counts: Mutex::default(),
         };
-        rules.metrics.export();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(OperationsError::Thread)?;
         let (stop, stopped) = oneshot::channel();
@@ -189,6 +189,7 @@ fn recorder() -> Result<PrometheusHandle, OperationsError> {
         .build_recorder();
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|_| OperationsError::Recorder)?;
+    describe();
     describe_gauge!("lro_store_offloads", Unit::Count, "Offloads that this process knows");
     describe_gauge!("lro_store_files", Unit::Count, "Files of these offloads");
     describe_gauge!("lro_store_bytes", Unit::Bytes, "Disk usage of these offloads");
@@ -276,10 +277,10 @@ impl OperationsFace {
 
     /// Renders the metrics, with or without those of single tenants.
     fn metrics(&self, names: bool) -> String {
-        self.rules.metrics.export_totals();
+        self.rules.metrics.export();
         if let Ok(store) = &self.rules.filter.store {
             let usage = store.usage();
-            let files = self.file_counts.lock().unwrap_or_else(PoisonError::into_inner).files(store);
+            let files = self.file_counts.lock().files(store);
             gauge!("lro_store_offloads").set(usage.offloads as f64);
             gauge!("lro_store_files").set(files as f64);
             gauge!("lro_store_bytes").set(usage.bytes as f64);

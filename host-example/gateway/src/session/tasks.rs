@@ -2,9 +2,9 @@
 //! offload.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use lro_host::store::Ulid;
@@ -50,14 +50,14 @@ impl Tasks {
     /// The tool and the arguments behind a task; empty if the task is unknown.
     pub(crate) fn call(&self, tenant: &str, task: &str) -> (String, Option<String>) {
         let key = (tenant.to_owned(), task.to_owned());
-        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.lock();
         table.tasks.get(&key).map(|task| (task.tool.clone(), task.query.clone())).unwrap_or_default()
     }
 
     /// The earlier reply to this result of a task.
     pub(crate) fn answer(&self, tenant: &str, task: &str, digest: &[u8; 32]) -> Option<TaskAnswer> {
         let key = (tenant.to_owned(), task.to_owned());
-        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.lock();
         table.tasks.get(&key)?.answer.clone().filter(|answer| answer.digest == *digest)
     }
 
@@ -68,7 +68,7 @@ impl Tasks {
 
     fn with(&self, tenant: &str, task: &str, change: impl FnOnce(&mut Task)) {
         let key = (tenant.to_owned(), task.to_owned());
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock();
         if !table.tasks.contains_key(&key) {
             table.order.push_back(key.clone());
             if table.order.len() > TASKS_MAX

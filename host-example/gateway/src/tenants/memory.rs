@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_host::store::Ulid;
 use lru::LruCache;
+use parking_lot::Mutex;
 
 /// The key of identical calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,8 +157,7 @@ impl TenantCaches {
     }
 
     fn with<T>(&self, tenant: &str, use_it: impl FnOnce(&mut TenantCache) -> T) -> T {
-        let mut tenants: MutexGuard<'_, _> = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        use_it(tenants.get_or_insert_mut_ref(tenant, TenantCache::default))
+        use_it(self.0.lock().get_or_insert_mut_ref(tenant, TenantCache::default))
     }
 }
 

@@ -6,9 +6,10 @@ pub(crate) mod waiting;
 pub(crate) mod workers;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
 use crate::settings::Config;
@@ -56,7 +57,7 @@ impl Tenants {
     /// and token first, so that no request of the tenant runs with the default policy.
     pub fn remove(&self, tenant: &str) {
         self.registry.remove(tenant);
-        self.lock_rules().remove(tenant);
+        self.rules.lock().remove(tenant);
     }
 
     /// The registry of policies.
@@ -94,7 +95,7 @@ impl Tenants {
     pub(crate) fn rules(&self, base: &Rules, tenant: &str) -> Option<Arc<Rules>> {
         let slot = self.registry.slot(tenant)?;
         let current = self.current.load_full();
-        let mut all = self.lock_rules();
+        let mut all = self.rules.lock();
         let before = all.get(tenant).filter(|cached| Arc::ptr_eq(&cached.rules.filter.slot, &slot));
         if let Some(cached) = before.filter(|cached| Arc::ptr_eq(&cached.from, &current)) {
             return Some(Arc::clone(&cached.rules));
@@ -105,9 +106,5 @@ impl Tenants {
         let rules = Arc::new(base.with(tenant, config, filter, before.map(|cached| cached.rules.as_ref())));
         all.insert(tenant.to_owned(), TenantRules { from: current, rules: Arc::clone(&rules) });
         Some(rules)
-    }
-
-    fn lock_rules(&self) -> MutexGuard<'_, HashMap<String, TenantRules>> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,10 +2,11 @@
 //! offloads.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use lro_host::faults::{caught, fail_point};
@@ -97,20 +98,20 @@ impl Workers {
     /// its output, or the job to continue elsewhere. A job that panicked panics again there.
     pub(crate) fn run_inline<T>(&self, mut job: Job<T>, bytes: usize) -> Result<T, Job<T>> {
         let begun = Instant::now();
-        if bytes > INLINE_BYTES || self.shared.lock().cooldown_until.is_some_and(|until| begun < until) {
+        if bytes > INLINE_BYTES || self.shared.state.lock().cooldown_until.is_some_and(|until| begun < until) {
             return Err(job);
         }
         let done = caught(|| job.begin()).ok().flatten();
         let took = begun.elapsed();
         if took > INLINE_TIME_MAX {
-            self.shared.lock().cooldown_until = Some(begun + took * COOLDOWN_FACTOR);
+            self.shared.state.lock().cooldown_until = Some(begun + took * COOLDOWN_FACTOR);
         }
         done.ok_or(job)
     }
 
     /// Queues a task. A refused task is called at once, on the current thread.
     pub(crate) fn run(&self, task: impl FnOnce(Result<(), QueueError>) + Send + 'static) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let has_thread = state.threads < self.threads_max;
         let is_full = !has_thread && state.waiting.len() >= self.waiting_max;
         if let Some(limit) = self.limit.filter(|_| is_full) {
@@ -124,7 +125,7 @@ impl Workers {
         state.threads += 1;
         drop(state);
         if self.start().is_err() {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.threads -= 1;
             self.shared.progress.notify_all();
             if state.threads > 0 {
@@ -140,7 +141,7 @@ impl Workers {
     /// Waits until the queue is below its limit. Blocks.
     pub(crate) fn wait_for_room(&self) {
         let is_full = |state: &mut QueueState| state.waiting.len() >= self.waiting_max;
-        drop(self.shared.progress.wait_while(self.shared.lock(), is_full));
+        self.shared.progress.wait_while(&mut self.shared.state.lock(), is_full);
     }
 
     /// Runs a job on a thread of the pool. Dropping the future cancels the job.
@@ -161,7 +162,7 @@ impl Workers {
     /// Waits until all tasks are done. Blocks.
     pub(crate) fn finish(&self) {
         let is_busy = |state: &mut QueueState| state.threads > 0;
-        drop(self.shared.progress.wait_while(self.shared.lock(), is_busy));
+        self.shared.progress.wait_while(&mut self.shared.state.lock(), is_busy);
     }
 
     fn start(&self) -> std::io::Result<()> {
@@ -176,7 +177,7 @@ impl Queue {
     /// Runs tasks until the queue is empty.
     fn work(&self) {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let task = state.waiting.pop_front();
             state.threads -= usize::from(task.is_none());
             drop(state);
@@ -185,10 +186,6 @@ impl Queue {
             // The panic is logged; the next task runs regardless.
             let _ = caught(|| task(Ok(())));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

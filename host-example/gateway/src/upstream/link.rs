@@ -2,10 +2,11 @@
 
 use std::io::ErrorKind;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::session::Session;
 use lro_host::mcp::{Id, Kind, Message};
@@ -117,7 +118,7 @@ impl<R: Receive + 'static> Link<R> {
     }
 
     fn running(&self) -> MutexGuard<'_, ProcessState> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     /// The running server.
@@ -168,7 +169,7 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Starts the server if it is not running. After a restart, repeats the client's handshake.
     fn ensure_started(&self) -> Result<Arc<ServerProcess>, LinkError> {
-        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _starting = self.starting.lock();
         if let Ok(process) = self.process() {
             return Ok(process);
         }

@@ -1,10 +1,10 @@
 //! Circuit breaker: parks a policy that fails repeatedly, so that its calls are rejected at once until a probe call is
 //! admitted.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::gauge;
+use parking_lot::Mutex;
 
 /// Gauge: number of parked policies.
 pub const PARKED: &str = "lro_policies_parked";
@@ -53,7 +53,7 @@ impl Breaker {
 
     /// Remaining time in which no call is admitted.
     pub(super) fn parked_for(&self) -> Option<Duration> {
-        let parked = self.state().parked?;
+        let parked = self.state.lock().parked?;
         Some(parked.until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
@@ -61,7 +61,7 @@ impl Breaker {
     /// pause; `Ok(true)` marks it.
     pub(super) fn admit(&self) -> Result<bool, Duration> {
         let now = Instant::now();
-        let Some(parked) = &mut self.state().parked else { return Ok(false) };
+        let Some(parked) = &mut self.state.lock().parked else { return Ok(false) };
         if now < parked.until {
             return Err(parked.until - now);
         }
@@ -73,7 +73,7 @@ impl Breaker {
 
     /// Records a success. Returns whether it ends the parking: only a probe call can.
     pub(super) fn succeeded(&self, is_probe: bool) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.parked.is_some() && !is_probe {
             return false;
         }
@@ -87,7 +87,7 @@ impl Breaker {
 
     /// Records a failure that is the policy's fault. Returns the pause that it starts, if any.
     pub(super) fn failed(&self, is_probe: bool) -> Option<Duration> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let pause = match state.parked {
             Some(parked) if is_probe => parked.pause * 2,
             Some(_) => return None,
@@ -104,15 +104,11 @@ impl Breaker {
         state.parked = Some(Parked { until: Instant::now() + pause, pause });
         Some(pause)
     }
-
-    fn state(&self) -> MutexGuard<'_, BreakerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Breaker {
     fn drop(&mut self) {
-        if self.state().parked.is_some() {
+        if self.state.lock().parked.is_some() {
             gauge!(PARKED).decrement(1.0);
         }
     }

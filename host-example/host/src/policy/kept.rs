@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::source::{SIGNATURE_SUFFIX, signature_path};
@@ -57,7 +57,7 @@ impl Kept {
         for path in others.iter().filter(|path| !is_kept(path)) {
             remove(path);
         }
-        *kept.records() = records;
+        *kept.records.lock() = records;
         Ok(kept)
     }
 
@@ -68,13 +68,13 @@ impl Kept {
 
     /// The last policies of a tenant.
     pub(super) fn record(&self, tenant: &str) -> Option<Record> {
-        self.records().get(tenant).cloned()
+        self.records.lock().get(tenant).cloned()
     }
 
     /// Records the current policy of a tenant. The record is written last, when its component is already on disk.
     pub(super) fn put(&self, tenant: &str, digest: Digest, source: &Source) -> Result<(), StoreError> {
         fail_point!("policy::keep", |source| StoreError::Io { action: "write", path: self.path(&digest), source });
-        let mut records = self.records();
+        let mut records = self.records.lock();
         let old = records.get(tenant).cloned();
         if old.as_ref().is_some_and(|old| old.current == digest) {
             return Ok(());
@@ -98,7 +98,7 @@ impl Kept {
 
     /// Removes the record of a tenant.
     pub(super) fn forget(&self, tenant: &str) {
-        let mut records = self.records();
+        let mut records = self.records.lock();
         let old = records.remove(tenant);
         remove(&self.record_path(tenant));
         self.remove_unused(&records, old);
@@ -116,10 +116,6 @@ impl Kept {
 
     fn record_path(&self, tenant: &str) -> PathBuf {
         self.directory.path.join(record_name(tenant))
-    }
-
-    fn records(&self) -> MutexGuard<'_, BTreeMap<String, Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,11 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use metrics::counter;
 use minisign_verify::PublicKey;
+use parking_lot::{Mutex, RwLock};
 
 use super::kept::Kept;
 use super::source::Fingerprint;
@@ -188,14 +189,14 @@ impl Registry {
     pub fn add_directory(&self, directory: &Path, like: TenantPolicy) -> Result<Vec<(String, Attempt)>, RegistryError> {
         let directory = path::absolute(directory).map_err(directory_error(directory))?;
         let tenants = self.new_tenants(&directory, &like).map_err(directory_error(&directory))?;
-        write(&self.directories).insert(directory, like);
+        self.directories.write().insert(directory, like);
         Ok(self.add_all(tenants))
     }
 
     /// Removes a tenant and its last good policy. Calls that hold its slot continue. Returns whether the tenant
     /// existed.
     pub fn remove(&self, tenant: &str) -> bool {
-        let removed = write(&self.entries).remove(tenant);
+        let removed = self.entries.write().remove(tenant);
         if let Some(entry) = &removed {
             entry.slot.end_trial();
             if let Some(kept) = &self.kept {
@@ -207,12 +208,12 @@ impl Registry {
 
     /// Returns the slot of a tenant. It stays the same as long as the tenant exists.
     pub fn slot(&self, tenant: &str) -> Option<Arc<Slot>> {
-        read(&self.entries).get(tenant).map(|entry| Arc::clone(&entry.slot))
+        self.entries.read().get(tenant).map(|entry| Arc::clone(&entry.slot))
     }
 
     /// Returns all tenants and their slots, sorted by name.
     pub fn slots(&self) -> Vec<(String, Arc<Slot>)> {
-        read(&self.entries).values().map(|entry| (entry.tenant.clone(), Arc::clone(&entry.slot))).collect()
+        self.entries.read().values().map(|entry| (entry.tenant.clone(), Arc::clone(&entry.slot))).collect()
     }
 
     /// Reloads the policies of all tenants, and the policy directories. Results are sorted by tenant.
@@ -238,7 +239,7 @@ impl Registry {
     /// When the tenant does not exist, or the policy is refused.
     pub fn load(&self, tenant: &str, source: &Source, pin: Option<Digest>) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
-        let _loading = lock(&entry.seen);
+        let _loading = entry.seen.lock();
         Ok(self.attempt(&entry, pin, Ok(source.clone()))?)
     }
 
@@ -249,7 +250,7 @@ impl Registry {
     /// When the tenant or the policy does not exist, or the policy is refused.
     pub fn swap(&self, tenant: &str, digest: &Digest) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
-        let _loading = lock(&entry.seen);
+        let _loading = entry.seen.lock();
         if let Some(kept) = self.kept.as_deref().filter(|kept| kept.path(digest).exists()) {
             return Ok(self.report(&entry, Some(*digest), || self.restore(&entry, kept, digest))?);
         }
@@ -272,7 +273,7 @@ impl Registry {
     /// When the tenant does not exist or has no earlier policy, or the policy is now refused.
     pub fn rollback(&self, tenant: &str) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
-        let _loading = lock(&entry.seen);
+        let _loading = entry.seen.lock();
         let earlier = || Some((self.kept.as_deref()?, self.kept.as_deref()?.record(tenant)?.previous?));
         let (kept, digest) = earlier().ok_or_else(|| RegistryError::NoEarlier(tenant.to_owned()))?;
         Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest))?)
@@ -280,18 +281,18 @@ impl Registry {
 
     /// Returns all tenants.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
-        read(&self.entries).values().map(Arc::clone).collect()
+        self.entries.read().values().map(Arc::clone).collect()
     }
 
     /// Returns the policy directories.
     pub(super) fn directories(&self) -> Vec<PathBuf> {
-        read(&self.directories).keys().cloned().collect()
+        self.directories.read().keys().cloned().collect()
     }
 
     /// Loads the policies of these tenants that have changed since they were last read, accepted or not.
     pub(super) fn refresh(&self, entries: &[Arc<Entry>]) -> Vec<(String, Attempt)> {
         self.each(entries, |entry| {
-            let mut loading = lock(&entry.seen);
+            let mut loading = entry.seen.lock();
             let source = self.source(entry);
             let seen = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
             if *loading == seen {
@@ -304,7 +305,7 @@ impl Registry {
 
     /// Adds the tenants of new files in the policy directories.
     pub(super) fn rescan(&self) -> Vec<(String, Attempt)> {
-        let directories = read(&self.directories).clone();
+        let directories = self.directories.read().clone();
         let tenants = directories.iter().flat_map(|(directory, like)| {
             self.new_tenants(directory, like).unwrap_or_else(|error| {
                 tracing::warn!(%error, path = %directory.display(), "cannot read a policy directory");
@@ -318,7 +319,7 @@ impl Registry {
     fn insert(&self, tenant: &str, mut from: TenantPolicy) -> Arc<Entry> {
         // Change events use absolute paths.
         from.file = from.file.map(|file| path::absolute(&file).unwrap_or(file));
-        let mut entries = write(&self.entries);
+        let mut entries = self.entries.write();
         let known = entries.get(tenant).map(|entry| Arc::clone(&entry.slot));
         let slot = known.unwrap_or_else(|| Arc::new(Slot::new(None, self.slot)));
         let entry = Arc::new(Entry { tenant: tenant.to_owned(), from, slot, seen: Mutex::default() });
@@ -344,7 +345,7 @@ impl Registry {
     }
 
     fn read_again(&self, entry: &Entry) -> Attempt {
-        let mut loading = lock(&entry.seen);
+        let mut loading = entry.seen.lock();
         let source = self.source(entry);
         *loading = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
         self.attempt(entry, None, source)
@@ -412,8 +413,8 @@ impl Registry {
         if !from.signers.is_empty() && source.bytes != DEFAULT_POLICY {
             source.check_signature(&from.signers)?;
         }
-        let cell = lock(&self.shared).cell(digest);
-        let mut compiled = lock(&cell);
+        let cell = self.shared.lock().cell(digest);
+        let mut compiled = cell.lock();
         if let Some(inner) = compiled.upgrade() {
             return Ok(Policy { inner });
         }
@@ -459,7 +460,7 @@ impl Registry {
         let work = || {
             while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if let Some(attempt) = act(entry) {
-                    lock(&results).insert(entry.tenant.clone(), attempt);
+                    results.lock().insert(entry.tenant.clone(), attempt);
                 }
             }
         };
@@ -471,11 +472,11 @@ impl Registry {
             }
             work();
         });
-        results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+        results.into_inner().into_iter().collect()
     }
 
     fn entry(&self, tenant: &str) -> Result<Arc<Entry>, RegistryError> {
-        let entry = read(&self.entries).get(tenant).map(Arc::clone);
+        let entry = self.entries.read().get(tenant).map(Arc::clone);
         entry.ok_or_else(|| RegistryError::Unknown(tenant.to_owned()))
     }
 
@@ -489,7 +490,7 @@ impl Registry {
                 continue;
             };
             // A tenant with the shared policy gets its own, with the keys it has.
-            let from = match read(&self.entries).get(name) {
+            let from = match self.entries.read().get(name) {
                 Some(entry) if entry.from.file != like.file => continue,
                 Some(entry) => entry.from.clone(),
                 None => like.clone(),
@@ -503,7 +504,8 @@ impl Registry {
 impl Shared {
     fn cell(&mut self, digest: Digest) -> Arc<Mutex<Weak<Inner>>> {
         if self.policies.len() >= self.sweep_at.max(SHARED_MIN) {
-            let is_used = |cell: &Arc<Mutex<Weak<Inner>>>| Arc::strong_count(cell) > 1 || lock(cell).strong_count() > 0;
+            let is_used =
+                |cell: &Arc<Mutex<Weak<Inner>>>| Arc::strong_count(cell) > 1 || cell.lock().strong_count() > 0;
             self.policies.retain(|_, cell| is_used(cell));
             self.sweep_at = self.policies.len() * 2;
         }
@@ -534,16 +536,4 @@ fn log_swap(tenant: &str, version: &Version) {
 fn directory_error(path: &Path) -> impl FnOnce(io::Error) -> RegistryError {
     let path = path.display().to_string();
     move |source| RegistryError::Directory { path, source }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,11 @@
 //! The slot of a tenant: its current policy, admission and trial.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwapOption, Guard};
+use parking_lot::Mutex;
 
 use super::breaker::Breaker;
 use super::gate::{Bounds, Gate, Permit};
@@ -144,14 +145,14 @@ impl Slot {
 
     /// Replaces the current policy: every call that starts from now on runs the new one. Ends a running trial.
     pub fn swap(&self, policy: Policy) -> Arc<Version> {
-        let mut number = lock(&self.changes);
+        let mut number = self.changes.lock();
         self.end_trial();
         self.put(&mut number, policy)
     }
 
     /// Replaces the current policy by that of a trial, unless the trial is no longer running.
     pub(super) fn promote(&self, running: Option<&Arc<Running>>, policy: Policy) -> Option<Arc<Version>> {
-        let mut number = lock(&self.changes);
+        let mut number = self.changes.lock();
         let is_running = self.trial.load().as_ref().is_some_and(|it| running.is_some_and(|run| Arc::ptr_eq(it, run)));
         is_running.then(|| self.put(&mut number, policy))
     }
@@ -161,7 +162,7 @@ impl Slot {
         let breaker = Breaker::new(self.settings.breaker);
         let version = Arc::new(Version { policy, number: *number, loaded: SystemTime::now(), breaker });
         self.loaded.fetch_add(1, Ordering::Relaxed);
-        lock(&self.last).refusal = None;
+        self.last.lock().refusal = None;
         fail_point!("policy::swap");
         self.current.store(Some(Arc::clone(&version)));
         version
@@ -170,14 +171,14 @@ impl Slot {
     /// Records that a policy was refused, and why.
     pub(super) fn refuse(&self, error: &PolicyError) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-        lock(&self.last).refusal = Some((error.to_string(), error.for_client()));
+        self.last.lock().refusal = Some((error.to_string(), error.for_client()));
     }
 
     /// Returns a snapshot of the slot.
     pub fn status(&self) -> SlotStatus {
         let version = self.current();
         let running = self.trial.load().as_ref().map(|running| running.report());
-        let last = lock(&self.last);
+        let last = self.last.lock();
         SlotStatus {
             parked_for: version.as_ref().and_then(|version| version.parked_for()),
             version,
@@ -213,7 +214,7 @@ impl Slot {
     /// Ends a running trial without changing the policy.
     pub fn end_trial(&self) {
         if let Some(running) = self.trial.swap(None) {
-            lock(&self.last).report = Some(running.report());
+            self.last.lock().report = Some(running.report());
         }
     }
 
@@ -224,7 +225,7 @@ impl Slot {
 
     /// Records that a trial ended with this report.
     pub(super) fn trial_ended(&self, running: Option<&Arc<Running>>, report: TrialReport) {
-        lock(&self.last).report = Some(report);
+        self.last.lock().report = Some(report);
         if let Some(running) = running {
             self.trial.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, running)));
         }
@@ -250,7 +251,7 @@ impl Slot {
     }
 
     fn absent(&self) -> SlotError {
-        let refusal = lock(&self.last).refusal.clone();
+        let refusal = self.last.lock().refusal.clone();
         SlotError::Absent(refusal.map_or_else(|| "none was given".to_owned(), |(_, for_client)| for_client))
     }
 }
@@ -284,8 +285,4 @@ impl Admitted {
             tracing::error!(tenant, version, %digest, pause_ms, "the policy is parked after repeated failures");
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

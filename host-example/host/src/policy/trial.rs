@@ -4,9 +4,11 @@
 //! it full are not compared, so a trial never delays a call.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{Digest, Policy, Slot, Version};
 use crate::faults::{caught, fail_point};
@@ -120,13 +122,13 @@ impl Running {
     pub(crate) fn offer(&self, tool: &str, compare: impl FnOnce(&Policy) -> Comparison + Send + 'static) {
         let job = Job { tool: tool.to_owned(), compare: Box::new(compare) };
         if let Err(TrySendError::Full(_)) = self.jobs.try_send(job) {
-            lock(&self.report).skipped += 1;
+            self.report.lock().skipped += 1;
         }
     }
 
     /// Returns the report so far.
     pub(super) fn report(&self) -> TrialReport {
-        lock(&self.report).clone()
+        self.report.lock().clone()
     }
 }
 
@@ -146,7 +148,7 @@ fn compare(jobs: &Receiver<Job>, policy: &Policy, trial: &Trial, report: &Mutex<
         };
         let comparison =
             caught(compare).unwrap_or_else(|panic| Comparison::Failed(format!("the host panicked: {panic}")));
-        lock(report).add(job.tool, comparison);
+        report.lock().add(job.tool, comparison);
         left -= 1;
     }
     true
@@ -163,7 +165,7 @@ fn end(
 ) {
     let Some(slot) = slot.upgrade() else { return };
     let running = running.upgrade();
-    let found = lock(report).clone();
+    let found = report.lock().clone();
     let agrees = found.same > 0 && found.different == 0 && found.failed == 0;
     let outcome = match trial {
         Some(trial) if trial.promote && agrees => match slot.promote(running.as_ref(), policy) {
@@ -177,7 +179,7 @@ fn end(
         None => TrialOutcome::Ended,
     };
     let report = {
-        let mut report = lock(report);
+        let mut report = report.lock();
         report.outcome = Some(outcome);
         report.clone()
     };
@@ -206,8 +208,4 @@ impl TrialReport {
             self.examples.push(TrialExample { tool, what });
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

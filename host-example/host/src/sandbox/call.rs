@@ -7,17 +7,18 @@ use super::bindings::lro::filter::types::Call;
 use super::engine::{CONCURRENT_CALLS_MAX, Prepared, PreparedExtraction, STACK_BYTES_MAX};
 use super::limits::Limits;
 use super::output::{Quota, WriteError};
-use super::places::PoolPermit;
+use super::permits::PoolPermit;
 use super::state::{CallState, Clock};
 use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
 use crate::faults::fail_point;
 use crate::job;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
@@ -305,7 +306,7 @@ pub(super) struct Stock {
 impl Stock {
     /// Takes the instance, if there is one with these limits.
     fn take(&self, limits: &Limits) -> Option<Inspection> {
-        let inspection = lock(&self.fresh).take();
+        let inspection = self.fresh.lock().take();
         inspection.filter(|inspection| inspection.run.limits == *limits)
     }
 
@@ -313,25 +314,21 @@ impl Stock {
     fn spend(&self, mut run: Run, permit: PoolPermit) {
         run.store.data_mut().table = ResourceTable::new();
         run.permit = permit;
-        let before = lock(&self.spent).replace(run);
+        let before = self.spent.lock().replace(run);
         drop(before);
     }
 
     /// Frees the last store, and creates an instance if there is none. Locks are not held meanwhile.
     fn fill(&self, make: impl FnOnce() -> Option<Inspection>) {
-        let spent = lock(&self.spent).take();
+        let spent = self.spent.lock().take();
         drop(spent);
-        if lock(&self.fresh).is_none()
+        if self.fresh.lock().is_none()
             && let Some(made) = make()
         {
-            let other = lock(&self.fresh).replace(made);
+            let other = self.fresh.lock().replace(made);
             drop(other);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A running call.

@@ -4,7 +4,7 @@ use super::bindings::LroPolicyPre;
 use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
 use super::filesystem::{Filesystem, View};
-use super::places::PoolPermits;
+use super::permits::PoolPermits;
 use super::state::CallState;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! A semaphore with a bounded queue and a timeout.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::job::pause;
 
@@ -44,20 +46,19 @@ impl Gate {
 
     /// Returns a permit if fewer than `permits` are in use.
     pub(crate) fn try_acquire(self: &Arc<Self>, permits: u32) -> Option<Permit> {
-        let mut count = self.count();
+        let mut count = self.count.lock();
         (count.permits < permits).then(|| self.permit(&mut count))
     }
 
     /// Waits for a permit. `None` after the timeout, or if too many wait already. Blocks.
     pub(crate) fn acquire(self: &Arc<Self>, bounds: &Bounds) -> Option<Permit> {
-        let mut count = self.count();
+        let mut count = self.count.lock();
         if count.permits >= bounds.permits && count.waiters >= bounds.waiters {
             return None;
         }
         count.waiters += 1;
         let is_full = |count: &mut Count| count.permits >= bounds.permits;
-        let waited = self.released.wait_timeout_while(count, bounds.timeout, is_full);
-        let (mut count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.released.wait_while_for(&mut count, is_full, bounds.timeout);
         count.waiters -= 1;
         (count.permits < bounds.permits).then(|| self.permit(&mut count))
     }
@@ -66,15 +67,11 @@ impl Gate {
         count.permits += 1;
         Permit { gate: Arc::clone(self) }
     }
-
-    fn count(&self) -> MutexGuard<'_, Count> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.gate.count().permits -= 1;
+        self.gate.count.lock().permits -= 1;
         self.gate.released.notify_one();
     }
 }

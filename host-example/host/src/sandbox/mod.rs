@@ -12,7 +12,7 @@ pub(crate) mod gate;
 mod inert;
 mod limits;
 mod output;
-mod places;
+mod permits;
 mod state;
 mod streams;
 mod text;
@@ -24,5 +24,5 @@ pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction,
 pub use limits::Limits;
 pub use lro_payload::{Part, PartError, PartKind, Payload, PayloadReader, ReadError, SLICE_BYTES_MAX};
 pub use output::Quota;
-pub use places::{CONCURRENT_QUESTIONS_MAX, STOCK_MAX};
+pub use permits::{CONCURRENT_QUESTIONS_MAX, STOCK_MAX};
 pub(crate) use text::one_line;

@@ -268,7 +268,7 @@ impl Directory {
 
 impl<'a> TemporaryFile<'a> {
     fn new(directory: &'a Directory, bytes: &[u8]) -> Result<Self, StoreError> {
-        let id = Ulid::generate().map_err(failed("read", "/dev/urandom"))?;
+        let id = Ulid::generate().map_err(StoreError::Random)?;
         let name = format!("{}{id}{}", TEMPORARY_AFFIXES.0, TEMPORARY_AFFIXES.1);
         let mut file = directory.create_file(&name)?;
         let temporary = Self { directory, name };

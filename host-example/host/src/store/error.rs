@@ -84,6 +84,9 @@ pub enum StoreError {
         #[source]
         source: serde_json::Error,
     },
+    /// The system provides no random bytes, for an id or a key.
+    #[error("cannot get random bytes from the system")]
+    Random(#[source] io::Error),
     /// Another error of the system.
     #[error("cannot {action} {}", path.display())]
     Io {
@@ -110,6 +113,7 @@ impl StoreError {
                 format!("{} has changed: expected {expected}, found {found}", name(path))
             }
             Self::Manifest { .. } => "the manifest of the offload is not valid".to_owned(),
+            Self::Random(source) => format!("the store cannot get random bytes: {source}"),
             Self::Io { action, source, .. } => format!("the store cannot {action} a file: {source}"),
         }
     }

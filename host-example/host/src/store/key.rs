@@ -28,8 +28,7 @@ impl Key {
             opened => return opened.and_then(|(file, stat)| read(directory, name, file, stat)),
         }
         let mut key = [0; KEY_BYTES];
-        let random = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key));
-        random.map_err(failed("read", "/dev/urandom"))?;
+        getrandom::fill(&mut key).map_err(|error| StoreError::Random(error.into()))?;
         if directory.put_new(name, &key)? {
             return Ok(Self(key));
         }

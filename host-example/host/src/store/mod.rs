@@ -26,10 +26,11 @@ use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read},
     path::{self, Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
+use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
 use self::{
@@ -315,18 +316,18 @@ impl Store {
     /// All published offloads that this process knows, oldest first. Exact after a sweep, as long as no other process
     /// writes.
     pub fn list(&self) -> Vec<Listed> {
-        let published = self.ledger().published();
+        let published = self.inner.ledger.lock().published();
         published.into_iter().map(|(id, tenant, bytes)| Listed { tenant, id, bytes }).collect()
     }
 
     /// Usage as far as this process knows: see [`Store::list`].
     pub fn usage(&self) -> Usage {
-        self.ledger().usage()
+        self.inner.ledger.lock().usage()
     }
 
     /// Returns the root, and opens it if it is not open yet.
     fn opened(&self) -> Result<Arc<OpenRoot>, StoreError> {
-        let opened = self.inner.opened.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let opened = self.inner.opened.read().clone();
         opened.map_or_else(|| self.reopen(), Ok)
     }
 
@@ -337,7 +338,7 @@ impl Store {
     }
 
     fn reopen(&self) -> Result<Arc<OpenRoot>, StoreError> {
-        let mut current = self.inner.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.inner.opened.write();
         if let Some(opened) = current.as_ref().filter(|opened| opened.root.is_at_its_path()) {
             return Ok(Arc::clone(opened));
         }
@@ -382,10 +383,6 @@ impl Store {
 
     fn expires(&self, id: Ulid) -> SystemTime {
         id.time() + self.inner.config.time_to_live
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.inner.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -40,7 +40,7 @@ impl Owner {
             None => root.directory(OWNERS)?,
         };
         loop {
-            let id = Ulid::generate().map_err(failed("read", "/dev/urandom"))?;
+            let id = Ulid::generate().map_err(StoreError::Random)?;
             let name = id.to_string();
             let file = directory.create_file(&name)?;
             let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));

@@ -48,7 +48,7 @@ impl Store {
             return Err(StoreError::Quota { which, limit, needed });
         }
         let mut detached = Vec::new();
-        let mut ledger = self.ledger();
+        let mut ledger = self.inner.ledger.lock();
         let room = quotas.into_iter().try_for_each(|(which, limit, of)| {
             if self.make_room(&mut ledger, limit - needed, of, &mut detached)? {
                 Ok(())

@@ -123,7 +123,7 @@ impl Staging {
         let needed = added.fold(self.directory.bytes_on_disk()?, u64::saturating_add);
         self.store.reserve(&tenant, self.id, needed)?;
         self.write_and_rename(&record.files, &additions)?;
-        self.store.ledger().settle(&tenant, self.id, true);
+        self.store.inner.ledger.lock().settle(&tenant, self.id, true);
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl Drop for Staging {
             return;
         }
         // After an error or a panic, the offload no longer counts, and must not stay readable without a durable name.
-        self.store.ledger().settle(&tenant_name(&self.tenant), self.id, false);
+        self.store.inner.ledger.lock().settle(&tenant_name(&self.tenant), self.id, false);
         // If this sync fails too, a sweep removes it.
         if self.is_named
             && let Ok(removing) = self.store.detach(&self.parent, self.id)

@@ -77,7 +77,7 @@ impl Store {
                 warn!(tenant, error = &error as &dyn std::error::Error, "cannot sweep a directory");
             }
         }
-        let mut ledger = self.ledger();
+        let mut ledger = self.inner.ledger.lock();
         self.forget_absent(&mut ledger)?;
         ledger.set_fresh();
         drop(ledger);
@@ -116,7 +116,7 @@ impl Store {
                 Err(error) => warn!(tenant, error = &error as &dyn std::error::Error, "cannot sweep an entry"),
             }
         }
-        self.count(&mut self.ledger(), Some(tenant))?;
+        self.count(&mut self.inner.ledger.lock(), Some(tenant))?;
         if !removals.is_empty() {
             self.sync_detached(&parent)?;
         }

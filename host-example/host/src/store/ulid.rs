@@ -1,77 +1,63 @@
 //! ULIDs: unique ids, sorted by time.
 
 use std::{
-    fmt,
-    fs::File,
-    io::{self, Read},
+    fmt, io,
     str::FromStr,
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ::ulid::ULID_LEN;
+use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-/// Characters of a ULID.
-const LENGTH: usize = 26;
-/// Number of random bits.
-const RANDOM_BITS: u32 = 80;
-/// Crockford's base 32: no I, L, O, U.
-const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// A ULID: 48 bits of milliseconds since 1970, then 80 random bits; written as 26 characters of Crockford's base 32,
 /// which sort by time as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ulid(u128);
+pub struct Ulid(::ulid::Ulid);
 
-/// The source of random bits and the last id of this process. The file stays open, so that a process without free
-/// descriptors can still generate ids.
-static LAST: Mutex<Option<(File, u128)>> = Mutex::new(None);
+/// The last id of this process.
+static LAST: Mutex<::ulid::Ulid> = Mutex::new(::ulid::Ulid::nil());
 
 impl Ulid {
     /// Generates an id greater than all previous ones of this process. Ids of one millisecond count up from a random
     /// start; if the clock is set back, ids continue from the latest.
     ///
     /// # Errors
-    /// When `/dev/urandom` cannot be read.
+    /// When the system provides no random bytes.
     pub fn generate() -> io::Result<Self> {
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-        let (source, latest) = match last.as_mut() {
-            Some((source, latest)) => (source, latest),
-            None => {
-                let (source, latest) = last.insert((File::open("/dev/urandom")?, 0));
-                (source, latest)
-            }
-        };
+        let mut last = LAST.lock();
         let milliseconds = milliseconds_since_1970(SystemTime::now());
-        if milliseconds > (*latest >> RANDOM_BITS) {
+        if milliseconds > u128::from(last.timestamp_ms()) {
             let mut random = [0; 16];
-            source.read_exact(&mut random)?;
-            *latest = Self::from_parts(milliseconds, u128::from_ne_bytes(random)).0;
+            getrandom::fill(&mut random)?;
+            *last = Self::from_parts(milliseconds, u128::from_ne_bytes(random)).0;
         } else {
-            *latest += 1;
+            // The error is the next id too, of the next millisecond.
+            let (Ok(next) | Err(next)) = last.increment();
+            *last = next;
         }
-        Ok(Self(*latest))
+        Ok(Self(*last))
     }
 
     /// Builds an id from the low 48 bits of a time in milliseconds since 1970, and the low 80 bits of `random`.
     pub const fn from_parts(milliseconds: u128, random: u128) -> Self {
-        Self(milliseconds << RANDOM_BITS | (random & ((1 << RANDOM_BITS) - 1)))
+        Self(::ulid::Ulid::from_parts(milliseconds as u64, random))
     }
 
     /// The id as a number.
     pub(crate) const fn bits(self) -> u128 {
-        self.0
+        self.0.0
     }
 
     /// The id of a number.
     pub(crate) const fn from_bits(bits: u128) -> Self {
-        Self(bits)
+        Self(::ulid::Ulid(bits))
     }
 
     /// Time of creation, in whole milliseconds.
     pub fn time(self) -> SystemTime {
-        // 48 bits always fit.
-        UNIX_EPOCH + Duration::from_millis(u64::try_from(self.0 >> RANDOM_BITS).unwrap_or(u64::MAX))
+        UNIX_EPOCH + Duration::from_millis(self.0.timestamp_ms())
     }
 }
 
@@ -81,27 +67,15 @@ fn milliseconds_since_1970(time: SystemTime) -> u128 {
 }
 
 /// Formats a time as RFC 3339 in UTC, truncated to seconds, such as `2026-11-20T09:30:00Z`. Times before 1970 count as
-/// 1970.
+/// 1970, and times after the year 9999, which RFC 3339 cannot express, as its end.
 pub fn rfc3339(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    // Howard Hinnant's `civil_from_days`: years start in March, so that a leap day is the last day of its year.
-    let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let time = Timestamp::try_from(time.max(UNIX_EPOCH)).unwrap_or(Timestamp::MAX);
+    format!("{time:.0}")
 }
 
 impl fmt::Display for Ulid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digit = |position: usize| DIGITS[(self.0 >> (5 * (LENGTH - 1 - position)) & 31) as usize];
-        let text: [u8; LENGTH] = std::array::from_fn(digit);
-        formatter.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        self.0.fmt(formatter)
     }
 }
 
@@ -115,15 +89,9 @@ impl FromStr for Ulid {
 
     /// Accepts only the canonical upper-case form, so that an id has a single text and path.
     fn from_str(text: &str) -> Result<Self, ParseUlidError> {
-        if text.len() != LENGTH || !matches!(text.as_bytes().first(), Some(b'0'..=b'7')) {
-            return Err(ParseUlidError);
-        }
-        let mut value = 0;
-        for byte in text.bytes() {
-            let digit = DIGITS.iter().position(|digit| *digit == byte).ok_or(ParseUlidError)?;
-            value = value << 5 | digit as u128;
-        }
-        Ok(Self(value))
+        // The library also reads lower case, and ignores bits beyond the 128th.
+        let id = ::ulid::Ulid::from_string(text).map_err(|_| ParseUlidError)?;
+        if id.array_to_str(&mut [0; ULID_LEN]) == text { Ok(Self(id)) } else { Err(ParseUlidError) }
     }
 }
 

@@ -4,9 +4,10 @@ use std::{
     collections::HashSet,
     fs::Metadata,
     os::unix::fs::MetadataExt,
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
+
+use parking_lot::Mutex;
 
 use super::Digest;
 
@@ -55,11 +56,11 @@ pub(super) struct Verified(Mutex<HashSet<(FileState, Digest)>>);
 
 impl Verified {
     pub(super) fn contains(&self, state: FileState, digest: Digest) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&(state, digest))
+        self.0.lock().contains(&(state, digest))
     }
 
     pub(super) fn insert(&self, state: FileState, digest: Digest) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         if files.len() >= VERIFIED_FILES_MAX {
             files.clear();
         }

@@ -1,14 +1,14 @@
 //! The HTTP endpoint of a server that is a command.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::legacy::LegacySession;
@@ -16,7 +16,6 @@ use super::modern::SharedServer;
 use super::streams::empty;
 use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
-use crate::listener::lock;
 use crate::listener::shares::Holder;
 use crate::tenants::rules::Rules;
 use lro_host::mcp::Message;
@@ -111,22 +110,21 @@ impl Bridge {
     async fn delete(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
         let Some(id) = guard::text(headers, &SESSION_ID) else { return Err(not_allowed()) };
         let session = self.session(tenant, id)?;
-        lock(&self.sessions).remove(id);
+        self.sessions.lock().remove(id);
         let _ = end(vec![session], self.shutdown_timeout()).await;
         Ok(empty(StatusCode::NO_CONTENT))
     }
 
     /// The session with this id, if it belongs to the tenant.
     fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
-        let found = lock(&self.sessions).get(id).map(|open| Arc::clone(&open.session));
+        let found = self.sessions.lock().get(id).map(|open| Arc::clone(&open.session));
         let found = found.filter(|session| session.tenant() == tenant);
         found.ok_or_else(guard::unknown_session)
     }
 
     fn open(&self, holder: &Holder) -> Result<Arc<LegacySession>, Refusal> {
         let mut random = [0; SESSION_ID_BYTES];
-        std::fs::File::open("/dev/urandom")
-            .and_then(|mut source| source.read_exact(&mut random))
+        getrandom::fill(&mut random)
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let permit = self.pool.take(holder, 1).or_else(|| {
@@ -139,23 +137,23 @@ impl Bridge {
         })?;
         let (rules, launch) = (Arc::clone(&self.rules), self.launch.clone());
         let session = LegacySession::new(id.clone(), holder.tenant.clone(), rules, launch);
-        lock(&self.sessions).insert(id, OpenSession { session: Arc::clone(&session), _permit: permit });
+        self.sessions.lock().insert(id, OpenSession { session: Arc::clone(&session), _permit: permit });
         Ok(session)
     }
 
     /// Removes and returns the sessions that are over.
     fn remove(&self, is_over: impl Fn(&LegacySession) -> bool) -> Vec<Arc<LegacySession>> {
         let removed = |(_, open): (String, OpenSession)| open.session;
-        lock(&self.sessions).extract_if(|_, open| is_over(&open.session)).map(removed).collect()
+        self.sessions.lock().extract_if(|_, open| is_over(&open.session)).map(removed).collect()
     }
 
     fn all_sessions(&self) -> Vec<Arc<LegacySession>> {
-        lock(&self.sessions).values().map(|open| Arc::clone(&open.session)).collect()
+        self.sessions.lock().values().map(|open| Arc::clone(&open.session)).collect()
     }
 
     fn shared(&self, tenant: &str) -> Arc<SharedServer> {
         let new = || SharedServer::new(tenant.to_owned(), Arc::clone(&self.rules), self.launch.clone());
-        Arc::clone(lock(&self.shared).entry(tenant.to_owned()).or_insert_with(new))
+        Arc::clone(self.shared.lock().entry(tenant.to_owned()).or_insert_with(new))
     }
 
     /// Ends idle sessions, servers of removed tenants, and overdue calls.
@@ -172,7 +170,9 @@ impl Bridge {
             // Runs in the background, as a server may be slow to exit.
             end(over, self.shutdown_timeout());
         }
-        let removed: Vec<Arc<SharedServer>> = lock(&self.shared)
+        let removed: Vec<Arc<SharedServer>> = self
+            .shared
+            .lock()
             .extract_if(|tenant, _| self.rules.is_removed(tenant))
             .map(|(_, shared)| shared)
             .collect();
@@ -183,7 +183,7 @@ impl Bridge {
     }
 
     fn all_shared(&self) -> Vec<Arc<SharedServer>> {
-        lock(&self.shared).values().cloned().collect()
+        self.shared.lock().values().cloned().collect()
     }
 
     /// How long a server may take to exit.
@@ -203,7 +203,7 @@ impl Bridge {
     pub(super) async fn finish(&self) {
         let timeout = self.shutdown_timeout();
         let sessions = self.remove(|_| true);
-        let shared: Vec<Arc<SharedServer>> = lock(&self.shared).drain().map(|(_, shared)| shared).collect();
+        let shared: Vec<Arc<SharedServer>> = self.shared.lock().drain().map(|(_, shared)| shared).collect();
         let _ = end(sessions, timeout).await;
         let stop = move || shared.iter().for_each(|shared| shared.stop(timeout));
         let _ = tokio::task::spawn_blocking(stop).await;

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
 use super::streams::{
@@ -16,7 +17,6 @@ use super::streams::{
 };
 use crate::listener::body;
 use crate::listener::guard::Refusal;
-use crate::listener::lock;
 use crate::metrics::CountGuard;
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Link, Receive, id_of_cut};
@@ -95,9 +95,9 @@ impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         let Some(session) = self.0.upgrade() else { return };
         // The idle time of a session starts at the end of a call, however long that took.
-        *lock(&session.used) = Instant::now();
+        *session.used.lock() = Instant::now();
         let ended: Vec<Exchange> =
-            lock(&session.streams).exchanges.extract_if(.., |exchange| exchange.number == self.1).collect();
+            session.streams.lock().exchanges.extract_if(.., |exchange| exchange.number == self.1).collect();
         if ended.iter().any(|exchange| exchange.initializes) && !session.is_initialized.load(Ordering::Relaxed) {
             session.is_abandoned.store(true, Ordering::Relaxed);
         }
@@ -137,7 +137,7 @@ impl LegacySession {
     }
 
     pub(super) async fn answer(this: &Arc<Self>, message: Message) -> Result<Response, Refusal> {
-        *lock(&this.used) = Instant::now();
+        *this.used.lock() = Instant::now();
         let is_batch = message.kind() == Kind::Batch;
         let parts: Vec<Message> = match message.batch().filter(|_| is_batch) {
             Some(elements) => elements.into_iter().map(Message::read).collect(),
@@ -171,7 +171,7 @@ impl LegacySession {
         let answers = ids.into_iter().filter_map(reserve).collect();
         let initializes = requests().any(|part| part.method().as_deref() == Some(method::INITIALIZE));
         let progress = requests().filter_map(token).collect();
-        let mut streams = lock(&self.streams);
+        let mut streams = self.streams.lock();
         streams.count += 1;
         let number = streams.count;
         streams.exchanges.push(Exchange { number, answers, progress, initializes, sender });
@@ -243,8 +243,8 @@ impl LegacySession {
 
     /// Opens the stream for messages that belong to no request.
     pub(super) fn listen(&self) -> Result<Response, Refusal> {
-        *lock(&self.used) = Instant::now();
-        let mut streams = lock(&self.streams);
+        *self.used.lock() = Instant::now();
+        let mut streams = self.streams.lock();
         if streams.listener().is_some() {
             return Err(Refusal::Status(
                 StatusCode::CONFLICT,
@@ -267,12 +267,12 @@ impl LegacySession {
     }
 
     pub(super) fn end_stream(&self) {
-        lock(&self.streams).listener = None;
+        self.streams.lock().listener = None;
     }
 
     pub(super) fn is_idle(&self, timeout: Duration) -> bool {
-        let streams = lock(&self.streams);
-        streams.listener().is_none() && streams.exchanges.is_empty() && lock(&self.used).elapsed() > timeout
+        let streams = self.streams.lock();
+        streams.listener().is_none() && streams.exchanges.is_empty() && self.used.lock().elapsed() > timeout
     }
 
     /// Whether the session is unusable, as `initialize` failed or the client left before the response.
@@ -290,7 +290,7 @@ impl LegacySession {
 
     pub(super) fn stop(&self, timeout: Duration) {
         // A client that does not read must not delay stopping the server.
-        *lock(&self.streams) = Streams::default();
+        *self.streams.lock() = Streams::default();
         self.link.stop(timeout);
     }
 
@@ -310,7 +310,7 @@ impl LegacySession {
 
     /// Delivers a response to its request. Returns the message if no request waits for it.
     fn deliver_answer(&self, id: &Id, message: Bytes) -> Result<(), Bytes> {
-        let mut streams = lock(&self.streams);
+        let mut streams = self.streams.lock();
         for exchange in streams.exchanges.iter_mut().rev().filter(|exchange| !exchange.sender.is_closed()) {
             let Some(index) = exchange.answers.iter().position(|(request, _)| request == id) else { continue };
             let (_, permit) = exchange.answers.swap_remove(index);
@@ -329,7 +329,7 @@ impl LegacySession {
     /// Delivers a response without blocking; to the stream of the session if its request is gone.
     fn deliver_now(&self, message: Bytes, id: &Id) {
         let Err(message) = self.deliver_answer(id, message) else { return };
-        let Some(listener) = lock(&self.streams).listener() else { return self.keep(message) };
+        let Some(listener) = self.streams.lock().listener() else { return self.keep(message) };
         let memory = self.session.rules.limits.share.take(message.len().min(INLINE_BYTES));
         let _ = listener.try_send(OutgoingMessage { pieces: vec![message], last: false, room: None, memory });
     }
@@ -338,7 +338,7 @@ impl LegacySession {
     /// session.
     fn deliver_to(&self, message: Bytes, belongs: impl Fn(&Exchange) -> bool) {
         let found = {
-            let streams = lock(&self.streams);
+            let streams = self.streams.lock();
             let exchange = streams.exchanges.iter().rev().find(|exchange| belongs(exchange));
             let of_exchange = exchange.map(|exchange| (exchange.sender.clone(), exchange.answers.len()));
             of_exchange.or_else(|| Some((streams.listener()?, 0)))
@@ -376,7 +376,7 @@ impl LegacySession {
             tracing::warn!("dropped a message for a client that does not listen: out of memory (gateway.memory-bytes)");
             return;
         };
-        let mut streams = lock(&self.streams);
+        let mut streams = self.streams.lock();
         streams.backlog_bytes += message.len();
         streams.backlog.push_back(BacklogMessage(compacted(message), memory));
         while streams.backlog.len() > BACKLOG_MESSAGES_MAX || streams.backlog_bytes > BACKLOG_BYTES_MAX {

@@ -5,19 +5,19 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
 use super::streams::{Forwarded, OutgoingMessage, empty, message_response, refused, while_forwarding};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
-use crate::listener::lock;
 use crate::session::cancellation;
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Link, Receive, id_of_cut};
@@ -75,7 +75,7 @@ impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         let Some(shared) = self.0.upgrade() else { return };
         let id = self.1.clone();
-        if lock(&shared.exchanges).remove(&id).is_some_and(|exchange| exchange.session.pending_count() > 0) {
+        if shared.exchanges.lock().remove(&id).is_some_and(|exchange| exchange.session.pending_count() > 0) {
             // Sending may block, which is not allowed here.
             std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client disconnected")));
         }
@@ -119,7 +119,7 @@ impl SharedServer {
         let answer = Mutex::new(sender.clone().try_reserve_owned().ok());
         let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
         let exchange = Arc::new(Exchange { id: original, progress, session, is_subscription, sender, answer, room });
-        lock(&this.exchanges).insert(id.clone(), Arc::clone(&exchange));
+        this.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
         let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
         let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
         while_forwarding(forwarded, message_response(messages, guard, status)).await
@@ -185,7 +185,7 @@ impl SharedServer {
     }
 
     pub(super) fn end_overdue(&self) {
-        let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
+        let exchanges: Vec<Arc<Exchange>> = self.exchanges.lock().values().cloned().collect();
         for exchange in exchanges.into_iter().filter(|exchange| !exchange.is_subscription) {
             for (answer, cancellation) in exchange.session.overdue() {
                 exchange.answer(&answer);
@@ -196,7 +196,9 @@ impl SharedServer {
 
     /// Ends the subscriptions.
     pub(super) fn end_streams(&self) {
-        let listening: Vec<Arc<Exchange>> = lock(&self.exchanges)
+        let listening: Vec<Arc<Exchange>> = self
+            .exchanges
+            .lock()
             .extract_if(|_, exchange| exchange.is_subscription)
             .map(|(_, exchange)| exchange)
             .collect();
@@ -207,11 +209,11 @@ impl SharedServer {
 
     pub(super) fn stop(&self, timeout: Duration) {
         self.link.stop(timeout);
-        lock(&self.exchanges).clear();
+        self.exchanges.lock().clear();
     }
 
     fn exchange(&self, id: &Id) -> Option<Arc<Exchange>> {
-        lock(&self.exchanges).get(id).cloned()
+        self.exchanges.lock().get(id).cloned()
     }
 
     /// Fails all requests that an invalid message could be taken to answer.
@@ -236,7 +238,7 @@ impl SharedServer {
         match named {
             Some(id) => self.exchange(&Id::of_json(std::str::from_utf8(&id).ok()?)),
             None => {
-                let exchanges = lock(&self.exchanges);
+                let exchanges = self.exchanges.lock();
                 let mut all = exchanges.values();
                 all.next().cloned().filter(|_| all.next().is_none())
             }
@@ -255,7 +257,7 @@ impl Exchange {
 
     /// Delivers the response under the client's request id.
     fn answer(&self, message: &Bytes) {
-        let Some(slot) = lock(&self.answer).take() else { return };
+        let Some(slot) = self.answer.lock().take() else { return };
         let mut message = Message::read(message.clone());
         if self.is_subscription {
             message = Message::read(message.with_bytes(&SUBSCRIPTION_OF_RESULT, self.id.json().as_bytes()));
@@ -336,7 +338,7 @@ impl Receive for SharedServer {
 
     fn ended(self: &Arc<Self>, how: &str) {
         tracing::info!("the server {how}");
-        let exchanges: Vec<Arc<Exchange>> = lock(&self.exchanges).values().cloned().collect();
+        let exchanges: Vec<Arc<Exchange>> = self.exchanges.lock().values().cloned().collect();
         for exchange in exchanges {
             for answer in exchange.session.fail_all(&format!("the server {how} before it answered")) {
                 exchange.answer(&answer);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,6 +14,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use memchr::memchr;
+use parking_lot::Mutex;
 use reqwest::RequestBuilder;
 use tokio::sync::watch;
 
@@ -22,7 +23,6 @@ use super::upstream;
 use crate::headers::SESSION_ID;
 use crate::listener::body::{self, BodyError};
 use crate::listener::guard::{self, Refusal, json};
-use crate::listener::lock;
 use crate::listener::shares::Holder;
 use crate::metrics::CountGuard;
 use crate::tenants::rules::Rules;
@@ -254,7 +254,7 @@ impl Proxy {
             && has_ended
             && let Some(id) = guard::text(&parts.headers, &SESSION_ID)
         {
-            lock(&self.sessions).forget(id);
+            self.sessions.lock().forget(id);
         }
         self.respond(session, RequestInfo::default(), response).await
     }
@@ -382,7 +382,7 @@ impl Proxy {
         address: Option<IpAddr>,
     ) -> Result<Arc<Session>, Refusal> {
         let known = |id: &str| {
-            let session = lock(&self.sessions).known.get(id).map(|known| Arc::clone(&known.session));
+            let session = self.sessions.lock().known.get(id).map(|known| Arc::clone(&known.session));
             session.filter(|session| session.tenant() == tenant)
         };
         let is_own = |value: &HeaderValue| value.to_str().is_ok_and(|id| known(id).is_some());
@@ -400,7 +400,7 @@ impl Proxy {
     }
 
     fn remember(&self, id: String, holder: &Holder, session: &Arc<Session>) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.known.get(&id).is_some_and(|known| known.session.tenant() != session.tenant()) {
             tracing::warn!("the server assigned the session id of one tenant to another, which cannot use it");
             return;

@@ -1,4 +1,4 @@
-//! The places that all calls of a process share, and the threads that run them.
+//! The permits that all calls of a process share, and the threads that run them.
 
 use crate::support::{alone, request, result};
 use lro_host::Job;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Longest wait for what should come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An engine of its own, so that no other test has places in it, and the test policies in it.
+/// An engine of its own, so that no other test holds its permits, and the test policies in it.
 struct Engine {
     sandbox: Sandbox,
     policy: Policy,
@@ -35,7 +35,7 @@ impl Engine {
         Policy::from_bytes(&self.sandbox, DEFAULT_POLICY, &LoadOptions::default()).unwrap()
     }
 
-    /// A filter whose calls wait for a place for this time, and run for as long as they like.
+    /// A filter whose calls wait for a permit for this time, and run for as long as they like.
     fn filter(&self, wait: Duration) -> Filter {
         let calls = 2 * CONCURRENT_CALLS_MAX;
         let admission = Admission { calls, ..Admission::default() };
@@ -44,7 +44,7 @@ impl Engine {
         Filter { slot: Arc::new(slot), limits, ..filter_with(self.policy.clone(), &self.root.path().join("store")) }
     }
 
-    /// Calls that never end, one for each place.
+    /// Calls that never end, one for each permit.
     fn full(&self) -> Vec<Job<Decision>> {
         let filter = self.filter(PATIENCE);
         let call = |_| filter.job(request("hostile", "inspect-loop"), Arc::clone(result().payload()));
@@ -54,9 +54,9 @@ impl Engine {
     }
 }
 
-// What finds no place waits, and is then cut or refused; it never passes unseen.
+// What gets no permit waits, and is then truncated or refused; it never passes unseen.
 #[test]
-fn what_finds_no_place_does_not_pass() {
+fn a_call_without_a_permit_does_not_pass() {
     let _alone = alone();
     let engine = Engine::new();
     let mut all = engine.full();
@@ -73,7 +73,7 @@ fn what_finds_no_place_does_not_pass() {
             (_, outcome) => panic!("{failure:?}: {outcome:?}"),
         }
     }
-    // One that waits longer gets the place of a call that is given up.
+    // One that waits longer gets the permit of a call that is given up.
     let filter = engine.filter(PATIENCE);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| filter.apply(&request(TENANT, "honest"), result().payload()));
@@ -124,7 +124,7 @@ fn a_job_neither_blocks_nor_stays() {
     assert!(std::fs::read_dir(store.root().join("hostile")).map_or(0, Iterator::count) == 0, "what a call left");
 }
 
-// What policies keep in stock takes no place of calls, however many they are.
+// What policies keep in stock takes no permit of calls, however many they are.
 #[test]
 fn stock_takes_no_room() {
     let _alone = alone();
@@ -142,14 +142,14 @@ fn stock_takes_no_room() {
         stocked.restock();
     }
     assert!(many.len() > STOCK_MAX as usize);
-    // Each of all places is still there for a call.
+    // Every permit is still there for a call.
     let full = engine.full();
     assert_eq!(full.len(), CONCURRENT_CALLS_MAX as usize);
 }
 
-// Half of the places are kept for results, and questions that are given up end.
+// Half of the permits are kept for results, and questions that are given up end.
 #[test]
-fn questions_leave_half_of_the_places() {
+fn questions_leave_half_of_the_permits() {
     let _alone = alone();
     let engine = Engine::new();
     let filter = engine.filter(Duration::from_millis(50));

@@ -1,0 +1,254 @@
+//! Metrics of the gateway: totals for `lro status`, and Prometheus metrics.
+//!
+//! Everything is counted once, here; [`Metrics::export`] sets the counters of Prometheus to these counts. Names and
+//! labels follow the conventions of Prometheus. The label `tool` is the server's name of the tool, `tenant` the name in
+//! the configuration. At most [`LABELS_MAX`] pairs have their own series, and one tenant cannot use up all of them.
+
+mod results;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use parking_lot::Mutex;
+
+use lro_host::policy::{LOADS, PARKED};
+
+pub use self::results::LABELS_MAX;
+use self::results::Results;
+pub(crate) use self::results::{Observation, tokens, verdict_name};
+pub use self::snapshot::{Snapshot, Traffic, Verdicts};
+
+/// Length at which names of tools in labels and names of clients are truncated, in bytes.
+const LABEL_BYTES_MAX: usize = 128;
+
+/// Histogram of the time in the policy for one result.
+pub(crate) const POLICY_SECONDS: &str = "lro_policy_seconds";
+/// Histogram of the memory of the policy for one result.
+pub(crate) const POLICY_MEMORY_BYTES: &str = "lro_policy_memory_bytes";
+/// Histogram of the time of a call of one of the gateway's tools or resources.
+pub(crate) const OWN_CALL_SECONDS: &str = "lro_own_call_seconds";
+
+/// Counter of reused replies.
+const REUSED: &str = "lro_reused_results_total";
+
+/// The kind of failure of a response that could not be read.
+const UNREADABLE: &str = "unreadable";
+
+/// Kinds of failures, those of [`FilterError::kind`](lro_host::filter::FilterError::kind) and the gateway's. Each is
+/// exported from the start, as a counter must start at zero.
+const FAILURES: [&str; 21] = [
+    "absent",
+    "answer",
+    "busy",
+    "crossing",
+    "deadline",
+    "fuel",
+    "inspect",
+    "instances",
+    "lost",
+    "memory",
+    "output",
+    "panic",
+    "parked",
+    "quota",
+    "random",
+    "refused",
+    "stack",
+    "store",
+    "table",
+    "trap",
+    UNREADABLE,
+];
+
+/// Counts since the start of the process.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    results: Mutex<Results>,
+    /// By kind.
+    failures: Mutex<BTreeMap<&'static str, u64>>,
+    own_calls: AtomicU64,
+    reused: AtomicU64,
+    sessions: AtomicU64,
+    children: AtomicU64,
+    from_client: TrafficCounter,
+    from_server: TrafficCounter,
+    client: Mutex<Option<String>>,
+}
+
+/// Counts messages of one direction.
+#[derive(Debug, Default)]
+struct TrafficCounter {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Counts an open session or child process until it is dropped.
+pub(crate) struct CountGuard {
+    metrics: Arc<Metrics>,
+    count: fn(&Metrics) -> &AtomicU64,
+}
+
+impl Metrics {
+    pub(crate) fn observe(&self, observation: &Observation<'_>) {
+        self.results.lock().observe(observation);
+        if let Some(kind) = observation.failure {
+            self.failed(kind);
+        }
+    }
+
+    /// Counts a failure of a policy, of the store or of a response.
+    pub(crate) fn failed(&self, kind: &'static str) {
+        *self.failures.lock().entry(kind).or_default() += 1;
+    }
+
+    /// Counts a response that could not be read.
+    pub(crate) fn unreadable(&self) {
+        self.failed(UNREADABLE);
+    }
+
+    /// Counts a call of one of the gateway's tools or resources.
+    pub(crate) fn own_call(&self, tool: &'static str, time: Duration) {
+        self.own_calls.fetch_add(1, Ordering::Relaxed);
+        histogram!(OWN_CALL_SECONDS, "tool" => tool).record(time.as_secs_f64());
+    }
+
+    /// Counts a reused reply.
+    pub(crate) fn reused(&self) {
+        self.reused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an open session until the returned guard is dropped.
+    pub(crate) fn session(self: &Arc<Self>) -> CountGuard {
+        CountGuard::new(self, |metrics| &metrics.sessions)
+    }
+
+    /// Counts a running server process until the returned guard is dropped.
+    pub(crate) fn child(self: &Arc<Self>) -> CountGuard {
+        CountGuard::new(self, |metrics| &metrics.children)
+    }
+
+    /// Counts a message from a client.
+    pub(crate) fn client_sent(&self, bytes: usize) {
+        self.from_client.add(bytes);
+    }
+
+    /// Counts a message from a server.
+    pub(crate) fn server_sent(&self, bytes: usize) {
+        self.from_server.add(bytes);
+    }
+
+    /// Records the name and version of a client.
+    pub(crate) fn record_client(&self, name: &str, version: &str) {
+        let mut client = self.client.lock();
+        let (name, version) = (shortened(name), shortened(version));
+        let is_known =
+            |known: &String| known.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')) == Some(version);
+        if !client.as_ref().is_some_and(is_known) {
+            *client = Some(format!("{name} {version}"));
+        }
+    }
+
+    /// Name and version of the client that last introduced itself.
+    pub fn client(&self) -> Option<String> {
+        self.client.lock().clone()
+    }
+
+    /// Sets the counters and gauges of the global recorder of the crate `metrics`. Call it before each scrape, and
+    /// install the recorder before the first session: histograms record each value when it is observed.
+    pub fn export(&self) {
+        let totals = self.snapshot();
+        gauge!("lro_sessions").set(totals.sessions as f64);
+        gauge!("lro_children").set(totals.children as f64);
+        for (from, traffic) in [("client", totals.from_client), ("server", totals.from_server)] {
+            counter!("lro_messages_total", "from" => from).absolute(traffic.messages);
+            counter!("lro_message_bytes_total", "from" => from).absolute(traffic.bytes);
+        }
+        let failures = self.failures.lock().clone();
+        for (kind, count) in FAILURES.map(|kind| (kind, 0)).into_iter().chain(failures) {
+            counter!("lro_failures_total", "kind" => kind).absolute(count);
+        }
+        counter!(REUSED).absolute(self.reused.load(Ordering::Relaxed));
+        self.results.lock().export();
+    }
+
+    /// Returns the totals so far.
+    pub fn snapshot(&self) -> Snapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut totals = Snapshot {
+            unreadable: self.failures.lock().get(UNREADABLE).copied().unwrap_or(0),
+            own_calls: get(&self.own_calls),
+            sessions: get(&self.sessions),
+            children: get(&self.children),
+            from_client: self.from_client.total(),
+            from_server: self.from_server.total(),
+            ..Snapshot::default()
+        };
+        self.results.lock().add_to(&mut totals);
+        totals
+    }
+}
+
+impl TrafficCounter {
+    fn add(&self, bytes: usize) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn total(&self) -> Traffic {
+        Traffic { messages: self.messages.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
+    }
+}
+
+impl CountGuard {
+    fn new(metrics: &Arc<Metrics>, count: fn(&Metrics) -> &AtomicU64) -> Self {
+        count(metrics).fetch_add(1, Ordering::Relaxed);
+        Self { metrics: Arc::clone(metrics), count }
+    }
+}
+
+impl Drop for CountGuard {
+    fn drop(&mut self) {
+        (self.count)(&self.metrics).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for CountGuard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CountGuard").finish_non_exhaustive()
+    }
+}
+
+/// Truncates a name to [`LABEL_BYTES_MAX`].
+fn shortened(name: &str) -> &str {
+    name.get(..name.floor_char_boundary(LABEL_BYTES_MAX)).unwrap_or_default()
+}
+
+/// Describes the metrics to the global recorder.
+pub(crate) fn describe() {
+    let (count, bytes, seconds) = (Unit::Count, Unit::Bytes, Unit::Seconds);
+    describe_counter!(
+        "lro_tool_results_total",
+        count,
+        "Tool results by verdict; in the mode audit the verdict was not applied"
+    );
+    describe_counter!("lro_result_bytes_total", bytes, "Bytes of tool results");
+    describe_counter!("lro_reply_bytes_total", bytes, "Bytes of the replies sent instead of tool results");
+    describe_counter!("lro_tokens_saved_total", count, "Estimated tokens that filtering saved clients");
+    describe_counter!("lro_policy_epochs_total", count, "Engine epochs started in policies, 10 ms each");
+    describe_histogram!(POLICY_SECONDS, seconds, "Time in the policy for one tool result");
+    describe_histogram!(POLICY_MEMORY_BYTES, bytes, "Largest linear memory of the policy for one tool result");
+    describe_counter!("lro_failures_total", count, "Failures of policies, of the store and of responses, by kind");
+    describe_counter!(REUSED, count, "Calls answered with the offload of an earlier identical call");
+    describe_histogram!(OWN_CALL_SECONDS, seconds, "Time of one call of a gateway tool or resource");
+    describe_counter!(LOADS, count, "Attempts to load a policy, by result");
+    describe_gauge!(PARKED, count, "Policies parked after repeated failures");
+    describe_gauge!("lro_sessions", count, "Open sessions");
+    describe_gauge!("lro_children", count, "Running server processes");
+    describe_counter!("lro_messages_total", count, "Messages by sender");
+    describe_counter!("lro_message_bytes_total", bytes, "Bytes of messages by sender");
+}
