@@ -14,6 +14,8 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The id of the last event received, to resume a stream.
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Whether proxies before the gateway may hold back a stream, with the value `no`.
+pub(crate) const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Prefix and suffix of a base64 value.
 const BASE64: (&str, &str) = ("=?base64?", "?=");

@@ -4,8 +4,11 @@
 //! A [`Session`] is one client's view of a server: it matches responses to requests and decides what happens to each
 //! message. The faces, such as [`stdio`], only move messages between clients and servers.
 //!
+//! [`Gateway`] assembles it all from a configuration: see `host-example/docs/how-to/embedding.md`.
+//!
 //! `host-example/docs/reference/gateway.md` lists what is filtered, refused, added and forwarded.
 
+mod assembly;
 mod faces;
 mod headers;
 mod listener;
@@ -16,14 +19,19 @@ pub mod settings;
 mod tenants;
 mod upstream;
 
+pub use assembly::{Control, Gateway, GatewayError, ReloadError, counts_fuel, parts};
 pub use faces::{http, stdio};
 pub use metrics::{LABELS_MAX, Metrics, Snapshot, Traffic, Verdicts};
-pub use operations::admin::{Change, PolicyStatus, TrialStatus};
+pub use operations::admin::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
 pub use operations::upkeep::Upkeep;
 pub use operations::{Operations, OperationsError, OperatorTokens, status};
-pub use session::own::{OwnCall, OwnOutcome};
-pub use session::{Filtering, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
+pub use session::{Failure, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
 pub use tenants::Tenants;
 pub use tenants::rules::Rules;
 pub use tenants::waiting::CALLS_MAX;
 pub use upstream::{Endpoint, EndpointError, Launch, Upstream};
+
+// The Rust of the documents runs as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/how-to/embedding.md")]
+mod embedding {}

@@ -333,8 +333,21 @@ impl Config {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         flags: &[(String, String)],
     ) -> Result<Self, SettingsError> {
-        let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
-        let Layers { merged, origins, mut problems } = Layers::read(&environment, flags);
+        let environment = environment.into_iter().collect();
+        Self::of_layers(Layers::read(&environment, flags), &environment)
+    }
+
+    /// Loads a TOML text. Neither variables nor flags override it; only the default of `dir` depends on the environment
+    /// of this process.
+    ///
+    /// # Errors
+    /// [`SettingsError`] with all problems of the text.
+    pub fn from_toml(text: &str) -> Result<Self, SettingsError> {
+        Self::of_layers(Layers::of_toml(text), &std::env::vars_os().collect())
+    }
+
+    fn of_layers(layers: Layers, environment: &BTreeMap<OsString, OsString>) -> Result<Self, SettingsError> {
+        let Layers { merged, origins, mut problems } = layers;
         let mut config = Self::deserialize(merged.clone()).unwrap_or_else(|error| {
             problems.push(Problem::new("", "", Origin::Default, error.message()));
             Self::default()
@@ -345,7 +358,7 @@ impl Config {
         config.origins = origins;
         config.apply_preset();
         if !config.origins.contains_key("dir") {
-            match default_dir(&environment) {
+            match default_dir(environment) {
                 Some(dir) => config.dir = dir,
                 None => problems.push(Problem::new("dir", "", Origin::Default, "HOME is not set: set dir to a path")),
             }

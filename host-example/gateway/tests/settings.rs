@@ -133,6 +133,24 @@ fn later_layers_override_earlier_ones_and_say_so() {
 }
 
 #[test]
+fn a_text_is_read_as_a_file_is() {
+    let text = "dir = '/data'\nthreshold = 7\n[tenants.acme]\nunit = 'tokens'\n";
+    let config = Config::from_toml(text).unwrap();
+    let as_file = load(text, &[], &[]).unwrap();
+    let values = |config: &Config| -> Vec<_> { config.explain().into_iter().map(|one| (one.key, one.value)).collect() };
+    assert_eq!(values(&config), values(&as_file));
+    assert_eq!((config.origin("threshold"), config.origin("unit")), (Origin::Text, Origin::Default));
+    assert_eq!(config.for_tenant("acme").for_tool("any").threshold, size(7, SizeUnit::Tokens));
+    let preset = Config::from_toml("dir = '/data'\npreset = '1600-tokens'\nthreshold = 7").unwrap();
+    assert_eq!(preset.threshold.get(), 7);
+    let problems = |text: &str| Config::from_toml(text).unwrap_err().to_string();
+    let all = problems("dir = '/data'\nthreshold = 0\nno-such-key = 1");
+    assert!(all.contains("`threshold` = `0` (text): ") && all.contains("`no-such-key` = `1` (text): "), "{all}");
+    let syntax = problems("dir = '/data'\ntoken = secret");
+    assert!(syntax.contains("line 2, column ") && !syntax.contains("secret"), "{syntax}");
+}
+
+#[test]
 fn bad_values_are_errors_and_all_are_told() {
     for (file, expected) in [
         ("threshold = 0", "`threshold` = `0` (file "),

@@ -70,8 +70,3 @@ pub use job::Job;
 #[cfg(doc)]
 #[doc = include_str!("../../../SECURITY.md")]
 pub mod threat_model {}
-
-// The Rust of the documents runs as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/how-to/embedding.md")]
-mod embedding {}

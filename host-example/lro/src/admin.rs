@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use clap::Args;
 use lro_gateway::settings::Config;
-use lro_gateway::{Change, PolicyStatus, TrialStatus};
+use lro_gateway::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
 use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
 use reqwest::{Client, Method, Response};
@@ -177,9 +177,10 @@ impl Gateway {
         let sent = runtime.block_on(async {
             // No proxy: only the gateway may see the token.
             let client = Client::builder().no_proxy().build()?;
-            let mut request = client.request(method, format!("{url}/policies{path}")).bearer_auth(token).body(body);
+            let mut request =
+                client.request(method, format!("{url}{POLICIES_PATH}{path}")).bearer_auth(token).body(body);
             if let Some(signature) = signature {
-                request = request.header("lro-signature", signature);
+                request = request.header(SIGNATURE_HEADER, signature);
             }
             let response: Response = request.send().await?;
             anyhow::Ok((response.status(), response.bytes().await?))

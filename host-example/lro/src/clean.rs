@@ -3,11 +3,12 @@
 use std::time::SystemTime;
 
 use clap::Args;
+use lro_gateway::parts;
 use lro_gateway::settings::Config;
 use lro_host::store::{Removal, Store, Sweep, TIME_TO_LIVE_MAX};
 
 use crate::exit::Exit;
-use crate::{host, output};
+use crate::output;
 
 const EXAMPLES: &str = "Examples:
   lro clean
@@ -59,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
     if arguments.dry_run {
         return list(arguments, config);
     }
-    let store = Store::open(host::store_config(config))?;
+    let store = Store::open(parts::store_config(config))?;
     let mut swept = store.opening_sweep();
     if arguments.all {
         let all = store.sweep(end_of_time())?;
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit
 }
 
 fn list(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
-    let store = Store::open_unswept(host::store_config(config))?;
+    let store = Store::open_unswept(parts::store_config(config))?;
     let mut removals = store.removals(if arguments.all { end_of_time() } else { SystemTime::now() })?;
     removals.sort_by(|one, other| one.path.cmp(&other.path));
     let listed = removals.into_iter().map(|Removal { path, is_expired: expired, bytes }| Listed {

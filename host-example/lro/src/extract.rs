@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::builder::TypedValueParser;
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
+use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode};
 use lro_host::extract::{
     ANSWER_BYTES_MAX, Aggregate, AggregateKind, Answer, Budget, Condition, Cut, Group, Jq, Operator, Query, Question,
@@ -161,10 +162,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let budget = Budget::from(&config.query);
     if arguments.offload_answer {
         let budget = Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX };
-        let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &unlimited(question), budget)?;
+        let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &unlimited(question), budget)?;
         return offload_again(arguments, config, terminal, store, answer);
     }
-    let answer = host::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
+    let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
     match arguments.format {
         Format::Lines => output::data(answer.lines.as_bytes())?,
         Format::Json => output::json(&answer)?,

@@ -2,33 +2,21 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::mpsc;
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use lro_gateway::settings::Config;
-use lro_gateway::status::About;
-use lro_gateway::{Endpoint, Operations, OperatorTokens, Rules, Snapshot, Tenants, Upkeep, Upstream, http, stdio};
-use lro_host::extract::Budget;
-use lro_host::mcp::Tools;
-use lro_host::policy::{Registry, Watch};
-use lro_host::store::Store;
+use lro_gateway::{Control, Gateway, GatewayError, counts_fuel, parts};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::flags::GatewayFlags;
-use crate::host;
 use crate::output::Terminal;
-use crate::server;
-use crate::tenants::{self, Load, Reload};
 
 const EXAMPLES: &str = "Examples:
   lro gateway -- npx -y @modelcontextprotocol/server-filesystem /data
@@ -65,53 +53,70 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
+/// Loads the configuration again.
+pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Config> + Send>;
+
 pub(crate) fn run(arguments: &Arguments, config: &Config, load: Load, terminal: &Terminal) -> anyhow::Result<Exit> {
     make_undumpable(config)?;
-    let tokens = config.gateway_tokens(|name| env::var_os(name))?;
-    let upstream = upstream(arguments, config)?;
-    let operators = OperatorTokens {
-        admin: config.admin_token(|name| env::var_os(name))?,
-        metrics: config.metrics_token(|name| env::var_os(name))?,
-    };
-    let registry = tenants::registry(config)?;
-    let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens));
-    let mut rules = rules(config, &registry)?;
-    rules.tenants = Some(Arc::clone(&tenants));
-    let rules = Arc::new(rules);
-    let upstream = match upstream {
-        Upstream::Command(launch) => Upstream::Command(server::isolated(launch, config)?),
-        other => other,
-    };
+    let gateway = Gateway::new(config, &arguments.command, Some(&env::current_exe()?)).map_err(plain)?;
     if arguments.check_config {
-        let checked = rules.filter.store.as_ref().map_or(Ok(()), Store::check);
-        checked.context("results cannot be offloaded")?;
+        gateway.check()?;
         terminal.message("the configuration is valid");
         return Ok(Exit::Success);
     }
-    warn_about_exposure(config, operators, terminal);
-    let operations =
-        config.gateway.metrics_listen.map(|address| Operations::start(&rules, address, operators)).transpose()?;
-    let metrics = operations.as_ref().map(Operations::url);
-    if let Some(url) = &metrics {
-        terminal.message(&format!("metrics on {url}"));
+    warn_about_exposure(config, terminal);
+    raise_file_limit(config);
+    // Install the handlers first: by default the signals kill the process.
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let served = gateway.run(|control| {
+        if let Some(url) = control.metrics_url() {
+            terminal.message(&format!("metrics on {url}"));
+        }
+        if let Some(url) = control.url() {
+            terminal.message(&format!("listening on {url}"));
+        }
+        thread::spawn(move || follow_signals(signals, &control, load));
+    });
+    served.map_err(plain)?;
+    Ok(Exit::Success)
+}
+
+/// The error inside, where exit code and hint depend on it.
+fn plain(error: GatewayError) -> anyhow::Error {
+    match error {
+        GatewayError::NoServer => anyhow!("no server given: add its command after `--`, or use --upstream URL"),
+        GatewayError::Settings(error) => error.into(),
+        GatewayError::Policy(error) => error.into(),
+        error => error.into(),
     }
-    let watch = Watch::start(registry);
-    let _watch = watch.inspect_err(|error| tracing::warn!(%error, "cannot watch policy files"));
-    let reload = Arc::new(Reload::new(load, tenants, config.clone()));
-    let about = About { metrics, ..About::new(&upstream) };
-    let served = match config.gateway.listen {
-        Some(address) => serve_http(&rules, upstream, about, address, &reload, terminal),
-        None => serve_stdio(&rules, upstream, about, reload),
-    };
-    let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
-    tracing::info!(calls, own_calls, tokens_saved, "the gateway has stopped");
-    served
+}
+
+/// Reloads on SIGHUP, and stops on any other signal.
+fn follow_signals(mut signals: Signals, control: &Control, load: Load) {
+    let (hangups, received) = mpsc::channel();
+    let reloading = control.clone();
+    // A reload may take long, and must not delay the end.
+    thread::spawn(move || received.iter().for_each(|()| reload(&reloading, &load)));
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => drop(hangups.send(())),
+            _ => return control.stop(),
+        }
+    }
+}
+
+/// Reloads the configuration and all policies. Logs what is invalid; the previous state of it stays.
+fn reload(control: &Control, load: &Load) {
+    match load().and_then(|config| Ok(control.reload(config)?)) {
+        Ok(()) => tracing::info!("reloaded the configuration and the policies"),
+        Err(error) => tracing::error!(error = %format!("{error:#}"), "the configuration is not taken"),
+    }
 }
 
 /// Warns about settings that may expose the gateway unintentionally.
-fn warn_about_exposure(config: &Config, operators: OperatorTokens, terminal: &Terminal) {
+fn warn_about_exposure(config: &Config, terminal: &Terminal) {
     let gateway = &config.gateway;
-    let has_tokens = !gateway.tokens.is_empty();
+    let (has_tokens, has_admin) = (!gateway.tokens.is_empty(), gateway.admin_token.is_some());
     let is_open = |address: &SocketAddr| !address.ip().is_loopback();
     if let Some(address) = gateway.listen.filter(is_open).filter(|_| !has_tokens) {
         terminal.warning(&format!("{address} can be reached from elsewhere without a token: set [gateway.tokens]"));
@@ -121,10 +126,10 @@ fn warn_about_exposure(config: &Config, operators: OperatorTokens, terminal: &Te
         terminal.warning(text);
     }
     match gateway.metrics_listen {
-        None if operators.admin.is_some() => {
+        None if has_admin => {
             terminal.warning("gateway.admin-token has no effect without gateway.metrics-listen");
         }
-        Some(address) if is_open(&address) && operators.admin.is_some() => terminal.warning(&format!(
+        Some(address) if is_open(&address) && has_admin => terminal.warning(&format!(
             "policies can be changed at {address}, which can be reached from elsewhere and has no TLS"
         )),
         Some(address) if is_open(&address) => terminal.warning(&format!(
@@ -134,9 +139,12 @@ fn warn_about_exposure(config: &Config, operators: OperatorTokens, terminal: &Te
     }
 }
 
-/// Raises the limit of open files to what connections and servers need, as far as permitted.
+/// Raises the limit of open files to what HTTP connections and servers need, as far as permitted.
 fn raise_file_limit(config: &Config) {
     let gateway = &config.gateway;
+    if gateway.listen.is_none() {
+        return;
+    }
     let wanted = BASE_FILES
         + FILES_PER_CONNECTION * u64::from(gateway.connections.get())
         + FILES_PER_SESSION * u64::from(gateway.sessions.get());
@@ -152,100 +160,9 @@ fn raise_file_limit(config: &Config) {
 /// Makes the process undumpable, so that other processes of this user, such as servers, cannot trace it or read tokens
 /// from its memory. The engines are created first: afterwards only root could open the page map that they use.
 fn make_undumpable(config: &Config) -> anyhow::Result<()> {
-    host::sandbox(false)?;
-    if tenants::counts_fuel(config) {
-        host::sandbox(true)?;
+    parts::sandbox(false)?;
+    if counts_fuel(config) {
+        parts::sandbox(true)?;
     }
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot make the process undumpable")
-}
-
-fn serve_http(
-    rules: &Arc<Rules>,
-    upstream: Upstream,
-    about: About,
-    address: SocketAddr,
-    reload: &Arc<Reload>,
-    terminal: &Terminal,
-) -> anyhow::Result<Exit> {
-    raise_file_limit(&rules.config);
-    // Half of the processors, because policies and servers use their own threads: with more, messages switch threads
-    // more often.
-    let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    runtime.block_on(async {
-        // Install the handler first: by default the signal kills the process.
-        let hangups = signal(SignalKind::hangup())?;
-        let server = http::Server::bind(rules, upstream, address).await;
-        let server = server.with_context(|| format!("cannot listen at {address}"))?;
-        let url = server.url()?;
-        terminal.message(&format!("listening on {url}"));
-        let _upkeep = Upkeep::start(rules, About { listen: Some(url), ..about });
-        tokio::spawn(reload_on_hangup(hangups, Arc::clone(reload)));
-        server.serve(shutdown_signal()).await;
-        Ok(Exit::Success)
-    })
-}
-
-fn serve_stdio(rules: &Arc<Rules>, upstream: Upstream, about: About, reload: Arc<Reload>) -> anyhow::Result<Exit> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-    let _upkeep = Upkeep::start(rules, about);
-    // Bypass the small, locked buffers of the standard library.
-    let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    stdio::serve(rules, upstream, input, output, move |stop| {
-        thread::spawn(move || {
-            for signal in signals.forever() {
-                match signal {
-                    SIGHUP => reload.run(),
-                    _ => return stop.now(),
-                }
-            }
-        });
-    })?;
-    Ok(Exit::Success)
-}
-
-/// Reloads configuration and policies on each SIGHUP.
-async fn reload_on_hangup(mut hangups: Signal, reload: Arc<Reload>) {
-    while hangups.recv().await.is_some() {
-        let reload = Arc::clone(&reload);
-        // The panic hook reports a panic.
-        let _ = tokio::task::spawn_blocking(move || reload.run()).await;
-    }
-}
-
-/// Completes on SIGINT or SIGTERM.
-async fn shutdown_signal() {
-    let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-    match (interrupt, terminate) {
-        (Ok(mut interrupt), Ok(mut terminate)) => {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        _ => std::future::pending().await,
-    }
-}
-
-fn upstream(arguments: &Arguments, config: &Config) -> anyhow::Result<Upstream> {
-    match (arguments.command.split_first(), config.gateway.upstream.as_deref()) {
-        (Some((program, rest)), None) => Ok(Upstream::Command(server::launch(program, rest, config))),
-        (None, Some(url)) => {
-            let headers = config.gateway_headers(|name| env::var_os(name))?;
-            Ok(Upstream::Http(Endpoint::new(url, headers)?))
-        }
-        (Some(_), Some(_)) => anyhow::bail!("two servers given: use either a command or --upstream URL"),
-        (None, None) => anyhow::bail!("no server given: add its command after `--`, or use --upstream URL"),
-    }
-}
-
-/// Continues if the store cannot be opened: each use tries again, and the failure mode applies until then.
-fn rules(config: &Config, registry: &Registry) -> anyhow::Result<Rules> {
-    let (store, error) = Store::open_or_retry(host::store_config(config));
-    if let Some(error) = error {
-        tracing::error!(error = %format!("{:#}", anyhow::Error::new(error)), "results cannot be offloaded yet");
-    }
-    let tools = Tools::new(store.clone(), host::extractor(config)?, Budget::from(&config.query));
-    Ok(Rules::new(config.clone(), tenants::filter(config, registry, store)?, Some(tools)))
 }

@@ -18,10 +18,8 @@ mod output;
 mod policy;
 mod read;
 mod report;
-mod server;
 mod status;
 mod table;
-mod tenants;
 mod truncate;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use lro_gateway::parts;
 use lro_gateway::settings::{Config, FailureMode};
 use lro_host::filter::{Filter, Outcome};
 use lro_host::policy::{INERT_IMPORTS, Policy, WORLD};
@@ -104,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 
 fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
     // Without a cache, because the output includes the compile time.
-    let policy = Policy::from_file(&host::sandbox(false)?, &arguments.file, &host::load_options(config, false)?)?;
+    let policy = Policy::from_file(&parts::sandbox(false)?, &arguments.file, &host::load_options(config, false)?)?;
     let checked = Checked {
         world: WORLD,
         version: &policy.contract().version,
@@ -140,7 +141,7 @@ fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) 
         (Some(keep), _) => keep.clone(),
         (None, temporary) => temporary.as_ref().map(|temporary| temporary.0.clone()).unwrap_or_default(),
     };
-    let store = Store::open(StoreConfig { root, ..host::store_config(config) })?;
+    let store = Store::open(StoreConfig { root, ..parts::store_config(config) })?;
     let filter = Filter { failure: FailureMode::Closed, ..host::filter(config, policy.clone(), Ok(store)) };
     let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
     let request = host::request(&arguments.call, config, is_error);

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use lro_gateway::Snapshot;
 use lro_gateway::settings::Config;
 use lro_gateway::status::{Status, live};
+use lro_gateway::{Snapshot, parts};
 use lro_host::store::Store;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Exit;
-use crate::{host, output, table};
+use crate::{output, table};
 
 /// Refresh interval of --watch.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ struct Row {
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> anyhow::Result<Exit> {
-    let store = Store::open_unswept(host::store_config(config))?;
+    let store = Store::open_unswept(parts::store_config(config))?;
     let draws = io::stdout().is_terminal() && !arguments.json;
     if !arguments.watch {
         let report = Report::of(&store)?;

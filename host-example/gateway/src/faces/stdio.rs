@@ -12,14 +12,13 @@ use parking_lot::Mutex;
 use tokio::runtime::Builder;
 
 use crate::listener::body;
-use crate::session::own::OwnOutcome;
-use crate::session::{FromClient, FromServer, Session, SessionOwner};
+use crate::session::{FromClient, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
-use crate::upstream::link::{Link, LinkError, Receive, id_of_cut, is_request};
+use crate::upstream::link::{Expects, Link, Receive, id_of_cut};
 use crate::upstream::remote::Remote;
-use lro_host::mcp::{self, INTERNAL_ERROR, Message};
-use lro_transport::{Cut, Line, Lines, write_line};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message};
+use lro_transport::{Line, Lines, write_line};
 
 /// How often the gateway checks for overdue calls.
 const OVERDUE_POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -158,35 +157,22 @@ fn read_client(face: &Arc<StdioFace>, input: impl Read + Send + 'static) {
 impl StdioFace {
     fn from_client(self: &Arc<Self>, bytes: Bytes) {
         let message = Message::read(bytes);
-        let (id, expects_response) = (message.id(), is_request(&message));
-        match self.session.from_client(message) {
-            FromClient::Forward(message) => self.send(message, id, expects_response),
-            FromClient::Answer(answer) => self.write(&answer),
-            FromClient::Work(work) => {
-                let face = Arc::clone(self);
-                self.session.run_own_call(*work, move |outcome| match outcome {
-                    OwnOutcome::Answer(answer) => face.write(&answer),
-                    OwnOutcome::Forward(message) => face.send(message, id, true),
-                });
-            }
-        }
+        let (face, expects) = (Arc::clone(self), Expects::of(&message));
+        self.session.client_message(message, move |decided| match decided {
+            FromClient::Forward(message) => face.send(message, &expects),
+            FromClient::Answer(answer) => face.write(&answer),
+        });
     }
 
-    fn send(&self, message: Bytes, id: Option<mcp::Id>, expects_response: bool) {
-        let sent = match &self.connection {
-            Connection::Child(link) if expects_response => {
-                link.send_request(&message, || id.as_ref().is_none_or(|id| self.session.is_pending(id)))
+    fn send(&self, message: Bytes, expects: &Expects) {
+        match &self.connection {
+            // An error is logged, and nobody waits for a response.
+            Connection::Child(link) => {
+                if let Ok(Some(failure)) = link.forward(&self.session, &message, expects) {
+                    self.write(&failure.error);
+                }
             }
-            Connection::Child(link) => link.send(&message),
-            Connection::Remote(remote) => {
-                remote.send(message);
-                Ok(())
-            }
-        };
-        let Err(error) = sent else { return };
-        tracing::warn!(%error, "a message did not reach the server");
-        if let Some(answer) = id.filter(|_| expects_response).and_then(|id| self.session.fail(&id, &reason(&error))) {
-            self.write(&answer);
+            Connection::Remote(remote) => remote.send(message),
         }
     }
 
@@ -205,11 +191,15 @@ impl StdioFace {
         if is_one { message } else { body::on_one_line(message) }
     }
 
+    fn fail_all(&self, reason: &str) {
+        self.session.fail_all(reason).iter().for_each(|failure| self.write(&failure.error));
+    }
+
     fn end_overdue(self: &Arc<Self>) {
-        for (answer, cancellation) in self.session.overdue() {
+        for (failure, cancellation) in self.session.overdue() {
             let face = Arc::clone(self);
             // Writing may block, and this thread must notice the end.
-            self.session.rules.workers.run(move |_| face.write(&answer));
+            self.session.rules.workers.run(move |_| face.write(&failure.error));
             match &self.connection {
                 Connection::Child(link) => drop(link.try_send(&cancellation)),
                 Connection::Remote(remote) => remote.send(cancellation),
@@ -238,9 +228,7 @@ impl StdioFace {
         thread::spawn(move || {
             face.session.rules.workers.finish();
             face.session.rules.questions.finish();
-            for answer in face.session.fail_all("the gateway is shutting down") {
-                face.write(&answer);
-            }
+            face.fail_all("the gateway is shutting down");
             let _ = done.send(());
         });
         let _ = finished.recv_timeout(timeout.saturating_sub(start.elapsed()).max(FINAL_WRITE_TIMEOUT));
@@ -254,34 +242,24 @@ impl StdioFace {
 
 impl Receive for StdioFace {
     fn message(self: &Arc<Self>, message: Bytes) {
-        match self.session.from_server(Message::read(message)) {
-            FromServer::Pass(message) => self.write(&self.on_one_line(message)),
-            FromServer::Filter(filtering) => {
-                let face = Arc::clone(self);
-                self.session.filter_message(filtering, || true, move |answer| face.write(&answer));
-            }
-            FromServer::Refuse(refused) => refused.errors.iter().for_each(|error| self.write(error)),
-            FromServer::Nothing => {}
+        let face = Arc::clone(self);
+        self.session.server_message(
+            Message::read(message),
+            || true,
+            move |decided| {
+                decided.into_messages().into_iter().for_each(|message| face.write(&face.on_one_line(message)));
+            },
+        );
+    }
+
+    fn lost(self: &Arc<Self>, id: &Id, reason: &str) {
+        if let Some(failure) = self.session.fail(id, reason) {
+            self.write(&failure.error);
         }
     }
 
-    fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
-        let answer = id_of_cut(cut).and_then(|id| self.session.fail(&id, &cut.reason.to_string()));
-        if let Some(answer) = answer {
-            self.write(&answer);
-        }
-    }
-
-    fn ended(self: &Arc<Self>, how: &str) {
-        tracing::info!("the server {how}");
-        for answer in self.session.fail_all(&format!("the server {how} before it answered")) {
-            self.write(&answer);
-        }
+    fn ended(self: &Arc<Self>, reason: &str) {
+        self.fail_all(reason);
         let _ = self.events.send(Event::ServerEnded);
     }
-}
-
-fn reason(error: &LinkError) -> String {
-    error.to_string()
 }

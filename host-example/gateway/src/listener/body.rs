@@ -1,18 +1,21 @@
 //! HTTP bodies: read within the limits, and written in pieces.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use memchr::memchr2;
 
 use super::connections::PROGRESS_BYTES;
 use super::guard::Refusal;
-use crate::Rules;
+use crate::tenants::rules::Rules;
 use lro_host::job::INLINE_BYTES;
 use lro_transport::{MessageLimits, Spool, SpoolError};
 
@@ -95,6 +98,39 @@ pub(crate) fn of_bytes(bytes: Bytes) -> Body {
         return Body::from(bytes);
     }
     Body::from_stream(futures_util::stream::iter(pieces(bytes).map(Ok::<_, std::convert::Infallible>)))
+}
+
+/// A body that ends early when `end` is ready. `end` is dropped with it.
+pub(crate) fn until(body: Body, end: impl Future<Output = ()> + Send + 'static) -> Body {
+    Body::new(BodyUntil { body, end: Box::pin(end) })
+}
+
+struct BodyUntil {
+    body: Body,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl HttpBody for BodyUntil {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Splits bytes into pieces that share the buffer.

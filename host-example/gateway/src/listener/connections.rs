@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::pending;
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -15,8 +15,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,6 +28,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 use super::shares::RequestPermit;
+use super::body;
 use crate::settings::GatewaySettings;
 
 /// Delay after a connection could not be accepted.
@@ -176,7 +176,12 @@ impl Connections {
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let in_flight = InFlight::begin(&caller.0);
             let answered = answer(caller.clone(), request.map(Body::new));
-            async move { Ok::<_, Infallible>(answered.await.map(|body| ResponseBody { body, _in_flight: in_flight })) }
+            // The request is in flight until the body of its response is written.
+            let written = async move {
+                let _in_flight = in_flight;
+                pending().await
+            };
+            async move { Ok::<_, Infallible>(answered.await.map(|body| body::until(body, written))) }
         });
         let io = TimeoutStream {
             stream,
@@ -300,32 +305,6 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.state.lock().answers = false;
-    }
-}
-
-/// The body of a response, which keeps its request in flight.
-struct ResponseBody {
-    body: Body,
-    _in_flight: InFlight,
-}
-
-impl HttpBody for ResponseBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

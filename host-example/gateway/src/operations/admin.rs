@@ -31,10 +31,10 @@ use lro_host::policy::{Digest, Loaded, Registry, RegistryError, Slot, SlotStatus
 use lro_host::store::rfc3339;
 
 /// Path of the admin API.
-pub(crate) const PATH: &str = "/policies";
+pub const POLICIES_PATH: &str = "/policies";
 
-/// The header that holds a signature.
-const SIGNATURE: &str = "lro-signature";
+/// The header that holds the minisign signature of a policy, as base64.
+pub const SIGNATURE_HEADER: &str = "lro-signature";
 
 /// Timeout of an upload.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -126,7 +126,7 @@ impl Admin {
             return error(StatusCode::UNAUTHORIZED, "the admin token is needed (gateway.admin-token)");
         }
         let path = request.uri().path().to_owned();
-        let steps = path.strip_prefix(PATH).unwrap_or(&path).split('/').map(decoded);
+        let steps = path.strip_prefix(POLICIES_PATH).unwrap_or(&path).split('/').map(decoded);
         let Some(steps) = steps.collect::<Option<Vec<String>>>() else {
             return error(StatusCode::BAD_REQUEST, "the path is not percent-encoded UTF-8");
         };
@@ -175,12 +175,12 @@ impl Admin {
 
     async fn upload(&self, request: Request) -> Result<ChangeRequest, AdminError> {
         let pin = pinned(&request)?;
-        let signature = request.headers().get(SIGNATURE).map(|value| {
+        let signature = request.headers().get(SIGNATURE_HEADER).map(|value| {
             let decoded = base64::engine::general_purpose::STANDARD.decode(value.as_bytes()).ok();
             decoded.and_then(|text| String::from_utf8(text).ok()).ok_or_else(|| {
                 AdminError::Request(
                     StatusCode::BAD_REQUEST,
-                    format!("the header `{SIGNATURE}` is not base64 of UTF-8 text"),
+                    format!("the header `{SIGNATURE_HEADER}` is not base64 of UTF-8 text"),
                 )
             })
         });

@@ -237,7 +237,7 @@ impl OperationsFace {
     }
 
     async fn respond(&self, request: Request) -> Response {
-        if let Some(admin) = self.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::PATH)) {
+        if let Some(admin) = self.admin.as_ref().filter(|_| request.uri().path().starts_with(admin::POLICIES_PATH)) {
             return admin.answer(request).await;
         }
         let Ok(names) = self.may_see_names(request.headers()) else {

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use crate::metrics::{Observation, tokens, verdict_name};
 use crate::session::reuse;
 use crate::session::shape;
-use crate::session::tasks::{self, TaskAnswer};
-use crate::session::{Call, RequestKind, Session, ToolCall};
+use crate::session::{Call, RequestKind, Session, ToolCall, batch_of};
 use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit};
+use crate::tenants::tasks::{self, TaskAnswer};
 use lro_host::filter::{Decision, Offloaded, Outcome, Request};
 use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
@@ -299,7 +299,7 @@ fn errors(batch: &Message, text: &str) -> Bytes {
     let answers = batch.batch().unwrap_or_default().into_iter().map(Message::read);
     let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
     let errors: Vec<Bytes> = ids.map(|id| mcp::error_response(Some(&id), INTERNAL_ERROR, text)).collect();
-    [b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into()
+    batch_of(&errors)
 }
 
 /// Estimated tokens of a result that passes, counting what the client's model sees.

@@ -1,11 +1,11 @@
 //! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
+mod decision;
 mod filtering;
 mod handles;
-pub(crate) mod own;
-pub(crate) mod reuse;
+mod own;
+mod reuse;
 mod shape;
-pub(crate) mod tasks;
 mod turns;
 
 use std::borrow::Cow;
@@ -16,10 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedSemaphorePermit;
 
+pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
+pub use self::decision::{Failure, FromClient, FromServer, Refused};
+use self::decision::{Filtering, ServerDecision};
 use crate::session::own::{OwnCall, TEMPLATE, guidance};
 use crate::session::reuse::Reuse;
 use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
@@ -134,61 +137,6 @@ pub(crate) struct ToolCall {
     pub(crate) reuse: Option<Reuse>,
 }
 
-/// What to do with a message from the client.
-pub enum FromClient {
-    /// Send this to the server.
-    Forward(Bytes),
-    /// Send this to the client, and nothing to the server.
-    Answer(Bytes),
-    /// Run this first, which may take long.
-    Work(Box<OwnCall>),
-}
-
-/// What to do with a message from the server.
-pub enum FromServer {
-    /// Send this to the client.
-    Pass(Bytes),
-    /// Run the policy first.
-    Filter(Filtering),
-    /// Send only the errors in this to the client.
-    Refuse(Refused),
-    /// Send nothing: the message was for the gateway.
-    Nothing,
-}
-
-/// Replaces a message that is refused.
-#[derive(Debug)]
-pub struct Refused {
-    /// An error for each request that the message would have answered.
-    pub errors: Vec<Bytes>,
-    /// Why the message is refused.
-    pub reason: String,
-}
-
-/// A message with tool results to filter.
-pub struct Filtering {
-    pub(crate) message: Bytes,
-    pub(crate) job: Job<Bytes>,
-}
-
-impl fmt::Debug for Filtering {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Filtering").field("bytes", &self.bytes()).finish_non_exhaustive()
-    }
-}
-
-impl Filtering {
-    /// Size of the message in bytes; a larger one takes longer to filter.
-    pub fn bytes(&self) -> usize {
-        self.message.len()
-    }
-
-    /// Runs the policy, and returns the message for the client. Blocks.
-    pub fn run(self) -> Bytes {
-        self.job.finish()
-    }
-}
-
 impl SessionState {
     /// The id of a pending request that equals this one, or that some parsers take for the same.
     fn pending_id(&self, id: &Id) -> Option<Id> {
@@ -248,28 +196,28 @@ impl Session {
         Some((state.handshake.clone()?, state.initialized.clone()))
     }
 
-    /// Decides what to do with a message from the client.
-    pub fn from_client(self: &Arc<Self>, message: Message) -> FromClient {
+    /// Decides what becomes of a message from the client.
+    pub(crate) fn decide_client(self: &Arc<Self>, message: Message) -> ClientDecision {
         self.rules.metrics.client_sent(message.bytes().len());
         match message.kind() {
             Kind::Request => self.request(message),
-            Kind::Notification => self.client_notification(message),
-            Kind::Batch => self.client_batch(&message),
-            Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()),
+            Kind::Notification => self.client_notification(message).into(),
+            Kind::Batch => self.client_batch(&message).into(),
+            Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()).into(),
         }
     }
 
-    /// Decides what to do with a message from the server.
-    pub fn from_server(self: &Arc<Self>, message: Message) -> FromServer {
+    /// Decides what becomes of a message from the server.
+    fn decide_server(self: &Arc<Self>, message: Message) -> ServerDecision {
         self.rules.metrics.server_sent(message.bytes().len());
         if self.rules.enabled() {
             return self.handle_server_message(if self.rules.audits() { message } else { message.without_marks() });
         }
         if message.kind() == Kind::Response && self.deliver_own_response(&message) {
-            return FromServer::Nothing;
+            return FromServer::Nothing.into();
         }
         self.forget_answered(&message);
-        FromServer::Pass(message.bytes().clone())
+        FromServer::Pass(message.bytes().clone()).into()
     }
 
     /// Removes the pending requests that a message answers.
@@ -286,13 +234,13 @@ impl Session {
         }
     }
 
-    fn handle_server_message(self: &Arc<Self>, message: Message) -> FromServer {
+    fn handle_server_message(self: &Arc<Self>, message: Message) -> ServerDecision {
         match (message.kind(), message.fault()) {
-            (_, Some(fault)) => self.refuse_invalid(&message, fault),
+            (_, Some(fault)) => self.refuse_invalid(&message, fault).into(),
             (Kind::Response, _) => self.handle_response(message),
             (Kind::Notification, _) => self.server_notification(message),
             (Kind::Batch, _) => self.server_batch(message),
-            (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()),
+            (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
         }
     }
 
@@ -310,27 +258,27 @@ impl Session {
         self.remember(id, call);
     }
 
-    /// Fails all pending requests, and returns an error for each.
-    pub fn fail_all(&self, reason: &str) -> Vec<Bytes> {
+    /// Fails all pending requests, for this reason.
+    pub fn fail_all(&self, reason: &str) -> Vec<Failure> {
         let calls = {
             let mut state = self.state();
             state.pending = 0;
             std::mem::take(&mut state.calls)
         };
         let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
-        failed.filter_map(|(id, call)| failure(&id, &call, reason)).collect()
+        failed.filter_map(|(id, call)| failure(id, &call, reason)).collect()
     }
 
-    /// Fails a request, and returns the error for it if it is pending.
-    pub fn fail(&self, id: &Id, reason: &str) -> Option<Bytes> {
+    /// Fails a request, for this reason; `None` if it is not pending.
+    pub fn fail(&self, id: &Id, reason: &str) -> Option<Failure> {
         let id = self.state().pending_id(id)?;
         let call = self.take(&id)?;
-        failure(&id, &call, reason)
+        failure(id, &call, reason)
     }
 
-    /// Fails the requests without a response or progress within their timeout. Returns the error for the client and the
-    /// cancellation for the server for each.
-    pub fn overdue(&self) -> Vec<(Bytes, Bytes)> {
+    /// Fails the requests without a response or progress within their timeout. Returns the cancellation for the server
+    /// with each.
+    pub fn overdue(&self) -> Vec<(Failure, Bytes)> {
         let now = Instant::now();
         let gateway = &self.rules.config.gateway;
         let timeout = |call: &Call| {
@@ -382,21 +330,6 @@ impl Session {
         state.calls.get(id).is_some_and(|calls| calls.iter().any(|call| matches!(call.kind, RequestKind::Tool(_))))
     }
 
-    /// Turns the text of an HTTP error response to a tool call into a tool error to filter. If filtering leaves the
-    /// returned message unchanged, the text may be forwarded in any form. `None` if no such call is pending.
-    pub(crate) fn error_page(self: &Arc<Self>, id: &Id, text: &[u8]) -> Option<(Bytes, Filtering)> {
-        if !self.awaits_tool(id) {
-            return None;
-        }
-        let call = self.take(id)?;
-        let error = mcp::with_result_type(mcp::tool_error(&String::from_utf8_lossy(text)), call.modern);
-        let shown = mcp::response(id, &error);
-        match self.tool_answer(Message::read(shown.clone()), call) {
-            FromServer::Filter(filtering) => Some((shown, filtering)),
-            _ => None,
-        }
-    }
-
     /// The profile of the client.
     pub(crate) fn client(&self) -> Arc<ClientProfile> {
         Arc::clone(&self.state().client)
@@ -445,7 +378,7 @@ impl Session {
         let admit = |(_, one): &(Id, Message)| self.call(one, &one.params()).with_permits(&self.rules.pending);
         let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
             let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
-            return FromClient::Answer([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into());
+            return FromClient::Answer(batch_of(&errors));
         };
         for ((id, _), call) in requests.into_iter().zip(calls) {
             self.remember(id, call);
@@ -453,15 +386,15 @@ impl Session {
         FromClient::Forward(message.bytes().clone())
     }
 
-    fn request(self: &Arc<Self>, message: Message) -> FromClient {
+    fn request(self: &Arc<Self>, message: Message) -> ClientDecision {
         let (Some(id), params) = (message.id(), message.params()) else {
-            return FromClient::Forward(message.bytes().clone());
+            return FromClient::Forward(message.bytes().clone()).into();
         };
         let Some(call) = self.call(&message, &params).with_permits(&self.rules.pending) else {
-            return FromClient::Answer(too_many(&id));
+            return FromClient::Answer(too_many(&id)).into();
         };
         if let Some(own) = self.own(&id, &call, &message, &params) {
-            return FromClient::Work(Box::new(own));
+            return own.into();
         }
         if message.method().as_deref() == Some(method::INITIALIZE) {
             let mut state = self.state();
@@ -479,10 +412,7 @@ impl Session {
             reuse::cached(self, &call).map(|cached| OwnCall::reused(self, &id, &call, cached, &message))
         };
         self.remember(id, call);
-        if let Some(own) = own {
-            return FromClient::Work(Box::new(own));
-        }
-        FromClient::Forward(message.bytes().clone())
+        own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
     }
 
     /// Creates the pending entry of a request.
@@ -576,20 +506,20 @@ impl Session {
         FromClient::Forward(message.bytes().clone())
     }
 
-    fn server_notification(self: &Arc<Self>, message: Message) -> FromServer {
+    fn server_notification(self: &Arc<Self>, message: Message) -> ServerDecision {
         match message.method().as_deref() {
             Some(method::PROGRESS) => self.handle_progress(&message),
             Some(method::TASK_STATUS) => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
                 return match message.is_task(&["params"]) {
                     true => self.task_result(message, task, &["params", "result"], &self.unknown_call()),
-                    false if self.rules.audits() => FromServer::Pass(message.bytes().clone()),
-                    false => FromServer::Pass(message.without_data()),
+                    false if self.rules.audits() => FromServer::Pass(message.bytes().clone()).into(),
+                    false => FromServer::Pass(message.without_data()).into(),
                 };
             }
             _ => {}
         }
-        FromServer::Pass(message.bytes().clone())
+        FromServer::Pass(message.bytes().clone()).into()
     }
 
     /// Restarts the timeout of calls that make progress.
@@ -601,39 +531,30 @@ impl Session {
         }
     }
 
-    fn server_batch(self: &Arc<Self>, message: Message) -> FromServer {
+    fn server_batch(self: &Arc<Self>, message: Message) -> ServerDecision {
         let elements = message.batch().into_iter().flatten();
-        let decided: Vec<FromServer> =
+        let decided: Vec<ServerDecision> =
             elements.map(|element| self.handle_server_message(Message::read(element))).collect();
-        let has_output = |element: &FromServer| match element {
-            FromServer::Nothing => false,
-            FromServer::Refuse(refused) => !refused.errors.is_empty(),
-            FromServer::Pass(_) | FromServer::Filter(_) => true,
+        let has_output = |element: &ServerDecision| match element {
+            ServerDecision::Ready(FromServer::Nothing) => false,
+            ServerDecision::Ready(FromServer::Refuse(refused)) => !refused.failures.is_empty(),
+            ServerDecision::Ready(FromServer::Pass(_)) | ServerDecision::Filter(_) => true,
         };
         if !decided.iter().any(has_output) {
-            return FromServer::Nothing;
+            return FromServer::Nothing.into();
         }
         let (original, session) = (message.bytes().clone(), Arc::clone(self));
         let job = Job::new(async move {
-            let mut batch = BytesMut::from(&b"["[..]);
+            let mut elements = Vec::new();
             for element in decided {
-                let elements = match element {
-                    FromServer::Pass(element) => vec![element],
-                    FromServer::Filter(filtering) => vec![filtering.job.await],
-                    FromServer::Refuse(refused) => refused.errors,
-                    FromServer::Nothing => continue,
-                };
-                for element in elements {
-                    if batch.len() > 1 {
-                        batch.extend_from_slice(b",");
-                    }
-                    batch.extend_from_slice(&element);
+                match element {
+                    ServerDecision::Ready(decided) => elements.extend(decided.into_messages()),
+                    ServerDecision::Filter(filtering) => elements.push(filtering.job.await),
                 }
             }
-            batch.extend_from_slice(b"]");
-            if session.rules.audits() { original } else { session.batch_within_ceiling(batch.freeze()) }
+            if session.rules.audits() { original } else { session.batch_within_ceiling(batch_of(&elements)) }
         });
-        FromServer::Filter(Filtering { message: message.bytes().clone(), job })
+        Filtering { message: message.bytes().clone(), job }.into()
     }
 
     /// Handles a message that is invalid or ambiguous: stray output or a broken response. An audit changes nothing.
@@ -642,15 +563,15 @@ impl Session {
             return FromServer::Pass(message.bytes().clone());
         }
         self.rules.record_dropped(message, fault);
-        FromServer::Refuse(self.refused(message, fault))
+        let reason = format!("the server answered with something that is not a JSON-RPC message: {fault}");
+        FromServer::Refuse(Refused { failures: self.fail_answered(message, &reason), reason })
     }
 
     /// Fails all requests that some parser could take this message to answer.
-    pub(crate) fn refused(&self, message: &Message, fault: Fault) -> Refused {
-        let reason = format!("the server answered with something that is not a JSON-RPC message: {fault}");
-        let mut errors = Vec::new();
-        message.each_id(&mut |id| errors.extend(self.fail(&id, &reason)));
-        Refused { errors, reason }
+    pub(crate) fn fail_answered(&self, message: &Message, reason: &str) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        message.each_id(&mut |id| failures.extend(self.fail(&id, reason)));
+        failures
     }
 
     /// Delivers a response to a request from the gateway itself. Returns whether it was one.
@@ -667,9 +588,9 @@ impl Session {
         is_own
     }
 
-    fn handle_response(self: &Arc<Self>, message: Message) -> FromServer {
+    fn handle_response(self: &Arc<Self>, message: Message) -> ServerDecision {
         if self.deliver_own_response(&message) {
-            return FromServer::Nothing;
+            return FromServer::Nothing.into();
         }
         // Clients may still read an unexpected response as the result of a call.
         let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
@@ -684,7 +605,7 @@ impl Session {
                 let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
-            _ => FromServer::Pass(self.with_own_items(&call, &message)),
+            _ => FromServer::Pass(self.with_own_items(&call, &message)).into(),
         }
     }
 
@@ -695,13 +616,17 @@ impl Session {
         Call { kind, client, usage, modern: false, progress: None, last: Instant::now(), permits: Vec::new() }
     }
 
-    fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> FromServer {
+    fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> ServerDecision {
         if message.result().is_none() {
-            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client));
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
         }
+        self.tool_result(message, call).into()
+    }
+
+    fn tool_result(self: &Arc<Self>, message: Message, call: Call) -> Filtering {
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move { session.filter(message, &call).await });
-        FromServer::Filter(Filtering { message: bytes, job })
+        Filtering { message: bytes, job }
     }
 
     fn task_result(
@@ -710,16 +635,16 @@ impl Session {
         task: String,
         path: &'static [&'static str],
         call: &Call,
-    ) -> FromServer {
+    ) -> ServerDecision {
         if message.value(path).is_none_or(|value| value == "null") {
-            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client));
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
         }
         let (name, query) = self.rules.tasks.call(&self.owner.tenant, &task);
         let kind = RequestKind::Tool(ToolCall { name, query, inline: false, task: Some(task), reuse: None });
         let call = Call { kind, modern: false, progress: None, ..call.clone() };
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move { session.filter_task(&message, &call, path).await });
-        FromServer::Filter(Filtering { message: bytes, job })
+        Filtering { message: bytes, job }.into()
     }
 
     /// Adds the gateway's tools and resources to a server's lists and capabilities.
@@ -811,14 +736,15 @@ fn too_many(id: &Id) -> Bytes {
     mcp::error_response(Some(id), INTERNAL_ERROR, &text)
 }
 
-fn failure(id: &Id, call: &Call, reason: &str) -> Option<Bytes> {
-    match call.kind {
-        // Dropping the sender tells the waiting side.
-        RequestKind::Own(_) => None,
+fn failure(id: Id, call: &Call, reason: &str) -> Option<Failure> {
+    let code = match call.kind {
+        // Dropping the sender wakes the waiting side.
+        RequestKind::Own(_) => return None,
         // What a server without `server/discover` would answer.
-        RequestKind::Discovery => Some(mcp::error_response(Some(id), METHOD_NOT_FOUND, reason)),
-        _ => Some(mcp::error_response(Some(id), INTERNAL_ERROR, reason)),
-    }
+        RequestKind::Discovery => METHOD_NOT_FOUND,
+        _ => INTERNAL_ERROR,
+    };
+    Some(Failure { error: mcp::error_response(Some(&id), code, reason), id })
 }
 
 /// The notification that cancels a request.
@@ -826,4 +752,12 @@ pub(crate) fn cancellation(id: &Id, reason: &str) -> Bytes {
     let reason = serde_json::Value::from(reason);
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
         .into()
+}
+
+/// The response that ends a subscription.
+pub(crate) fn end_of_subscription(id: &Id) -> Bytes {
+    mcp::response(
+        id,
+        &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#),
+    )
 }

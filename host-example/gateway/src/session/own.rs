@@ -7,10 +7,9 @@ use bytes::Bytes;
 
 use crate::session::handles;
 use crate::session::reuse;
-use crate::session::{Call, Session};
+use crate::session::{Call, FromClient, Session};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
-use lro_host::job;
 use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 
 /// Template of the gateway's resources. No list contains the resources themselves, as offloading a result must not
@@ -26,18 +25,9 @@ pub(crate) fn guidance() -> String {
     )
 }
 
-/// Where the outcome of an [`OwnCall`] goes.
-#[derive(Debug)]
-pub enum OwnOutcome {
-    /// Send this to the client.
-    Answer(Bytes),
-    /// Send this to the server.
-    Forward(Bytes),
-}
-
 /// Work of the gateway that a client's message requires.
 #[derive(Debug)]
-pub struct OwnCall {
+pub(crate) struct OwnCall {
     session: Arc<Session>,
     id: Id,
     client: Arc<ClientProfile>,
@@ -58,11 +48,6 @@ enum OwnCallKind {
 }
 
 impl OwnCall {
-    /// Runs the call. Blocks.
-    pub fn run(self) -> OwnOutcome {
-        job::finish(self.run_async())
-    }
-
     /// Creates a call of one of the gateway's tools.
     pub(crate) fn tool(session: &Arc<Session>, id: &Id, call: &Call, tool: &str, arguments: &str) -> Self {
         let tool = if tool == EXTRACT_TOOL { EXTRACT_TOOL } else { READ_TOOL };
@@ -97,7 +82,7 @@ impl OwnCall {
     }
 
     /// Runs the call. It reads files, so poll it on a thread that may block.
-    pub(crate) async fn run_async(&self) -> OwnOutcome {
+    pub(crate) async fn run(&self) -> FromClient {
         let start = Instant::now();
         let (tenant, tools) = (&self.session.owner.tenant, self.session.rules.tools.as_ref());
         let (name, answered) = match (&self.kind, tools) {
@@ -118,13 +103,13 @@ impl OwnCall {
             Err(error) => mcp::error_response(Some(&self.id), error.code, &error.message),
         };
         if !self.session.is_too_large(&answer, &self.client) {
-            return OwnOutcome::Answer(answer);
+            return FromClient::Answer(answer);
         }
         self.refused("the answer is larger than this client accepts: ask for fewer records, fields or bytes")
     }
 
     /// The outcome of a call that was refused for this reason.
-    pub(crate) fn refused(&self, reason: &str) -> OwnOutcome {
+    pub(crate) fn refused(&self, reason: &str) -> FromClient {
         let error = match &self.kind {
             OwnCallKind::Tool(..) => {
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
@@ -136,29 +121,29 @@ impl OwnCall {
                 refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))
             }
             // The server can answer the call as well.
-            OwnCallKind::Reused { message, .. } => return OwnOutcome::Forward(message.clone()),
+            OwnCallKind::Reused { message, .. } => return FromClient::Forward(message.clone()),
         };
-        OwnOutcome::Answer(error)
+        FromClient::Answer(error)
     }
 
-    fn reuse_reply(&self, call: &Call, cached: &CachedReply, message: &Bytes) -> OwnOutcome {
+    fn reuse_reply(&self, call: &Call, cached: &CachedReply, message: &Bytes) -> FromClient {
         match reuse::answer(&self.session, &self.id, call, cached) {
             Some(answer) => {
                 self.session.take(&self.id);
-                OwnOutcome::Answer(answer)
+                FromClient::Answer(answer)
             }
-            None => OwnOutcome::Forward(message.clone()),
+            None => FromClient::Forward(message.clone()),
         }
     }
 
-    fn replace_references(&self, message: &Message) -> OwnOutcome {
+    fn replace_references(&self, message: &Message) -> FromClient {
         match handles::replaced(&self.session, message) {
-            Ok(message) => OwnOutcome::Forward(message),
+            Ok(message) => FromClient::Forward(message),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(tenant = self.session.owner.tenant, error, "cannot replace a reference in an argument");
                 let answer = self.session.refuse(&self.id, &error.to_string());
-                answer.map_or_else(|| OwnOutcome::Forward(message.bytes().clone()), OwnOutcome::Answer)
+                answer.map_or_else(|| FromClient::Forward(message.bytes().clone()), FromClient::Answer)
             }
         }
     }

@@ -7,50 +7,109 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::session::own::{OwnCall, OwnOutcome};
-use crate::session::{Filtering, Session};
+use crate::session::Session;
+use crate::session::decision::{ClientDecision, ErrorPage, Filtering, FromClient, FromServer, ServerDecision};
 use crate::tenants::workers::QueueError;
 use lro_host::faults::caught;
 use lro_host::job::{self, INLINE_BYTES, Job};
-use lro_host::mcp::Message;
+use lro_host::mcp::{self, Id, Message};
 
 impl Session {
-    /// Filters a message for a face that reads each server on its own thread. Calls `done` with the message for the
-    /// client, now or later. Blocks while the queue of the tenant is full, so that the server waits too.
-    pub(crate) fn filter_message(
+    /// Decides what becomes of a message from the client. Calls `done` with it now or, if it takes a call of the
+    /// gateway's own tools, later on a thread of the tenant.
+    pub fn client_message(self: &Arc<Self>, message: Message, done: impl FnOnce(FromClient) + Send + 'static) {
+        self.follow(self.decide_client(message), done);
+    }
+
+    /// As [`client_message`](Self::client_message), for a decision made already. Returns what `done` returns, if it was
+    /// called now.
+    pub(crate) fn follow<T>(
         &self,
-        filtering: Filtering,
+        decision: ClientDecision,
+        done: impl FnOnce(FromClient) -> T + Send + 'static,
+    ) -> Option<T> {
+        let call = match decision {
+            ClientDecision::Ready(decided) => return Some(done(decided)),
+            ClientDecision::Work(call) => call,
+        };
+        self.rules.questions.run(move |turn| {
+            let decided = turn.and_then(|()| catch_panic(|| job::finish(call.run())));
+            done(decided.unwrap_or_else(|refused| call.refused(&refused.to_string())));
+        });
+        None
+    }
+
+    /// As [`client_message`](Self::client_message). Dropping the future cancels the work.
+    pub(crate) async fn client_message_async(self: &Arc<Self>, message: Message) -> FromClient {
+        let call = match self.decide_client(message) {
+            ClientDecision::Ready(decided) => return decided,
+            ClientDecision::Work(call) => Arc::new(call),
+        };
+        let shared = Arc::clone(&call);
+        let done = self.rules.questions.run_job(Job::new(async move { shared.run().await })).await;
+        done.unwrap_or_else(|refused| call.refused(&refused.to_string()))
+    }
+
+    /// Decides what becomes of a message from the server, for a face that reads each server on its own thread. Calls
+    /// `done` with it, now or later, unless `is_wanted` has become false. Blocks while the queue of the tenant is full,
+    /// so that the server waits too.
+    pub fn server_message(
+        self: &Arc<Self>,
+        message: Message,
         is_wanted: impl Fn() -> bool + Send + 'static,
-        done: impl FnOnce(Bytes) + Send + 'static,
+        done: impl FnOnce(FromServer) + Send + 'static,
     ) {
+        let Filtering { message, job } = match self.decide_server(message) {
+            ServerDecision::Ready(decided) => return done(decided),
+            ServerDecision::Filter(filtering) => filtering,
+        };
         let workers = &self.rules.workers;
-        let Filtering { message, job } = filtering;
         let job = match workers.run_inline(job, message.len()) {
-            Ok(answer) => {
-                done(answer);
+            Ok(reply) => {
+                done(FromServer::Pass(reply));
                 return self.rules.filter.restock();
             }
             Err(job) => job,
         };
         workers.wait_for_room();
         workers.run(move |turn| {
-            let answer = turn
+            let reply = turn
                 .and_then(|()| catch_panic(|| job.finish_while(is_wanted)))
                 .unwrap_or_else(|refused| Some(Self::unfiltered(&message, &refused.to_string())));
-            if let Some(answer) = answer {
-                done(answer);
+            if let Some(reply) = reply {
+                done(FromServer::Pass(reply));
             }
             // Freeing a large message takes a while, so it is freed after the response is out.
             drop(message);
         });
     }
 
-    /// Filters a message asynchronously. Dropping the future cancels the policy.
-    pub(crate) async fn filter_message_async(&self, filtering: Filtering) -> Bytes {
+    /// As [`server_message`](Self::server_message). Dropping the future cancels the policy.
+    pub(crate) async fn server_message_async(self: &Arc<Self>, message: Message) -> FromServer {
+        match self.decide_server(message) {
+            ServerDecision::Ready(decided) => decided,
+            ServerDecision::Filter(filtering) => FromServer::Pass(self.filtered(filtering).await),
+        }
+    }
+
+    /// Decides what becomes of the text of an HTTP error response to a tool call: as if it were the text of a tool
+    /// error. `None` if no such call is pending.
+    pub(crate) async fn error_page(self: &Arc<Self>, id: &Id, text: &[u8]) -> Option<ErrorPage> {
+        if !self.awaits_tool(id) {
+            return None;
+        }
+        let call = self.take(id)?;
+        let error = mcp::with_result_type(mcp::tool_error(&String::from_utf8_lossy(text)), call.modern);
+        let shown = mcp::response(id, &error);
+        let reply = self.filtered(self.tool_result(Message::read(shown.clone()), call)).await;
+        Some(if reply == shown { ErrorPage::Unchanged } else { ErrorPage::Replaced(reply) })
+    }
+
+    async fn filtered(&self, filtering: Filtering) -> Bytes {
         let workers = &self.rules.workers;
         let Filtering { message, job } = filtering;
         match workers.run_inline(job, message.len()) {
-            Ok(answer) => answer,
+            Ok(reply) => reply,
             Err(job) => {
                 let done = workers.run_job(job).await;
                 done.unwrap_or_else(|refused| Self::unfiltered(&message, &refused.to_string()))
@@ -66,23 +125,6 @@ impl Session {
         let message = bytes.clone();
         let read = self.rules.workers.run_job(Job::new(async move { Message::read(message) })).await;
         read.unwrap_or_else(|_| Message::read(bytes.clone()))
-    }
-
-    /// Runs an [`OwnCall`]. Calls `done` with its outcome on a thread of the tenant, or at once on this one if it is
-    /// refused.
-    pub(crate) fn run_own_call(&self, work: OwnCall, done: impl FnOnce(OwnOutcome) + Send + 'static) {
-        self.rules.questions.run(move |turn| {
-            let outcome = turn.and_then(|()| catch_panic(|| job::finish(work.run_async())));
-            done(outcome.unwrap_or_else(|refused| work.refused(&refused.to_string())));
-        });
-    }
-
-    /// Runs an [`OwnCall`] asynchronously. Dropping the future cancels it.
-    pub(crate) async fn run_own_call_async(&self, work: OwnCall) -> OwnOutcome {
-        let work = Arc::new(work);
-        let shared = Arc::clone(&work);
-        let done = self.rules.questions.run_job(Job::new(async move { shared.run_async().await })).await;
-        done.unwrap_or_else(|refused| work.refused(&refused.to_string()))
     }
 }
 

@@ -26,6 +26,8 @@ const SHOWN_CHARACTERS_MAX: usize = 80;
 pub enum Origin {
     /// Built in.
     Default,
+    /// The TOML text of [`Config::from_toml`].
+    Text,
     /// The TOML file of this path.
     File(PathBuf),
     /// The variable of this name.
@@ -41,7 +43,7 @@ impl Origin {
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,
-            Self::File(_) => 1,
+            Self::Text | Self::File(_) => 1,
             Self::Variable(_) => 2,
             Self::Flag(_) => 3,
             Self::Tenant(_) => 4,
@@ -53,6 +55,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
+            Self::Text => formatter.write_str("text"),
             Self::File(path) => write!(formatter, "file {}", path.display()),
             Self::Variable(name) => write!(formatter, "variable {name}"),
             Self::Flag(key) => write!(formatter, "flag --{}", flag_name(key)),
@@ -141,6 +144,16 @@ impl Layers {
         layers
     }
 
+    /// Reads a TOML text.
+    pub(super) fn of_toml(text: &str) -> Self {
+        let mut layers = Self::default();
+        match leaves_of(text, &Origin::Text) {
+            Ok(leaves) => leaves.into_iter().for_each(|leaf| layers.merge(leaf)),
+            Err(message) => layers.problems.push(Problem::new("", HIDDEN, Origin::Text, message)),
+        }
+        layers
+    }
+
     fn variables(&mut self, environment: &BTreeMap<OsString, OsString>) -> Vec<Leaf> {
         let mut leaves = Vec::new();
         for (name, text) in environment {
@@ -172,16 +185,14 @@ impl Layers {
     }
 
     fn file(&mut self, path: &Path, named_by: Origin) -> Vec<Leaf> {
-        let table = match fs::read_to_string(path) {
-            Err(error) => Err(format!("cannot read the file: {error}")),
-            Ok(text) => text.parse::<Table>().map_err(|error| syntax_error(&text, &error)),
-        };
-        let mut leaves = Vec::new();
-        match table {
-            Ok(table) => flatten(&mut Vec::new(), Value::Table(table), &Origin::File(path.to_owned()), &mut leaves),
-            Err(message) => self.problems.push(Problem::new(CONFIG_KEY, path.display(), named_by, message)),
+        let text = fs::read_to_string(path).map_err(|error| format!("cannot read the file: {error}"));
+        match text.and_then(|text| leaves_of(&text, &Origin::File(path.to_owned()))) {
+            Ok(leaves) => leaves,
+            Err(message) => {
+                self.problems.push(Problem::new(CONFIG_KEY, path.display(), named_by, message));
+                Vec::new()
+            }
         }
-        leaves
     }
 
     /// Parses the text of a variable or a flag.
@@ -266,7 +277,15 @@ fn secret_form(path: &[String], value: &Value) -> Option<&'static str> {
     }
 }
 
-/// The syntax error of a file, with its position. The line is not repeated, as it may hold a secret.
+/// The values of a TOML text.
+fn leaves_of(text: &str, origin: &Origin) -> Result<Vec<Leaf>, String> {
+    let table = text.parse::<Table>().map_err(|error| syntax_error(text, &error))?;
+    let mut leaves = Vec::new();
+    flatten(&mut Vec::new(), Value::Table(table), origin, &mut leaves);
+    Ok(leaves)
+}
+
+/// The syntax error of a TOML text, with its position. The line is not repeated, as it may hold a secret.
 fn syntax_error(text: &str, error: &toml::de::Error) -> String {
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return error.message().to_owned() };
     let line = before.matches('\n').count() + 1;

@@ -2,6 +2,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod rules;
+pub(crate) mod tasks;
 pub(crate) mod waiting;
 pub(crate) mod workers;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::metrics::Metrics;
-use crate::session::tasks::Tasks;
 use crate::settings::Config;
 use crate::tenants::Tenants;
 use crate::tenants::memory::TenantCaches;
+use crate::tenants::tasks::Tasks;
 use crate::tenants::waiting::PendingLimits;
 use crate::tenants::workers::Workers;
 use lro_host::filter::Filter;

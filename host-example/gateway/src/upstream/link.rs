@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::session::Session;
+use crate::session::{Failure, Session};
 use lro_host::mcp::{Id, Kind, Message};
 use lro_transport::{Cut, Launch, Line, ServerProcess};
 
@@ -22,10 +22,30 @@ const START_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) trait Receive: Send + Sync + Sized {
     /// Called for each message.
     fn message(self: &Arc<Self>, message: Bytes);
-    /// Called for a line that was too large to keep.
-    fn cut(self: &Arc<Self>, cut: &Cut);
-    /// Called when the server exits, with a description of how it did.
-    fn ended(self: &Arc<Self>, how: &str);
+    /// Called for a response that was too large to keep, with its id and the reason.
+    fn lost(self: &Arc<Self>, id: &Id, reason: &str);
+    /// Called when the server exits, with the reason why pending requests fail.
+    fn ended(self: &Arc<Self>, reason: &str);
+}
+
+/// The responses that a client's message is to get.
+#[derive(Clone, Debug)]
+pub(crate) enum Expects {
+    Nothing,
+    /// That to the request with this id.
+    Response(Id),
+    /// Those to the requests of a batch.
+    Responses,
+}
+
+impl Expects {
+    pub(crate) fn of(message: &Message) -> Self {
+        match (message.kind(), message.id()) {
+            (Kind::Request, Some(id)) => Self::Response(id),
+            (Kind::Request | Kind::Batch, _) => Self::Responses,
+            _ => Self::Nothing,
+        }
+    }
 }
 
 /// A server process, and how to restart it.
@@ -74,9 +94,33 @@ impl<R: Receive + 'static> Link<R> {
         self.process()?.send(message).map_err(LinkError::Send)
     }
 
+    /// Sends a client's message. Returns the failure of a request that cannot be sent.
+    ///
+    /// # Errors
+    /// If a message without a response cannot be sent.
+    pub(crate) fn forward(
+        &self,
+        session: &Session,
+        message: &Bytes,
+        expects: &Expects,
+    ) -> Result<Option<Failure>, LinkError> {
+        let sent = match expects {
+            Expects::Nothing => self.send(message),
+            Expects::Response(id) => self.send_request(message, || session.is_pending(id)),
+            Expects::Responses => self.send_request(message, || true),
+        };
+        let Err(error) = sent else { return Ok(None) };
+        tracing::warn!(%error, "a message did not reach the server");
+        match expects {
+            Expects::Nothing => Err(error),
+            Expects::Response(id) => Ok(session.fail(id, &error.to_string())),
+            Expects::Responses => Ok(None),
+        }
+    }
+
     /// Sends a request, and starts the server first if it is not running. When a server exits, all pending requests are
     /// answered: `is_pending` returns whether this one still waits.
-    pub(crate) fn send_request(&self, message: &Bytes, is_pending: impl Fn() -> bool) -> Result<(), LinkError> {
+    fn send_request(&self, message: &Bytes, is_pending: impl Fn() -> bool) -> Result<(), LinkError> {
         if let Ok(process) = self.process() {
             match process.send(message) {
                 Err(error) if error.kind() == ErrorKind::BrokenPipe && process.wait(START_PAUSE) => {}
@@ -144,14 +188,20 @@ impl<R: Receive + 'static> Link<R> {
                 Line::Partial(rest) => {
                     tracing::warn!(bytes = rest.len(), "the server ended in the middle of a message");
                 }
-                Line::Cut(cut) => receiver.cut(&cut),
+                Line::Cut(cut) => {
+                    tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
+                    if let Some(id) = id_of_cut(&cut) {
+                        receiver.lost(&id, &cut.reason.to_string());
+                    }
+                }
             }
         };
         let child = self.session.rules.metrics.child();
         let on_end = move |how: &str| {
             drop(child);
             if let Some(receiver) = at_end.upgrade() {
-                receiver.ended(how);
+                tracing::info!("the server {how}");
+                receiver.ended(&format!("the server {how} before it answered"));
             }
         };
         let limits = &self.session.rules.limits;
@@ -203,17 +253,4 @@ impl<R: Receive + 'static> Link<R> {
 pub(crate) fn id_of_cut(cut: &Cut) -> Option<Id> {
     let head = Message::envelope_id(&cut.head);
     head.or_else(|| Message::trailing_id(&cut.tail))
-}
-
-/// Whether a message expects a response.
-pub(crate) fn is_request(message: &Message) -> bool {
-    matches!(message.kind(), Kind::Request | Kind::Batch)
-}
-
-/// The log reason for [stray output](is_stray_output), and for messages that match no request.
-pub(crate) const STRAY_OUTPUT: &str = "it answers no request";
-
-/// Whether a line is not a message but output meant for people, such as a log line.
-pub(crate) fn is_stray_output(message: &Message) -> bool {
-    message.kind() == Kind::Response && message.id().is_none() && message.value(&["jsonrpc"]).is_none()
 }

@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, encoded};
-use crate::session::Session;
+use crate::session::{ErrorPage, Session};
 use crate::upstream::content::{self, BodyKind, Content, ContentError};
 use crate::upstream::link::Receive;
 use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
@@ -168,7 +168,7 @@ impl<R: Receive + 'static> Inner<R> {
             Err(error) => error,
         };
         match id.and_then(|id| self.session.fail(&id, &ended.to_string())) {
-            Some(answer) => drop(self.receive(answer, None)),
+            Some(failure) => drop(self.receive(failure.error, None)),
             None if matches!(ended, ExchangeError::Unreachable(_) | ExchangeError::Status { .. }) => {
                 tracing::warn!(%ended, "a message did not reach the server");
             }
@@ -303,10 +303,8 @@ impl<R: Receive + 'static> Inner<R> {
     ) -> Result<bool, ExchangeError> {
         let refusal = format!("the server answered with HTTP status {status}");
         let is_tool = id.is_some_and(|id| self.session.awaits_tool(id));
-        let mut errors = Vec::new();
-        message.each_id(&mut |id| errors.extend(self.session.fail(&id, &format!("{refusal}: {fault}"))));
-        for error in errors {
-            self.receive(error, None);
+        for failure in self.session.fail_answered(message, &format!("{refusal}: {fault}")) {
+            self.receive(failure.error, None);
         }
         // The text of the page helps, unless it may be the result of a tool.
         let page = excerpt(&String::from_utf8_lossy(message.bytes()));
@@ -314,9 +312,11 @@ impl<R: Receive + 'static> Inner<R> {
             None => Err(ExchangeError::Status { status, text: page }),
             Some(_) if status.is_success() => Err(ExchangeError::Status { status, text: fault.to_string() }),
             Some(id) => {
-                let Some((shown, filtering)) = self.session.error_page(id, page.as_bytes()) else { return Ok(true) };
-                let is_unchanged = self.session.filter_message_async(filtering).await == shown;
-                let text = if is_unchanged { format!("{refusal}: {page}") } else { refusal };
+                let text = match self.session.error_page(id, page.as_bytes()).await {
+                    None => return Ok(true),
+                    Some(ErrorPage::Unchanged) => format!("{refusal}: {page}"),
+                    Some(ErrorPage::Replaced(_)) => refusal,
+                };
                 self.receive(mcp::error_response(Some(id), mcp::INTERNAL_ERROR, &text), None);
                 Ok(true)
             }

@@ -1,16 +1,15 @@
 //! The HTTP endpoint of a server that is a command.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
+use super::RequestHead;
 use super::legacy::LegacySession;
 use super::modern::SharedServer;
 use super::streams::empty;
@@ -49,33 +48,22 @@ impl Bridge {
     }
 
     /// Answers a request, with its message if it is a POST.
-    pub(super) async fn answer(
-        &self,
-        holder: &Holder,
-        address: IpAddr,
-        parts: &Parts,
-        message: Option<Message>,
-    ) -> Result<Response, Refusal> {
-        let (tenant, headers) = (holder.tenant.as_str(), &parts.headers);
-        match (&parts.method, message) {
-            (_, Some(message)) => self.post(holder, address, headers, message).await,
+    pub(super) async fn answer(&self, head: &RequestHead, message: Option<Message>) -> Result<Response, Refusal> {
+        let (tenant, headers) = (head.holder.tenant.as_str(), &head.parts.headers);
+        match (&head.parts.method, message) {
+            (_, Some(message)) => self.post(head, message).await,
             (&Method::GET, None) => self.get(tenant, headers),
             (&Method::DELETE, None) => self.delete(tenant, headers).await,
             _ => Err(not_allowed()),
         }
     }
 
-    async fn post(
-        &self,
-        holder: &Holder,
-        address: IpAddr,
-        headers: &HeaderMap,
-        message: Message,
-    ) -> Result<Response, Refusal> {
+    async fn post(&self, head: &RequestHead, message: Message) -> Result<Response, Refusal> {
+        let (holder, headers) = (&head.holder, &head.parts.headers);
         if guard::is_modern(headers, &message) {
             guard::check_headers(headers, &message, true)?;
             let shared = self.shared(&holder.tenant);
-            return SharedServer::answer(&shared, message, address).await;
+            return SharedServer::answer(&shared, message, head.address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
             Some(id) => self.session(&holder.tenant, id)?,

@@ -12,19 +12,16 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
-use super::streams::{
-    Forwarded, OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response, refused, while_forwarding,
-};
-use crate::listener::body;
+use super::forwarding::{Forwarded, forward, messages_of};
+use super::streams::{OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response};
 use crate::listener::guard::Refusal;
 use crate::metrics::CountGuard;
+use crate::session::{ClientDecision, Failure, FromServer, Session, SessionOwner};
 use crate::tenants::rules::Rules;
-use crate::upstream::link::{Link, Receive, id_of_cut};
-use crate::upstream::link::{STRAY_OUTPUT, is_stray_output};
-use crate::{FromClient, FromServer, OwnOutcome, Session, SessionOwner};
+use crate::upstream::link::{Expects, Link, Receive};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Id, Kind, Message, method};
-use lro_transport::{Cut, Launch, Permit};
+use lro_transport::{Launch, Permit};
 
 /// Maximum number of messages kept for a client that does not listen. The oldest is dropped first.
 const BACKLOG_MESSAGES_MAX: usize = 1_000;
@@ -151,9 +148,7 @@ impl LegacySession {
                 Ok(empty(StatusCode::ACCEPTED))
             }
             Some((messages, guard)) if is_batch => Ok(event_stream(None, messages, guard)),
-            Some((messages, guard)) => {
-                while_forwarding(forwarded, message_response(messages, guard, |_| StatusCode::OK)).await
-            }
+            Some((messages, guard)) => forwarded.respond(message_response(messages, guard, |_| StatusCode::OK)).await,
         }
     }
 
@@ -178,67 +173,37 @@ impl LegacySession {
         Some((messages, ExchangeGuard(Arc::downgrade(self), number)))
     }
 
-    /// Forwards messages from the client: a small one at once if that does not block, all others on a thread of the
-    /// tenant.
+    /// Forwards the messages of a client's request.
     fn start_forwarding(self: &Arc<Self>, parts: Vec<Message>) -> Forwarded {
         let this = Arc::clone(self);
-        let small = match <[Message; 1]>::try_from(parts) {
-            Ok([message]) if message.bytes().len() <= INLINE_BYTES => message,
-            Ok([message]) => return Forwarded::spawn(&self.session.rules, move || this.forward(message)),
-            Err(parts) => {
-                let forward = move |message| this.forward(message);
-                return Forwarded::spawn(&self.session.rules, || {
-                    parts.into_iter().map(forward).fold(Ok(()), Result::and)
-                });
+        match <[Message; 1]>::try_from(parts) {
+            Ok([message]) => {
+                let expects = Expects::of(&message);
+                let proceed = move |decision| this.proceed(decision, expects);
+                Forwarded::start(&self.session, &self.link, message, proceed)
             }
-        };
-        let (id, expects_response) = (small.id(), small.kind() == Kind::Request);
-        match self.session.from_client(small) {
-            FromClient::Forward(message) if self.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
-            next => Forwarded::spawn(&self.session.rules, move || this.proceed(next, id, expects_response)),
+            Err(parts) => {
+                let forward = move |message: Message| {
+                    let expects = Expects::of(&message);
+                    this.proceed(this.session.decide_client(message), expects)
+                };
+                let forward_all = || parts.into_iter().map(forward).fold(Ok(()), Result::and);
+                Forwarded::spawn(&self.session.rules, forward_all)
+            }
         }
     }
 
     /// Forwards a message from the client. Blocks while the server does not read.
-    fn forward(self: &Arc<Self>, message: Message) -> Result<(), Refusal> {
-        let (id, expects_response) = (message.id(), message.kind() == Kind::Request);
-        self.proceed(self.session.from_client(message), id, expects_response)
-    }
-
-    fn proceed(self: &Arc<Self>, next: FromClient, id: Option<Id>, expects_response: bool) -> Result<(), Refusal> {
-        match next {
-            FromClient::Forward(message) => self.send(&message, id, expects_response),
-            FromClient::Answer(answer) => {
-                self.deliver(answer, id.map_or(Route::Other, Route::Answer));
-                Ok(())
+    fn proceed(self: &Arc<Self>, decision: ClientDecision, expects: Expects) -> Result<(), Refusal> {
+        let this = Arc::clone(self);
+        let forwarded = self.session.follow(decision, move |decided| {
+            let answer = forward(&this.session, &this.link, decided, &expects)?;
+            if let (Some(answer), Expects::Response(id)) = (answer, expects) {
+                this.deliver(answer, Route::Answer(id));
             }
-            FromClient::Work(work) => {
-                let this = Arc::clone(self);
-                self.session.run_own_call(*work, move |outcome| match outcome {
-                    OwnOutcome::Answer(answer) => this.deliver(answer, id.map_or(Route::Other, Route::Answer)),
-                    // If sending fails, the client has been answered already.
-                    OwnOutcome::Forward(message) => drop(this.send(&message, id, true)),
-                });
-                Ok(())
-            }
-        }
-    }
-
-    fn send(&self, message: &Bytes, id: Option<Id>, expects_response: bool) -> Result<(), Refusal> {
-        let message = body::on_one_line(message.clone());
-        let is_pending = || id.as_ref().is_none_or(|id| self.session.is_pending(id));
-        let sent =
-            if expects_response { self.link.send_request(&message, is_pending) } else { self.link.send(&message) };
-        let Err(error) = sent else { return Ok(()) };
-        tracing::warn!(%error, "a message did not reach the server");
-        match id.and_then(|id| Some((self.session.fail(&id, &error.to_string())?, id))) {
-            Some((answer, id)) => {
-                self.deliver(answer, Route::Answer(id));
-                Ok(())
-            }
-            None if expects_response => Ok(()),
-            None => Err(refused(&error)),
-        }
+            Ok(())
+        });
+        forwarded.unwrap_or(Ok(()))
     }
 
     /// Opens the stream for messages that belong to no request.
@@ -281,9 +246,8 @@ impl LegacySession {
     }
 
     pub(super) fn end_overdue(&self) {
-        for (answer, cancellation) in self.session.overdue() {
-            let Some(id) = Message::read(answer.clone()).id() else { continue };
-            self.deliver_now(answer, &id);
+        for (failure, cancellation) in self.session.overdue() {
+            self.deliver_now(failure.error, &failure.id);
             self.link.try_send(&cancellation);
         }
     }
@@ -292,6 +256,17 @@ impl LegacySession {
         // A client that does not read must not delay stopping the server.
         *self.streams.lock() = Streams::default();
         self.link.stop(timeout);
+    }
+
+    fn route_of(&self, message: &Message) -> Route {
+        match (message.kind(), message.id(), message.method().as_deref()) {
+            (Kind::Response, Some(id), _) => Route::Answer(self.session.request_id(id)),
+            (Kind::Notification, _, Some(method::PROGRESS)) => {
+                let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
+                token.map_or(Route::Other, Route::Progress)
+            }
+            _ => Route::Other,
+        }
     }
 
     /// Delivers a message: a response or progress to its request, any other to the latest request, as it most likely
@@ -306,6 +281,10 @@ impl LegacySession {
             Route::Other => return self.deliver_to(message, |_| true),
         };
         self.deliver_to(message, |_| false);
+    }
+
+    fn deliver_failure(&self, failure: Failure) {
+        self.deliver(failure.error, Route::Answer(failure.id));
     }
 
     /// Delivers a response to its request. Returns the message if no request waits for it.
@@ -393,51 +372,30 @@ fn compacted(message: Bytes) -> Bytes {
 }
 
 impl Receive for LegacySession {
-    fn message(self: &Arc<Self>, message: Bytes) {
-        let message = Message::read(message);
-        if is_stray_output(&message) {
-            return self.session.rules.record_dropped(&message, STRAY_OUTPUT);
-        }
-        if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
-            return elements.into_iter().for_each(|element| self.message(element));
-        }
-        let route = match (message.kind(), message.id(), message.method().as_deref()) {
-            (Kind::Response, Some(id), _) => Route::Answer(self.session.request_id(id)),
-            (Kind::Notification, _, Some(method::PROGRESS)) => {
-                let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
-                token.map_or(Route::Other, Route::Progress)
-            }
-            _ => Route::Other,
-        };
-        match self.session.from_server(message) {
-            FromServer::Pass(message) => self.deliver(message, route),
-            FromServer::Filter(filtering) => {
-                let this = Arc::clone(self);
-                self.session.filter_message(filtering, || true, move |answer| this.deliver(answer, route));
-            }
-            FromServer::Refuse(refused) => {
-                for error in refused.errors {
-                    let route = Message::read(error.clone()).id().map_or(Route::Other, Route::Answer);
-                    self.deliver(error, route);
-                }
-            }
-            FromServer::Nothing => {}
+    fn message(self: &Arc<Self>, line: Bytes) {
+        for message in messages_of(line, &self.session.rules) {
+            let (this, route) = (Arc::clone(self), self.route_of(&message));
+            self.session.server_message(
+                message,
+                || true,
+                move |decided| match decided {
+                    FromServer::Pass(message) => this.deliver(message, route),
+                    FromServer::Refuse(refused) => {
+                        refused.failures.into_iter().for_each(|failure| this.deliver_failure(failure));
+                    }
+                    FromServer::Nothing => {}
+                },
+            );
         }
     }
 
-    fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
-        let Some(id) = id_of_cut(cut) else { return };
-        if let Some(answer) = self.session.fail(&id, &cut.reason.to_string()) {
-            self.deliver(answer, Route::Answer(id));
+    fn lost(self: &Arc<Self>, id: &Id, reason: &str) {
+        if let Some(failure) = self.session.fail(id, reason) {
+            self.deliver_failure(failure);
         }
     }
 
-    fn ended(self: &Arc<Self>, how: &str) {
-        tracing::info!("the server {how}");
-        for answer in self.session.fail_all(&format!("the server {how} before it answered")) {
-            let route = Message::read(answer.clone()).id().map_or(Route::Other, Route::Answer);
-            self.deliver(answer, route);
-        }
+    fn ended(self: &Arc<Self>, reason: &str) {
+        self.session.fail_all(reason).into_iter().for_each(|failure| self.deliver_failure(failure));
     }
 }

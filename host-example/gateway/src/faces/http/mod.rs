@@ -10,17 +10,15 @@
 //! files beyond that.
 
 mod bridge;
+mod forwarding;
 mod legacy;
 mod modern;
 mod proxy;
 mod streams;
 mod upstream;
 
-use std::future::Future;
-use std::net::SocketAddr;
-use std::pin::Pin;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -29,8 +27,6 @@ use axum::http::Method;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::net::TcpListener;
 
 use self::bridge::Bridge;
@@ -73,6 +69,14 @@ struct AdmittedRequest {
     permit: RequestPermit,
     /// Whether the request is for the MCP endpoint, not for a well-known document.
     is_endpoint: bool,
+}
+
+/// The head of a request for the MCP endpoint, and who sent it.
+struct RequestHead {
+    holder: Holder,
+    /// The address of the client; of an IPv6 address, its network.
+    address: IpAddr,
+    parts: Parts,
 }
 
 #[derive(Debug)]
@@ -168,7 +172,7 @@ impl HttpFace {
             response = self.respond(admitted, &caller, request) => response.unwrap_or_else(Refusal::response),
             () = removed(active.clone()) => return Refusal::NotFound.response(),
         };
-        response.map(|body| Body::new(TenantBody { body, removed: Box::pin(removed(active)) }))
+        response.map(|body| body::until(body, removed(active)))
     }
 
     /// Checks a request, and acquires its permit.
@@ -207,9 +211,10 @@ impl HttpFace {
             _ => (None, permit),
         };
         caller.hold(permit);
+        let head = RequestHead { holder, address: caller.address(), parts };
         match &self.server {
-            Backend::Command(bridge) => bridge.answer(&holder, caller.address(), &parts, message).await,
-            Backend::Http(proxy) => proxy.answer(&holder, caller.address(), &parts, message).await,
+            Backend::Command(bridge) => bridge.answer(&head, message).await,
+            Backend::Http(proxy) => proxy.answer(&head, message).await,
         }
     }
 
@@ -233,34 +238,5 @@ impl HttpFace {
             return Ok((message, self.shares.requests(holder, count)?));
         }
         Ok((message, permit))
-    }
-}
-
-/// The body of a response, which ends when its tenant is removed.
-struct TenantBody {
-    body: Body,
-    removed: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-impl HttpBody for TenantBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.removed.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -15,17 +15,16 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
-use super::streams::{Forwarded, OutgoingMessage, empty, message_response, refused, while_forwarding};
+use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused};
+use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
-use crate::session::cancellation;
+use crate::session::{Session, SessionOwner, cancellation, end_of_subscription};
 use crate::tenants::rules::Rules;
-use crate::upstream::link::{Link, Receive, id_of_cut};
-use crate::upstream::link::{STRAY_OUTPUT, is_stray_output};
-use crate::{FromClient, FromServer, OwnOutcome, Session, SessionOwner};
+use crate::upstream::link::{Expects, Link, Receive};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{self, Id, Kind, Message, method};
-use lro_transport::{Cut, Launch};
+use lro_transport::Launch;
 
 /// Maximum number of messages that wait for a client to read. Further ones are dropped, except the response.
 const WAITING_MESSAGES_MAX: usize = 1_000;
@@ -122,7 +121,21 @@ impl SharedServer {
         this.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
         let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
         let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
-        while_forwarding(forwarded, message_response(messages, guard, status)).await
+        forwarded.respond(message_response(messages, guard, status)).await
+    }
+
+    fn start_forwarding(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
+        let (shared, session, expects) = (Arc::clone(this), Arc::clone(&exchange.session), Expects::Response(id));
+        let proceed = move |decision| {
+            let session = Arc::clone(&exchange.session);
+            let forwarded = session.follow(decision, move |decided| {
+                let answer = forward(&exchange.session, &shared.link, decided, &expects)?;
+                answer.iter().for_each(|answer| exchange.answer(answer));
+                Ok(())
+            });
+            forwarded.unwrap_or(Ok(()))
+        };
+        Forwarded::start(&session, &this.link, message, proceed)
     }
 
     /// Forwards a message that expects no response.
@@ -142,53 +155,11 @@ impl SharedServer {
         Ok(empty(StatusCode::ACCEPTED))
     }
 
-    /// Forwards a request: a small one at once if that does not block, all others on a thread of the tenant.
-    fn start_forwarding(this: &Arc<Self>, exchange: Arc<Exchange>, id: Id, message: Message) -> Forwarded {
-        let (shared, rules) = (Arc::clone(this), Arc::clone(&exchange.session.rules));
-        if message.bytes().len() > INLINE_BYTES {
-            return Forwarded::spawn(&rules, move || {
-                shared.proceed(&exchange, &id, exchange.session.from_client(message));
-                Ok(())
-            });
-        }
-        match exchange.session.from_client(message) {
-            FromClient::Forward(message) if this.link.try_send(&body::on_one_line(message.clone())) => Forwarded::Done,
-            next => Forwarded::spawn(&rules, move || {
-                shared.proceed(&exchange, &id, next);
-                Ok(())
-            }),
-        }
-    }
-
-    /// Forwards a request. Blocks while the server does not read.
-    fn proceed(self: &Arc<Self>, exchange: &Arc<Exchange>, id: &Id, next: FromClient) {
-        match next {
-            FromClient::Forward(message) => self.send(exchange, id, message),
-            FromClient::Answer(answer) => exchange.answer(&answer),
-            FromClient::Work(work) => {
-                let (shared, requester, id) = (Arc::clone(self), Arc::clone(exchange), id.clone());
-                exchange.session.run_own_call(*work, move |outcome| match outcome {
-                    OwnOutcome::Answer(answer) => requester.answer(&answer),
-                    OwnOutcome::Forward(message) => shared.send(&requester, &id, message),
-                });
-            }
-        }
-    }
-
-    fn send(&self, exchange: &Exchange, id: &Id, message: Bytes) {
-        if let Err(error) = self.link.send_request(&body::on_one_line(message), || exchange.session.is_pending(id))
-            && let Some(answer) = exchange.session.fail(id, &error.to_string())
-        {
-            tracing::warn!(%error, "a message did not reach the server");
-            exchange.answer(&answer);
-        }
-    }
-
     pub(super) fn end_overdue(&self) {
         let exchanges: Vec<Arc<Exchange>> = self.exchanges.lock().values().cloned().collect();
         for exchange in exchanges.into_iter().filter(|exchange| !exchange.is_subscription) {
-            for (answer, cancellation) in exchange.session.overdue() {
-                exchange.answer(&answer);
+            for (failure, cancellation) in exchange.session.overdue() {
+                exchange.answer(&failure.error);
                 self.link.try_send(&cancellation);
             }
         }
@@ -216,20 +187,34 @@ impl SharedServer {
         self.exchanges.lock().get(id).cloned()
     }
 
-    /// Fails all requests that an invalid message could be taken to answer.
-    fn refuse(&self, message: &Message) {
-        let mut found = HashMap::new();
-        message.each_id(&mut |id| found.extend(self.exchange(&id).map(|exchange| (id, exchange))));
-        if found.is_empty() {
-            return self.rules.record_dropped(message, STRAY_OUTPUT);
-        }
-        for exchange in found.into_values() {
-            match exchange.session.from_server(message.clone()) {
-                FromServer::Refuse(refused) => refused.errors.iter().for_each(|error| exchange.answer(error)),
-                FromServer::Pass(message) => exchange.answer(&message),
-                FromServer::Filter(_) | FromServer::Nothing => {}
+    /// The requests that a message belongs to: for an invalid one, all that some parser could take it to answer.
+    fn exchanges_of(&self, message: &Message) -> Vec<Arc<Exchange>> {
+        if self.is_invalid(message) {
+            let mut found = HashMap::new();
+            message.each_id(&mut |id| found.extend(self.exchange(&id).map(|exchange| (id, exchange))));
+            if found.is_empty() {
+                self.rules.record_dropped(message, STRAY_OUTPUT);
             }
+            return found.into_values().collect();
         }
+        let found = match message.id().filter(|_| self.is_answer(message)) {
+            Some(id) => self.exchange(&id),
+            None => self.exchange_of(message),
+        };
+        if found.is_none() {
+            let bytes = message.bytes().len();
+            tracing::debug!(bytes, "dropped a message from the server that belongs to no request");
+        }
+        found.into_iter().collect()
+    }
+
+    fn is_invalid(&self, message: &Message) -> bool {
+        message.fault().is_some() && self.rules.enabled()
+    }
+
+    /// Whether a message answers a request, or could be taken to.
+    fn is_answer(&self, message: &Message) -> bool {
+        matches!(message.kind(), Kind::Response | Kind::Other) || self.is_invalid(message)
     }
 
     /// The request that a notification belongs to; if it names none, the only request in progress.
@@ -291,68 +276,32 @@ impl Exchange {
 }
 
 impl Receive for SharedServer {
-    fn message(self: &Arc<Self>, message: Bytes) {
-        let message = Message::read(message);
-        if is_stray_output(&message) {
-            return self.rules.record_dropped(&message, STRAY_OUTPUT);
-        }
-        if let Some(elements) = message.batch().filter(|_| message.kind() == Kind::Batch) {
-            return elements.into_iter().for_each(|element| self.message(element));
-        }
-        if message.fault().is_some() && self.rules.enabled() {
-            return self.refuse(&message);
-        }
-        let is_answer = matches!(message.kind(), Kind::Response | Kind::Other);
-        let found = match message.id().filter(|_| is_answer) {
-            Some(id) => self.exchange(&id),
-            None => self.exchange_of(&message),
-        };
-        let Some(exchange) = found else {
-            tracing::debug!(
-                bytes = message.bytes().len(),
-                "dropped a message from the server that belongs to no request"
-            );
-            return;
-        };
-        match exchange.session.from_server(message) {
-            FromServer::Pass(message) => exchange.deliver(&message, is_answer),
-            FromServer::Filter(filtering) => {
+    fn message(self: &Arc<Self>, line: Bytes) {
+        for message in messages_of(line, &self.rules) {
+            let is_answer = self.is_answer(&message);
+            for exchange in self.exchanges_of(&message) {
                 let (session, requester) = (Arc::clone(&exchange.session), Arc::clone(&exchange));
                 let is_wanted = move || !requester.sender.is_closed();
-                session.filter_message(filtering, is_wanted, move |answer| exchange.deliver(&answer, is_answer));
+                session.server_message(message.clone(), is_wanted, move |decided| {
+                    decided.into_messages().iter().for_each(|message| exchange.deliver(message, is_answer));
+                });
             }
-            FromServer::Refuse(_) | FromServer::Nothing => {}
         }
     }
 
-    fn cut(self: &Arc<Self>, cut: &Cut) {
-        tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
-        let Some((id, exchange)) = id_of_cut(cut).and_then(|id| Some((self.exchange(&id)?, id))).map(|(e, id)| (id, e))
-        else {
-            return;
-        };
-        if let Some(answer) = exchange.session.fail(&id, &cut.reason.to_string()) {
-            exchange.answer(&answer);
+    fn lost(self: &Arc<Self>, id: &Id, reason: &str) {
+        let Some(exchange) = self.exchange(id) else { return };
+        if let Some(failure) = exchange.session.fail(id, reason) {
+            exchange.answer(&failure.error);
         }
     }
 
-    fn ended(self: &Arc<Self>, how: &str) {
-        tracing::info!("the server {how}");
+    fn ended(self: &Arc<Self>, reason: &str) {
         let exchanges: Vec<Arc<Exchange>> = self.exchanges.lock().values().cloned().collect();
         for exchange in exchanges {
-            for answer in exchange.session.fail_all(&format!("the server {how} before it answered")) {
-                exchange.answer(&answer);
-            }
+            exchange.session.fail_all(reason).iter().for_each(|failure| exchange.answer(&failure.error));
         }
     }
-}
-
-/// The response that ends a subscription.
-pub(super) fn end_of_subscription(id: &Id) -> Bytes {
-    mcp::response(
-        id,
-        &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#),
-    )
 }
 
 /// The HTTP status of a response, from revision 2026-07-28 on.

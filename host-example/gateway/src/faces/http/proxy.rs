@@ -18,17 +18,19 @@ use parking_lot::Mutex;
 use reqwest::RequestBuilder;
 use tokio::sync::watch;
 
-use super::modern::end_of_subscription;
-use super::upstream;
-use crate::headers::SESSION_ID;
+use super::streams::event_of;
+use super::{RequestHead, upstream};
+use crate::headers::{ACCEL_BUFFERING, SESSION_ID};
 use crate::listener::body::{self, BodyError};
 use crate::listener::guard::{self, Refusal, json};
 use crate::listener::shares::Holder;
 use crate::metrics::CountGuard;
+use crate::session::{
+    ErrorPage, FromClient, FromServer, Refused, Session, SessionOwner, batch_of, end_of_subscription,
+};
 use crate::tenants::rules::Rules;
 use crate::upstream::Endpoint;
 use crate::upstream::content::{self, BodyKind, Chunks, Content, ContentError};
-use crate::{FromClient, FromServer, OwnOutcome, Refused, Session, SessionOwner};
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Fault, Id, Kind, Message, method};
 use lro_transport::{Event, EventReader, Permit, Pool};
@@ -157,16 +159,10 @@ impl Proxy {
     }
 
     /// Answers a request, with its message if it is a POST.
-    pub(super) async fn answer(
-        &self,
-        holder: &Holder,
-        address: IpAddr,
-        parts: &Parts,
-        message: Option<Message>,
-    ) -> Result<Response, Refusal> {
+    pub(super) async fn answer(&self, head: &RequestHead, message: Option<Message>) -> Result<Response, Refusal> {
         match message {
-            Some(message) => self.post(holder, address, parts, message).await,
-            None if METHODS.contains(&parts.method) => self.other(holder, address, parts).await,
+            Some(message) => self.post(head, message).await,
+            None if METHODS.contains(&head.parts.method) => self.other(head).await,
             // TRACE, for example, would show the client the headers that the gateway adds.
             None => Err(Refusal::Status(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -185,19 +181,14 @@ impl Proxy {
         Ok(respond(status, headers, Body::from_stream(response.bytes_stream())))
     }
 
-    async fn post(
-        &self,
-        holder: &Holder,
-        address: IpAddr,
-        parts: &Parts,
-        message: Message,
-    ) -> Result<Response, Refusal> {
+    async fn post(&self, head: &RequestHead, message: Message) -> Result<Response, Refusal> {
+        let RequestHead { holder, address, parts } = head;
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
             guard::check_headers(&parts.headers, &message, false)?;
         }
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
-        let address = (!is_first).then_some(address);
+        let address = (!is_first).then_some(*address);
         let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
         let headers = self.request_headers(&parts.headers);
         if upstream::may_identify_user(&headers) {
@@ -211,24 +202,20 @@ impl Proxy {
             is_subscription: modern && guard::is_listen_request(&message),
         };
         let ids = ids_of(&message);
-        let message = match session.from_client(message) {
+        let message = match session.client_message_async(message).await {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-            FromClient::Work(work) => match session.run_own_call_async(*work).await {
-                OwnOutcome::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-                OwnOutcome::Forward(message) => message,
-            },
         };
         let mut pending = PendingRequests { session: Arc::clone(&session), ids };
         let request = self.endpoint.client().post(self.endpoint.url()).headers(self.with_configured_headers(headers));
         let response = match self.send(request.body(self.body(message))).await {
             Ok(response) => response,
             Err(error) => {
-                let answer = request_info.id.and_then(|id| session.fail(&id, &error.reason));
-                if answer.is_some() {
+                let failure = request_info.id.and_then(|id| session.fail(&id, &error.reason));
+                if failure.is_some() {
                     pending.ids.clear();
                 }
-                return answer.map_or_else(|| Err(error.into()), |answer| Ok(json(StatusCode::OK, answer)));
+                return failure.map_or_else(|| Err(error.into()), |failure| Ok(json(StatusCode::OK, failure.error)));
             }
         };
         if is_first && let Some(id) = guard::text(response.headers(), &SESSION_ID) {
@@ -240,8 +227,9 @@ impl Proxy {
     }
 
     /// Forwards a request of the other [`METHODS`], such as GET and DELETE of older revisions.
-    async fn other(&self, holder: &Holder, address: IpAddr, parts: &Parts) -> Result<Response, Refusal> {
-        let session = self.session(&holder.tenant, &parts.headers, false, Some(address))?;
+    async fn other(&self, head: &RequestHead) -> Result<Response, Refusal> {
+        let RequestHead { holder, address, parts } = head;
+        let session = self.session(&holder.tenant, &parts.headers, false, Some(*address))?;
         let request = self.endpoint.client().request(parts.method.clone(), self.endpoint.url());
         let request = request.headers(self.with_configured_headers(self.request_headers(&parts.headers)));
         if parts.method == Method::GET {
@@ -318,7 +306,7 @@ impl Proxy {
         }
         if content.is_stream {
             let mut response = respond(status, headers, self.events(session, request_info, chunks));
-            response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+            response.headers_mut().insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
             return Ok(response);
         }
         let bytes = match tokio::time::timeout(self.call_timeout(), body::collect(chunks, &session.rules.limits)).await
@@ -540,9 +528,8 @@ impl EventStream {
         }
         // Data without an object cannot be a message.
         let data = event.data().filter(|data| !changes || memchr(b'{', data).is_some())?;
-        let answer = match self.session.from_server(self.session.parse_async(&data).await) {
+        let answer = match self.session.server_message_async(self.session.parse_async(&data).await).await {
             FromServer::Pass(answer) => answer,
-            FromServer::Filter(filtering) => self.session.filter_message_async(filtering).await,
             FromServer::Refuse(refused) => return Some(replacements(event, &refused)),
             FromServer::Nothing => return Some(Vec::new()),
         };
@@ -560,9 +547,9 @@ impl EventStream {
     /// Ends the stream with an error for the request, if it is pending. Returns whether it was.
     fn fail(&mut self, reason: &str) -> bool {
         self.reader = None;
-        let answer = self.request_info.id.as_ref().and_then(|id| self.session.fail(id, reason));
-        self.ready.extend(answer.as_ref().map(event_of));
-        answer.is_some()
+        let failure = self.request_info.id.as_ref().and_then(|id| self.session.fail(id, reason));
+        self.ready.extend(failure.as_ref().map(|failure| event_of(&failure.error)));
+        failure.is_some()
     }
 }
 
@@ -574,15 +561,10 @@ enum Step {
     Stop,
 }
 
-/// Encodes a message of the gateway as an event.
-fn event_of(message: &Bytes) -> Bytes {
-    [b"event: message\ndata: ".as_slice(), message, b"\n\n"].concat().into()
-}
-
 /// The errors that replace an event. The first keeps the other fields of the event.
 fn replacements(event: &Event, refused: &Refused) -> Vec<Bytes> {
-    let Some((first, others)) = refused.errors.split_first() else { return Vec::new() };
-    event.with_data(first).into_iter().chain(others.iter().map(event_of)).collect()
+    let Some((first, others)) = refused.failures.split_first() else { return Vec::new() };
+    event.with_data(&first.error).into_iter().chain(others.iter().map(|other| event_of(&other.error))).collect()
 }
 
 /// Whether a line of a text is a message by itself, which a client that does not join data lines would read.
@@ -612,7 +594,7 @@ async fn read(
 ) -> Result<Response, Refusal> {
     let message = session.parse_async(&bytes).await;
     let decided = match (content::classify(&bytes), message.fault()) {
-        _ if session.rules.audits() => session.from_server(message),
+        _ if session.rules.audits() => session.server_message_async(message).await,
         (BodyKind::Wide, _) => {
             return failed(session, request_info.id, &ContentError::Charset("utf-16".to_owned()).to_string());
         }
@@ -622,16 +604,17 @@ async fn read(
         (BodyKind::Text, _) | (BodyKind::Message, Some(Fault::NoKind)) => {
             return other_body(session, request_info, bytes, status, headers).await;
         }
-        (BodyKind::Message, _) => session.from_server(message),
+        (BodyKind::Message, _) => session.server_message_async(message).await,
     };
     let (answer, mut status) = match decided {
         FromServer::Pass(answer) => (answer, status),
-        FromServer::Filter(filtering) => (session.filter_message_async(filtering).await, status),
-        FromServer::Refuse(refused) => match refused.errors.as_slice() {
-            [] => return failed(session, request_info.id, &refused.reason),
-            [error] => (error.clone(), StatusCode::OK),
-            errors => ([b"[", errors.join(&b","[..]).as_slice(), b"]"].concat().into(), StatusCode::OK),
-        },
+        FromServer::Refuse(refused) if refused.failures.is_empty() => {
+            return failed(session, request_info.id, &refused.reason);
+        }
+        FromServer::Refuse(refused) => {
+            let errors: Vec<Bytes> = refused.failures.into_iter().map(|failure| failure.error).collect();
+            (if let [error] = errors.as_slice() { error.clone() } else { batch_of(&errors) }, StatusCode::OK)
+        }
         FromServer::Nothing => return failed(session, request_info.id, "the server answered another request"),
     };
     // A result that replaces an error is not an error.
@@ -660,15 +643,12 @@ async fn other_body(
             format!("the server answered with something that is not a JSON-RPC message, of content type {kind:?}");
         return failed(session, Some(id), &reason);
     }
-    let Some((shown, filtering)) = session.error_page(&id, &bytes) else {
-        session.forget(&id);
-        return Ok(respond(status, headers, body::of_bytes(bytes)));
-    };
-    let reply = session.filter_message_async(filtering).await;
-    if reply == shown {
-        return Ok(respond(status, headers, body::of_bytes(bytes)));
+    match session.error_page(&id, &bytes).await {
+        Some(ErrorPage::Replaced(reply)) => return Ok(json(StatusCode::OK, body::of_bytes(reply))),
+        Some(ErrorPage::Unchanged) => {}
+        None => session.forget(&id),
     }
-    Ok(json(StatusCode::OK, body::of_bytes(reply)))
+    Ok(respond(status, headers, body::of_bytes(bytes)))
 }
 
 fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
@@ -692,7 +672,7 @@ fn reason(error: &BodyError) -> String {
 
 fn failed(session: &Session, id: Option<Id>, reason: &str) -> Result<Response, Refusal> {
     match id.and_then(|id| session.fail(&id, reason)) {
-        Some(answer) => Ok(json(StatusCode::OK, answer)),
+        Some(failure) => Ok(json(StatusCode::OK, failure.error)),
         None => Err(Refusal::Status(StatusCode::BAD_GATEWAY, reason.to_owned())),
     }
 }

@@ -8,19 +8,22 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use crate::headers::ACCEL_BUFFERING;
 use crate::listener::body;
 use crate::listener::guard::{Refusal, json};
-use crate::tenants::rules::Rules;
-use crate::tenants::workers::QueueError;
-use crate::upstream::link::LinkError;
 use lro_host::job::INLINE_BYTES;
 use lro_transport::Permit;
 
 /// Interval of the comments that keep a silent stream alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What stands before a message in an event.
+const EVENT_BEGIN: &[u8] = b"event: message\ndata: ";
+/// What ends an event.
+const EVENT_END: &[u8] = b"\n\n";
 
 /// Number of messages that wait for a client to read before the server has to wait too.
 pub(super) const STREAM_MESSAGES: usize = 64;
@@ -37,46 +40,6 @@ pub(super) struct OutgoingMessage {
     /// Share of the tenant's memory while the message waits.
     #[expect(dead_code, reason = "releases the memory on drop")]
     pub(super) memory: Option<Permit<String>>,
-}
-
-/// A message being sent to the server.
-pub(super) enum Forwarded {
-    /// The message is sent.
-    Done,
-    /// A thread of the tenant sends it.
-    Spawned(oneshot::Receiver<Result<(), Refusal>>),
-}
-
-impl Forwarded {
-    /// Sends a message on a thread of the tenant, as the server may not read.
-    pub(super) fn spawn(rules: &Rules, forward: impl FnOnce() -> Result<(), Refusal> + Send + 'static) -> Self {
-        let (done, ended) = oneshot::channel();
-        rules.senders.run(move |turn| {
-            let refused = |error: QueueError| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-            let _ = done.send(turn.map_err(refused).and_then(|()| forward()));
-        });
-        Self::Spawned(ended)
-    }
-
-    /// Waits until the message is sent.
-    pub(super) async fn end(self) -> Result<(), Refusal> {
-        let Self::Spawned(ended) = self else { return Ok(()) };
-        let failed = |_| Err(Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, QueueError::Panicked.to_string()));
-        ended.await.unwrap_or_else(failed)
-    }
-}
-
-/// The response to a request while the request is still being sent. Fails if sending does.
-pub(super) async fn while_forwarding(
-    forwarded: Forwarded,
-    response: impl Future<Output = Response>,
-) -> Result<Response, Refusal> {
-    let (mut response, forwarded) = (std::pin::pin!(response), std::pin::pin!(forwarded.end()));
-    tokio::select! {
-        response = &mut response => return Ok(response),
-        forwarded = forwarded => forwarded?,
-    }
-    Ok(response.await)
 }
 
 /// The response to a request whose messages arrive through a channel: one JSON document if the first message is the
@@ -139,24 +102,26 @@ pub(super) fn event_stream<H: Send + 'static>(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response
+}
+
+/// Encodes a message, on one line, as an event.
+pub(super) fn event_of(message: &[u8]) -> Bytes {
+    [EVENT_BEGIN, message, EVENT_END].concat().into()
 }
 
 /// Encodes a message as an event, in pieces; an empty message as none.
 fn encoded(message: Vec<Bytes>) -> Box<dyn Iterator<Item = Bytes> + Send> {
-    const BEFORE: &[u8] = b"event: message\ndata: ";
-    const AFTER: &[u8] = b"\n\n";
     let size: usize = message.iter().map(Bytes::len).sum();
     if size == 0 {
         return Box::new(std::iter::empty());
     }
     if size < INLINE_BYTES {
-        let message = body::on_one_line(message.concat().into());
-        return Box::new(std::iter::once([BEFORE, &message, AFTER].concat().into()));
+        return Box::new(std::iter::once(event_of(&body::on_one_line(message.concat().into()))));
     }
     let pieces = message.into_iter().flat_map(body::pieces).map(body::on_one_line);
-    Box::new(std::iter::once(Bytes::from_static(BEFORE)).chain(pieces).chain([Bytes::from_static(AFTER)]))
+    Box::new(std::iter::once(Bytes::from_static(EVENT_BEGIN)).chain(pieces).chain([Bytes::from_static(EVENT_END)]))
 }
 
 fn of_pieces(mut pieces: Vec<Bytes>) -> Body {
@@ -174,16 +139,4 @@ pub(super) fn empty(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
-}
-
-/// Refuses a request that the server cannot receive. The log names the program of the server; clients do not learn it.
-pub(super) fn refused(error: &LinkError) -> Refusal {
-    let text = match error {
-        LinkError::Start { source, .. } => {
-            tracing::warn!(%error, "refused a request");
-            format!("the server cannot be started: {source}")
-        }
-        error => error.to_string(),
-    };
-    Refusal::Status(StatusCode::BAD_GATEWAY, text)
 }

@@ -7,7 +7,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, Uri};
 use reqwest::Url;
 
-use crate::headers::PROTOCOL_VERSION;
+use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION};
 use crate::upstream::Endpoint;
 
 /// Path prefix of documents about a server, such as the metadata of its authorization.
@@ -19,7 +19,7 @@ const REQUEST_HEADERS: [HeaderName; 8] = [
     ACCEPT_LANGUAGE,
     CONTENT_TYPE,
     USER_AGENT,
-    HeaderName::from_static("last-event-id"),
+    LAST_EVENT_ID,
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
     HeaderName::from_static("baggage"),

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf, absolute};
 
-use anyhow::{Context, bail};
-use lro_gateway::Launch;
-use lro_gateway::settings::{Config, Origin, ServerEnvironment, Token};
+use super::{GatewayError, parts};
+use crate::settings::{Config, Origin, ServerEnvironment, Token};
+use crate::upstream::Launch;
 use lro_transport::{Isolation, ServerUser};
-
-use crate::host;
 
 /// The user database of the system.
 const USER_DATABASE: &str = "/etc/passwd";
@@ -27,7 +26,7 @@ struct User {
 }
 
 /// Builds the launch of a server, without isolation.
-pub(crate) fn launch(program: &OsString, arguments: &[OsString], config: &Config) -> Launch {
+pub(super) fn launch(program: &OsString, arguments: &[OsString], config: &Config) -> Launch {
     let ServerEnvironment { variables, withheld } = config.server_environment(env::vars_os());
     Launch {
         environment: variables,
@@ -37,11 +36,12 @@ pub(crate) fn launch(program: &OsString, arguments: &[OsString], config: &Config
     }
 }
 
-/// Adds isolation as configured and as far as the system supports it. The paths to hide must exist already.
+/// Adds isolation as configured and as far as the system supports it. The paths to hide must exist already. `helper`
+/// starts the server.
 ///
 /// # Errors
 /// When the user does not exist, or the server cannot run as that user.
-pub(crate) fn isolated(mut launch: Launch, config: &Config) -> anyhow::Result<Launch> {
+pub(super) fn isolated(mut launch: Launch, config: &Config, helper: Option<&Path>) -> Result<Launch, GatewayError> {
     let user = config.gateway.user.as_deref().map(user).transpose()?;
     if !config.gateway.isolate && user.is_none() {
         return Ok(launch);
@@ -52,10 +52,15 @@ pub(crate) fn isolated(mut launch: Launch, config: &Config) -> anyhow::Result<La
         launch.environment.push((name, value));
     }
     let hidden = if config.gateway.isolate { hidden(&launch, config) } else { Vec::new() };
-    let isolation = Isolation { program: env::current_exe()?, arguments: vec!["enter".into()], hidden, user: ids };
-    match isolation.probe() {
-        Ok(()) => launch.isolation = Some(isolation),
-        Err(error) if ids.is_some() => return Err(error).context("the server cannot run as `gateway.user`"),
+    let no_helper = || io::Error::new(io::ErrorKind::Unsupported, "there is no helper program that starts it");
+    let isolation = helper.ok_or_else(no_helper).and_then(|helper| {
+        let (program, arguments) = (helper.to_owned(), vec!["enter".into()]);
+        let isolation = Isolation { program, arguments, hidden, user: ids };
+        isolation.probe().map(|()| isolation)
+    });
+    match isolation {
+        Ok(isolation) => launch.isolation = Some(isolation),
+        Err(error) if ids.is_some() => return Err(GatewayError::User(error)),
         Err(error) => tracing::warn!(
             %error,
             "the server is not isolated: it can read all files of the gateway's user, including the offloads of all tenants"
@@ -87,7 +92,7 @@ fn private(config: &Config) -> BTreeSet<PathBuf> {
         Token::File(path) => Some(path.clone()),
         Token::Variable(_) | Token::Sha256(_) => None,
     });
-    let directories = [config.policy_keep.clone(), config.policy_dir.clone(), host::cache_directory()];
+    let directories = [config.policy_keep.clone(), config.policy_dir.clone(), parts::cache_directory()];
     let all = directories.into_iter().flatten().chain([config.dir.clone()]).chain(policies).chain(files).chain(tokens);
     all.map(|path| resolved(&path)).collect()
 }
@@ -119,20 +124,22 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Looks up a user.
-fn user(text: &str) -> anyhow::Result<User> {
-    if let Some((uid, gid)) = text.split_once(':') {
-        return Ok(User { ids: ServerUser { uid: uid.parse()?, gid: gid.parse()? }, variables: Vec::new() });
+fn user(text: &str) -> Result<User, GatewayError> {
+    let ids = |uid: &str, gid: &str| Some(ServerUser { uid: uid.parse().ok()?, gid: gid.parse().ok()? });
+    if let Some(ids) = text.split_once(':').and_then(|(uid, gid)| ids(uid, gid)) {
+        return Ok(User { ids, variables: Vec::new() });
     }
-    let users = fs::read_to_string(USER_DATABASE)
-        .with_context(|| format!("cannot read {USER_DATABASE}, for `gateway.user`"))?;
+    let users =
+        fs::read_to_string(USER_DATABASE).map_err(|source| GatewayError::Users { database: USER_DATABASE, source })?;
     for line in users.lines() {
         if let [name, _, uid, gid, _, home, ..] = line.split(':').collect::<Vec<_>>()[..]
             && name == text
+            && let Some(ids) = ids(uid, gid)
         {
             let variable = |name: &str, value: &str| (OsStr::new(name).to_owned(), OsStr::new(value).to_owned());
             let variables = vec![variable("HOME", home), variable("USER", name), variable("LOGNAME", name)];
-            return Ok(User { ids: ServerUser { uid: uid.parse()?, gid: gid.parse()? }, variables });
+            return Ok(User { ids, variables });
         }
     }
-    bail!("there is no user `{text}` in {USER_DATABASE}, for `gateway.user`: use UID:GID")
+    Err(GatewayError::UnknownUser { user: text.to_owned(), database: USER_DATABASE })
 }

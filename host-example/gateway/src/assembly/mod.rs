@@ -1,0 +1,221 @@
+//! A whole gateway, assembled from its configuration.
+
+mod error;
+pub mod parts;
+mod policies;
+mod reload;
+mod server;
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use tokio::sync::Notify;
+
+pub use self::error::{GatewayError, ReloadError};
+pub use self::policies::counts_fuel;
+use self::reload::Reload;
+use crate::faces::{http, stdio};
+use crate::metrics::Snapshot;
+use crate::operations::status::About;
+use crate::operations::upkeep::Upkeep;
+use crate::operations::{Operations, OperatorTokens};
+use crate::settings::Config;
+use crate::tenants::Tenants;
+use crate::tenants::rules::Rules;
+use crate::upstream::{Endpoint, Upstream};
+use lro_host::extract::Budget;
+use lro_host::filter::Filter;
+use lro_host::mcp::Tools;
+use lro_host::policy::{Registry, RegistryError, Watch};
+use lro_host::store::Store;
+
+/// A gateway, ready to serve.
+#[derive(Debug)]
+pub struct Gateway {
+    rules: Arc<Rules>,
+    tenants: Arc<Tenants>,
+    operators: OperatorTokens,
+    upstream: Upstream,
+}
+
+/// Stops and reloads a gateway while it runs. Clones control the same gateway.
+#[derive(Clone)]
+pub struct Control {
+    url: Option<String>,
+    metrics_url: Option<String>,
+    stop: Arc<dyn Fn() + Send + Sync>,
+    reload: Arc<Reload>,
+}
+
+impl Gateway {
+    /// Loads the policies of all tenants and opens the store. Variables that the configuration names are those of this
+    /// process. If the store cannot be opened, which is logged, each use tries again, and the failure mode applies until
+    /// then.
+    ///
+    /// `command` is the server's program and its arguments; empty if `gateway.upstream` is set. `helper` is a program
+    /// `lro`, which compiles policies and isolates the server in child processes. Without it, policies are compiled on
+    /// threads of this process, whose memory is not limited, and the server is not isolated.
+    ///
+    /// # Errors
+    /// [`GatewayError`] if the configuration cannot be used.
+    pub fn new(config: &Config, command: &[OsString], helper: Option<&Path>) -> Result<Self, GatewayError> {
+        let tokens = config.gateway_tokens(|name| env::var_os(name))?;
+        let upstream = upstream(config, command)?;
+        let operators = OperatorTokens {
+            admin: config.admin_token(|name| env::var_os(name))?,
+            metrics: config.metrics_token(|name| env::var_os(name))?,
+        };
+        let registry = Arc::new(policies::registry(config, helper)?);
+        let tenants = Arc::new(Tenants::new(Arc::clone(&registry), config.clone(), tokens));
+        let mut rules = rules(config, &registry)?;
+        rules.tenants = Some(Arc::clone(&tenants));
+        // The paths to hide from the server exist now.
+        let upstream = match upstream {
+            Upstream::Command(launch) => Upstream::Command(server::isolated(launch, config, helper)?),
+            other => other,
+        };
+        Ok(Self { rules: Arc::new(rules), tenants, operators, upstream })
+    }
+
+    /// What its sessions share, such as the metrics.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    /// Checks that results can be offloaded.
+    ///
+    /// # Errors
+    /// [`GatewayError::Store`] if the store cannot be opened.
+    pub fn check(&self) -> Result<(), GatewayError> {
+        Ok(self.rules.filter.store.as_ref().map_or(Ok(()), Store::check)?)
+    }
+
+    /// Serves Streamable HTTP at `gateway.listen` until [`Control::stop`], or else one client on standard input and
+    /// output until the input ends. Calls `on_start` once it can be stopped, with HTTP once clients can connect. Blocks, so
+    /// an async program calls it on a thread for blocking work.
+    ///
+    /// # Errors
+    /// [`GatewayError`] if an address cannot be bound, the server cannot be started, or reading the input fails.
+    pub fn run(self, on_start: impl FnOnce(Control)) -> Result<(), GatewayError> {
+        let Self { rules, tenants, operators, upstream } = self;
+        let gateway = &rules.config.gateway;
+        let operations = gateway.metrics_listen.map(|address| Operations::start(&rules, address, operators));
+        let operations = operations.transpose()?;
+        let metrics_url = operations.as_ref().map(Operations::url);
+        let watch = Watch::start(Arc::clone(tenants.registry()));
+        let _watch = watch.inspect_err(|error| tracing::warn!(%error, "cannot watch policy files"));
+        let about = About { metrics: metrics_url.clone(), ..About::new(&upstream) };
+        let reload = Arc::new(Reload::new(tenants, rules.config.clone()));
+        let start = |url, stop| on_start(Control { url, metrics_url, stop, reload });
+        let served = match gateway.listen {
+            Some(address) => serve_http(&rules, upstream, about, address, start),
+            None => serve_stdio(&rules, upstream, about, start),
+        };
+        let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
+        tracing::info!(calls, own_calls, tokens_saved, "the gateway has stopped");
+        served
+    }
+}
+
+impl Control {
+    /// The URL of the MCP endpoint; `None` on standard input and output.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
+    /// The URL of the metrics, if `gateway.metrics-listen` is set.
+    pub fn metrics_url(&self) -> Option<&str> {
+        self.metrics_url.as_deref()
+    }
+
+    /// Ends the gateway, after the calls in flight or `gateway.shutdown-ms`. Does not wait for that.
+    pub fn stop(&self) {
+        (self.stop)();
+    }
+
+    /// Takes the tenants of a new configuration, with their tokens, settings and policies, and reloads all policies.
+    /// Changes of other keys need a restart, which is logged. Blocks while policies are compiled. Open sessions keep the
+    /// settings they started with.
+    ///
+    /// # Errors
+    /// [`ReloadError`] if the configuration is not taken. A refused policy is logged instead, and the current one stays.
+    pub fn reload(&self, config: Config) -> Result<(), ReloadError> {
+        self.reload.run(config)
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Control").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+fn upstream(config: &Config, command: &[OsString]) -> Result<Upstream, GatewayError> {
+    match (command.split_first(), config.gateway.upstream.as_deref()) {
+        (Some((program, arguments)), None) => Ok(Upstream::Command(server::launch(program, arguments, config))),
+        (None, Some(url)) => {
+            let headers = config.gateway_headers(|name| env::var_os(name))?;
+            Ok(Upstream::Http(Endpoint::new(url, headers)?))
+        }
+        (Some(_), Some(_)) => Err(GatewayError::TwoServers),
+        (None, None) => Err(GatewayError::NoServer),
+    }
+}
+
+fn rules(config: &Config, registry: &Registry) -> Result<Rules, GatewayError> {
+    let (store, error) = Store::open_or_retry(parts::store_config(config));
+    if let Some(error) = error {
+        tracing::error!(error = &error as &dyn std::error::Error, "results cannot be offloaded yet");
+    }
+    let tools = Tools::new(store.clone(), parts::extractor(config)?, Budget::from(&config.query));
+    let tenant = &config.gateway.tenant;
+    let slot = registry.slot(tenant).ok_or_else(|| RegistryError::Unknown(tenant.clone()))?;
+    let filter = Filter { slot, store: Ok(store), limits: (&config.limits).into(), failure: config.failure };
+    Ok(Rules::new(config.clone(), filter, Some(tools)))
+}
+
+fn serve_http(
+    rules: &Arc<Rules>,
+    upstream: Upstream,
+    about: About,
+    address: SocketAddr,
+    start: impl FnOnce(Option<String>, Arc<dyn Fn() + Send + Sync>),
+) -> Result<(), GatewayError> {
+    // Half of the processors, because policies and servers use their own threads: with more, messages switch threads
+    // more often.
+    let threads = thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    runtime.map_err(GatewayError::System)?.block_on(async {
+        let failed = |source| GatewayError::Listen { address, source };
+        let server = http::Server::bind(rules, upstream, address).await.map_err(failed)?;
+        let url = server.url().map_err(failed)?;
+        let _upkeep = Upkeep::start(rules, About { listen: Some(url.clone()), ..about });
+        let ending = Arc::new(Notify::new());
+        let end = Arc::clone(&ending);
+        start(Some(url), Arc::new(move || end.notify_one()));
+        server.serve(ending.notified()).await;
+        Ok(())
+    })
+}
+
+fn serve_stdio(
+    rules: &Arc<Rules>,
+    upstream: Upstream,
+    about: About,
+    start: impl FnOnce(Option<String>, Arc<dyn Fn() + Send + Sync>),
+) -> Result<(), GatewayError> {
+    let _upkeep = Upkeep::start(rules, about);
+    // Bypass the small, locked buffers of the standard library.
+    let input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(GatewayError::System)?);
+    let output = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(GatewayError::System)?);
+    stdio::serve(rules, upstream, input, output, |stop| start(None, Arc::new(move || stop.now())))?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The parts of a host, from the configuration.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::GatewayError;
+use crate::settings::Config;
+use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
+use lro_host::policy::{CompileCache, CompilePlace, Compiler, Digest, LoadOptions, PublicKey};
+use lro_host::sandbox::Sandbox;
+use lro_host::store::StoreConfig;
+
+/// Settings of the store.
+pub fn store_config(config: &Config) -> StoreConfig {
+    StoreConfig {
+        root: config.dir.clone(),
+        time_to_live: Duration::from_secs(config.ttl_seconds.get()),
+        fsync: config.fsync,
+        file_bytes_max: config.quota_file.get(),
+        tenant_bytes_max: config.quota_tenant.get(),
+        total_bytes_max: config.quota_total.get(),
+    }
+}
+
+/// Returns the shared sandbox of the process, one that counts instructions if `fuel` is set.
+///
+/// # Errors
+/// [`GatewayError::Sandbox`] if the system cannot run compiled code.
+pub fn sandbox(fuel: bool) -> Result<Sandbox, GatewayError> {
+    static PLAIN: OnceLock<Sandbox> = OnceLock::new();
+    static COUNTING: OnceLock<Sandbox> = OnceLock::new();
+    let cell = if fuel { &COUNTING } else { &PLAIN };
+    if let Some(sandbox) = cell.get() {
+        return Ok(sandbox.clone());
+    }
+    let made = if fuel { Sandbox::with_fuel() } else { Sandbox::new() };
+    let sandbox = made.map_err(|error| GatewayError::Sandbox(format!("{error:#}")))?;
+    Ok(cell.get_or_init(|| sandbox).clone())
+}
+
+/// Options for loading the policy of a configuration, without a cache. `helper` compiles it, for the sandbox of `fuel`:
+/// see [`Gateway::new`](crate::Gateway::new).
+///
+/// # Errors
+/// [`GatewayError::Setting`] if the digest or a key is invalid.
+pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Result<LoadOptions, GatewayError> {
+    Ok(LoadOptions {
+        pin: pin(config)?,
+        signers: signers(config)?,
+        bytes_max: config.loading.component_bytes.get(),
+        cache: None,
+        compiler: compiler(config, helper, fuel),
+    })
+}
+
+/// Loads the built-in component that answers questions.
+///
+/// # Errors
+/// [`GatewayError::Sandbox`] or [`GatewayError::Policy`] if the system cannot run it.
+pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
+    let options = LoadOptions { cache: compile_cache(), ..LoadOptions::default() };
+    Ok(Extractor::from_bytes(&sandbox(false)?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
+}
+
+/// Opens the cache of compiled code. Without it, which is logged, every start compiles.
+pub fn compile_cache() -> Option<CompileCache> {
+    let opened = CompileCache::open(cache_directory()?);
+    opened.inspect_err(|error| tracing::warn!(%error, "cannot cache compiled policies")).ok()
+}
+
+/// Compiled code is beside the default store, not in it, because its subdirectories are tenants.
+pub(super) fn cache_directory() -> Option<PathBuf> {
+    let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("lro-filter-compiled"))
+}
+
+/// The compiler: child processes of the helper, or without one, threads.
+pub(super) fn compiler(config: &Config, helper: Option<&Path>, fuel: bool) -> Compiler {
+    let place = helper.map_or(CompilePlace::Thread, |program| {
+        let arguments = [Some("compile"), fuel.then_some("--fuel")].into_iter().flatten().map(OsString::from);
+        CompilePlace::Child { program: program.to_owned(), arguments: arguments.collect() }
+    });
+    Compiler::new(place, (&config.loading).into())
+}
+
+/// The pinned digest of the policy.
+pub(super) fn pin(config: &Config) -> Result<Option<Digest>, GatewayError> {
+    let pin = config.policy_sha256.as_deref().map(str::parse::<Digest>).transpose();
+    pin.map_err(|error| GatewayError::Setting { key: "policy-sha256", reason: error.to_string() })
+}
+
+/// The keys, one of which must have signed a policy.
+pub(super) fn signers(config: &Config) -> Result<Vec<PublicKey>, GatewayError> {
+    let keys = config.policy_keys.iter().map(|key| PublicKey::from_base64(key)).collect::<Result<_, _>>();
+    keys.map_err(|error| GatewayError::Setting { key: "policy-keys", reason: error.to_string() })
+}
