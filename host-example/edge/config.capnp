@@ -28,6 +28,7 @@ const filter :Workerd.Worker = (
     (name = "node/src/call.js", esModule = embed "../node/src/call.js"),
     (name = "node/src/component.js", esModule = embed "../node/src/component.js"),
     (name = "node/src/copy.js", esModule = embed "../node/src/copy.js"),
+    (name = "node/src/defaults.js", esModule = embed "../node/src/defaults.js"),
     (name = "node/src/elements.js", esModule = embed "../node/src/elements.js"),
     (name = "node/src/error.js", esModule = embed "../node/src/error.js"),
     (name = "node/src/filesystem.js", esModule = embed "../node/src/filesystem.js"),

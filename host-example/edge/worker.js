@@ -10,6 +10,7 @@
 
 import { callRecord, checkCall } from "../node/src/call.js";
 import { inspect, write } from "../node/src/component.js";
+import { DEFAULTS } from "../node/src/defaults.js";
 import { LIMITS } from "../node/src/limits.js";
 import { FAILURE_MODES, afterFailure, answered, checkDescriptor, checkFiles, reason } from "../node/src/outcome.js";
 import { encoded, takeApart } from "../node/src/result.js";
@@ -98,7 +99,7 @@ function asked(request, url) {
     checkCall(call);
     const given = JSON.parse(request.headers.get("lro-settings") ?? "{}");
     checkNames(given, NAMES, "lro-settings");
-    const { failure = "open" } = given;
+    const { failure = DEFAULTS.failure } = given;
     expect(FAILURE_MODES.includes(failure), "failure", FAILURE_MODES.join(", "), failure);
     return { call, settings: policySettings(given), failure };
 }

@@ -183,7 +183,7 @@ fn questions_that_never_end_keep_no_result_from_the_policy() {
             endless.iter_mut().for_each(|(stream, text)| text.push_str(&arrived(stream)));
             endless.iter().filter(|(_, text)| text.contains("try again")).count() >= QUESTIONS as usize * 4 / 5
         });
-        let limit = "64 requests of this tenant are queued already (limit admission.questions): try again";
+        let limit = "64 requests of this tenant are queued already (limit query.waiting): try again";
         assert!(endless.iter().any(|(_, text)| text.contains(limit)), "no word of the limit");
         let answered = endless.iter().filter(|(_, text)| text.contains("HTTP/1.1")).count();
         assert!(answered < QUESTIONS as usize, "none of them is answered");

@@ -217,6 +217,87 @@ fn each_tool_has_its_own_settings() {
     assert_eq!(gateway.call("refuse", json!({}))["isError"], true);
 }
 
+/// The values of a descriptor's `files`: their names in the directory.
+fn file_names(descriptor: &Value) -> Vec<String> {
+    let files = descriptor["files"].as_object().unwrap_or_else(|| panic!("no files: {descriptor}"));
+    let name = |path: &Value| Path::new(path.as_str().unwrap()).file_name().unwrap().to_str().unwrap().to_owned();
+    files.values().map(name).collect()
+}
+
+// What is said of one tool leaves the others as they are: sections that one names are still found for another.
+#[test]
+fn each_tool_has_its_own_descriptor() {
+    let toml = r#"
+        [tools.named]
+        session-key = "run"
+        inline-keys = ["total"]
+        inline-limit = 0
+        header-type = "own"
+        [[tools.named.sections]]
+        key = "wanted"
+        filename-prefix = "kept"
+        [tools.pointer]
+        level = "pointer"
+        [tools.specification]
+        dialect = "specification"
+        [tools.cut]
+        action = "truncate"
+        truncate-limit = 3000
+        [tools.refused]
+        action = "reject"
+        advice = "ask for one page"
+    "#;
+    let both = structured(&json!({"wanted": records(900), "found": records(900), "total": 1_800, "run": "r7"}));
+    let tools = ["named", "pointer", "specification", "cut", "refused", "other"];
+    let script = tools.iter().fold(Script::new(), |script, tool| script.call(tool, &both));
+    let mut gateway = script.with_toml(toml);
+
+    let other = gateway.descriptor("other");
+    assert_eq!(file_names(&other), ["wanted.jsonl", "found.jsonl"]);
+    assert_eq!((&other["total"], &other["run"]), (&json!(1_800), &json!("r7")), "{other}");
+    let named = gateway.descriptor("named");
+    assert!(file_names(&named).contains(&"kept-r7.jsonl".to_owned()), "{named}");
+    assert!(!file_names(&named).iter().any(|name| name.starts_with("found")), "{named}");
+    assert_eq!((&named["total"], &named["run"]), (&json!(1_800), &Value::Null), "{named}");
+    for (descriptor, header) in [(&named, "own"), (&other, "mcp_lro")] {
+        let file = std::fs::read_to_string(descriptor["files"]["wanted"].as_str().unwrap()).unwrap();
+        let line: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
+        assert_eq!(line["type"], header);
+    }
+    assert!(gateway.descriptor("pointer")["summary"].is_null() && !other["summary"].is_null());
+    assert!(gateway.descriptor("specification")["file_path"].is_string() && other["file_path"].is_null());
+    assert!(gateway.call("cut", json!({})).to_string().len() <= 3_000);
+    let refused = gateway.call("refused", json!({}));
+    assert_eq!((&refused["isError"], first_text(&refused)), (&true.into(), "ask for one page"));
+}
+
+// A tool may fail closed where others are cut.
+#[test]
+fn each_tool_has_its_own_failure_mode() {
+    let script = Script::new().call("open", large()).call("closed", large());
+    let mut gateway = script.with_toml("quota-file = 2000\n[tools.closed]\nfailure = \"closed\"\n");
+    assert_eq!(gateway.call("open", json!({}))["isError"], Value::Null);
+    let closed = gateway.call("closed", json!({}));
+    assert_eq!(closed["isError"], true);
+    assert!(first_text(&closed).contains("could not be filtered"), "{closed}");
+}
+
+// Offloads of one tool outlive those of others, for readers and for what removes them.
+#[test]
+fn each_tool_has_its_own_time_to_live() {
+    let script = Script::new().call("brief", large()).call("lasting", large());
+    let mut gateway = script.with_toml("ttl-seconds = 2\n[tools.lasting]\nttl-seconds = 3600\n");
+    let [lasting, brief] = ["lasting", "brief"].map(|tool| crate::scripted::handle(&gateway.descriptor(tool)));
+    let gone = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        gateway.offloads().len() == 1
+    });
+    assert!(gone, "what has expired is still there");
+    assert_eq!(gateway.call("lro_read", json!({ "handle": lasting }))["isError"], Value::Null);
+    let read = gateway.call("lro_read", json!({ "handle": brief }));
+    assert!(read["isError"] == true && first_text(&read).contains("expired"), "{read}");
+}
+
 // Only some tools: everything else is exempt; and none at all.
 #[test]
 fn tools_are_included_or_excluded() {

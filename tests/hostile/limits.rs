@@ -277,5 +277,5 @@ fn every_configuration_has_a_clock() {
 fn a_policy_that_loops_at_its_start_is_refused() {
     let _together = together();
     let error = load(&component("(func $f (loop (br 0))) (start $f)")).unwrap_err();
-    assert!(matches!(error, policy::PolicyError::Start(_)), "{error}");
+    assert!(matches!(error, policy::LoadError::Start(_)), "{error}");
 }

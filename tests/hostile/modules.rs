@@ -1,6 +1,6 @@
 //! Components written as text, for what no compiler would make.
 
-use lro_host::policy::{LoadOptions, Policy, PolicyError};
+use lro_host::policy::{LoadError, LoadOptions, Policy};
 use lro_tests::{read, sandbox, workspace};
 use std::path::{Path, PathBuf};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -41,7 +41,7 @@ pub(crate) fn component_of(body: &str, package: Option<&str>) -> Vec<u8> {
 }
 
 /// The policy, or why it is not loaded.
-pub(crate) fn load(component: &[u8]) -> Result<Policy, PolicyError> {
+pub(crate) fn load(component: &[u8]) -> Result<Policy, LoadError> {
     Policy::from_bytes(sandbox(), component, &LoadOptions::default())
 }
 

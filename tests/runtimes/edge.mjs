@@ -22,7 +22,9 @@ const MODULES = [
     "tests/runtimes/vectors.mjs",
     "host-example/edge/memory.js",
     "host-example/edge/policy.js",
-    ...["component", "error", "filesystem", "limits", "parts"].map((name) => `host-example/node/src/${name}.js`),
+    ...["component", "defaults", "error", "filesystem", "limits", "parts"].map(
+        (name) => `host-example/node/src/${name}.js`,
+    ),
 ];
 
 const { component, vectors, inputs, scratch } = prepared("edge.mjs");

@@ -12,7 +12,7 @@ use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, 
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
-use lro_host::sandbox::types::{Abilities, Call};
+use lro_host::sandbox::types::Call;
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::store::{Store, StoreConfig};
 use std::collections::BTreeSet;
@@ -161,15 +161,7 @@ pub fn always_full() -> PolicySettings {
 
 /// A call of a tool whose reader has a shell.
 pub fn request(settings: PolicySettings) -> Request {
-    Request {
-        tenant: TENANT.to_owned(),
-        session: None,
-        tool: "tool".to_owned(),
-        query: None,
-        is_error: false,
-        abilities: Abilities::SHELL,
-        settings: Arc::new(settings),
-    }
+    Request { settings: Arc::new(settings), ..Request::new(TENANT, "tool") }
 }
 
 /// The call for a request, with a fixed id and time.

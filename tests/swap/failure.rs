@@ -2,7 +2,7 @@
 
 use crate::support::{act, component, filter, payload, strict, with_trap_at_start};
 use lro_host::filter::{Filter, Outcome};
-use lro_host::policy::{PolicyError, Registry, RegistrySettings, TenantPolicy};
+use lro_host::policy::{LoadError, Registry, RegistrySettings, TenantPolicy};
 use lro_host::settings::FailureMode;
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{hostile_policy, sandbox};
@@ -127,9 +127,9 @@ fn a_tenant_without_a_good_policy_follows_its_failure_mode() {
         let file = path(&format!("{tenant}.wasm"));
         let refused = registry.add(tenant, TenantPolicy { file: Some(file), ..TenantPolicy::default() }).unwrap_err();
         let is_right = match tenant {
-            "missing" => matches!(*refused.error, PolicyError::Read { .. }),
-            "corrupt" => matches!(*refused.error, PolicyError::Malformed(_)),
-            _ => matches!(*refused.error, PolicyError::Start(_)),
+            "missing" => matches!(*refused.error, LoadError::Read { .. }),
+            "corrupt" => matches!(*refused.error, LoadError::Malformed(_)),
+            _ => matches!(*refused.error, LoadError::Start(_)),
         };
         assert!(is_right, "{tenant}: {refused}");
         let slot = registry.slot(tenant).unwrap();

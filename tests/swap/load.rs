@@ -6,8 +6,8 @@ use crate::support::{
     with_work,
 };
 use lro_host::policy::{
-    CompileLimits, CompilePlace, Compiler, Digest, LoadOptions, Policy, PolicyError, Registry, RegistrySettings,
-    Source, TenantPolicy,
+    CompileLimits, CompilePlace, Compiler, Digest, LoadError, LoadOptions, Policy, Registry, RegistrySettings, Source,
+    TenantPolicy,
 };
 use lro_tests::{sandbox, target};
 use std::fs;
@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, PolicyError> {
+fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, LoadError> {
     Policy::from_bytes(sandbox(), bytes, options)
 }
 
@@ -36,7 +36,7 @@ fn a_flipped_bit_is_refused_by_digest() {
         let mut bad = good.clone();
         let at = (state >> 33) as usize % bad.len();
         bad[at] ^= 1 << (state >> 20 & 7);
-        assert!(matches!(load(&bad, &options), Err(PolicyError::Pin { .. })), "byte {at}");
+        assert!(matches!(load(&bad, &options), Err(LoadError::Pin { .. })), "byte {at}");
     }
     assert!(load(&good, &options).is_ok());
 }
@@ -80,9 +80,9 @@ fn an_unsigned_policy_never_replaces_a_signed_one() {
     assert_eq!(registry.slot("acme").unwrap().status().refused, 6);
 
     fs::write(&beside, "x".repeat(5000)).unwrap();
-    assert!(matches!(Source::read(&file, u64::MAX), Err(PolicyError::TooLarge { found: 5000, limit: 4096 })));
+    assert!(matches!(Source::read(&file, u64::MAX), Err(LoadError::TooLarge { found: 5000, limit: 4096 })));
     let options = LoadOptions { signers: vec![trusted.public()], ..LoadOptions::default() };
-    assert!(matches!(load(&new, &options), Err(PolicyError::Unsigned)));
+    assert!(matches!(load(&new, &options), Err(LoadError::Unsigned)));
 }
 
 // A file that changes all the time is read once, so what has the digest is what runs.
@@ -118,7 +118,7 @@ fn what_was_hashed_is_what_runs() {
                         assert_eq!(answers(&filter(policy.into(), &store)), signature(1));
                     }
                 }
-                Err(PolicyError::Pin { found, .. }) => {
+                Err(LoadError::Pin { found, .. }) => {
                     assert_eq!(found, digests[1]);
                     refused += 1;
                 }
@@ -153,14 +153,14 @@ fn what_is_no_component_is_refused_by_name() {
         std::os::unix::fs::symlink(to, path(link)).unwrap();
     }
     for name in ["compiled", "empty", "text", "cut"] {
-        assert!(matches!(try_file(name), Err(PolicyError::Malformed(_))), "{name}: {:?}", try_file(name));
+        assert!(matches!(try_file(name), Err(LoadError::Malformed(_))), "{name}: {:?}", try_file(name));
     }
-    assert!(matches!(try_file("module"), Err(PolicyError::CoreModule)));
+    assert!(matches!(try_file("module"), Err(LoadError::CoreModule)));
     for name in ["directory", "fifo", "device"] {
-        assert!(matches!(try_file(name), Err(PolicyError::NotAFile(_))), "{name}: {:?}", try_file(name));
+        assert!(matches!(try_file(name), Err(LoadError::NotAFile(_))), "{name}: {:?}", try_file(name));
     }
     for name in ["loop", "dangling", "nothing"] {
-        assert!(matches!(try_file(name), Err(PolicyError::Read { .. })), "{name}: {:?}", try_file(name));
+        assert!(matches!(try_file(name), Err(LoadError::Read { .. })), "{name}: {:?}", try_file(name));
     }
     assert_eq!(try_file("link").unwrap(), Digest::of(&component()));
 }
@@ -249,19 +249,19 @@ fn compiling_is_bounded() {
     for place in [CompilePlace::Thread, child()] {
         let limits = CompileLimits { time, ..CompileLimits::default() };
         let answer = load(&slow, &compiling(place.clone(), limits));
-        assert!(matches!(answer, Err(PolicyError::CompileTime(limit)) if limit == time), "{place:?}: {answer:?}");
+        assert!(matches!(answer, Err(LoadError::CompileTime(limit)) if limit == time), "{place:?}: {answer:?}");
     }
 
     let limits = CompileLimits { memory_bytes: 192 << 20, ..CompileLimits::default() };
     assert!(load(&component(), &compiling(child(), limits)).is_ok());
     let large = with_work(&component(), 4, 200_000);
     let answer = load(&large, &compiling(child(), limits));
-    assert!(matches!(answer, Err(PolicyError::CompileMemory(limit)) if limit == 192 << 20), "{answer:?}");
+    assert!(matches!(answer, Err(LoadError::CompileMemory(limit)) if limit == 192 << 20), "{answer:?}");
 
     let absent = CompilePlace::Child { program: "/nowhere/lro".into(), arguments: Vec::new() };
-    assert!(matches!(load(&component(), &compiling(absent, limits)), Err(PolicyError::Compile(_))));
+    assert!(matches!(load(&component(), &compiling(absent, limits)), Err(LoadError::Compile(_))));
     let answer = load(&component(), &LoadOptions { bytes_max: 1000, ..LoadOptions::default() });
-    assert!(matches!(answer, Err(PolicyError::TooLarge { limit: 1000, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(LoadError::TooLarge { limit: 1000, .. })), "{answer:?}");
 }
 
 // A component that keeps the compiler busy keeps no other tenant's calls waiting.

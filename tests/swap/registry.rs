@@ -3,7 +3,7 @@
 use crate::support::{act, acting, answers, filter, payload, signature, signed, strict, version};
 use lro_host::filter::{Filter, Request};
 use lro_host::policy::{
-    BreakerSettings, CompileCache, Digest, LoadOptions, Loaded, PolicyError, Registry, RegistryError, RegistrySettings,
+    BreakerSettings, CompileCache, Digest, LoadError, LoadOptions, Loaded, Registry, RegistryError, RegistrySettings,
     SlotSettings, TenantPolicy,
 };
 use lro_tests::{hostile_policy, rounds, sandbox, target};
@@ -50,7 +50,7 @@ fn the_last_good_version_survives_a_restart() {
     }
     fs::write(&file, &version(3)[..5000]).unwrap();
     let registry = remembering(root.path());
-    assert!(matches!(*registry.add("acme", from(file.clone())).unwrap_err().error, PolicyError::Malformed(_)));
+    assert!(matches!(*registry.add("acme", from(file.clone())).unwrap_err().error, LoadError::Malformed(_)));
     assert_eq!(answers(&filter_of(&registry, "acme", root.path())), signature(2));
     drop(registry);
 

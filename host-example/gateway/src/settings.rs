@@ -6,12 +6,13 @@
 mod clients;
 mod gateway;
 mod layers;
-mod limits;
+mod loading;
 mod patterns;
-mod policies;
 mod preset;
+mod query;
 mod server;
 mod tenants;
+mod tools;
 mod variables;
 
 use std::{
@@ -25,24 +26,24 @@ use minisign_verify::PublicKey;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use toml::Table;
 
-use self::{
-    layers::{Layers, default_dir, key_text},
-    patterns::{matches, most_specific},
-};
-use lro_host::extract::Budget;
+use self::layers::{Layers, default_dir, key_text};
 use lro_host::store;
 
 pub(crate) use self::gateway::shown_url;
 pub use self::{
     clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees},
-    gateway::{GatewaySettings, GatewayTool, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl},
+    gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl},
     layers::{Entry, Origin, Problem, SettingsError},
-    policies::{Admission, Breaker, Loading, Trial},
+    loading::Loading,
     preset::Preset,
+    query::QueryLimits,
     server::{SERVER_VARIABLES, ServerEnvironment},
     tenants::{SHARED_KEYS, TenantOverride},
-    variables::{CONFIG_KEY, CONFIG_VARIABLE, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
+    tools::{GatewayTool, ToolOverride},
+    variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
 };
+pub use lro_host::policy::{Admission, BreakerSettings, Trial};
+pub use lro_host::sandbox::Limits;
 pub use lro_host::settings::*;
 
 /// Maximum number of characters per token, by the estimate of tokens.
@@ -100,12 +101,13 @@ pub struct Config {
     /// How many calls of one tenant run at the same time.
     pub admission: Admission,
     /// When a failing policy is parked.
-    pub breaker: Breaker,
-    /// How a new version of a policy is tried.
+    pub breaker: BreakerSettings,
+    /// How a new version of a policy is tried. Default: without `calls` and `seconds`, it replaces the current one at
+    /// once.
     pub trial: Trial,
     /// Limits of one call of a policy.
     pub limits: Limits,
-    /// Limits of one query over an offload.
+    /// Limits of questions about offloads.
     pub query: QueryLimits,
 
     /// When the policy acts on a result. Default: `by-size`.
@@ -165,80 +167,6 @@ pub struct Config {
     origins: BTreeMap<String, Origin>,
 }
 
-/// Limits of one call of a policy, each at least 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Limits {
-    /// Wall time in milliseconds. Default: 30,000.
-    pub wall_time_ms: NonZeroU64,
-    /// Milliseconds that the call may wait for one of the 256 slots of the process. Default: 10,000.
-    pub wait_ms: NonZeroU64,
-    /// Linear memory in bytes. Default: 64 MiB.
-    pub memory_bytes: NonZeroU64,
-    /// Elements of a table. Default: 100,000.
-    pub table_elements: NonZeroU64,
-    /// Core instances, memories and tables of each kind. Default: 16.
-    pub instances: NonZeroU64,
-    /// Bytes written to files, gaps included. Default: 4 GiB.
-    pub written_bytes: NonZeroU64,
-    /// Files created. Default: 256.
-    pub files: NonZeroU64,
-    /// Length of the name of a file, in bytes. Default: 128; a longer name is refused when the offload is published.
-    pub name_bytes: NonZeroU64,
-    /// Files open at the same time, the directory included. Default: 64.
-    pub open_files: NonZeroU64,
-    /// Bytes passed between host and policy in one step, such as a descriptor. Default: 8 MiB.
-    pub crossing_bytes: NonZeroU64,
-    /// Bytes of the log that an error, or all notes together, may take. Default: 4 KiB.
-    pub log_bytes: NonZeroU64,
-    /// Instructions. Default: not counted, as counting slows down every call.
-    pub fuel: Option<NonZeroU64>,
-}
-
-/// Limits of one query over an offload, each at least 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct QueryLimits {
-    /// Wall time in milliseconds. Default: 30,000.
-    pub wall_time_ms: NonZeroU64,
-    /// Linear memory in bytes. Default: 256 MiB; only a jq program over all records at once uses more than 64 MiB.
-    pub memory_bytes: NonZeroU64,
-    /// Bytes of an answer. Default: 20,000.
-    pub answer_bytes: NonZeroU32,
-    /// Estimated tokens of an answer. Default: 8,000.
-    pub answer_tokens: NonZeroU32,
-}
-
-/// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct ToolOverride {
-    /// When the policy acts on a result: `always` and `never` ignore its size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<DecisionMode>,
-    /// The threshold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub threshold: Option<NonZeroU64>,
-    /// Unit of the threshold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unit: Option<SizeUnit>,
-    /// What the policy does with a result it acts on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<Action>,
-    /// What the gateway does with the `outputSchema` of the tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schema: Option<SchemaStrategy>,
-    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
-    /// goes to the server. Default: false.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub handles: Option<bool>,
-    /// Seconds for which identical calls of the same tenant reuse the offload of the first one, without calling the
-    /// server; at least 1. Only for tools that change nothing and whose results depend only on the arguments. Default:
-    /// none, every call goes to the server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reuse_seconds: Option<NonZeroU64>,
-}
-
 impl Default for Config {
     /// The documented defaults, except that `dir` is empty, as it depends on the environment.
     fn default() -> Self {
@@ -259,7 +187,7 @@ impl Default for Config {
             policy_keep: None,
             loading: Loading::default(),
             admission: Admission::default(),
-            breaker: Breaker::default(),
+            breaker: BreakerSettings::default(),
             trial: Trial::default(),
             limits: Limits::default(),
             query: QueryLimits::default(),
@@ -292,40 +220,9 @@ impl Default for Config {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            wall_time_ms: at_least_one(30_000),
-            wait_ms: at_least_one(10_000),
-            memory_bytes: at_least_one(64 << 20),
-            table_elements: at_least_one(100_000),
-            instances: at_least_one(16),
-            written_bytes: at_least_one(4 << 30),
-            files: at_least_one(256),
-            name_bytes: at_least_one(128),
-            open_files: at_least_one(64),
-            crossing_bytes: at_least_one(8 << 20),
-            log_bytes: at_least_one(4 << 10),
-            fuel: None,
-        }
-    }
-}
-
-impl Default for QueryLimits {
-    fn default() -> Self {
-        let Budget { bytes, tokens } = Budget::default();
-        Self {
-            wall_time_ms: at_least_one(30_000),
-            memory_bytes: at_least_one(256 << 20),
-            answer_bytes: NonZeroU32::new(bytes).unwrap_or(NonZeroU32::MIN),
-            answer_tokens: NonZeroU32::new(tokens).unwrap_or(NonZeroU32::MIN),
-        }
-    }
-}
-
 impl Config {
     /// Loads all layers. `environment` is usually [`std::env::vars_os`]; `flags` are pairs of a key of [`VARIABLES`]
-    /// and the text of its value. The flag `config` or [`CONFIG_VARIABLE`] names the file.
+    /// and the text of its value. The variable or flag for [`CONFIG_KEY`] names the file.
     ///
     /// # Errors
     /// [`SettingsError`] with the problems of all layers.
@@ -371,49 +268,6 @@ impl Config {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)
     }
 
-    /// The effective settings for a tool, with the most specific pattern of [`Config::tools`] applied.
-    pub fn for_tool(&self, tool: &str) -> PolicySettings {
-        self.for_tool_and_client(tool, &ClientProfile::default())
-    }
-
-    /// The effective settings for a tool that a client calls. The threshold of the tool overrides that of the client,
-    /// which overrides the general one.
-    pub fn for_tool_and_client(&self, tool: &str, client: &ClientProfile) -> PolicySettings {
-        let chosen = self.tool_override(tool);
-        let own = self.own_threshold(chosen.threshold, chosen.unit);
-        let threshold = own.or(client.threshold).unwrap_or(Size { amount: self.threshold.get(), unit: self.unit });
-        PolicySettings {
-            mode: chosen.mode.unwrap_or(self.mode),
-            threshold,
-            action: chosen.action.unwrap_or(self.action),
-            sections: self.sections.clone(),
-            inline_keys: self.inline_keys.clone(),
-            inline_limit: self.inline_limit,
-            infer: self.infer,
-            header_type: self.header_type.clone(),
-            session_key: self.session_key.clone(),
-            level: self.level,
-            dialect: self.dialect,
-            descriptor_limit: self.descriptor_limit.get(),
-            truncate_limit: self
-                .truncate_limit
-                .map_or(threshold, |limit| Size { amount: limit.get(), unit: self.unit }),
-            truncate_suffix: self.truncate_suffix.clone(),
-            advice: self.advice.clone(),
-            custom: self.custom.clone(),
-        }
-    }
-
-    /// The gateway settings for a tool, with the most specific pattern of [`Config::tools`] applied.
-    pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
-        let chosen = self.tool_override(tool);
-        GatewayTool {
-            schema: chosen.schema.unwrap_or(self.schema),
-            handles: chosen.handles.unwrap_or_default(),
-            reuse_seconds: chosen.reuse_seconds,
-        }
-    }
-
     /// The result size in characters that a tool declares to a client: enough for a result that passes, or for the
     /// descriptor and what stays inline beside it.
     pub(crate) fn declared_size(&self, tool: &str, client: &ClientProfile) -> Option<u64> {
@@ -444,11 +298,6 @@ impl Config {
             result_limit: chosen.result_limit.map(NonZeroU64::get),
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
-    }
-
-    fn tool_override(&self, tool: &str) -> ToolOverride {
-        let tools = self.tools.iter().map(|(pattern, chosen)| (pattern.as_str(), chosen));
-        most_specific(tools, |pattern| matches(pattern, tool)).cloned().unwrap_or_default()
     }
 
     /// The threshold of an override that sets an amount, a unit, or both; the rest is the general one.

@@ -8,12 +8,13 @@ use std::{
     num::NonZeroU64,
     os::unix::ffi::OsStringExt,
     path::PathBuf,
+    time::Duration,
 };
 
 use lro_gateway::settings::{
-    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, GatewaySettings,
-    GatewayTool, KNOWN_CLIENTS, Origin, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit,
-    SummaryKind, Token, VARIABLE_PREFIX, VARIABLES, ValueForm,
+    Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
+    DescriptorLevel, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, KNOWN_CLIENTS, Origin, PolicySettings,
+    SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token, Trial, VARIABLES, ValueForm,
 };
 use lro_host::policy::Digest;
 use tempfile::TempDir;
@@ -55,19 +56,19 @@ fn defaults_are_the_documented_ones() {
     assert_eq!((loading.component_bytes.get(), loading.compile_ms.get()), (64 << 20, 30_000));
     assert_eq!(loading.compile_memory_bytes.get(), 1 << 30);
     let admission = &config.admission;
-    assert_eq!((admission.calls.get(), admission.waiting, admission.wait_ms), (128, 1024, 1000));
-    assert_eq!(admission.questions, 64);
-    let breaker = &config.breaker;
-    let pauses = (breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get());
-    assert_eq!(pauses, (5, 1000, 60_000));
-    assert_eq!((config.trial.calls, config.trial.seconds, config.trial.promote), (None, None, false));
+    assert_eq!((admission.calls, admission.waiting, admission.wait), (128, 1024, Duration::from_secs(1)));
+    assert_eq!(config.query.waiting, 64);
+    let BreakerSettings { failures, pause, pause_max } = config.breaker;
+    assert_eq!((failures, pause, pause_max), (5, Duration::from_secs(1), Duration::from_secs(60)));
+    assert_eq!((config.trial.calls, config.trial.time, config.trial.promote), (None, None, false));
+    assert_eq!(config.trial.if_limited(), None);
     assert!(config.tenants.is_empty());
     let limits = &config.limits;
-    assert_eq!((limits.wall_time_ms.get(), limits.memory_bytes.get()), (30_000, 64 << 20));
-    assert_eq!(limits.wait_ms.get(), 10_000);
-    assert_eq!((limits.written_bytes.get(), limits.files.get(), limits.crossing_bytes.get()), (4 << 30, 256, 8 << 20));
-    assert_eq!((limits.table_elements.get(), limits.instances.get()), (100_000, 16));
-    let names = (limits.name_bytes.get(), limits.open_files.get(), limits.log_bytes.get(), limits.fuel);
+    assert_eq!((limits.wall_time, limits.memory_bytes), (Duration::from_secs(30), 64 << 20));
+    assert_eq!(limits.wait, Duration::from_secs(10));
+    assert_eq!((limits.written_bytes, limits.files, limits.crossing_bytes), (4 << 30, 256, 8 << 20));
+    assert_eq!((limits.table_elements, limits.instances), (100_000, 16));
+    let names = (limits.name_bytes, limits.open_files, limits.log_bytes, limits.fuel);
     assert_eq!(names, (128, 64, 4 << 10, None));
     let threshold = size(50_000, SizeUnit::Characters);
     let expected = PolicySettings {
@@ -114,8 +115,8 @@ fn later_layers_override_earlier_ones_and_say_so() {
     let config = load(file, &variables, &flags).unwrap();
     assert_eq!(config.for_tool("t").threshold, size(30, SizeUnit::Bytes));
     assert_eq!((config.enabled, config.dir.to_str().unwrap()), (false, "/data"));
-    assert_eq!((config.limits.files.get(), config.limits.memory_bytes.get()), (7, 6));
-    assert_eq!(config.limits.wall_time_ms.get(), 30_000, "the rest of a table keeps its defaults");
+    assert_eq!((config.limits.files, config.limits.memory_bytes), (7, 6));
+    assert_eq!(config.limits.wall_time, Duration::from_secs(30), "the rest of a table keeps its defaults");
 
     let entries = config.explain();
     let told = |key: &str| {
@@ -167,7 +168,12 @@ fn bad_values_are_errors_and_all_are_told() {
         ("truncate-limit = 0", "`truncate-limit` = `0`"),
         ("preset = \"2k\"", "expected `1600-tokens` or `25k`"),
         ("[tools.\"a.*\"]\nmode = \"sometimes\"", "`tools.\"a.*\".mode` = `\"sometimes\"`"),
-        ("[tools.x]\nlevel = \"full\"", "unknown field `level`"),
+        ("[tools.x]\nlevel = \"all\"", "`tools.x.level` = `\"all\"`"),
+        ("[tools.x]\npolicy = \"a.wasm\"", "unknown field `policy`"),
+        ("[[tools.x.sections]]\nfilename-prefix = \"a\"", "missing field `key`"),
+        ("[tools.x]\nttl-seconds = 0", "`tools.x.ttl-seconds` = `0`"),
+        ("[tools.x]\ndescriptor-limit = 0", "`tools.x.descriptor-limit` = `0`"),
+        ("[tools.x]\nfailure = \"never\"", "expected one of `open`, `closed`, `truncate`"),
         ("[[sections]]\nkey = \"a\"\nschema = \"{\"", "expected a JSON Schema as JSON text"),
         ("[[sections]]\nfilename-prefix = \"a\"", "missing field `key`"),
         ("threshold = ", "`config` = `/"),
@@ -191,7 +197,7 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[admission]\ncalls = 0", "`admission.calls` = `0`"),
         ("[admission]\nwaiting = -1", "`admission.waiting` = `-1`"),
         ("[admission]\nwait-ms = \"1s\"", "`admission.wait-ms` = `\"1s\"`"),
-        ("[admission]\nquestions = -1", "`admission.questions` = `-1`"),
+        ("[query]\nwaiting = -1", "`query.waiting` = `-1`"),
         ("[limits]\nwait-ms = 0", "`limits.wait-ms` = `0`"),
         ("[breaker]\nfailures = 0", "`breaker.failures` = `0`"),
         ("[breaker]\npause-ms = 0", "`breaker.pause-ms` = `0`"),
@@ -203,7 +209,7 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[tenants.acme]\nthreshold = 0", "`tenants.acme.threshold` = `0`"),
         ("[tenants.acme]\ntreshold = 1", "unknown field `treshold`"),
         ("[tenants.acme.limits]\nfile = 1", "`tenants.acme.limits.file` = `1`"),
-        ("[tenants.acme.tools.x]\nlevel = \"full\"", "unknown field `level`"),
+        ("[tenants.acme.tools.x]\nlevel = \"all\"", "unknown variant `all`"),
         ("tenants = [\"acme\"]", "`tenants` = `[\"acme\"]`"),
     ] {
         let found = problems(file, &[], &[]);
@@ -238,7 +244,7 @@ fn bad_values_are_errors_and_all_are_told() {
 #[test]
 fn every_key_has_a_variable_and_every_variable_works() {
     let samples = |form, key: &str| match (form, key) {
-        (ValueForm::Integer, _) => "123",
+        (ValueForm::Integer | ValueForm::Bytes, _) => "123",
         (ValueForm::Boolean, "gateway.audit" | "trial.promote") => "yes",
         (ValueForm::Boolean, _) => "no",
         (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
@@ -261,31 +267,23 @@ fn every_key_has_a_variable_and_every_variable_works() {
         _ => "text",
     };
     for variable in VARIABLES.iter().filter(|variable| variable.key != "config") {
-        let snake = variable.key.replace(['-', '.'], "_").to_uppercase();
-        assert_eq!(variable.name, format!("{VARIABLE_PREFIX}{snake}"));
-        let sample = samples(variable.form, variable.key);
-        let config = load("", &[(variable.name, sample)], &[]).unwrap();
+        let (name, sample) = (variable.name(), samples(variable.form, variable.key));
+        let config = load("", &[(&name, sample)], &[]).unwrap();
         let entries = config.explain();
         let entry = entries.iter().find(|entry| entry.key == variable.key).unwrap();
-        assert_eq!(entry.origin, Origin::Variable(variable.name.to_owned()));
+        assert_eq!(entry.origin, Origin::Variable(name.clone()));
         let default = Config::default().explain().into_iter().find(|entry| entry.key == variable.key).unwrap();
-        assert_ne!(entry.value, default.value, "{}", variable.name);
+        assert_ne!(entry.value, default.value, "{name}");
         load("", &[], &[(variable.key, sample)]).unwrap();
     }
+    assert_eq!(
+        VARIABLES.iter().find(|variable| variable.key == "limits.wall-time-ms").unwrap().name(),
+        "MCP_LRO_LIMITS_WALL_TIME_MS"
+    );
     let keys: HashSet<String> = Config::default().explain().into_iter().map(|entry| entry.key).collect();
-    let with_variable: HashSet<String> = VARIABLES.iter().map(|variable| variable.key.to_owned()).collect();
-    let without: HashSet<_> = keys.difference(&with_variable).cloned().collect();
-    let file_only = [
-        "clients",
-        "gateway.admin-token",
-        "gateway.metrics-token",
-        "gateway.tokens",
-        "gateway.upstream-headers",
-        "sections",
-        "tenants",
-        "tools",
-    ];
-    assert_eq!(without, HashSet::from(file_only.map(str::to_owned)));
+    let listed = VARIABLES.iter().map(|variable| variable.key).chain(FILE_KEYS.iter().map(|(key, _)| *key));
+    let listed: HashSet<String> = listed.filter(|key| *key != CONFIG_KEY).map(str::to_owned).collect();
+    assert_eq!(listed, keys);
     let flags: HashSet<String> = VARIABLES.iter().map(|variable| variable.flag()).collect();
     assert_eq!(flags.len(), VARIABLES.len(), "each flag is unique");
     for (text, value) in [("TRUE", true), ("1", true), ("yes", true), ("on", true), ("0", false), ("False", false)] {
@@ -737,7 +735,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
         reuse-seconds = 60
     "#;
     let config = load(file, &[], &[]).unwrap();
-    let tool = |schema, handles| GatewayTool { schema, handles, reuse_seconds: None };
+    let tool = |schema, handles| GatewayTool { schema, handles, ..GatewayTool::default() };
     assert_eq!(config.gateway_tool("any"), tool(SchemaStrategy::Rewrite, false));
     assert_eq!(config.gateway_tool("search_one"), tool(SchemaStrategy::Strip, false));
     assert_eq!(
@@ -753,9 +751,88 @@ fn the_gateway_finds_its_strategy_by_tool() {
 }
 
 #[test]
+fn every_setting_that_can_differ_by_tool_does() {
+    // The key, its value for all tools and for one, and where the effective value is.
+    let settings = [
+        ("ttl-seconds", "7200", "60", "/1/ttl_seconds"),
+        ("failure", "\"closed\"", "\"truncate\"", "/1/failure"),
+        ("mode", "\"never\"", "\"always\"", "/0/mode"),
+        ("threshold", "7", "8", "/0/threshold/amount"),
+        ("unit", "\"bytes\"", "\"tokens\"", "/0/threshold/unit"),
+        ("action", "\"reject\"", "\"truncate\"", "/0/action"),
+        ("sections", "[{ key = \"a\" }]", "[]", "/0/sections"),
+        ("inline-keys", "[\"a\"]", "[\"b\"]", "/0/inline_keys"),
+        ("inline-limit", "7", "8", "/0/inline_limit"),
+        ("infer", "false", "true", "/0/infer"),
+        ("header-type", "\"a\"", "\"b\"", "/0/header_type"),
+        ("session-key", "\"a\"", "\"b\"", "/0/session_key"),
+        ("level", "\"full\"", "\"pointer\"", "/0/level"),
+        ("dialect", "\"specification\"", "\"sections\"", "/0/dialect"),
+        ("descriptor-limit", "7", "8", "/0/descriptor_limit"),
+        ("truncate-limit", "7", "8", "/0/truncate_limit/amount"),
+        ("truncate-suffix", "\"a\"", "\"b\"", "/0/truncate_suffix"),
+        ("advice", "\"a\"", "\"b\"", "/0/advice"),
+        ("custom", "\"a\"", "\"b\"", "/0/custom"),
+        ("schema", "\"strip\"", "\"block\"", "/1/schema"),
+    ];
+    for (key, general, own, at) in settings {
+        let at = |config: &Config, tool: &str| {
+            let effective = serde_json::to_value((config.for_tool(tool), config.gateway_tool(tool))).unwrap();
+            effective.pointer(at).unwrap().clone()
+        };
+        let expected: serde_json::Value = serde_json::from_str(own).unwrap();
+        let alone = load(&format!("{key} = {general}"), &[], &[]).unwrap();
+        let config = load(&format!("{key} = {general}\n[tools.\"search_*\"]\n{key} = {own}"), &[], &[]).unwrap();
+        assert_eq!(at(&config, "other"), at(&alone, "other"), "{key}");
+        assert_eq!(at(&config, "search_all"), expected, "{key}");
+        assert_ne!(at(&alone, "search_all"), expected, "{key}");
+        let tenants =
+            load(&format!("{key} = {general}\n[tenants.acme.tools.search]\n{key} = {own}"), &[], &[]).unwrap();
+        assert_eq!(at(&tenants.for_tenant("acme"), "search"), expected, "{key}: for a tenant");
+        assert_ne!(at(&tenants, "search"), expected, "{key}: for other tenants");
+    }
+    // That is all that a policy gets.
+    for field in serde_json::to_value(PolicySettings::default()).unwrap().as_object().unwrap().keys() {
+        assert!(settings.iter().any(|(key, ..)| key.replace('-', "_") == *field), "{field}");
+    }
+}
+
+#[test]
+fn sections_of_one_tool_leave_those_of_others_to_the_policy() {
+    let file = "[[tools.search.sections]]\nkey = \"hits\"\nsummaries = [{ kind = \"count\" }]\n\
+                [[tools.search.sections.recipes]]\nname = \"n\"\ndescription = \"d\"\ncommand = \"c\"\n\
+                [[tools.search.sections]]\nkey = \"pages\"\n";
+    let config = load(file, &[], &[]).unwrap();
+    let keys = |config: &Config, tool: &str| -> Vec<String> {
+        config.for_tool(tool).sections.into_iter().map(|section| section.key).collect()
+    };
+    assert_eq!(keys(&config, "search"), ["hits", "pages"]);
+    assert_eq!(keys(&config, "other"), Vec::<String>::new(), "the policy finds them");
+    let search = config.for_tool("search");
+    let hits = search.sections.first().unwrap();
+    assert_eq!((hits.summaries.len(), hits.recipes.first().unwrap().name.as_str()), (1, "n"));
+
+    let config = load("[[sections]]\nkey = \"hits\"\n[tools.other]\nsections = []", &[], &[]).unwrap();
+    assert_eq!((keys(&config, "search"), keys(&config, "other")), (vec!["hits".to_owned()], vec![]));
+}
+
+#[test]
+fn a_truncate_limit_of_the_tool_has_its_unit() {
+    let file = "threshold = 100\ntruncate-limit = 50\n[tools.own]\ntruncate-limit = 7\nunit = \"tokens\"\n\
+                [tools.limited]\ntruncate-limit = 8\n[tools.counted]\nunit = \"tokens\"";
+    let config = load(file, &[], &[]).unwrap();
+    let limit = |tool: &str| config.for_tool(tool).truncate_limit;
+    assert_eq!(limit("own"), size(7, SizeUnit::Tokens));
+    assert_eq!(limit("limited"), size(8, SizeUnit::Characters));
+    assert_eq!(limit("counted"), size(50, SizeUnit::Characters), "the general limit in the general unit");
+    let config = load("[tools.own]\nthreshold = 9", &[], &[]).unwrap();
+    assert_eq!(config.for_tool("own").truncate_limit, size(9, SizeUnit::Characters), "the threshold");
+}
+
+#[test]
 fn each_layer_overrides_the_one_before_for_policies() {
     let file = "policy-dir = \"/one\"\npolicy-keys = []\n[breaker]\nfailures = 1\npause-ms = 2\n[trial]\ncalls = 3\n\
-                [admission]\ncalls = 1\nwaiting = 0\nquestions = 2\n[loading]\ncompile-ms = 1\n";
+                [admission]\ncalls = 1\nwaiting = 0\n[query]\nwaiting = 2\n[loading]\ncompile-ms = 1\n";
     let variables = [("MCP_LRO_POLICY_DIR", "/two"), ("MCP_LRO_BREAKER_FAILURES", "4"), ("MCP_LRO_TRIAL_CALLS", "5")];
     let flags =
         [("policy-dir", "/three"), ("policy-keys", KEY), ("trial.promote", "on"), ("breaker.pause-max-ms", "6")];
@@ -764,11 +841,12 @@ fn each_layer_overrides_the_one_before_for_policies() {
         (config.policy_dir.as_deref(), config.policy_keys.as_slice()),
         (Some("/three".as_ref()), &[KEY.to_owned()][..])
     );
-    let breaker = &config.breaker;
-    assert_eq!((breaker.failures.get(), breaker.pause_ms.get(), breaker.pause_max_ms.get()), (4, 2, 6));
-    assert_eq!((config.trial.calls.map(u64::from), config.trial.seconds, config.trial.promote), (Some(5), None, true));
-    assert_eq!((config.admission.calls.get(), config.admission.waiting, config.admission.wait_ms), (1, 0, 1000));
-    assert_eq!(config.admission.questions, 2);
+    let BreakerSettings { failures, pause, pause_max } = config.breaker;
+    assert_eq!((failures, pause, pause_max), (4, Duration::from_millis(2), Duration::from_millis(6)));
+    assert_eq!(config.trial.if_limited(), Some(Trial { calls: Some(5), time: None, promote: true }));
+    let Admission { calls, waiting, wait } = config.admission;
+    assert_eq!((calls, waiting, wait), (1, 0, Duration::from_secs(1)));
+    assert_eq!(config.query.waiting, 2);
     assert_eq!((config.loading.compile_ms.get(), config.loading.component_bytes.get()), (1, 64 << 20));
     assert_eq!(config.origin("breaker.failures").to_string(), "variable MCP_LRO_BREAKER_FAILURES");
     assert_eq!(config.origin("trial.promote").to_string(), "flag --trial-promote");
@@ -810,7 +888,7 @@ fn a_tenant_overrides_key_by_key() {
     assert_eq!(acme.for_tool("any").threshold, size(100, SizeUnit::Bytes));
     assert_eq!((&acme.inline_keys, &acme.custom), (&vec!["c".to_owned()], &Some("redact".to_owned())));
     assert_eq!((acme.policy.as_deref(), acme.failure), (Some("acme.wasm".as_ref()), FailureMode::Closed));
-    assert_eq!((acme.limits.files.get(), acme.limits.memory_bytes.get()), (7, 6));
+    assert_eq!((acme.limits.files, acme.limits.memory_bytes), (7, 6));
     let search = acme.for_tool("search");
     assert_eq!((search.mode, search.threshold.amount), (DecisionMode::Never, 10), "tools are merged, too");
     assert_eq!(acme.for_tool("draw").mode, DecisionMode::Always);

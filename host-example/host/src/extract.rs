@@ -16,7 +16,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use crate::job::{self, Job};
-use crate::policy::{self, LoadOptions, PolicyError};
+use crate::policy::{self, LoadError, LoadOptions};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as contract;
 use crate::sandbox::{CallError, Cost, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
 use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
@@ -261,10 +261,10 @@ impl Extractor {
         bytes: &[u8],
         options: &LoadOptions,
         limits: Limits,
-    ) -> Result<Self, PolicyError> {
+    ) -> Result<Self, LoadError> {
         let component = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
         let prepared = sandbox.prepare_extraction(&component);
-        Ok(Self { prepared: prepared.map_err(|error| PolicyError::Compile(format!("{error:#}")))?, limits })
+        Ok(Self { prepared: prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))?, limits })
     }
 
     /// Answers a question about the records of a section; `section` may be `None` if there is only one. Blocks;

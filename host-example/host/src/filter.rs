@@ -38,6 +38,8 @@ pub struct Request {
     pub abilities: Abilities,
     /// The effective settings of this tool.
     pub settings: Arc<PolicySettings>,
+    /// Age at which the offload expires, in whole seconds. `None`: that of the store.
+    pub time_to_live: Option<Duration>,
 }
 
 impl Request {
@@ -51,6 +53,7 @@ impl Request {
             query: None,
             is_error: false,
             abilities: Abilities::SHELL,
+            time_to_live: None,
         }
     }
 }
@@ -400,6 +403,7 @@ impl Filter {
         plan: &Plan,
     ) -> Result<(Offloaded, Cost), FilterError> {
         let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
+        let staging = staging.with_time_to_live(request.time_to_live);
         let Output { staging, record, offloaded_tokens, notes, cost } =
             self.write(policy, request, call, payload, plan, staging).await?;
         let shown = record.descriptor.clone();

@@ -64,6 +64,7 @@ pub mod read;
 pub mod sandbox;
 pub mod settings;
 pub mod store;
+mod units;
 
 pub use job::Job;
 

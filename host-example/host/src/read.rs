@@ -146,7 +146,7 @@ pub struct PagePart {
 /// Why a page cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum PageError {
     /// The cursor is invalid or does not match the request.
     #[error(transparent)]
     Cursor(#[from] CursorError),
@@ -219,7 +219,7 @@ impl Pages {
     ///
     /// # Errors
     /// When a part of the request is invalid, or the file has changed.
-    pub fn page(&self, request: &PageRequest) -> Result<Page, ReadError> {
+    pub fn page(&self, request: &PageRequest) -> Result<Page, PageError> {
         let (position, size, of_file) = match &request.start {
             Start::Record(record) => (Position { record: *record, offset: 0 }, request.size(PageSize::default()), None),
             Start::Cursor(text) => {
@@ -234,7 +234,7 @@ impl Pages {
         }
         let total = total(&reader);
         if position.record >= total.max(1) {
-            return Err(ReadError::NoRecord { record: position.record, total });
+            return Err(PageError::NoRecord { record: position.record, total });
         }
         reader.verify()?;
         let (content, next) = read(&reader, position, size)?;
@@ -249,7 +249,7 @@ impl Pages {
         Ok(Page { content, first: position.record, kind: reader.record().kind, total, next })
     }
 
-    fn cursor(&self, request: &PageRequest, text: &str) -> Result<Cursor, ReadError> {
+    fn cursor(&self, request: &PageRequest, text: &str) -> Result<Cursor, PageError> {
         let cursor = self.key()?.open(&request.tenant, text, SystemTime::now())?;
         if cursor.offload != request.offload {
             return Err(CursorError::Offload.into());
@@ -287,12 +287,12 @@ impl Default for PageSize {
 }
 
 /// Opens a section, and returns the index of its file in the record too.
-fn open(offload: &Offload, section: &str) -> Result<(u16, Reader), ReadError> {
+fn open(offload: &Offload, section: &str) -> Result<(u16, Reader), PageError> {
     let files = &offload.record().files;
     let found = offload.file(section).and_then(|found| (0..).zip(files).find(|(_, file)| file.name == found.name));
     let Some((number, file)) = found else {
         let sections = files.iter().map(|file| file.section.clone()).collect();
-        return Err(ReadError::NoSection { name: section.to_owned(), sections });
+        return Err(PageError::NoSection { name: section.to_owned(), sections });
     };
     Ok((number, offload.open(&file.name)?))
 }
@@ -302,7 +302,7 @@ fn total(reader: &Reader) -> u64 {
 }
 
 /// Reads from a position, and returns the position after what was read.
-fn read(reader: &Reader, position: Position, size: PageSize) -> Result<(PageContent, Position), ReadError> {
+fn read(reader: &Reader, position: Position, size: PageSize) -> Result<(PageContent, Position), PageError> {
     let bytes_max = size.bytes as usize;
     if !reader.record().has_lines() {
         return part(reader, 0..reader.record().bytes, position, bytes_max);
@@ -314,7 +314,7 @@ fn read(reader: &Reader, position: Position, size: PageSize) -> Result<(PageCont
     let lines = reader.lines(position.record, size.records as usize, bytes_max)?;
     let next = Position { record: position.record + lines.len() as u64, offset: 0 };
     let records = lines.into_iter().map(String::from_utf8).collect::<Result<_, _>>();
-    let records = records.map_err(|_| ReadError::NotText { record: position.record })?;
+    let records = records.map_err(|_| PageError::NotText { record: position.record })?;
     Ok((PageContent::Records(records), next))
 }
 
@@ -324,7 +324,7 @@ fn part(
     record: Range<u64>,
     position: Position,
     bytes_max: usize,
-) -> Result<(PageContent, Position), ReadError> {
+) -> Result<(PageContent, Position), PageError> {
     let (start, record_bytes) = (record.start.saturating_add(position.offset), record.end - record.start);
     let rest = usize::try_from(record.end.saturating_sub(start)).unwrap_or(usize::MAX);
     let is_binary = reader.record().kind == FileKind::Bytes;
@@ -337,7 +337,7 @@ fn part(
         if found.len() < rest {
             found.truncate(end_of_characters(&found));
         }
-        String::from_utf8(found.clone()).map_err(|_| ReadError::NotText { record: position.record })?
+        String::from_utf8(found.clone()).map_err(|_| PageError::NotText { record: position.record })?
     };
     let bytes = found.len() as u64;
     let end = position.offset + bytes;

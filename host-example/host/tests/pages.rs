@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use lro_host::read::{
     Cursor, CursorError, CursorKey, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_DEFAULT,
-    PAGE_RECORDS_MAX, Page, PageContent, PagePart, PageRequest, PageSize, Pages, Position, ReadError, Start,
+    PAGE_RECORDS_MAX, Page, PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
 };
 use lro_host::store::{Digest, FileKind, Offload, Store, StoreConfig, StoreError, Ulid};
 use proptest::prelude::*;
@@ -57,9 +57,9 @@ fn part(page: &Page) -> &PagePart {
     }
 }
 
-fn cursor_error(result: Result<Page, ReadError>) -> CursorError {
+fn cursor_error(result: Result<Page, PageError>) -> CursorError {
     match result {
-        Err(ReadError::Cursor(error)) => error,
+        Err(PageError::Cursor(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -301,18 +301,18 @@ fn the_ends_of_a_section_are_plain() {
 
     for (offload, record) in [(&hundred, 100), (&hundred, u64::MAX), (&empty, 1)] {
         let error = pages.page(&from_record(offload, record)).unwrap_err();
-        assert!(matches!(error, ReadError::NoRecord { .. }), "{error:?}");
+        assert!(matches!(error, PageError::NoRecord { .. }), "{error:?}");
         assert!(error.to_string().contains(&format!("no record {record}")), "{error}");
     }
     let error = pages.page(&PageRequest { section: "\u{1b}x".to_owned(), ..request(&hundred) }).unwrap_err();
     assert_eq!(error.to_string(), r#"there is no section "\u{1b}x": the offload has items"#);
     let error = pages.page(&PageRequest { tenant: "other".to_owned(), ..request(&hundred) }).unwrap_err();
-    assert!(matches!(error, ReadError::Store(StoreError::NotFound { .. })), "{error:?}");
+    assert!(matches!(error, PageError::Store(StoreError::NotFound { .. })), "{error:?}");
     // By the name of the file too.
     let by_name = pages.page(&PageRequest { section: "a.jsonl".to_owned(), ..request(&hundred) }).unwrap();
     assert_eq!(by_name.total, 100);
     let binary = publish(&store, FileKind::Text, b"fine\n\xff\n");
-    assert!(matches!(pages.page(&request(&binary)), Err(ReadError::NotText { record: 0 })));
+    assert!(matches!(pages.page(&request(&binary)), Err(PageError::NotText { record: 0 })));
 }
 
 // One record larger than the page.
@@ -361,7 +361,7 @@ fn nothing_of_a_changed_file_is_given_out() {
     fs::write(offload.path().join("a.jsonl"), changed).unwrap();
     for request in [request(&offload), from_record(&offload, 5000), from_cursor(&offload, &next)] {
         let error = pages.page(&request).unwrap_err();
-        assert!(matches!(error, ReadError::Store(StoreError::Changed { .. })), "{error:?}");
+        assert!(matches!(error, PageError::Store(StoreError::Changed { .. })), "{error:?}");
         assert!(error.to_string().contains(&offload.record().files[0].sha256.unwrap().to_string()), "{error}");
     }
 }

@@ -15,7 +15,7 @@ use std::{
 
 use lro_host::store::{
     FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, QuotaKind, Staging, Store, StoreConfig, StoreError,
-    Ulid, rfc3339, safe_name,
+    TIME_TO_LIVE_MAX, Ulid, rfc3339, safe_name,
 };
 use serde_json::value::RawValue;
 use tempfile::TempDir;
@@ -325,6 +325,38 @@ fn sweeps_what_has_expired_and_nothing_else() {
 
     assert_eq!(store.sweep(SystemTime::now() + Duration::from_secs(7200)).unwrap().expired, 1);
     assert_eq!(store.usage(), Default::default());
+}
+
+#[test]
+fn an_offload_may_have_its_own_time_to_live() {
+    let (directory, store) = open();
+    let publish = |age, random, seconds| {
+        let staging = stage(&store, "team", id_of_age(age, random), "x");
+        let staging = staging.with_time_to_live(Some(Duration::from_secs(seconds)));
+        staging.publish(record(vec![file("a.txt", "x", 0)])).unwrap()
+    };
+    let (brief, brief_and_young) = (publish(70, 1, 60), publish(50, 2, 60));
+    let (lasting, endless) = (publish(3700, 3, 7200), publish(3700, 4, u64::MAX));
+    assert_eq!(lasting.expires(), lasting.id().time() + Duration::from_secs(7200));
+    assert_eq!(endless.expires(), endless.id().time() + TIME_TO_LIVE_MAX);
+    // A store with another time to live, as another process may have it.
+    let other = StoreConfig { time_to_live: Duration::from_secs(1), ..config(directory.path().join("root")) };
+    for store in [&store, &Store::open_unswept(other).unwrap()] {
+        assert!(matches!(store.find("team", brief.id()), Err(StoreError::Expired { .. })));
+        for kept in [&brief_and_young, &lasting, &endless] {
+            assert_eq!(store.find("team", kept.id()).unwrap().expires(), kept.expires());
+        }
+        let removals = store.removals(SystemTime::now()).unwrap();
+        assert_eq!(removals.iter().map(|removal| removal.path.as_path()).collect::<Vec<_>>(), [brief.path()]);
+    }
+    assert_eq!(store.sweep(SystemTime::now()).unwrap().expired, 1);
+    assert!(matches!(store.find("team", brief.id()), Err(StoreError::NotFound { .. })), "younger than others may be");
+    store.find("team", lasting.id()).unwrap().open("a.txt").unwrap().verify().unwrap();
+
+    // Without a valid number, the time to live is that of the store.
+    fs::write(lasting.path().join(".ttl-seconds"), "soon").unwrap();
+    assert!(matches!(store.find("team", lasting.id()), Err(StoreError::Expired { .. })));
+    assert_eq!(store.sweep(SystemTime::now()).unwrap().expired, 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use lro_gateway::settings::SettingsError;
 use lro_host::extract::ExtractError;
 use lro_host::filter::FilterError;
-use lro_host::policy::PolicyError;
+use lro_host::policy::LoadError;
 use lro_host::store::StoreError;
 
 use crate::output::Terminal;
@@ -66,7 +66,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         if cause.is::<SettingsError>() {
             return Some("`lro --help` lists the settings; `lro config` shows where each value comes from");
         }
-        if let Some(PolicyError::Pin { .. }) = cause.downcast_ref() {
+        if let Some(LoadError::Pin { .. }) = cause.downcast_ref() {
             return Some("the pin comes from --policy-sha256 or MCP_LRO_POLICY_SHA256");
         }
         if let Some(ExtractError::Ambiguous(_)) = cause.downcast_ref() {

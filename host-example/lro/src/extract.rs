@@ -310,6 +310,7 @@ fn offload_again(
     let mut settings = config.for_tool(&request.tool);
     settings.mode = DecisionMode::Always;
     request.settings = Arc::new(settings);
+    request.time_to_live = config.gateway_tool(&request.tool).time_to_live();
     let mut decision = filter.apply(&request, &Arc::new(answer.into_payload()?));
     match (decision.failure.take(), decision.outcome) {
         (None, Outcome::Offload(offloaded)) => {

@@ -95,9 +95,10 @@ fn flag(variable: &Variable) -> Arg {
         ValueForm::Text => "TEXT",
         ValueForm::Boolean => "BOOLEAN",
         ValueForm::Integer => "NUMBER",
+        ValueForm::Bytes => "BYTES",
         ValueForm::List => "LIST",
     };
-    Arg::new(variable.key).long(name).value_name(value).help(format!("{} [env: {}=]", variable.help, variable.name))
+    Arg::new(variable.key).long(name).value_name(value).help(format!("{} [env: {}=]", variable.help, variable.name()))
 }
 
 /// When to color messages.

@@ -38,6 +38,7 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
         is_error: is_error || arguments.error,
         abilities: arguments.abilities(),
         settings: Arc::new(config.for_tool(&arguments.tool)),
+        time_to_live: config.gateway_tool(&arguments.tool).time_to_live(),
     }
 }
 
@@ -46,7 +47,7 @@ pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, Store
     Filter {
         slot: policy.into(),
         store: store.map_err(Arc::new),
-        limits: (&config.limits).into(),
+        limits: config.limits.clone(),
         failure: config.failure,
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use clap::Args;
 use lro_gateway::settings::Config;
-use lro_host::filter::{Decision, Outcome};
+use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::mcp;
 
 use crate::exit::{self, Exit};
@@ -48,7 +48,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Some(policy) => {
             let request = host::request(&arguments.call, config, is_error);
             let _progress = input.policy_progress();
-            host::filter(config, policy.clone(), host::store(config)).apply(&request, input.payload())
+            let failure = config.gateway_tool(&request.tool).failure;
+            let filter = Filter { failure, ..host::filter(config, policy.clone(), host::store(config)) };
+            filter.apply(&request, input.payload())
         }
         None => Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None },
     };

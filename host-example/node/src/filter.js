@@ -4,6 +4,7 @@ import { emitWarning } from "node:process";
 import { fileURLToPath } from "node:url";
 
 import { callRecord, checkCall } from "./call.js";
+import { DEFAULTS } from "./defaults.js";
 import { LIMITS, withLimits } from "./limits.js";
 import { FAILURE_MODES, afterFailure, answered, checkDescriptor, reason } from "./outcome.js";
 import { Policy } from "./policy.js";
@@ -31,8 +32,8 @@ export class Filter {
         const {
             directory,
             policy = POLICY,
-            ttlSeconds = 3600,
-            failure = "open",
+            ttlSeconds = DEFAULTS.ttlSeconds,
+            failure = DEFAULTS.failure,
             abilities = { shell: true },
         } = options;
         const { threads = Math.min(THREADS_MAX, cpus().length), limits } = options;

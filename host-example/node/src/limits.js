@@ -1,15 +1,20 @@
-/** Limits of one policy call; names, in camelCase, and defaults are those of the Rust host. */
+import { DEFAULTS } from "./defaults.js";
+
+const { wallTimeMs, memoryBytes, tableElements, instances, writtenBytes, files } = DEFAULTS.limits;
+const { openFiles, nameBytes, crossingBytes, logBytes } = DEFAULTS.limits;
+
+/** Limits of one policy call, with the defaults of the Rust host. */
 export const LIMITS = Object.freeze({
-    wallTimeMs: 30_000,
-    memoryBytes: 64 * 1024 ** 2,
-    tableElements: 100_000,
-    instances: 16,
-    writtenBytes: 4 * 1024 ** 3,
-    files: 256,
-    openFiles: 64,
-    nameBytes: 128,
-    crossingBytes: 8 * 1024 ** 2,
-    logBytes: 4096,
+    wallTimeMs,
+    memoryBytes,
+    tableElements,
+    instances,
+    writtenBytes,
+    files,
+    openFiles,
+    nameBytes,
+    crossingBytes,
+    logBytes,
 });
 
 /** `LIMITS`, overridden by the given ones. */

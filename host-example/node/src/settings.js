@@ -2,55 +2,47 @@
  * The settings of a policy: the record `settings` of `wit/types.wit`, from options with the names of the settings in camelCase.
  */
 
-const DEFAULTS = {
-    mode: "by-size",
-    threshold: 50_000,
-    unit: "characters",
-    preset: undefined,
-    action: "offload",
-    sections: [],
-    inlineKeys: [],
-    inlineLimit: 512,
-    infer: true,
-    headerType: "mcp_lro",
-    sessionKey: undefined,
-    level: "standard",
-    dialect: "sections",
-    descriptorLimit: 40_000,
-    truncateLimit: undefined,
-    truncateSuffix: "\n\n[truncated: the result was larger than the limit]",
-    advice: "",
-    custom: undefined,
-};
+import { DEFAULTS, PRESETS } from "./defaults.js";
+
+/** The names of all settings. */
+export const SETTING_NAMES = [
+    "mode",
+    "threshold",
+    "unit",
+    "preset",
+    "action",
+    "sections",
+    "inlineKeys",
+    "inlineLimit",
+    "infer",
+    "headerType",
+    "sessionKey",
+    "level",
+    "dialect",
+    "descriptorLimit",
+    "truncateLimit",
+    "truncateSuffix",
+    "advice",
+    "custom",
+];
 
 const CHOICES = {
     mode: ["by-size", "always", "never"],
     unit: ["bytes", "characters", "tokens"],
-    preset: ["1600-tokens", "25k"],
+    preset: Object.keys(PRESETS),
     action: ["offload", "truncate", "reject"],
     level: ["pointer", "standard", "full"],
     dialect: ["sections", "specification"],
 };
 
-const PRESETS = {
-    "1600-tokens": { amount: 1600n, unit: "tokens" },
-    "25k": { amount: 25_000n, unit: "tokens" },
-};
-
 const SUMMARIES = ["count", "range", "top-values", "distinct"];
 const U32_MAX = 2 ** 32 - 1;
 
-/** The names of all settings. */
-export const SETTING_NAMES = Object.keys(DEFAULTS);
-
 /** The effective settings. Throws a `TypeError` that names the setting and the expected value. */
 export function policySettings(given) {
-    const options = { ...DEFAULTS };
-    for (const name of SETTING_NAMES) {
-        if (given[name] !== undefined) {
-            options[name] = given[name];
-        }
-    }
+    const defaults = { ...DEFAULTS, sections: [], inlineKeys: [] };
+    const chosen = (name) => (given[name] === undefined ? defaults[name] : given[name]);
+    const options = Object.fromEntries(SETTING_NAMES.map((name) => [name, chosen(name)]));
     for (const [name, choices] of Object.entries(CHOICES)) {
         const value = options[name];
         expect(choices.includes(value) || (name === "preset" && value === undefined), name, choices.join(", "), value);
@@ -70,9 +62,8 @@ export function policySettings(given) {
     expect(sessionKey === undefined || typeof sessionKey === "string", "sessionKey", "a text", sessionKey);
     expect(isTexts(inlineKeys), "inlineKeys", "a list of texts", inlineKeys);
     expect(Array.isArray(sections), "sections", "a list", sections);
-    const threshold = options.preset
-        ? PRESETS[options.preset]
-        : { amount: BigInt(options.threshold), unit: options.unit };
+    const { amount, unit } = PRESETS[options.preset] ?? { amount: options.threshold, unit: options.unit };
+    const threshold = { amount: BigInt(amount), unit };
     const { truncateLimit } = options;
     return {
         mode: options.mode,

@@ -21,6 +21,7 @@ from wasmtime import Config, Engine, Store, WasiConfig, WasmtimeError
 from wasmtime import _ffi as ffi
 from wasmtime import component as wit
 
+from .defaults import LIMITS
 from .errors import ComponentError, PolicyError
 from .values import Value, codec
 
@@ -48,17 +49,17 @@ _TABLES_MAX = 16
 class Limits:
     """Limits of one call of a policy. The limits on its files are checked after the call."""
 
-    wall_time_ms: int = 30_000
+    wall_time_ms: int = LIMITS["wall_time_ms"]
     """Longest duration of the call."""
-    memory_bytes: int = 64 << 20
+    memory_bytes: int = LIMITS["memory_bytes"]
     """Most linear memory, in bytes."""
-    table_elements: int = 100_000
+    table_elements: int = LIMITS["table_elements"]
     """Most elements of a table."""
-    instances: int = 16
+    instances: int = LIMITS["instances"]
     """Most core instances."""
-    written_bytes: int = 4 << 30
+    written_bytes: int = LIMITS["written_bytes"]
     """Most bytes written to files."""
-    files: int = 256
+    files: int = LIMITS["files"]
     """Most files."""
 
 

@@ -11,9 +11,11 @@ from typing import Any, BinaryIO
 from .errors import StoreError
 from .sizes import from_json
 
-__all__ = ["MANIFEST", "index_name", "manifest", "record"]
+__all__ = ["MANIFEST", "TIME_TO_LIVE", "index_name", "manifest", "record"]
 
 MANIFEST = "manifest.json"
+TIME_TO_LIVE = ".ttl-seconds"
+"""File of an offload with its own time to live, which the host writes for some tools: seconds in decimal digits."""
 INDEX_STEP_BYTES = 64 * 1024
 BLOCK_BYTES = 1 << 20
 STEPS_MAX = 256

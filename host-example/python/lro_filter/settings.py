@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from .component import Limits
+from .defaults import DEFAULTS, PRESETS
 from .errors import SettingsError
 from .sizes import UNITS
 
 __all__ = ["OffloadSection", "Settings"]
-
-PRESETS = {"1600-tokens": (1_600, "tokens"), "25k": (25_000, "tokens")}
-"""Named thresholds."""
 
 CHOICES = {
     "unit": UNITS,
@@ -63,58 +61,58 @@ class OffloadSection:
 class Settings:
     """All settings. Sizes are in `unit`; a result of exactly the threshold passes."""
 
-    enabled: bool = True
+    enabled: bool = DEFAULTS["enabled"]
     """Whether results are filtered. If not, every result passes unchanged, without a policy call."""
     dir: Path | None = None
     """Root of the offloads. Default: `$XDG_CACHE_HOME/lro-filter`, else `~/.cache/lro-filter`."""
-    ttl_seconds: int = 3_600
+    ttl_seconds: int = DEFAULTS["ttl_seconds"]
     """Age at which an offload expires."""
-    fsync: bool = True
+    fsync: bool = DEFAULTS["fsync"]
     """Whether publishing waits for `fsync`."""
-    failure: str = "open"
+    failure: str = DEFAULTS["failure"]
     """What happens when a policy fails: `open` passes the result, or cuts it when it cannot be written; `truncate`;
     `closed` answers with an error."""
-    quota_file: int = 1 << 30
+    quota_file: int = DEFAULTS["quota_file"]
     """Most bytes of one file."""
-    quota_tenant: int = 4 << 30
+    quota_tenant: int = DEFAULTS["quota_tenant"]
     """Most bytes of all offloads of the tenant; the oldest are removed first."""
-    mode: str = "by-size"
+    mode: str = DEFAULTS["mode"]
     """When the action applies to a result: `by-size`, `always`, `never`."""
-    threshold: int = 50_000
+    threshold: int = DEFAULTS["threshold"]
     """The action applies to larger results."""
-    unit: str = "characters"
+    unit: str = DEFAULTS["unit"]
     """`bytes`, `characters` or `tokens`."""
     preset: str | None = None
     """Threshold and unit by name: `1600-tokens`, `25k`."""
-    action: str = "offload"
+    action: str = DEFAULTS["action"]
     """The action: `offload`, `truncate`, `reject`."""
     sections: Sequence[OffloadSection | str] = ()
     """Sections to write. Default: the policy finds them."""
     inline_keys: Sequence[str] = ()
     """Keys repeated in the descriptor."""
-    inline_limit: int = 512
+    inline_limit: int = DEFAULTS["inline_limit"]
     """Most bytes of any other value that stays inline."""
-    infer: bool = True
+    infer: bool = DEFAULTS["infer"]
     """Whether schemas and summaries are inferred."""
-    header_type: str = "mcp_lro"
+    header_type: str = DEFAULTS["header_type"]
     """`type` in the header line of each JSONL file."""
     session_key: str | None = None
     """Key of the result whose value identifies the session in file names."""
-    level: str = "standard"
+    level: str = DEFAULTS["level"]
     """Level of detail of a descriptor: `pointer`, `standard`, `full`."""
-    dialect: str = "sections"
+    dialect: str = DEFAULTS["dialect"]
     """Field names of a descriptor: `sections`, `specification`."""
-    descriptor_limit: int = 40_000
+    descriptor_limit: int = DEFAULTS["descriptor_limit"]
     """Most characters of a descriptor."""
     truncate_limit: int | None = None
     """Size of a truncated result. Default: the threshold."""
-    truncate_suffix: str = "\n\n[truncated: the result was larger than the limit]"
+    truncate_suffix: str = DEFAULTS["truncate_suffix"]
     """Text after the cut of a truncated result."""
-    advice: str = ""
+    advice: str = DEFAULTS["advice"]
     """Advice of a rejected result. Default: the policy's."""
     custom: str | None = None
     """Policy-specific settings, by convention JSON."""
-    schema: str = "rewrite"
+    schema: str = DEFAULTS["schema"]
     """Output schemas of tools: `rewrite` also allows the descriptor, `strip` removes the schemas."""
     tenant: str = "default"
     """Tenant, which has its own directory of offloads."""
@@ -125,9 +123,8 @@ class Settings:
 
     def __post_init__(self):
         if self.preset in PRESETS:
-            threshold, unit = PRESETS[self.preset]
-            object.__setattr__(self, "threshold", threshold)
-            object.__setattr__(self, "unit", unit)
+            object.__setattr__(self, "threshold", PRESETS[self.preset]["amount"])
+            object.__setattr__(self, "unit", PRESETS[self.preset]["unit"])
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: expected one of {allowed}")

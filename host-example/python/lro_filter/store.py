@@ -109,7 +109,7 @@ class Store:
         removed = 0
         for parent in [path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith(".")]:
             for path in parent.iterdir():
-                if self._is_over(path.name, now) and not path.is_symlink() and path.is_dir():
+                if self._is_over(path, now) and not path.is_symlink() and path.is_dir():
                     removed += self._remove(path)
         for path in self._owners.iterdir():
             if ulid.is_ulid(path.name) and self._is_dead(path.name):
@@ -146,14 +146,23 @@ class Store:
         finally:
             os.close(lock)
 
-    def _is_over(self, name: str, now: float) -> bool:
+    def _is_over(self, path: Path, now: float) -> bool:
+        name = path.name
         if ulid.is_ulid(name):
-            return ulid.seconds(name) + self.ttl_seconds <= now
+            return ulid.seconds(name) + self._time_to_live(path) <= now
         kind, _, rest = name.removeprefix(".").partition("-")
         owner, _, id = rest.rpartition("-")
         if not name.startswith(".") or not ulid.is_ulid(id):
             return False
         return kind == "removing" if not owner else kind == "staging" and ulid.is_ulid(owner) and self._is_dead(owner)
+
+    def _time_to_live(self, path: Path) -> int:
+        """The time to live of an offload, which may have its own."""
+        try:
+            text = (path / manifest.TIME_TO_LIVE).read_text("ascii").strip()
+        except (OSError, ValueError):
+            return self.ttl_seconds
+        return int(text) if text.isdecimal() else self.ttl_seconds
 
     def _remove(self, path: Path) -> bool:
         if ulid.is_ulid(path.name):

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -246,6 +247,18 @@ class Files(Case):
         self.assertEqual([each.exists() for each in (path, dead, alive, foreign)], [True, False, True, True])
         self.assertEqual(offloader._filter.store.sweep(path.stat().st_mtime + 200), 1)
         self.assertEqual([each.exists() for each in (path, alive, foreign)], [False, True, True])
+
+    # The host gives offloads of some tools their own time to live.
+    def test_a_sweep_goes_by_the_time_to_live_of_an_offload(self):
+        offloader = self.offloader(ttl_seconds=100)
+        replies = [offloader.offload_if_needed({"results": rows(5000)}) for _ in range(3)]
+        paths = [Path(reply["files"]["results"]).parent for reply in replies]
+        for path, seconds in zip(paths, ("300\n", "10\n", "soon"), strict=True):
+            (path / ".ttl-seconds").write_text(seconds)
+        self.assertEqual(offloader._filter.store.sweep(time.time() + 50), 1)
+        self.assertEqual([path.exists() for path in paths], [True, False, True])
+        self.assertEqual(offloader._filter.store.sweep(time.time() + 200), 1)
+        self.assertEqual([path.exists() for path in paths], [True, False, False])
 
     # Killed while writing.
     def test_a_killed_process_leaves_nothing_that_a_reader_sees(self):

@@ -254,15 +254,7 @@ fn settings(infer: bool) -> PolicySettings {
 }
 
 fn request(settings: PolicySettings) -> Request {
-    Request {
-        tenant: "bench".to_owned(),
-        session: None,
-        tool: "bench".to_owned(),
-        query: None,
-        is_error: false,
-        abilities: Abilities::SHELL,
-        settings: Arc::new(settings),
-    }
+    Request { settings: Arc::new(settings), ..Request::new("bench", "bench") }
 }
 
 fn call(settings: &PolicySettings) -> Call {

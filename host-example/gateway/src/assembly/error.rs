@@ -8,7 +8,7 @@ use crate::operations::OperationsError;
 use crate::settings::SettingsError;
 use crate::stdio::ServeError;
 use crate::upstream::EndpointError;
-use lro_host::policy::{PolicyError, RegistryError};
+use lro_host::policy::{LoadError, RegistryError};
 use lro_host::store::StoreError;
 
 /// Why a gateway cannot be assembled from its configuration, or served.
@@ -40,7 +40,7 @@ pub enum GatewayError {
     Sandbox(String),
     /// The policy of the default tenant is refused, and no earlier one was kept.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(#[from] LoadError),
     /// The directory of the last good policies cannot be used.
     #[error(transparent)]
     Registry(#[from] RegistryError),

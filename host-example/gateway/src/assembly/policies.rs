@@ -18,7 +18,7 @@ pub(super) fn registry(config: &Config, helper: Option<&Path>) -> Result<Registr
         compiler: parts::compiler(config, helper, fuel),
         ..LoadOptions::default()
     };
-    let slot = SlotSettings { admission: (&config.admission).into(), breaker: (&config.breaker).into() };
+    let slot = SlotSettings { admission: config.admission, breaker: config.breaker };
     let settings = RegistrySettings { options, slot, kept: config.policy_keep.clone() };
     let registry = Registry::new(parts::sandbox(fuel)?, settings)?;
     let attempts = add_all(&registry, config)?;
@@ -83,6 +83,6 @@ fn policy(config: &Config) -> Result<TenantPolicy, GatewayError> {
         file: config.policy.clone(),
         pin: parts::pin(config)?,
         signers: parts::signers(config)?,
-        trial: (&config.trial).into(),
+        trial: config.trial.if_limited(),
     })
 }

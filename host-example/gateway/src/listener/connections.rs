@@ -27,8 +27,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
-use super::shares::RequestPermit;
 use super::body;
+use super::shares::RequestPermit;
 use crate::settings::GatewaySettings;
 
 /// Delay after a connection could not be accepted.

@@ -32,8 +32,7 @@ impl Upkeep {
         let run = move || {
             let mut reporter =
                 StatusReporter { store: store.clone(), writer: None, about, reported: None, has_failed: false };
-            let time_to_live = Duration::from_secs(rules.config.ttl_seconds.get());
-            let (interval, mut swept) = (time_to_live.min(SWEEP_INTERVAL_MAX), Instant::now());
+            let (interval, mut swept) = (rules.config.time_to_live_min().min(SWEEP_INTERVAL_MAX), Instant::now());
             loop {
                 reporter.report(&rules);
                 if swept.elapsed() >= interval {

@@ -10,7 +10,7 @@ use crate::session::shape;
 use crate::session::{Call, RequestKind, Session, ToolCall, batch_of};
 use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit};
 use crate::tenants::tasks::{self, TaskAnswer};
-use lro_host::filter::{Decision, Offloaded, Outcome, Request};
+use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use lro_host::sandbox::types::Abilities;
@@ -162,7 +162,9 @@ impl Session {
         settings: PolicySettings,
     ) -> (Bytes, Decision) {
         let request = self.policy_request(result, call, tool, settings);
-        let decision = self.rules.filter.apply_in_job(&request, result.payload()).await;
+        let failure = self.rules.config.gateway_tool(&tool.name).failure;
+        let filter = Filter { failure, ..self.rules.filter.clone() };
+        let decision = filter.apply_in_job(&request, result.payload()).await;
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
@@ -244,6 +246,7 @@ impl Session {
             is_error: result.is_error(),
             abilities: tools | shell,
             settings: Arc::new(settings),
+            time_to_live: self.rules.config.gateway_tool(&tool.name).time_to_live(),
         }
     }
 

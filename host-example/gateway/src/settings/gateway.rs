@@ -1,4 +1,4 @@
-//! The configuration of the gateway: the table `gateway`, and the settings of its tools.
+//! The configuration of the gateway: the table `gateway`.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -205,18 +205,6 @@ pub enum SchemaStrategy {
     Shape,
     /// Keeps it, and turns a large result into a tool error that holds the descriptor.
     Block,
-}
-
-/// The gateway settings for one tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct GatewayTool {
-    /// What the gateway does with the `outputSchema` of the tool.
-    pub schema: SchemaStrategy,
-    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
-    /// goes to the server.
-    pub handles: bool,
-    /// Seconds for which identical calls reuse the offload of the first one.
-    pub reuse_seconds: Option<NonZeroU64>,
 }
 
 /// An `http://` or `https://` URL. Its displayed form omits the query, which may hold a key.

@@ -159,7 +159,7 @@ impl Layers {
         for (name, text) in environment {
             let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLE_PREFIX)) else { continue };
             let origin = Origin::Variable(name.to_owned());
-            match (VARIABLES.iter().find(|variable| variable.name == name), text.to_str()) {
+            match (VARIABLES.iter().find(|variable| variable.name() == name), text.to_str()) {
                 (None, _) => {
                     self.problems.push(Problem::new(name, HIDDEN, origin, "there is no variable with this name"));
                 }
@@ -199,7 +199,9 @@ impl Layers {
     fn text(&mut self, variable: &Variable, text: &str, origin: Origin) -> Option<Leaf> {
         let value = match variable.form {
             ValueForm::Text => Ok(Value::String(text.to_owned())),
-            ValueForm::Integer => text.parse().map(Value::Integer).map_err(|_| "expected a whole number"),
+            ValueForm::Integer | ValueForm::Bytes => {
+                text.parse().map(Value::Integer).map_err(|_| "expected a whole number")
+            }
             ValueForm::Boolean => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok(Value::Boolean(true)),
                 "false" | "0" | "no" | "off" => Ok(Value::Boolean(false)),

@@ -103,7 +103,7 @@ impl Tenants {
         }
         let config = current.config.for_tenant(tenant);
         let filter =
-            Filter { slot, store: base.filter.store.clone(), limits: (&config.limits).into(), failure: config.failure };
+            Filter { slot, store: base.filter.store.clone(), limits: config.limits.clone(), failure: config.failure };
         let rules = Arc::new(base.with(tenant, config, filter, before.map(|cached| cached.rules.as_ref())));
         all.insert(tenant.to_owned(), TenantRules { from: current, rules: Arc::clone(&rules) });
         Some(rules)

@@ -64,7 +64,7 @@ impl Rules {
             tenants: None,
             tasks: Arc::default(),
             workers: Workers::for_results(config.admission.waiting as usize),
-            questions: Workers::for_questions(config.admission.questions as usize),
+            questions: Workers::for_questions(config.query.waiting as usize),
             senders: Workers::for_sending(config.gateway.requests.get() as usize),
             pending: PendingLimits::default(),
             caches: Arc::default(),
@@ -85,9 +85,8 @@ impl Rules {
     /// Derives the rules of a tenant with its own settings and policy. State of its previous rules is kept.
     pub(crate) fn with(&self, tenant: &str, config: Config, filter: Filter, before: Option<&Self>) -> Self {
         let limits = before.map_or_else(|| self.limits_of(tenant), |before| Arc::clone(&before.limits));
-        let admission = &config.admission;
-        let workers = || Workers::for_results(admission.waiting as usize);
-        let questions = || Workers::for_questions(admission.questions as usize);
+        let workers = || Workers::for_results(config.admission.waiting as usize);
+        let questions = || Workers::for_questions(config.query.waiting as usize);
         let senders = || Workers::for_sending(config.gateway.requests.get() as usize);
         Self {
             workers: before.map_or_else(workers, |before| before.workers.clone()),

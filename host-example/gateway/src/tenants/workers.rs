@@ -81,12 +81,7 @@ impl Workers {
 
     /// A pool for questions: half as many threads.
     pub(crate) fn for_questions(waiting_max: usize) -> Self {
-        Self {
-            shared: Arc::default(),
-            threads_max: processors().max(2),
-            waiting_max,
-            limit: Some("admission.questions"),
-        }
+        Self { shared: Arc::default(), threads_max: processors().max(2), waiting_max, limit: Some("query.waiting") }
     }
 
     /// A pool for messages to servers that may not read: a thread for each blocked session.

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use serde_json::json;
 
 use super::tools::{INVALID_PARAMS, ProtocolError, Tools, client_message};
-use crate::read::{PAGE_BYTES_MIN, PageContent, PagePart, PageRequest, ReadError, Start};
+use crate::read::{PAGE_BYTES_MIN, PageContent, PageError, PagePart, PageRequest, Start};
 use crate::store::{FileRecord, Offload, Ulid};
 use lro_mcp::percent_decoded as decoded;
 
@@ -56,7 +56,7 @@ impl Tools {
             self.store().find(tenant, wanted.offload).map_err(|error| failed(client_message(tenant, &error)))?;
         let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
         let found = self.read_pages(tenant, &wanted).map_err(|error| match error {
-            ReadError::Store(error) => failed(client_message(tenant, &error)),
+            PageError::Store(error) => failed(client_message(tenant, &error)),
             error => failed(error.to_string()),
         })?;
         let content = match found.data {
@@ -78,7 +78,7 @@ impl Tools {
     }
 
     /// Reads as many pages as the URI asks for.
-    fn read_pages(&self, tenant: &str, wanted: &ResourceUri) -> Result<ResourceContent, ReadError> {
+    fn read_pages(&self, tenant: &str, wanted: &ResourceUri) -> Result<ResourceContent, PageError> {
         let mut lines: Vec<String> = Vec::new();
         let (mut bytes, mut total) = (0, u64::MAX);
         loop {

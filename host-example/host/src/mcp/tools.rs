@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
 use crate::job;
-use crate::read::{PageRequest, Pages, ReadError, Start};
+use crate::read::{PageError, PageRequest, Pages, Start};
 use crate::store::{Store, StoreError, Ulid};
 use lro_mcp::{text_block, tool_error};
 
@@ -167,8 +167,8 @@ impl Tools {
         let bytes = bytes.map(|bytes| bytes.min(PAGE_BYTES_MAX));
         let request = PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: limit };
         let page = self.pages.page(&request).map_err(|error| match error {
-            ReadError::Cursor(error) => Failure::Protocol(error.to_string()),
-            ReadError::Store(error) => Failure::Tool(client_message(tenant, &error)),
+            PageError::Cursor(error) => Failure::Protocol(error.to_string()),
+            PageError::Store(error) => Failure::Tool(client_message(tenant, &error)),
             error => Failure::Tool(error.to_string()),
         })?;
         serialized(&page)

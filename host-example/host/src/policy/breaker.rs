@@ -5,18 +5,26 @@ use std::time::{Duration, Instant};
 
 use metrics::gauge;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{in_milliseconds, positive, positive_milliseconds};
 
 /// Gauge: number of parked policies.
 pub const PARKED: &str = "lro_policies_parked";
 
-/// When a policy is parked, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When a policy is parked, and for how long: its calls then get the result of the failure mode at once. In a
+/// configuration, times are in milliseconds, and at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BreakerSettings {
     /// Consecutive failures that park it, at least 1. Default: 5.
+    #[serde(deserialize_with = "positive")]
     pub failures: u32,
     /// Time until the first probe call. Doubles with each failed probe call. Default: 1 s.
+    #[serde(rename = "pause-ms", serialize_with = "in_milliseconds", deserialize_with = "positive_milliseconds")]
     pub pause: Duration,
     /// Maximum of this time. Default: 60 s.
+    #[serde(rename = "pause-max-ms", serialize_with = "in_milliseconds", deserialize_with = "positive_milliseconds")]
     pub pause_max: Duration,
 }
 

@@ -20,7 +20,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::gate::{Bounds, Gate, Permit};
-use super::{PolicyError, cache};
+use super::{LoadError, cache};
 use crate::faults::fail_point;
 use crate::sandbox::Sandbox;
 
@@ -99,18 +99,18 @@ impl Compiler {
     }
 
     /// Waits for its turn and compiles.
-    pub(super) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Component, PolicyError> {
+    pub(super) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Component, LoadError> {
         let time = self.limits.time;
         let bounds = Bounds { permits: self.limits.at_once.get(), waiters: u32::MAX, timeout: time };
-        let permit = self.gate.acquire(&bounds).ok_or(PolicyError::CompileQueue(time))?;
-        fail_point!("policy::compile", |error: io::Error| PolicyError::Compile(error.to_string()));
+        let permit = self.gate.acquire(&bounds).ok_or(LoadError::CompileQueue(time))?;
+        fail_point!("policy::compile", |error: io::Error| LoadError::Compile(error.to_string()));
         match &self.place {
             CompilePlace::Thread => self.on_thread(engine, bytes, permit),
             CompilePlace::Child { program, arguments } => self.in_child(engine, bytes, program, arguments),
         }
     }
 
-    fn on_thread(&self, engine: &Engine, bytes: &[u8], permit: Permit) -> Result<Component, PolicyError> {
+    fn on_thread(&self, engine: &Engine, bytes: &[u8], permit: Permit) -> Result<Component, LoadError> {
         let (engine, bytes, (done, compiled)) = (engine.clone(), bytes.to_vec(), mpsc::sync_channel(1));
         let thread = thread::Builder::new().name("lro-compile".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
@@ -119,11 +119,11 @@ impl Compiler {
             // The receiver is gone after a timeout.
             let _ = done.send(Component::from_binary(&engine, &bytes));
         });
-        started.map_err(|error| PolicyError::Compile(format!("cannot start a thread to compile on: {error}")))?;
+        started.map_err(|error| LoadError::Compile(format!("cannot start a thread to compile on: {error}")))?;
         match compiled.recv_timeout(self.limits.time) {
-            Ok(compiled) => compiled.map_err(|error| PolicyError::Compile(format!("{error:#}"))),
-            Err(RecvTimeoutError::Timeout) => Err(PolicyError::CompileTime(self.limits.time)),
-            Err(RecvTimeoutError::Disconnected) => Err(PolicyError::Compile("the compiler panicked".to_owned())),
+            Ok(compiled) => compiled.map_err(|error| LoadError::Compile(format!("{error:#}"))),
+            Err(RecvTimeoutError::Timeout) => Err(LoadError::CompileTime(self.limits.time)),
+            Err(RecvTimeoutError::Disconnected) => Err(LoadError::Compile("the compiler panicked".to_owned())),
         }
     }
 
@@ -133,10 +133,9 @@ impl Compiler {
         bytes: &[u8],
         program: &Path,
         arguments: &[OsString],
-    ) -> Result<Component, PolicyError> {
-        let failed = |error: io::Error| {
-            PolicyError::Compile(format!("cannot run the compiler `{}`: {error}", program.display()))
-        };
+    ) -> Result<Component, LoadError> {
+        let failed =
+            |error: io::Error| LoadError::Compile(format!("cannot run the compiler `{}`: {error}", program.display()));
         let deadline = Instant::now() + self.limits.time;
         // Anonymous memory files instead of pipes: nothing waits for a child that does not read or write, no other
         // process can open them, and nothing remains when a process is killed.
@@ -160,26 +159,26 @@ impl Compiler {
             .spawn();
         let status = wait(&mut child.map_err(failed)?, deadline).map_err(failed)?;
         fail_point!("policy::compiled-by-child", failed);
-        let status = status.ok_or(PolicyError::CompileTime(self.limits.time))?;
+        let status = status.ok_or(LoadError::CompileTime(self.limits.time))?;
         if status.success() {
             let code =
                 sealed(output).and_then(|code| read_from_start(code, self.limits.memory_bytes)).map_err(failed)?;
-            return cache::load(engine, &code).map_err(|error| PolicyError::Compile(format!("{error:#}")));
+            return cache::load(engine, &code).map_err(|error| LoadError::Compile(format!("{error:#}")));
         }
         let message = read_from_start(messages, MESSAGE_BYTES_MAX).map_err(failed)?;
         Err(self.explain(status, String::from_utf8_lossy(&message).trim()))
     }
 
     /// Maps the exit of a child to an error.
-    fn explain(&self, status: ExitStatus, message: &str) -> PolicyError {
+    fn explain(&self, status: ExitStatus, message: &str) -> LoadError {
         let is_memory = ["memory allocation of", "Cannot allocate memory", "out of memory", "File too large"];
         if is_memory.iter().any(|sign| message.contains(sign)) {
-            return PolicyError::CompileMemory(self.limits.memory_bytes);
+            return LoadError::CompileMemory(self.limits.memory_bytes);
         }
         match status.signal() {
-            Some(signal) if signal == Signal::XCPU.as_raw() => PolicyError::CompileTime(self.limits.time),
-            Some(signal) => PolicyError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
-            None => PolicyError::Compile(message.to_owned()),
+            Some(signal) if signal == Signal::XCPU.as_raw() => LoadError::CompileTime(self.limits.time),
+            Some(signal) => LoadError::Compile(format!("the compiler was killed by signal {signal}: {message}")),
+            None => LoadError::Compile(message.to_owned()),
         }
     }
 }
@@ -244,8 +243,8 @@ pub fn compile_as_child(
     fuel: bool,
     mut input: impl Read,
     mut output: impl Write,
-) -> Result<(), PolicyError> {
-    let failed = |error: io::Error| PolicyError::Compile(error.to_string());
+) -> Result<(), LoadError> {
+    let failed = |error: io::Error| LoadError::Compile(error.to_string());
     // The host runs its output, so no other process of this user may trace it or open its files.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed(error.into()))?;
     let limits =
@@ -256,7 +255,7 @@ pub fn compile_as_child(
         setrlimit(resource, Rlimit { current, maximum }).map_err(|error| failed(error.into()))?;
     }
     nice(NICENESS).map_err(|error| failed(error.into()))?;
-    let refused = |error: wasmtime::Error| PolicyError::Compile(format!("{error:#}"));
+    let refused = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
     let sandbox = if fuel { Sandbox::with_fuel() } else { Sandbox::new() }.map_err(refused)?;
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(failed)?;

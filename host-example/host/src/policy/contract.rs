@@ -1,6 +1,6 @@
 //! Reads the imports and exports of a component from its bytes, before it is compiled.
 
-use super::PolicyError;
+use super::LoadError;
 use semver::{Comparator, Op, Version};
 use wasmparser::{Encoding, Parser, Payload};
 
@@ -65,19 +65,19 @@ pub struct Contract {
 }
 
 /// Reads the contract of a component and checks that this host supports it.
-pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, PolicyError> {
+pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, LoadError> {
     let (mut imports, exports) = names(bytes)?;
     imports.sort();
     let is_known = |name: &str| ALLOWED_IMPORTS.contains(&name) || INERT_IMPORTS.contains(&name);
     if let Some(foreign) = imports.iter().find(|name| !is_known(split(name).0)) {
-        return Err(PolicyError::Import { name: foreign.clone() });
+        return Err(LoadError::Import { name: foreign.clone() });
     }
     let Some(export) = exports.iter().find(|name| split(name).0 == world.export) else {
-        return Err(PolicyError::World { world: world.name, export: world.export, exports });
+        return Err(LoadError::World { world: world.name, export: world.export, exports });
     };
     let version = split(export).1;
     if !Version::parse(version).is_ok_and(|version| is_supported(&version)) {
-        return Err(PolicyError::Version { found: version.to_owned() });
+        return Err(LoadError::Version { found: version.to_owned() });
     }
     Ok(Contract { version: version.to_owned(), imports })
 }
@@ -94,12 +94,12 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 /// Names of the imports and exports of the root component.
-fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), PolicyError> {
-    let malformed = |error: wasmparser::BinaryReaderError| PolicyError::Malformed(error.to_string());
+fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), LoadError> {
+    let malformed = |error: wasmparser::BinaryReaderError| LoadError::Malformed(error.to_string());
     let (mut imports, mut exports, mut depth) = (Vec::new(), Vec::new(), 0_u32);
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(malformed)? {
-            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(PolicyError::CoreModule),
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(LoadError::CoreModule),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {

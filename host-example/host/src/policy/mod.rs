@@ -64,7 +64,7 @@ const QUOTE_BYTES_MAX: usize = 1_000;
 /// Why a policy was not loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PolicyError {
+pub enum LoadError {
     /// The file could not be read.
     #[error("cannot read policy `{path}`")]
     Read {
@@ -147,7 +147,7 @@ pub enum PolicyError {
     Panic(String),
 }
 
-impl PolicyError {
+impl LoadError {
     /// Error message for clients, without paths of this machine. The full message belongs in the log.
     pub(crate) fn for_client(&self) -> String {
         match self {
@@ -210,7 +210,7 @@ impl Policy {
     ///
     /// # Errors
     /// The first check that fails.
-    pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, PolicyError> {
+    pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, LoadError> {
         let digest = identify(&source.bytes, options)?;
         if !options.signers.is_empty() {
             source.check_signature(&options.signers)?;
@@ -222,10 +222,10 @@ impl Policy {
     ///
     /// # Errors
     /// As [`Policy::load`].
-    pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, PolicyError> {
+    pub fn from_bytes(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<Self, LoadError> {
         let digest = identify(bytes, options)?;
         if !options.signers.is_empty() {
-            return Err(PolicyError::Unsigned);
+            return Err(LoadError::Unsigned);
         }
         Self::compile(sandbox, bytes, digest, options)
     }
@@ -234,16 +234,16 @@ impl Policy {
     ///
     /// # Errors
     /// As [`Policy::load`] and [`Source::read`].
-    pub fn from_file(sandbox: &Sandbox, path: &Path, options: &LoadOptions) -> Result<Self, PolicyError> {
+    pub fn from_file(sandbox: &Sandbox, path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
         Self::load(sandbox, &Source::read(path, options.bytes_max)?, options)
     }
 
-    fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Self, PolicyError> {
-        fail_point!("policy::verify", |error: std::io::Error| PolicyError::Malformed(error.to_string()));
+    fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Self, LoadError> {
+        fail_point!("policy::verify", |error: std::io::Error| LoadError::Malformed(error.to_string()));
         let contract = contract::read(bytes, &contract::POLICY)?;
         let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
-        let prepared = sandbox.prepare(&component).map_err(|error| PolicyError::Compile(format!("{error:#}")))?;
-        prepared.instantiate(&start_limits()).map_err(|error| PolicyError::Start(error.to_string()))?;
+        let prepared = sandbox.prepare(&component).map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        prepared.instantiate(&start_limits()).map_err(|error| LoadError::Start(error.to_string()))?;
         let bytes = bytes.len() as u64;
         Ok(Self { inner: Arc::new(Inner { prepared, digest, contract, bytes, compile_time }) })
     }
@@ -286,7 +286,7 @@ pub(crate) fn load(
     bytes: &[u8],
     options: &LoadOptions,
     world: &'static World,
-) -> Result<Component, PolicyError> {
+) -> Result<Component, LoadError> {
     let digest = identify(bytes, options)?;
     contract::read(bytes, world)?;
     compile(sandbox, bytes, &digest, options).map(|(component, _)| component)
@@ -298,14 +298,14 @@ fn start_limits() -> Limits {
 }
 
 /// Checks pin and size, and returns the digest.
-fn identify(bytes: &[u8], options: &LoadOptions) -> Result<Digest, PolicyError> {
+fn identify(bytes: &[u8], options: &LoadOptions) -> Result<Digest, LoadError> {
     let digest = Digest::of(bytes);
     if let Some(expected) = options.pin.filter(|pin| *pin != digest) {
-        return Err(PolicyError::Pin { expected, found: digest });
+        return Err(LoadError::Pin { expected, found: digest });
     }
     let found = bytes.len() as u64;
     if found > options.bytes_max {
-        return Err(PolicyError::TooLarge { found, limit: options.bytes_max });
+        return Err(LoadError::TooLarge { found, limit: options.bytes_max });
     }
     Ok(digest)
 }
@@ -315,7 +315,7 @@ fn compile(
     bytes: &[u8],
     digest: &Digest,
     options: &LoadOptions,
-) -> Result<(Component, Option<Duration>), PolicyError> {
+) -> Result<(Component, Option<Duration>), LoadError> {
     let engine = sandbox.engine();
     if let Some(component) = options.cache.as_ref().and_then(|cache| cache.load(engine, digest)) {
         return Ok((component, None));

@@ -15,8 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use super::kept::Kept;
 use super::source::Fingerprint;
 use super::{
-    DEFAULT_POLICY, Digest, Inner, LoadOptions, Policy, PolicyError, Slot, SlotSettings, Source, Trial, Version,
-    identify,
+    DEFAULT_POLICY, Digest, Inner, LoadError, LoadOptions, Policy, Slot, SlotSettings, Source, Trial, Version, identify,
 };
 use crate::faults::caught;
 use crate::sandbox::Sandbox;
@@ -78,7 +77,7 @@ pub struct Refused {
     pub serving: Option<u64>,
     /// The reason.
     #[source]
-    pub error: Box<PolicyError>,
+    pub error: Box<LoadError>,
 }
 
 /// The result of an attempt to load a policy.
@@ -260,7 +259,7 @@ impl Registry {
         };
         let policy = self.all().iter().find_map(|other| serves(other)).ok_or(RegistryError::UnknownDigest(*digest))?;
         let take = || match entry.from.pin.filter(|pin| pin != digest) {
-            Some(expected) => Err(PolicyError::Pin { expected, found: *digest }),
+            Some(expected) => Err(LoadError::Pin { expected, found: *digest }),
             None => Ok(Loaded::Swapped(entry.slot.swap(policy))),
         };
         Ok(self.report(&entry, Some(*digest), take)?)
@@ -351,7 +350,7 @@ impl Registry {
         self.attempt(entry, None, source)
     }
 
-    fn source(&self, entry: &Entry) -> Result<Source, PolicyError> {
+    fn source(&self, entry: &Entry) -> Result<Source, LoadError> {
         match &entry.from.file {
             Some(path) => unless_panic(|| Source::read(path, self.options.bytes_max)),
             None => Ok(DEFAULT_POLICY.into()),
@@ -359,15 +358,15 @@ impl Registry {
     }
 
     /// Loads a policy, which must have the digest `pin` if given, and reports the result.
-    fn attempt(&self, entry: &Entry, pin: Option<Digest>, source: Result<Source, PolicyError>) -> Attempt {
+    fn attempt(&self, entry: &Entry, pin: Option<Digest>, source: Result<Source, LoadError>) -> Attempt {
         let digest = source.as_ref().ok().map(|source| Digest::of(&source.bytes));
         self.report(entry, digest, || match (pin, digest) {
-            (Some(expected), Some(found)) if expected != found => Err(PolicyError::Pin { expected, found }),
+            (Some(expected), Some(found)) if expected != found => Err(LoadError::Pin { expected, found }),
             _ => self.take(entry, &source?),
         })
     }
 
-    fn take(&self, entry: &Entry, source: &Source) -> Result<Loaded, PolicyError> {
+    fn take(&self, entry: &Entry, source: &Source) -> Result<Loaded, LoadError> {
         let policy = self.policy(&entry.from, source)?;
         let digest = *policy.digest();
         match (entry.slot.current(), entry.from.trial) {
@@ -383,7 +382,7 @@ impl Registry {
                     keep(kept.as_deref(), &tenant, digest, &source);
                 };
                 let begun = entry.slot.begin_trial_then(policy, trial, promoted);
-                begun.map_err(|error| PolicyError::Start(format!("cannot start the thread of its trial: {error}")))?;
+                begun.map_err(|error| LoadError::Start(format!("cannot start the thread of its trial: {error}")))?;
                 Ok(Loaded::OnTrial(digest))
             }
             _ => {
@@ -395,11 +394,11 @@ impl Registry {
     }
 
     /// Replaces the current policy by a kept one.
-    fn restore(&self, entry: &Entry, kept: &Kept, digest: &Digest) -> Result<Loaded, PolicyError> {
+    fn restore(&self, entry: &Entry, kept: &Kept, digest: &Digest) -> Result<Loaded, LoadError> {
         let source = Source::read(&kept.path(digest), self.options.bytes_max)?;
         let found = Digest::of(&source.bytes);
         if found != *digest {
-            return Err(PolicyError::Pin { expected: *digest, found });
+            return Err(LoadError::Pin { expected: *digest, found });
         }
         let version = entry.slot.swap(self.policy(&entry.from, &source)?);
         keep(Some(kept), &entry.tenant, *digest, &source);
@@ -407,7 +406,7 @@ impl Registry {
     }
 
     /// Checks a policy, and compiles it unless another tenant already has it.
-    fn policy(&self, from: &TenantPolicy, source: &Source) -> Result<Policy, PolicyError> {
+    fn policy(&self, from: &TenantPolicy, source: &Source) -> Result<Policy, LoadError> {
         let options = LoadOptions { pin: from.pin, ..self.options.clone() };
         let digest = identify(&source.bytes, &options)?;
         if !from.signers.is_empty() && source.bytes != DEFAULT_POLICY {
@@ -428,7 +427,7 @@ impl Registry {
         &self,
         entry: &Entry,
         digest: Option<Digest>,
-        attempt: impl FnOnce() -> Result<Loaded, PolicyError>,
+        attempt: impl FnOnce() -> Result<Loaded, LoadError>,
     ) -> Attempt {
         let tenant = &entry.tenant;
         let loaded = unless_panic(attempt);
@@ -525,8 +524,8 @@ fn keep(kept: Option<&Kept>, tenant: &str, digest: Digest, source: &Source) {
 }
 
 /// Runs a step of loading, and turns a panic into an error.
-fn unless_panic<T>(step: impl FnOnce() -> Result<T, PolicyError>) -> Result<T, PolicyError> {
-    caught(step).unwrap_or_else(|panic| Err(PolicyError::Panic(panic)))
+fn unless_panic<T>(step: impl FnOnce() -> Result<T, LoadError>) -> Result<T, LoadError> {
+    caught(step).unwrap_or_else(|panic| Err(LoadError::Panic(panic)))
 }
 
 fn log_swap(tenant: &str, version: &Version) {

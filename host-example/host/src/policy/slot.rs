@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::breaker::Breaker;
 use super::gate::{Bounds, Gate, Permit};
 use super::trial::Running;
-use super::{BreakerSettings, Policy, PolicyError, Trial, TrialReport};
+use super::{BreakerSettings, LoadError, Policy, Trial, TrialReport};
 use crate::faults::fail_point;
+use crate::units::{in_milliseconds, milliseconds, positive};
 
 /// Why a call was not admitted.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -29,14 +31,18 @@ pub enum SlotError {
 }
 
 /// How many calls of one tenant run at the same time, and how long others wait. It keeps one tenant from taking all
-/// processors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// processors. In a configuration, the time is in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Admission {
     /// Maximum number of concurrent calls, at least 1. Default: 128, half the capacity of the engine.
+    #[serde(deserialize_with = "positive")]
     pub calls: u32,
-    /// Maximum number of waiting calls. Default: 1,024.
+    /// Maximum number of waiting calls. While as many results wait for a thread, the gateway stops reading from the
+    /// server. Default: 1,024.
     pub waiting: u32,
     /// Maximum time that a call waits. Default: 1 s.
+    #[serde(rename = "wait-ms", serialize_with = "in_milliseconds", deserialize_with = "milliseconds")]
     pub wait: Duration,
 }
 
@@ -169,7 +175,7 @@ impl Slot {
     }
 
     /// Records that a policy was refused, and why.
-    pub(super) fn refuse(&self, error: &PolicyError) {
+    pub(super) fn refuse(&self, error: &LoadError) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.last.lock().refusal = Some((error.to_string(), error.for_client()));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use minisign_verify::{PublicKey, Signature};
 
-use super::{Digest, PolicyError};
+use super::{Digest, LoadError};
 use crate::faults::fail_point;
 
 /// Maximum size of a signature file: 4 KiB. A typical one has 0.3 KiB.
@@ -32,21 +32,21 @@ impl Source {
     /// # Errors
     /// When the component cannot be read, is not a regular file, or is too large, or when an existing signature cannot
     /// be read.
-    pub fn read(path: &Path, bytes_max: u64) -> Result<Self, PolicyError> {
+    pub fn read(path: &Path, bytes_max: u64) -> Result<Self, LoadError> {
         // Read the signature first: a writer that replaces both writes it last, so a new signature never meets an old
         // component.
         let signature = match read_file(&signature_path(path), SIGNATURE_BYTES_MAX) {
             Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),
-            Err(PolicyError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(LoadError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         Ok(Self { bytes: read_file(path, bytes_max)?, signature })
     }
 
     /// Checks that one of these keys signed the component. Legacy signatures, which are not prehashed, are rejected.
-    pub(super) fn check_signature(&self, signers: &[PublicKey]) -> Result<(), PolicyError> {
-        let text = self.signature.as_deref().ok_or(PolicyError::Unsigned)?;
-        let refused = |error: minisign_verify::Error| PolicyError::Signature(error.to_string());
+    pub(super) fn check_signature(&self, signers: &[PublicKey]) -> Result<(), LoadError> {
+        let text = self.signature.as_deref().ok_or(LoadError::Unsigned)?;
+        let refused = |error: minisign_verify::Error| LoadError::Signature(error.to_string());
         let signature = Signature::decode(text).map_err(refused)?;
         let mut answer = Err(minisign_verify::Error::UnexpectedKeyId);
         for signer in signers {
@@ -81,8 +81,8 @@ pub(super) fn signature_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, PolicyError> {
-    let failed = |source| PolicyError::Read { path: path.display().to_string(), source };
+fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
+    let failed = |source| LoadError::Read { path: path.display().to_string(), source };
     // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|error| failed(error.into()))?;
@@ -90,9 +90,9 @@ fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, PolicyError> {
     fail_point!("policy::read", failed);
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(PolicyError::NotAFile(path.display().to_string()));
+        return Err(LoadError::NotAFile(path.display().to_string()));
     }
-    let too_large = |found| PolicyError::TooLarge { found, limit: bytes_max };
+    let too_large = |found| LoadError::TooLarge { found, limit: bytes_max };
     if metadata.len() > bytes_max {
         return Err(too_large(metadata.len()));
     }

@@ -9,9 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::{Digest, Policy, Slot, Version};
 use crate::faults::{caught, fail_point};
+use crate::units::{in_some_seconds, some_positive, some_positive_seconds};
 
 /// Maximum number of results that wait to be compared.
 pub const TRIAL_QUEUE_MAX: usize = 16;
@@ -22,16 +24,27 @@ pub const TRIAL_EXAMPLES_MAX: usize = 20;
 /// Duration of a trial without a time limit.
 const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// How long a trial runs, and what follows. It ends at the first limit reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How long a trial runs, and what follows. It ends at the first limit reached. In a configuration, the time is
+/// `seconds`, and limits are at least 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Trial {
     /// Number of results to compare. Default: no limit.
+    #[serde(deserialize_with = "some_positive")]
     pub calls: Option<u64>,
     /// Maximum duration. Default: no limit.
+    #[serde(rename = "seconds", serialize_with = "in_some_seconds", deserialize_with = "some_positive_seconds")]
     pub time: Option<Duration>,
     /// Whether the new policy becomes current if it was compared at least once and all decisions were the same.
     /// Otherwise it is dropped.
     pub promote: bool,
+}
+
+impl Trial {
+    /// This trial, if it has a limit: a configuration without one asks for no trial.
+    pub fn if_limited(self) -> Option<Self> {
+        (self.calls.is_some() || self.time.is_some()).then_some(self)
+    }
 }
 
 /// The results of a trial so far.

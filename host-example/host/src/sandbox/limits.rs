@@ -1,43 +1,61 @@
 //! Limits of one call into a policy, and the meter that enforces them.
 
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 use wasmtime::ResourceLimiter;
+
+use crate::units::{in_milliseconds, positive, positive_milliseconds, some_positive};
 
 /// Maximum length of a file name in the contract, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 128;
 
-/// Limits of one call into a policy. Each has its own error in [`CallError`](super::CallError).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Limits of one call into a policy. Each has its own error in [`CallError`](super::CallError). In a configuration they
+/// are at least 1, times in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Maximum time of the call, including waits in the host, but not the time without a free thread. Default: 30 s.
+    #[serde(rename = "wall-time-ms", serialize_with = "in_milliseconds", deserialize_with = "positive_milliseconds")]
     pub wall_time: Duration,
     /// Maximum time that the call waits for one of the [`CONCURRENT_CALLS_MAX`](super::CONCURRENT_CALLS_MAX) permits.
     /// Default: 10 s.
+    #[serde(rename = "wait-ms", serialize_with = "in_milliseconds", deserialize_with = "positive_milliseconds")]
     pub wait: Duration,
     /// Maximum linear memory in bytes. Default: 64 MiB; the built-in policy stays below 8 MiB.
+    #[serde(deserialize_with = "positive")]
     pub memory_bytes: usize,
     /// Maximum elements of a table. Default: 100,000, which is also the maximum of the pool.
+    #[serde(deserialize_with = "positive")]
     pub table_elements: usize,
     /// Maximum core instances, and also memories and tables. Default: 16. A component with more, or with more than 8
     /// tables or 4 memories, is not loaded.
+    #[serde(deserialize_with = "positive")]
     pub instances: usize,
     /// Maximum bytes written to files. Gaps count as written, so no file is longer. Default: 4 GiB.
+    #[serde(deserialize_with = "positive")]
     pub written_bytes: u64,
     /// Maximum files created. Default: 256.
+    #[serde(deserialize_with = "positive")]
     pub files: u32,
     /// Maximum length of the name of a new file, in bytes. A longer name is rejected with `name-too-long`, and the
     /// policy continues. Default: 128, the maximum of the contract.
+    #[serde(deserialize_with = "positive")]
     pub name_bytes: usize,
     /// Maximum files and directory listings open at the same time, including the preopened directory. Default: 64.
+    #[serde(deserialize_with = "positive")]
     pub open_files: u32,
     /// Maximum bytes passed between host and policy in one step, including answers such as a descriptor. Default: 8
     /// MiB.
+    #[serde(deserialize_with = "positive")]
     pub crossing_bytes: usize,
     /// Maximum bytes of text for the log: of an error, or of all notes of a descriptor. The rest is truncated. Default:
     /// 4 KiB.
+    #[serde(deserialize_with = "positive")]
     pub log_bytes: usize,
     /// Maximum instructions, about one unit of fuel each: a limit that is the same on every machine and in every run.
     /// Default: `None`. Requires a sandbox created by [`Sandbox::with_fuel`](super::Sandbox::with_fuel).
+    #[serde(deserialize_with = "some_positive")]
     pub fuel: Option<u64>,
 }
 

@@ -19,7 +19,7 @@ pub enum StoreError {
         /// The path.
         path: PathBuf,
     },
-    /// The offload is older than the time to live, whether or not it has been removed.
+    /// The offload is older than its time to live, or is absent and older than that of the store.
     #[error("offload {id} has expired")]
     Expired {
         /// The offload.

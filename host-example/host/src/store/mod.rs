@@ -9,6 +9,7 @@
 
 pub(crate) mod directory;
 mod error;
+mod expiry;
 pub(crate) mod key;
 mod manifest;
 mod names;
@@ -80,7 +81,7 @@ pub const TENANT_NAME_BYTES_MAX: usize = 64;
 pub struct StoreConfig {
     /// Root directory. Created with mode 0700 if it is missing.
     pub root: PathBuf,
-    /// Age at which an offload expires, measured from the time in its id.
+    /// Age at which an offload expires that does not have its own time to live, measured from the time in its id.
     pub time_to_live: Duration,
     /// Whether publishing waits until the data is on disk. Without, a power failure may lose or damage an offload.
     /// Other processes never see partial offloads either way.
@@ -261,6 +262,7 @@ impl Store {
                     id,
                     parent,
                     directory,
+                    time_to_live: None,
                     digests,
                     is_named: false,
                     is_published: false,
@@ -275,10 +277,18 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Expired`], [`StoreError::Manifest`].
     pub fn find(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
-        if self.expires(id) <= SystemTime::now() {
+        let now = SystemTime::now();
+        let parent = self.opened()?.root.directory(tenant_name(tenant));
+        let directory = match parent.and_then(|parent| parent.directory(id.to_string())) {
+            Err(StoreError::NotFound { .. }) if self.expires(id, None) <= now => {
+                return Err(StoreError::Expired { id });
+            }
+            opened => opened?,
+        };
+        let time_to_live = directory.time_to_live()?;
+        if self.expires(id, time_to_live) <= now {
             return Err(StoreError::Expired { id });
         }
-        let directory = self.opened()?.root.directory(tenant_name(tenant))?.directory(id.to_string())?;
         let (file, _) = directory.file(MANIFEST_NAME)?;
         let path = directory.path.join(MANIFEST_NAME);
         let mut text = Vec::new();
@@ -296,7 +306,7 @@ impl Store {
             let source = serde_json::Error::custom("wrong version or id, or incomplete");
             return Err(StoreError::Manifest { path, source });
         }
-        Ok(self.offload(tenant, id, manifest.record))
+        Ok(self.offload(tenant, id, time_to_live, manifest.record))
     }
 
     /// Absolute path of an offload once it is published, without a trailing slash.
@@ -375,14 +385,10 @@ impl Store {
         }
     }
 
-    fn offload(&self, tenant: &str, id: Ulid, record: OffloadRecord) -> Offload {
-        let (path, expires) = (self.shown_path(tenant, id), self.expires(id));
+    fn offload(&self, tenant: &str, id: Ulid, time_to_live: Option<Duration>, record: OffloadRecord) -> Offload {
+        let (path, expires) = (self.shown_path(tenant, id), self.expires(id, time_to_live));
         let verified = Arc::clone(&self.inner.verified);
         Offload { tenant: tenant.to_owned(), id, path, expires, record, verified }
-    }
-
-    fn expires(&self, id: Ulid) -> SystemTime {
-        id.time() + self.inner.config.time_to_live
     }
 }
 

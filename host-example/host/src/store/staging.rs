@@ -10,15 +10,17 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use tracing::warn;
 
 use super::{
     Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
-    Offload, OffloadRecord, OpenRoot, QuotaKind, Store, StoreError, Ulid,
+    Offload, OffloadRecord, OpenRoot, QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid,
     directory::{Directory, bytes_on_disk},
     error::failed,
+    expiry::{TIME_TO_LIVE_NAME, time_to_live_text},
     manifest::{MANIFEST_VERSION, Manifest, is_file_name},
     staging_name, tenant_name,
 };
@@ -38,6 +40,8 @@ pub struct Staging {
     /// Directory of the tenant.
     pub(super) parent: Directory,
     pub(super) directory: Directory,
+    /// The time to live of the offload, if it has its own.
+    pub(super) time_to_live: Option<Duration>,
     /// Known digests, by file name.
     pub(super) digests: BTreeMap<String, FileDigest>,
     /// Whether the directory has its final name.
@@ -67,6 +71,13 @@ impl Staging {
         self.store.inner.config.fsync
     }
 
+    /// Sets the age at which the offload expires, in whole seconds, at most [`TIME_TO_LIVE_MAX`]. `None`: that of the
+    /// store.
+    pub fn with_time_to_live(mut self, time_to_live: Option<Duration>) -> Self {
+        self.time_to_live = time_to_live.map(|time| Duration::from_secs(time.min(TIME_TO_LIVE_MAX).as_secs()));
+        self
+    }
+
     /// Adds known digests by file name, so that the files need not be read again. They are trusted.
     pub fn with_digests(mut self, digests: BTreeMap<String, FileDigest>) -> Self {
         self.digests = digests;
@@ -86,7 +97,7 @@ impl Staging {
         match self.try_publish(&mut record) {
             Ok(()) => {
                 self.is_published = true;
-                Ok(self.store.offload(&self.tenant, self.id, record))
+                Ok(self.store.offload(&self.tenant, self.id, self.time_to_live, record))
             }
             Err(error) => {
                 let (tenant, id) = (&self.tenant, self.id);
@@ -117,6 +128,12 @@ impl Staging {
 
     fn try_publish(&mut self, record: &mut OffloadRecord) -> Result<(), StoreError> {
         let mut additions = self.complete(record)?;
+        additions.extend(
+            self.time_to_live.map(|time| Addition {
+                name: TIME_TO_LIVE_NAME.to_owned(),
+                bytes: time_to_live_text(time).into_bytes(),
+            }),
+        );
         additions.push(self.manifest(record)?);
         let tenant = tenant_name(&self.tenant);
         let added = additions.iter().map(|addition| bytes_on_disk(addition.bytes.len() as u64, 0));

@@ -153,16 +153,19 @@ impl Store {
         name: &OsStr,
         now: SystemTime,
     ) -> Result<Option<(Ulid, Removal)>, StoreError> {
-        let (is_expired, id) = match Name::parse(name) {
-            Some(Name::Published(id)) if self.expires(id) <= now => (true, id),
+        let (is_published, id) = match Name::parse(name) {
+            Some(Name::Published(id)) => (true, id),
             Some(Name::Removing(id)) => (false, id),
             Some(Name::Staging { owner, id }) if self.opened()?.owner.is_dead(owner)? => (false, id),
             _ => return Ok(None),
         };
         // A file or link of this name does not belong to the store.
         let Some(directory) = open_if_directory(parent, name)? else { return Ok(None) };
+        if is_published && self.expires(id, directory.time_to_live()?) > now {
+            return Ok(None);
+        }
         let bytes = directory.bytes_on_disk()?;
-        Ok(Some((id, Removal { path: directory.path, is_expired, bytes })))
+        Ok(Some((id, Removal { path: directory.path, is_expired: is_published, bytes })))
     }
 
     /// Removes tenants without a directory from the ledger.

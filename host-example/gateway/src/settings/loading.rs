@@ -1,0 +1,42 @@
+//! Limits of loading a policy.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::at_least_one;
+use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
+
+/// Limits of loading a policy, each at least 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Loading {
+    /// Maximum size of a component, in bytes. Default: 64 MiB.
+    pub component_bytes: NonZeroU64,
+    /// Milliseconds that compiling a component may take, and may wait for its turn. Default: 30,000.
+    pub compile_ms: NonZeroU64,
+    /// Address space of the compiling process, in bytes. Default: 1 GiB.
+    pub compile_memory_bytes: NonZeroU64,
+}
+
+impl Default for Loading {
+    fn default() -> Self {
+        let CompileLimits { time, memory_bytes, .. } = CompileLimits::default();
+        Self {
+            component_bytes: at_least_one(POLICY_BYTES_MAX),
+            compile_ms: at_least_one(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            compile_memory_bytes: at_least_one(memory_bytes),
+        }
+    }
+}
+
+impl From<&Loading> for CompileLimits {
+    fn from(loading: &Loading) -> Self {
+        Self {
+            time: Duration::from_millis(loading.compile_ms.get()),
+            memory_bytes: loading.compile_memory_bytes.get(),
+            ..Self::default()
+        }
+    }
+}

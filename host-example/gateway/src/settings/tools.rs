@@ -1,0 +1,174 @@
+//! Settings that can differ by tool.
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::patterns::{matches, most_specific};
+use super::{
+    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, PolicySettings,
+    SchemaStrategy, SectionRule, Size, SizeUnit,
+};
+
+/// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ToolOverride {
+    /// As [`Config::ttl_seconds`], for offloads of the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<NonZeroU64>,
+    /// As [`Config::failure`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureMode>,
+    /// As [`Config::mode`]: `always` and `never` ignore the size of a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DecisionMode>,
+    /// As [`Config::threshold`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<NonZeroU64>,
+    /// Unit of the tool's `threshold` and `truncate-limit`. Default: [`Config::unit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<SizeUnit>,
+    /// As [`Config::action`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+    /// As [`Config::sections`]. The policy still detects the sections of other tools, and with an empty list those of
+    /// this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sections: Option<Vec<SectionRule>>,
+    /// As [`Config::inline_keys`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline_keys: Option<Vec<String>>,
+    /// As [`Config::inline_limit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline_limit: Option<u32>,
+    /// As [`Config::infer`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infer: Option<bool>,
+    /// As [`Config::header_type`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header_type: Option<String>,
+    /// As [`Config::session_key`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// As [`Config::level`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<DescriptorLevel>,
+    /// As [`Config::dialect`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<DescriptorDialect>,
+    /// As [`Config::descriptor_limit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub descriptor_limit: Option<NonZeroU32>,
+    /// As [`Config::truncate_limit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate_limit: Option<NonZeroU64>,
+    /// As [`Config::truncate_suffix`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate_suffix: Option<String>,
+    /// As [`Config::advice`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+    /// As [`Config::custom`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom: Option<String>,
+    /// As [`Config::schema`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<SchemaStrategy>,
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
+    /// goes to the server. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handles: Option<bool>,
+    /// Seconds for which identical calls of the same tenant reuse the offload of the first one, without calling the
+    /// server; at least 1. Only for tools that change nothing and whose results depend only on the arguments. Default:
+    /// none, every call goes to the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reuse_seconds: Option<NonZeroU64>,
+}
+
+/// The effective settings of one tool that are not for the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GatewayTool {
+    /// What the client receives when the policy fails.
+    pub failure: FailureMode,
+    /// Age in seconds at which an offload of the tool expires. `None`: [`Config::ttl_seconds`].
+    pub ttl_seconds: Option<NonZeroU64>,
+    /// What the gateway does with the `outputSchema` of the tool.
+    pub schema: SchemaStrategy,
+    /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
+    /// goes to the server.
+    pub handles: bool,
+    /// Seconds for which identical calls reuse the offload of the first one.
+    pub reuse_seconds: Option<NonZeroU64>,
+}
+
+impl GatewayTool {
+    /// Age at which an offload of the tool expires. `None`: that of the store.
+    pub fn time_to_live(&self) -> Option<Duration> {
+        self.ttl_seconds.map(|seconds| Duration::from_secs(seconds.get()))
+    }
+}
+
+impl Config {
+    /// The effective settings for a tool, with the most specific pattern of [`Config::tools`] applied.
+    pub fn for_tool(&self, tool: &str) -> PolicySettings {
+        self.for_tool_and_client(tool, &ClientProfile::default())
+    }
+
+    /// The effective settings for a tool that a client calls. The threshold of the tool overrides that of the client,
+    /// which overrides the general one.
+    pub fn for_tool_and_client(&self, tool: &str, client: &ClientProfile) -> PolicySettings {
+        let none = ToolOverride::default();
+        let own = self.tool_override(tool).unwrap_or(&none);
+        let own_threshold = self.own_threshold(own.threshold, own.unit);
+        let general = Size { amount: self.threshold.get(), unit: self.unit };
+        let threshold = own_threshold.or(client.threshold).unwrap_or(general);
+        let own_limit = own.truncate_limit.map(|limit| (limit, own.unit.unwrap_or(self.unit)));
+        let truncate_limit = own_limit.or(self.truncate_limit.map(|limit| (limit, self.unit)));
+        PolicySettings {
+            mode: own.mode.unwrap_or(self.mode),
+            threshold,
+            action: own.action.unwrap_or(self.action),
+            sections: own.sections.as_ref().unwrap_or(&self.sections).clone(),
+            inline_keys: own.inline_keys.as_ref().unwrap_or(&self.inline_keys).clone(),
+            inline_limit: own.inline_limit.unwrap_or(self.inline_limit),
+            infer: own.infer.unwrap_or(self.infer),
+            header_type: own.header_type.as_ref().unwrap_or(&self.header_type).clone(),
+            session_key: own.session_key.as_ref().or(self.session_key.as_ref()).cloned(),
+            level: own.level.unwrap_or(self.level),
+            dialect: own.dialect.unwrap_or(self.dialect),
+            descriptor_limit: own.descriptor_limit.unwrap_or(self.descriptor_limit).get(),
+            truncate_limit: truncate_limit.map_or(threshold, |(limit, unit)| Size { amount: limit.get(), unit }),
+            truncate_suffix: own.truncate_suffix.as_ref().unwrap_or(&self.truncate_suffix).clone(),
+            advice: own.advice.as_ref().unwrap_or(&self.advice).clone(),
+            custom: own.custom.as_ref().or(self.custom.as_ref()).cloned(),
+        }
+    }
+
+    /// The effective settings of a tool that are not for the policy.
+    pub fn gateway_tool(&self, tool: &str) -> GatewayTool {
+        let none = ToolOverride::default();
+        let own = self.tool_override(tool).unwrap_or(&none);
+        GatewayTool {
+            failure: own.failure.unwrap_or(self.failure),
+            ttl_seconds: own.ttl_seconds,
+            schema: own.schema.unwrap_or(self.schema),
+            handles: own.handles.unwrap_or_default(),
+            reuse_seconds: own.reuse_seconds,
+        }
+    }
+
+    /// The shortest age at which an offload may expire, of any tool and tenant.
+    pub(crate) fn time_to_live_min(&self) -> Duration {
+        let configs = self.tenants.keys().map(|tenant| self.for_tenant(tenant)).chain([self.clone()]);
+        let own = configs.flat_map(|config| config.tools).filter_map(|(_, tool)| tool.ttl_seconds);
+        Duration::from_secs(own.fold(self.ttl_seconds, Ord::min).get())
+    }
+
+    /// The override of the most specific pattern.
+    fn tool_override(&self, tool: &str) -> Option<&ToolOverride> {
+        let tools = self.tools.iter().map(|(pattern, own)| (pattern.as_str(), own));
+        most_specific(tools, |pattern| matches(pattern, tool))
+    }
+}

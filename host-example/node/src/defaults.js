@@ -1,0 +1,47 @@
+/** Defaults of the host, written by its tests with LRO_WRITE_SETTINGS=1. */
+
+export const DEFAULTS = {
+    "action": "offload",
+    "advice": "",
+    "descriptorLimit": 40000,
+    "dialect": "sections",
+    "enabled": true,
+    "failure": "open",
+    "fsync": true,
+    "headerType": "mcp_lro",
+    "infer": true,
+    "inlineLimit": 512,
+    "level": "standard",
+    "limits": {
+        "crossingBytes": 8388608,
+        "files": 256,
+        "instances": 16,
+        "logBytes": 4096,
+        "memoryBytes": 67108864,
+        "nameBytes": 128,
+        "openFiles": 64,
+        "tableElements": 100000,
+        "waitMs": 10000,
+        "wallTimeMs": 30000,
+        "writtenBytes": 4294967296
+    },
+    "mode": "by-size",
+    "quotaFile": 1073741824,
+    "quotaTenant": 4294967296,
+    "schema": "rewrite",
+    "threshold": 50000,
+    "truncateSuffix": "\n\n[truncated: the result was larger than the limit]",
+    "ttlSeconds": 3600,
+    "unit": "characters"
+};
+
+export const PRESETS = {
+    "1600-tokens": {
+        "amount": 1600,
+        "unit": "tokens"
+    },
+    "25k": {
+        "amount": 25000,
+        "unit": "tokens"
+    }
+};
