@@ -705,7 +705,6 @@ fn times_are_rfc_3339() {
         assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 999)), text);
     }
     assert_eq!(rfc3339(UNIX_EPOCH - Duration::from_millis(1)), "1970-01-01T00:00:00Z");
-    assert_eq!(rfc3339(Ulid::from_parts(u128::MAX, 0).time()), "9999-12-30T22:00:00Z");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use parking_lot::Mutex;
 
-use lro_host::policy::{LOADS, PARKED};
+use lro_host::policy::{load_counts, parked_count};
 
 pub use self::results::LABELS_MAX;
 use self::results::Results;
@@ -33,6 +33,10 @@ pub(crate) const POLICY_MEMORY_BYTES: &str = "lro_policy_memory_bytes";
 /// Histogram of the time of a call of one of the gateway's tools or resources.
 pub(crate) const OWN_CALL_SECONDS: &str = "lro_own_call_seconds";
 
+/// Counter of the attempts to load a policy.
+const LOADS: &str = "lro_policy_loads_total";
+/// Gauge of the parked policies.
+const PARKED: &str = "lro_policies_parked";
 /// Counter of reused replies.
 const REUSED: &str = "lro_reused_results_total";
 
@@ -172,6 +176,10 @@ impl Metrics {
         for (kind, count) in FAILURES.map(|kind| (kind, 0)).into_iter().chain(failures) {
             counter!("lro_failures_total", "kind" => kind).absolute(count);
         }
+        for (result, count) in load_counts() {
+            counter!(LOADS, "result" => result).absolute(count);
+        }
+        gauge!(PARKED).set(parked_count() as f64);
         counter!(REUSED).absolute(self.reused.load(Ordering::Relaxed));
         self.results.lock().export();
     }

@@ -1,16 +1,20 @@
 //! Circuit breaker: parks a policy that fails repeatedly, so that its calls are rejected at once until a probe call is
 //! admitted.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use metrics::gauge;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::units::{in_milliseconds, positive, positive_milliseconds};
 
-/// Gauge: number of parked policies.
-pub const PARKED: &str = "lro_policies_parked";
+static PARKED: AtomicU64 = AtomicU64::new(0);
+
+/// Number of policies of this process that are parked.
+pub fn parked_count() -> u64 {
+    PARKED.load(Ordering::Relaxed)
+}
 
 /// When a policy is parked, and for how long: its calls then get the result of the failure mode at once. In a
 /// configuration, times are in milliseconds, and at least 1.
@@ -88,7 +92,7 @@ impl Breaker {
         state.failures = 0;
         let was_parked = state.parked.take().is_some();
         if was_parked {
-            gauge!(PARKED).decrement(1.0);
+            PARKED.fetch_sub(1, Ordering::Relaxed);
         }
         was_parked
     }
@@ -104,7 +108,7 @@ impl Breaker {
                 if state.failures < self.settings.failures {
                     return None;
                 }
-                gauge!(PARKED).increment(1.0);
+                PARKED.fetch_add(1, Ordering::Relaxed);
                 self.settings.pause
             }
         };
@@ -117,7 +121,7 @@ impl Breaker {
 impl Drop for Breaker {
     fn drop(&mut self) {
         if self.state.lock().parked.is_some() {
-            gauge!(PARKED).decrement(1.0);
+            PARKED.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -22,8 +22,7 @@ mod source;
 mod trial;
 mod watch;
 
-pub use breaker::BreakerSettings;
-pub use breaker::PARKED;
+pub use breaker::{BreakerSettings, parked_count};
 pub use cache::CompileCache;
 pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
@@ -31,8 +30,7 @@ pub use compiler::{
 pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSION, WORLD};
 pub(crate) use contract::{EXTRACTION, World};
 pub use minisign_verify::PublicKey;
-pub use registry::LOADS;
-pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy};
+pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy, load_counts};
 pub(crate) use slot::Admitted;
 pub use slot::{Admission, Slot, SlotError, SlotSettings, SlotStatus, Version};
 pub use source::{SIGNATURE_BYTES_MAX, SIGNATURE_SUFFIX, Source};

@@ -7,7 +7,6 @@ use std::{
 };
 
 use ::ulid::ULID_LEN;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -67,10 +66,20 @@ fn milliseconds_since_1970(time: SystemTime) -> u128 {
 }
 
 /// Formats a time as RFC 3339 in UTC, truncated to seconds, such as `2026-11-20T09:30:00Z`. Times before 1970 count as
-/// 1970, and times after the year 9999, which RFC 3339 cannot express, as its end.
+/// 1970.
 pub fn rfc3339(time: SystemTime) -> String {
-    let time = Timestamp::try_from(time.max(UNIX_EPOCH)).unwrap_or(Timestamp::MAX);
-    format!("{time:.0}")
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // Howard Hinnant's `civil_from_days`: years start in March, so that a leap day is the last day of its year.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 impl fmt::Display for Ulid {
