@@ -330,7 +330,7 @@ proptest! {
         let text = &published.offloaded.descriptor;
         let own = ["offloaded", "handle", "files", "summary", "schemas", "jq_recipes", "guidance", "inline"];
         let members = |text: &str| -> Vec<(String, String)> {
-            let members = lro_jsonl::members(text).unwrap();
+            let members = lro_json::members(text).unwrap();
             members.iter().map(|member| (serde_json::from_str(member.key).unwrap(), member.value.to_owned())).collect()
         };
         let top = members(text);

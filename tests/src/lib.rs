@@ -260,9 +260,5 @@ pub fn offloaded(decision: Decision) -> Offloaded {
 
 /// The keys of a JSON object, in order.
 pub fn keys(object: &str) -> Vec<String> {
-    lro_jsonl::members(object)
-        .expect("an object")
-        .iter()
-        .map(|member| member.key.trim_matches('"').to_owned())
-        .collect()
+    lro_json::members(object).expect("an object").iter().map(|member| member.key.trim_matches('"').to_owned()).collect()
 }

@@ -1,7 +1,8 @@
 //! The lines of an answer, within its budget.
 
-use crate::json::{self, Damaged};
+use crate::json::checked;
 use crate::{Answer, Budget};
+use lro_json::walk::Damaged;
 use lro_jsonl::Measure;
 
 /// Results so far.
@@ -28,7 +29,7 @@ impl Lines {
     /// Adds a result that was copied from the file, if it fits.
     pub(crate) fn push_copied(&mut self, line: &[u8]) -> Result<(), Damaged> {
         if self.has_bytes_for(line) {
-            self.push(json::checked(line)?);
+            self.push(checked(line)?);
         }
         Ok(())
     }

@@ -4,10 +4,12 @@ use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
 use crate::fields::{FieldId, Fields};
 use crate::find::Record;
-use crate::json::{self, Damaged, same};
+use crate::json::checked;
 use crate::key::{self, Case};
-use crate::keys::Keys;
+use crate::keys::{Keys, same};
 use crate::number::{self, Decimal, Threshold};
+use lro_json::masks::find_either;
+use lro_json::walk::{self, Damaged};
 use regex_lite::Regex;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -184,7 +186,7 @@ fn check(test: &Test) -> Result<Check, String> {
         };
     }
     let value = test.value.as_deref().ok_or("this operator needs a value")?;
-    let value = json::checked(value.trim_ascii().as_bytes()).map_err(|_| format!("value is not JSON: {value}"))?;
+    let value = checked(value.trim_ascii().as_bytes()).map_err(|_| format!("value is not JSON: {value}"))?;
     let literal = || Literal::new(value, case).map_err(|_| "value is not JSON".to_owned());
     let text = || match literal()? {
         literal @ Literal { kind: Kind::Text(_), .. } => Ok(literal),
@@ -210,7 +212,7 @@ fn check(test: &Test) -> Result<Check, String> {
 }
 
 fn one_of(value: &str, case: Case) -> Result<Check, String> {
-    let elements = lro_jsonl::elements(value).map_err(|_| "the value must be an array")?;
+    let elements = lro_json::elements(value).map_err(|_| "the value must be an array")?;
     let (mut values, mut key) = (Keys::new("one-of-bytes", VALUES_BYTES_MAX), Vec::new());
     for element in elements {
         key.clear();
@@ -222,7 +224,7 @@ fn one_of(value: &str, case: Case) -> Result<Check, String> {
 
 fn pattern(value: &str, case: Case) -> Result<Check, String> {
     let text = match value.as_bytes().first() {
-        Some(b'"') => json::string(value.as_bytes(), 0).map_err(|_| "value is not JSON")?.unescaped(),
+        Some(b'"') => walk::string(value.as_bytes(), 0).map_err(|_| "value is not JSON")?.unescaped(),
         _ => return Err("matches needs a string".to_owned()),
     };
     if text.len() > PATTERN_BYTES_MAX {
@@ -281,7 +283,7 @@ impl Literal {
 /// The content of the string at the beginning of `value`.
 #[inline(always)]
 fn content(value: &[u8], case: Case) -> Result<Cow<'_, [u8]>, Damaged> {
-    let text = json::string(value, 0)?.unescaped();
+    let text = walk::string(value, 0)?.unescaped();
     if case == Case::Insensitive { key::folded(&text).map(Cow::Owned) } else { Ok(text) }
 }
 
@@ -318,7 +320,7 @@ impl Literal {
             (Some(b'"'), Kind::Text(part)) => Ok(has_part(&content(value, self.case)?, part)),
             (Some(b'['), _) => {
                 let mut found = false;
-                json::elements(value, 0, |element| {
+                walk::elements(value, 0, |element| {
                     let element = value.get(element..).unwrap_or_default();
                     found = found || self.equals(element, scratch)?;
                     Ok(())
@@ -334,7 +336,7 @@ impl Literal {
 fn has_part(text: &[u8], part: &[u8]) -> bool {
     let Some(&first) = part.first() else { return true };
     let mut at = 0;
-    while let Some(found) = crate::masks::find_either(text, at, first, first) {
+    while let Some(found) = find_either(text, at, first, first) {
         match text.get(found..) {
             Some(rest) if rest.len() >= part.len() => {
                 if rest.starts_with(part) {

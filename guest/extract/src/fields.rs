@@ -2,9 +2,9 @@
 
 use crate::ExtractError;
 use crate::find::{Finder, Record};
-use crate::json::{self, Damaged};
 use crate::near;
 use crate::path::{self, Step};
+use lro_json::walk::{self, Damaged};
 
 /// Index of a field in [`Fields`].
 pub(crate) type FieldId = usize;
@@ -78,13 +78,13 @@ impl Fields {
         match (line.first(), field.member) {
             (Some(b'{'), Some(member)) => {
                 let Some(at) = record.member(member) else { return Ok(None) };
-                let at = if line.get(at).is_some_and(|byte| *byte <= b' ') { json::skip_white(line, at) } else { at };
+                let at = if line.get(at).is_some_and(|byte| *byte <= b' ') { walk::skip_white(line, at) } else { at };
                 match field.steps.get(1..) {
                     Some(steps) if !steps.is_empty() => Ok(path::find(line, at, steps)?.and_then(|at| line.get(at..))),
                     _ => Ok(line.get(at..)),
                 }
             }
-            _ => Ok(path::find(line, json::skip_white(line, 0), &field.steps)?.and_then(|at| line.get(at..))),
+            _ => Ok(path::find(line, walk::skip_white(line, 0), &field.steps)?.and_then(|at| line.get(at..))),
         }
     }
 

@@ -1,8 +1,10 @@
 //! Finds the requested members of each record, 64 bytes at a time and without parsing the rest.
 
 use crate::ExtractError;
-use crate::json::{self, opens, same};
-use crate::masks::{self, BLOCK, Strings};
+use crate::keys::same;
+use lro_json::masks::{BLOCK, Masks, Strings};
+use lro_json::unescaped_lossy;
+use lro_json::walk;
 
 /// Position of a missing member.
 const MISSING: u32 = u32::MAX;
@@ -98,11 +100,11 @@ impl Finder {
         let mut strings = Strings::default();
         let mut start = 0;
         while start < lines.len() {
-            let masks = masks::classify_at(lines, start);
+            let masks = Masks::of(lines.get(start..).unwrap_or_default());
             if masks.backslash != 0 {
                 state.backslash = start + BLOCK - masks.backslash.leading_zeros() as usize;
             }
-            let inside = strings.next(&masks);
+            let inside = strings.next(&masks, BLOCK - 1).inside;
             let colons = masks.colon & !inside;
             // JSON has no line feed inside a string.
             let wrong = masks.structure & inside;
@@ -168,7 +170,7 @@ impl Finder {
     fn member(&mut self, before: &[u8], line: usize) {
         let trimmed = before.trim_ascii_end();
         let Some(raw) = last_string(trimmed.get(line..).unwrap_or_default()) else { return };
-        let key = json::unescape(raw);
+        let key = unescaped_lossy(raw);
         if let Some(index) = self.wanted.iter().position(|wanted| wanted.key == key)
             && let Some(found) = self.found.get_mut(index)
         {
@@ -212,7 +214,7 @@ struct ScanState {
 #[inline(always)]
 fn begins_value(line: &[u8]) -> bool {
     let first = match line.first() {
-        Some(b' ' | b'\t' | b'\r') => line.get(json::skip_white(line, 0)),
+        Some(b' ' | b'\t' | b'\r') => line.get(walk::skip_white(line, 0)),
         first => first,
     };
     matches!(first, Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n'))
@@ -225,6 +227,12 @@ fn is_plain(before: &[u8]) -> bool {
         let quote = before.len() - 2 - back;
         before.get(quote) == Some(&b'"') && before.get(quote.wrapping_sub(1)) != Some(&b'\\')
     })
+}
+
+/// Whether a bracket opens.
+#[inline(always)]
+fn opens(bracket: u8) -> bool {
+    bracket & 2 != 0
 }
 
 /// The line feeds among the given bytes of a block.

@@ -4,12 +4,14 @@ use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Aggregate, AggregateKind, Group};
 use crate::fields::{FieldId, Fields};
 use crate::find::Record;
-use crate::json::{self, Damaged};
+use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::number::{self, Decimal, spelled};
 use crate::path;
 use crate::results::{Output, outputs, write_selected};
+use lro_json::walk::{self, Damaged};
+use lro_json::write::string;
 
 /// Most memory of all groups, in bytes, once for their keys and once for their results: 16 MiB.
 pub const GROUPS_BYTES_MAX: usize = 16 << 20;
@@ -119,7 +121,7 @@ impl Groups {
         let damaged = |_| ExtractError::Damaged(record.number);
         let start = self.text.len();
         write_selected(&mut self.text, &self.by, fields, record).map_err(damaged)?;
-        json::checked(self.text.get(start..).unwrap_or_default()).map_err(damaged)?;
+        checked(self.text.get(start..).unwrap_or_default()).map_err(damaged)?;
         self.begin_accumulators()
     }
 
@@ -149,7 +151,7 @@ impl Groups {
                 if index > 0 || members.len() > 2 {
                     lines.push(b',');
                 }
-                lines.extend_from_slice(json::quoted(&aggregate.name).as_bytes());
+                lines.extend_from_slice(string(&aggregate.name).as_bytes());
                 lines.push(b':');
                 state.write(aggregate.kind, &mut lines);
             }
@@ -214,7 +216,7 @@ impl Accumulator {
                     _ => scratch.as_slice() > extreme.key.as_ref(),
                 });
                 if is_better {
-                    let number = json::checked(json::value(number)?)?;
+                    let number = checked(walk::value(number)?)?;
                     *extreme = Some(Extreme { key: scratch.as_slice().into(), spelled: number.as_bytes().into() });
                 }
             }
@@ -254,5 +256,5 @@ fn float(number: &[u8]) -> Result<f64, Damaged> {
 }
 
 fn text(number: &[u8]) -> Result<&str, Damaged> {
-    std::str::from_utf8(json::value(number)?).map_err(|_| Damaged)
+    std::str::from_utf8(walk::value(number)?).map_err(|_| Damaged)
 }

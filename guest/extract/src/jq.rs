@@ -2,7 +2,7 @@
 
 use crate::answer::Lines;
 use crate::find::Finder;
-use crate::json;
+use crate::json::checked;
 use crate::number::spelled;
 use crate::reach::Reach;
 use crate::record::Records;
@@ -13,6 +13,8 @@ use jaq_core::load::lex::{Lexer, Tok, Token};
 use jaq_core::load::{Arena, Error, File, Loader, parse};
 use jaq_core::{Ctx, Filter, Vars, compile};
 use jaq_json::{Num, Val, read};
+use lro_json::walk;
+use lro_json::write::push_string;
 
 /// Longest program: 64 KiB.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
@@ -87,7 +89,7 @@ fn each_record(
         finder.scan(offset, run, |found| {
             let (line, start) = (found.line, (found.offset - offset) as usize);
             let end = start + line.len();
-            let value_start = |key: usize| found.member(key).map(|at| json::skip_white(line, at));
+            let value_start = |key: usize| found.member(key).map(|at| walk::skip_white(line, at));
             let mut input = None;
             if is_plain && line.first() == Some(&b'{') {
                 if reach.excludes(|key| value_start(key).and_then(|at| line.get(at..))) {
@@ -111,7 +113,7 @@ fn each_record(
 
 /// The value of a line. The check also keeps the parser from accepting more than JSON, and from nesting too deeply.
 fn record(line: &[u8]) -> Option<Val> {
-    read::parse_single(json::checked(line).ok()?.as_bytes()).ok()
+    read::parse_single(checked(line).ok()?.as_bytes()).ok()
 }
 
 /// Names, each with its `$`, and values of the variables.
@@ -246,7 +248,7 @@ impl Program<'_> {
     fn push(&mut self, value: &Val) -> Result<(), String> {
         // Also written when the answer is full: a value that JSON cannot represent is a failure wherever it comes.
         self.text.clear();
-        write(&mut self.text, value, lro_jsonl::DEPTH_MAX)?;
+        write(&mut self.text, value, lro_json::DEPTH_MAX)?;
         self.lines.push(&self.text);
         self.total += 1;
         Ok(())
@@ -268,7 +270,7 @@ fn message(error: Val) -> String {
         Val::TStr(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         other => {
             let mut text = String::new();
-            match write(&mut text, other, lro_jsonl::DEPTH_MAX) {
+            match write(&mut text, other, lro_json::DEPTH_MAX) {
                 Ok(()) => text,
                 Err(message) => message,
             }
@@ -292,7 +294,7 @@ fn write(out: &mut String, value: &Val, depth: usize) -> Result<(), String> {
         Val::Num(Num::Float(amount)) if amount.is_nan() => out.push_str("null"),
         Val::Num(Num::Float(amount)) => out.push_str(&spelled(*amount)),
         Val::Num(number) => out.push_str(&number.to_string()),
-        Val::TStr(bytes) | Val::BStr(bytes) => out.push_str(&json::quoted(&String::from_utf8_lossy(bytes))),
+        Val::TStr(bytes) | Val::BStr(bytes) => push_string(out, &String::from_utf8_lossy(bytes)),
         Val::Arr(elements) => {
             let depth = below()?;
             out.push('[');
@@ -312,7 +314,7 @@ fn write(out: &mut String, value: &Val, depth: usize) -> Result<(), String> {
                     out.push(',');
                 }
                 match key {
-                    Val::TStr(key) => out.push_str(&json::quoted(&String::from_utf8_lossy(key))),
+                    Val::TStr(key) => push_string(out, &String::from_utf8_lossy(key)),
                     other => return Err(format!("object keys must be strings, not {}", message(other.clone()))),
                 }
                 out.push(':');

@@ -3,8 +3,8 @@
 //! A missing value is 0, and no key is a prefix of another: keys may be concatenated, and all bytes of one may be
 //! inverted for a descending order.
 
-use crate::json::{self, Damaged, Raw};
 use crate::number::Decimal;
+use lro_json::walk::{self, Damaged, Raw};
 
 const MISSING: u8 = 0;
 const NULL: u8 = 1;
@@ -25,7 +25,7 @@ pub(crate) enum Case {
 /// Appends the key of the value at the beginning of `text`, or of a missing value.
 pub(crate) fn push(key: &mut Vec<u8>, text: Option<&[u8]>, case: Case) -> Result<(), Damaged> {
     match text {
-        Some(text) => push_value(key, text, 0, case, lro_jsonl::DEPTH_MAX).map(|_| ()),
+        Some(text) => push_value(key, text, 0, case, lro_json::DEPTH_MAX).map(|_| ()),
         None => {
             key.push(MISSING);
             Ok(())
@@ -51,7 +51,7 @@ fn push_value(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usiz
             Ok(number.end)
         }
         Some(b'"') => {
-            let string = json::string(text, at)?;
+            let string = walk::string(text, at)?;
             push_string(key, string, case)?;
             Ok(string.end)
         }
@@ -95,7 +95,7 @@ pub(crate) fn folded(text: &[u8]) -> Result<Vec<u8>, Damaged> {
 
 fn push_array(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usize) -> Result<usize, Damaged> {
     key.push(ARRAY);
-    let end = json::elements(text, at, |element| push_value(key, text, element, case, depth).map(|_| ()))?;
+    let end = walk::elements(text, at, |element| push_value(key, text, element, case, depth).map(|_| ()))?;
     key.push(MISSING);
     Ok(end)
 }
@@ -104,7 +104,7 @@ fn push_array(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usiz
 fn push_object(key: &mut Vec<u8>, text: &[u8], at: usize, case: Case, depth: usize) -> Result<usize, Damaged> {
     key.push(OBJECT);
     let mut members = Vec::new();
-    let end = json::members(text, at, |name, value| {
+    let end = walk::members(text, at, |name, value| {
         members.push((name.unescaped(), value));
         Ok(())
     })?;

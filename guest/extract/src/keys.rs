@@ -1,7 +1,6 @@
 //! A compact set of numbered byte strings.
 
 use crate::ExtractError;
-use crate::json::same;
 
 /// A free slot of the table.
 const FREE: u32 = u32::MAX;
@@ -108,4 +107,16 @@ fn hash(key: &[u8]) -> u64 {
 #[inline(always)]
 fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Whether two texts are equal. They are short: comparing them here is faster than a call.
+#[inline(always)]
+pub(crate) fn same(left: &[u8], right: &[u8]) -> bool {
+    let ((left_words, left_rest), (right_words, right_rest)) = (left.as_chunks::<8>(), right.as_chunks::<8>());
+    left.len() == right.len()
+        && left_words
+            .iter()
+            .zip(right_words)
+            .all(|(left, right)| u64::from_le_bytes(*left) == u64::from_le_bytes(*right))
+        && left_rest.iter().zip(right_rest).all(|(left, right)| left == right)
 }

@@ -29,7 +29,6 @@ mod json;
 mod key;
 mod keys;
 mod lines;
-mod masks;
 mod near;
 mod number;
 mod order;

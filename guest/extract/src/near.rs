@@ -1,8 +1,8 @@
 //! Suggests existing fields for a query that names an unknown one.
 
-use crate::json::{self, Damaged};
 use crate::path;
 use crate::{ExtractError, Read, Source, UnknownField, lines};
+use lro_json::walk::{self, Damaged};
 use std::cmp::Ordering;
 
 /// Most records whose fields are suggested.
@@ -29,7 +29,7 @@ pub(crate) fn unknown_field(source: &Source, read: &mut Read<'_>, field: &str) -
     let _ = lines::each_run(&beginning, read, |_, run| {
         for line in run.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             if records < RECORDS_MAX {
-                let _ = collect(&mut names, &mut Vec::new(), line, json::skip_white(line, 0));
+                let _ = collect(&mut names, &mut Vec::new(), line, walk::skip_white(line, 0));
             }
             records += 1;
         }
@@ -54,7 +54,7 @@ fn collect(names: &mut Vec<String>, keys: &mut Vec<String>, text: &[u8], at: usi
     }
     match text.get(at) {
         Some(b'{') => {
-            json::members(text, at, |key, value| {
+            walk::members(text, at, |key, value| {
                 keys.push(String::from_utf8_lossy(&key.unescaped()).into_owned());
                 add(names, path::spelled(keys));
                 collect(names, keys, text, value)?;
@@ -64,7 +64,7 @@ fn collect(names: &mut Vec<String>, keys: &mut Vec<String>, text: &[u8], at: usi
         }
         Some(b'[') => {
             let mut is_first = true;
-            json::elements(text, at, |value| {
+            walk::elements(text, at, |value| {
                 if std::mem::take(&mut is_first) {
                     keys.push("0".to_owned());
                     add(names, path::spelled(keys));

@@ -1,6 +1,6 @@
 //! Numbers of any size, compared by their exact value.
 
-use crate::json::{Damaged, is_delimiter};
+use lro_json::walk::{Damaged, is_delimiter};
 use std::cmp::Ordering;
 
 /// Most digits of a [`Short`] number, and most of them after the point.

@@ -1,6 +1,7 @@
 //! Paths to a field: JSON Pointers, or keys joined by dots.
 
-use crate::json::{self, Damaged};
+use lro_json::pointer::{key_of_step, push_step};
+use lro_json::walk::{self, Damaged};
 
 /// One step of a path: a key, or the index of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Step {
 /// The steps of a path as a query writes it; empty for the whole record.
 pub(crate) fn steps(field: &str) -> Vec<Step> {
     match field.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').map(|step| Step::new(step.replace("~1", "/").replace("~0", "~"))).collect(),
+        Some(pointer) => pointer.split('/').map(|step| Step::new(key_of_step(step))).collect(),
         None if field.is_empty() => Vec::new(),
         None => field.split('.').map(|step| Step::new(step.to_owned())).collect(),
     }
@@ -31,7 +32,9 @@ pub(crate) fn spelled(keys: &[String]) -> String {
     if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
         return keys.join(".");
     }
-    keys.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect()
+    let mut pointer = String::new();
+    keys.iter().for_each(|key| push_step(&mut pointer, key));
+    pointer
 }
 
 /// A path in its normal form: keys joined by dots where that is unambiguous.
@@ -47,7 +50,7 @@ pub(crate) fn find(text: &[u8], mut at: usize, steps: &[Step]) -> Result<Option<
         let mut found = None;
         match text.get(at) {
             Some(b'{') => {
-                json::members(text, at, |key, value| {
+                walk::members(text, at, |key, value| {
                     if key.bytes == step.key && !key.has_escapes || key.has_escapes && *key.unescaped() == step.key {
                         found = Some(value);
                     }
@@ -56,7 +59,7 @@ pub(crate) fn find(text: &[u8], mut at: usize, steps: &[Step]) -> Result<Option<
             }
             Some(b'[') if step.index.is_some() => {
                 let mut index = 0;
-                json::elements(text, at, |value| {
+                walk::elements(text, at, |value| {
                     if Some(index) == step.index {
                         found = Some(value);
                     }
@@ -80,7 +83,7 @@ mod tests {
 
     fn found(text: &str, field: &str) -> Option<String> {
         let at = find(text.as_bytes(), 0, &steps(field)).unwrap()?;
-        Some(text[at..json::value_end(text.as_bytes(), at).unwrap()].to_owned())
+        Some(text[at..walk::value_end(text.as_bytes(), at).unwrap()].to_owned())
     }
 
     #[test]

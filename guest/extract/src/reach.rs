@@ -10,13 +10,13 @@
 //! where it has none and cannot fail.
 
 use crate::Argument;
-use crate::json;
 use crate::number::{self, Short};
 use jaq_core::load;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Pattern, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Part, Path};
+use lro_json::walk;
 use std::cmp::Ordering;
 
 /// Greatest mantissa, of 15 digits, up to which 64-bit floating point numbers compare exactly.
@@ -156,7 +156,7 @@ fn literal(term: &Term<&str>, arguments: &[Argument]) -> Option<Literal> {
 fn constant(json: &str) -> Option<Literal> {
     match json.as_bytes().first()? {
         b'"' => {
-            let string = json::string(json.as_bytes(), 0).ok()?;
+            let string = walk::string(json.as_bytes(), 0).ok()?;
             (!string.has_escapes).then(|| Literal::Text(string.bytes.to_vec()))
         }
         word @ (b'n' | b't' | b'f') => Some(Literal::Word(*word)),
@@ -180,7 +180,7 @@ fn is_surely_false(compare: Cmp, literal: &Literal, value: &[u8]) -> bool {
     let first = value.first().copied().unwrap_or_default();
     match literal {
         Literal::Text(text) => match compare {
-            Cmp::Eq | Cmp::Ne if first == b'"' => match json::string(value, 0) {
+            Cmp::Eq | Cmp::Ne if first == b'"' => match walk::string(value, 0) {
                 Ok(string) if !string.has_escapes => (string.bytes == text.as_slice()) != (compare == Cmp::Eq),
                 _ => false,
             },

@@ -5,9 +5,9 @@
 //!
 //! Anything unusual, valid or not, is left to the parser of jaq.
 
-use crate::json;
 use bytes::Bytes;
 use jaq_json::{Map, Num, Rc, Val};
+use lro_json::{unescaped, walk};
 
 /// Deepest nesting read here.
 const DEPTH_MAX: usize = 64;
@@ -107,7 +107,7 @@ impl Cursor<'_> {
     /// Reads a string without escapes; returns the span of its inside.
     #[inline(always)]
     fn plain(&mut self) -> Option<(usize, usize)> {
-        let string = json::string(self.text, self.at).ok()?;
+        let string = walk::string(self.text, self.at).ok()?;
         let start = self.at + 1;
         self.at = string.end;
         (!string.has_escapes).then_some((start, string.end - 1))
@@ -115,9 +115,9 @@ impl Cursor<'_> {
 
     #[inline(always)]
     fn string(&mut self, value: &mut Val) -> Option<()> {
-        let string = json::string(self.text, self.at).ok()?;
+        let string = walk::string(self.text, self.at).ok()?;
         let text = if string.has_escapes {
-            Bytes::from(simply_unescaped(string.bytes)?)
+            Bytes::from(unescaped(string.bytes).ok()?)
         } else {
             self.slice.slice(self.at + 1..string.end - 1)
         };
@@ -251,25 +251,4 @@ impl Cursor<'_> {
         self.at += count;
         rest.get(..count).filter(|digits| !digits.is_empty())
     }
-}
-
-/// Decodes a string whose escapes are all simple, without code units.
-fn simply_unescaped(raw: &[u8]) -> Option<Vec<u8>> {
-    let mut text = Vec::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(at) = rest.iter().position(|&byte| byte == b'\\') {
-        text.extend_from_slice(rest.get(..at)?);
-        text.push(match rest.get(at + 1)? {
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            same @ (b'"' | b'\\' | b'/') => *same,
-            _ => return None,
-        });
-        rest = rest.get(at + 2..)?;
-    }
-    text.extend_from_slice(rest);
-    Some(text)
 }

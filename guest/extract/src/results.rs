@@ -4,11 +4,12 @@ use crate::answer::Lines;
 use crate::bindings::lro::filter::types::{Query, Selection};
 use crate::fields::{FieldId, Fields};
 use crate::find::Record;
-use crate::json::{self, Damaged};
 use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::order::Least;
 use crate::{Budget, ExtractError, Read, lines};
+use lro_json::walk::{self, Damaged};
+use lro_json::write::string;
 
 /// Default number of results: 50.
 pub const LIMIT_DEFAULT: u32 = 50;
@@ -162,7 +163,7 @@ pub(crate) fn outputs(part: &str, selections: &[Selection], fields: &mut Fields)
 /// Appends a key that is equal for equal results.
 fn identify(key: &mut Vec<u8>, select: &[Output], fields: &Fields, record: &Record<'_>) -> Result<(), Damaged> {
     if select.is_empty() {
-        let at = json::skip_white(record.line, 0);
+        let at = walk::skip_white(record.line, 0);
         return key::push(key, record.line.get(at..), Case::Sensitive);
     }
     select.iter().try_for_each(|output| key::push(key, fields.value(record, output.field)?, Case::Sensitive))
@@ -194,9 +195,9 @@ pub(crate) fn write_selected(
             if line.len() > start {
                 line.push(b',');
             }
-            line.extend_from_slice(json::quoted(&output.name).as_bytes());
+            line.extend_from_slice(string(&output.name).as_bytes());
             line.push(b':');
-            line.extend_from_slice(json::value(value)?);
+            line.extend_from_slice(walk::value(value)?);
         }
     }
     line.push(b'}');

@@ -12,45 +12,28 @@
 //! |---|---|
 //! | [`Splitter`] | splits a document into files of lines: [`Options`] in, [`Output`] and [`Document`] out |
 //! | [`Survey`] | finds the sections worth splitting at the beginning of a document |
-//! | [`Validator`] | checks that a text is one JSON document |
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
-//! | [`members`], [`elements`] | the parts of a document in memory, as spans of it |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
-//! | [`escaped`], [`prefix_xor`], [`unescape`] | building blocks of string scanners: 64 bytes at once, or one escape |
 //!
-//! # Accepted documents
-//!
-//! Exactly RFC 8259. Numbers may have any number of digits and any exponent; `\ud800` and other lone surrogates follow
-//! the grammar and are therefore accepted; containers may nest [`DEPTH_MAX`] deep.
+//! Documents are accepted as [`lro_json`] describes it.
 
-mod envelope;
 mod error;
 mod lines;
 mod measure;
 mod output;
-mod pointer;
 mod profile;
-mod scalar;
-mod scan;
-mod simd;
 mod split;
 mod survey;
-mod validate;
 mod value;
 
-pub use envelope::{Member, elements, members};
-pub use error::{Error, SyntaxError, SyntaxErrorKind};
+pub use error::Error;
 pub use measure::{Measure, tokens};
 pub use output::{
     BLOCK_BYTES, Document, FileReport, LARGE_MAX, LargeShape, Options, Output, Section, Shape, Stream, Target,
 };
-pub use pointer::unescape;
 pub use profile::{
     DEPTH_MAX as PROFILE_DEPTH_MAX, DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct, Field, Key, NODES_MAX,
     NUMBER_BYTES_MAX, PROPERTIES_MAX, PROPERTY_BYTES_MAX, Profile, Types,
 };
-pub use scan::DEPTH_MAX;
-pub use simd::{escaped, prefix_xor};
 pub use split::{KEY_BYTES_MAX, Splitter};
 pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, Survey, survey};
-pub use validate::Validator;

@@ -1,6 +1,7 @@
 //! The lines of one value, and their conversion back to compact JSON when the value turns out to be small.
 
-use crate::pointer;
+use lro_json::walk;
+
 use crate::{LargeShape, Shape};
 
 /// How a value is written.
@@ -78,7 +79,7 @@ pub(crate) fn member_lines(buffered: &[u8]) -> Vec<u8> {
             Some(line) => (line, AFTER_VALUE),
             None => (line, [].as_slice()),
         };
-        match line.split_at_checked(pointer::string_length(line)) {
+        match line.split_at_checked(string_length(line)) {
             Some((key, [b':', value @ ..])) => {
                 lines.extend_from_slice(key);
                 lines.extend_from_slice(BEFORE_VALUE);
@@ -89,4 +90,9 @@ pub(crate) fn member_lines(buffered: &[u8]) -> Vec<u8> {
         lines.extend_from_slice(after_value);
     }
     lines
+}
+
+/// Length in bytes, with the quotes, of the string at the beginning of valid JSON; all of it when the string is cut.
+pub(crate) fn string_length(json: &[u8]) -> usize {
+    walk::string(json, 0).map_or(json.len(), |string| string.end)
 }

@@ -1,6 +1,6 @@
 //! The size of a text in the three units of a threshold: bytes, characters, estimated tokens.
 
-use crate::simd;
+use lro_json::masks::{BLOCK, Masks, Strings};
 
 /// Measures a text that is given in pieces.
 ///
@@ -20,8 +20,7 @@ use crate::simd;
 #[derive(Clone, Debug, Default)]
 pub struct Measure {
     compact: bool,
-    in_string: bool,
-    escaped: bool,
+    strings: Strings,
     bytes: u64,
     characters: u64,
     quarters: u64,
@@ -88,14 +87,10 @@ impl Measure {
     /// Counts the white space outside strings.
     fn white(&mut self, bytes: &[u8]) -> u64 {
         let mut white = 0;
-        for block in bytes.chunks(64) {
-            let masks = simd::classify_chunk(block);
-            let escaped = simd::escaped(masks.backslash, self.escaped);
-            let in_string = simd::prefix_xor(masks.quote & !escaped) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
-            let last = block.len() - 1;
-            white += u64::from((masks.low & !in_string & (u64::MAX >> (63 - last))).count_ones());
-            self.in_string = in_string >> last & 1 == 1;
-            self.escaped = (masks.backslash & !escaped) >> last & 1 == 1;
+        for block in bytes.chunks(BLOCK) {
+            let (masks, last) = (Masks::of(block), block.len() - 1);
+            let inside = self.strings.next(&masks, last).inside;
+            white += u64::from((masks.low & !inside & (u64::MAX >> (BLOCK - 1 - last))).count_ones());
         }
         white
     }

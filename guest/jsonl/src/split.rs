@@ -1,11 +1,11 @@
 //! The splitter: walks the skeleton of a document and the boundaries of records.
 
+use lro_json::{Block, Scanner, SyntaxErrorKind, pointer};
+
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form};
-use crate::pointer;
 use crate::profile::Profile;
-use crate::scan::{Block, Scanner};
 use crate::value::{Role, Value};
-use crate::{Document, Error, FileReport, Options, Output, Stream, SyntaxErrorKind};
+use crate::{Document, Error, FileReport, Options, Output, Stream};
 
 /// Longest key outside all sections, in bytes of raw JSON with its quotes: 64 KiB. Keys inside records have no limit.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
@@ -253,7 +253,7 @@ impl<O: Output> Splitter<O> {
                 self.copy_until(text, index)?;
                 self.state = State::Skeleton;
                 let key = copied_text(&self.buffer);
-                pointer::push_key(&mut self.pointer, &key[1..key.len() - 1]);
+                pointer::push_json_step(&mut self.pointer, &key[1..key.len() - 1]);
                 self.buffer.clear();
             }
             _ if block.key >> bit & 1 == 1 => {
@@ -394,6 +394,6 @@ impl<O: Output> Splitter<O> {
     }
 
     pub(crate) fn key_limit(&self) -> Error<O::Error> {
-        Error::Syntax(self.scanner.error(self.span, SyntaxErrorKind::KeyLimit))
+        Error::Syntax(self.scanner.error(self.span, SyntaxErrorKind::KeyLimit(KEY_BYTES_MAX)))
     }
 }

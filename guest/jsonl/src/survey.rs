@@ -1,8 +1,9 @@
 //! Finds the sections of a document automatically.
 
-use crate::pointer;
-use crate::scan::Scanner;
-use crate::{KEY_BYTES_MAX, Section, Shape, SyntaxError};
+use lro_json::{Scanner, SyntaxError, pointer};
+
+use crate::lines::string_length;
+use crate::{KEY_BYTES_MAX, Section, Shape};
 
 /// Bytes at the beginning of a document that are worth a survey: 4 MiB. Sections rarely begin later, and a survey costs
 /// about as much as splitting.
@@ -261,7 +262,7 @@ impl Segment {
 
 /// The text between the quotes of the string at the beginning of `text`.
 fn key_of(text: &str) -> String {
-    let end = pointer::string_length(text.as_bytes()).saturating_sub(1);
+    let end = string_length(text.as_bytes()).saturating_sub(1);
     text.get(1..end).unwrap_or_default().to_owned()
 }
 
@@ -314,7 +315,7 @@ impl Container {
         for child in &self.children {
             let length = pointer.len();
             match &child.segment {
-                Segment::Key(key) => pointer::push_key(pointer, key),
+                Segment::Key(key) => pointer::push_json_step(pointer, key),
                 Segment::Index(index) => {
                     pointer.push('/');
                     pointer.push_str(&index.to_string());

@@ -1,7 +1,8 @@
 //! Decides where the values of a document go: inline, to a separate file, or to the rest.
 
+use lro_json::write;
+
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form, join, member_lines};
-use crate::pointer;
 use crate::split::{KEY_BYTES_MAX, Splitter, State, copied_text};
 use crate::{BLOCK_BYTES, Error, FileReport, Output, Stream, Target};
 
@@ -302,7 +303,7 @@ impl<O: Output> Splitter<O> {
             self.rest = Some((Vec::with_capacity(BLOCK_BYTES), FileReport::default()));
         }
         let mut line = String::from("{\"pointer\":");
-        pointer::write_string(&mut line, &self.pointer);
+        write::push_string(&mut line, &self.pointer);
         self.write_rest(line.as_bytes())?;
         self.write_rest(BEFORE_VALUE)
     }

@@ -10,9 +10,9 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use lro_json::SyntaxErrorKind;
 use lro_jsonl::{
-    BLOCK_BYTES, Document, Error, FileReport, KEY_BYTES_MAX, Options, Output, Section, Shape, Splitter, Stream,
-    SyntaxErrorKind, Target,
+    BLOCK_BYTES, Document, Error, FileReport, KEY_BYTES_MAX, Options, Output, Section, Shape, Splitter, Stream, Target,
 };
 use support::split;
 
@@ -137,7 +137,7 @@ fn keys_of_the_skeleton_are_limited() {
         |before: &str, length: usize, after: &str| format!("{before}\"{}\":1{after}", "k".repeat(length - 2));
     assert!(split(&[&document("{", KEY_BYTES_MAX, "}")], &options()).is_ok());
     let error = split(&[&document("{", KEY_BYTES_MAX + 1, "}")], &options()).map(|_| ()).expect_err("too long");
-    assert_eq!(error.kind, SyntaxErrorKind::KeyLimit);
+    assert_eq!(error.kind, SyntaxErrorKind::KeyLimit(KEY_BYTES_MAX));
     assert!(error.to_string().contains("65536"));
     assert!(split(&[&document("{\"rows\":[{", KEY_BYTES_MAX + 1, "}]}")], &options()).is_ok());
 }

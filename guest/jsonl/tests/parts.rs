@@ -1,39 +1,15 @@
-//! `members`, `elements`, `survey`, `Measure`.
+//! `survey`, `Measure`.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use lro_jsonl::{Measure, Section, Shape, Survey, SyntaxErrorKind, elements, members, survey, tokens};
+use lro_jsonl::{Measure, Section, Shape, Survey, survey, tokens};
 use proptest::prelude::*;
-use support::{Json, dice, json, slices, white};
+use support::{dice, json, slices, white};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn parts_are_spans(json in json(), dice in dice()) {
-        let text = json.render(&mut white(&dice));
-        match &json {
-            Json::Object(expected) => {
-                let found = members(&text).expect("valid");
-                prop_assert_eq!(found.len(), expected.len());
-                for (member, (key, value)) in found.iter().zip(expected) {
-                    prop_assert_eq!(member.key, key);
-                    prop_assert_eq!(compact(member.value), value.compact());
-                    prop_assert_eq!(member.value, member.value.trim());
-                }
-                prop_assert_eq!(elements(&text).map_err(|error| error.kind), Err(SyntaxErrorKind::NotAnArray));
-            }
-            Json::Array(expected) => {
-                let found = elements(&text).expect("valid");
-                let found: Vec<_> = found.into_iter().map(compact).collect();
-                prop_assert_eq!(found, expected.iter().map(Json::compact).collect::<Vec<_>>());
-                prop_assert_eq!(members(&text).map_err(|error| error.kind), Err(SyntaxErrorKind::NotAnObject));
-            }
-            Json::Scalar(_) => prop_assert!(members(&text).is_err() && elements(&text).is_err()),
-        }
-    }
 
     /// The size of compact JSON, however it is formatted.
     #[test]
@@ -60,27 +36,6 @@ proptest! {
         prop_assert_eq!(measure.characters(), text.chars().count() as u64);
         prop_assert_eq!(measure.bytes(), text.len() as u64);
     }
-}
-
-fn compact(text: &str) -> String {
-    let mut in_string = false;
-    let mut escaped = false;
-    let kept = text.chars().filter(|&character| {
-        in_string ^= character == '"' && !escaped;
-        escaped = character == '\\' && !escaped;
-        in_string || !character.is_ascii_whitespace()
-    });
-    kept.collect()
-}
-
-#[test]
-fn parts_are_validated() {
-    assert_eq!(members("").map_err(|error| error.kind), Err(SyntaxErrorKind::UnexpectedEnd));
-    assert_eq!(members("{\"a\":[1,{\"b\":tru}]}").map_err(|error| error.offset), Err(16));
-    assert_eq!(elements("[1] x").map_err(|error| error.offset), Err(4));
-    let found = members("{\"a\": 1 , \"a\" :{\"b\": [ ]} }").expect("valid");
-    let found: Vec<_> = found.iter().map(|member| (member.key, member.value)).collect();
-    assert_eq!(found, [("\"a\"", "1"), ("\"a\"", "{\"b\": [ ]}")]);
 }
 
 /// The sections, which do not depend on how the text is cut into slices.

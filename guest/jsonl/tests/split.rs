@@ -57,7 +57,7 @@ fn assemble(json: &Json, piece: &str) -> String {
         Json::Array(_) => format!("[{}]", piece.lines().collect::<Vec<_>>().join(",")),
         Json::Object(_) if piece.starts_with("{\"key\":") => {
             let members = piece.lines().map(|line| {
-                let parts = lro_jsonl::members(line).expect("a line");
+                let parts = lro_json::members(line).expect("a line");
                 assert_eq!((parts[0].key, parts[1].key), ("\"key\"", "\"value\""));
                 format!("{}:{}", parts[0].value, parts[1].value)
             });

@@ -2,7 +2,8 @@
 
 mod support;
 
-use lro_jsonl::{DEPTH_MAX, Options, Section, Shape, SyntaxError, SyntaxErrorKind, Validator};
+use lro_json::{DEPTH_MAX, SyntaxError, SyntaxErrorKind, Validator};
+use lro_jsonl::{Options, Section, Shape};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use support::{dice, json, slices, split, white};

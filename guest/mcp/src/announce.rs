@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use lro_json::walk::skip_white;
 
 use super::message::Message;
 use super::schema;
@@ -172,7 +173,7 @@ fn appended(bytes: &[u8], container: &Span, brackets: &[u8; 2], items: &[String]
     if items.is_empty() || *brackets != [*bytes.get(container.start)?, *bytes.get(end)?] {
         return None;
     }
-    let is_empty = span::skip_white(bytes, container.start + 1) == end;
+    let is_empty = skip_white(bytes, container.start + 1) == end;
     let comma = if is_empty { "" } else { "," };
     Some((end..end, format!("{comma}{}", items.join(",")).into_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Walks over a message once: finds its members and content blocks, and makes the part of each block.
 
 use bytes::Bytes;
-use lro_jsonl::{SyntaxError, Validator};
+use lro_json::{SyntaxError, Validator};
 
 use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::span::{self, Member, Span};

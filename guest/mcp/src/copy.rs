@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lro_json::masks::{BLOCK, equal, escaped};
+use lro_json::{EscapeError, unescape};
 
 use super::span::{self, Span};
-use lro_payload::json_string::{BLOCK, equal, escaped};
 use lro_payload::{Part, PartKind, Payload, PayloadReader};
 
 /// Bytes decoded at a time.
@@ -141,11 +142,12 @@ impl LexState {
     /// number of bytes.
     fn skip_block(&mut self, left: &[u8], right: &[u8]) -> usize {
         let (Some(block), Some(other)) = (left.first_chunk(), right.first_chunk()) else { return 0 };
-        let mut is_open = false;
-        let escaped = escaped(equal(block, b'\\'), &mut is_open);
+        let backslash = equal(block, b'\\');
+        let escaped = escaped(backslash, false);
         let unicode = (escaped & equal(block, b'u')).trailing_zeros() as usize;
         let length = common_length(block, other).min(unicode);
-        let cuts_escape = if length < BLOCK { escaped >> length & 1 == 1 } else { is_open };
+        let begins_escape = backslash & !escaped;
+        let cuts_escape = length.checked_sub(1).is_some_and(|last| begins_escape >> last & 1 == 1);
         let length = length - usize::from(cuts_escape);
         let Some(last) = length.checked_sub(1) else { return 0 };
         let quotes = equal(block, b'"') & !escaped & (u64::MAX >> (BLOCK - length));
@@ -232,31 +234,27 @@ impl Tokens {
         }
     }
 
+    /// The rest of an escape after its backslash. A slice may end inside it.
     fn escape(&mut self) -> Option<u32> {
-        Some(match self.next()? {
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => 10,
-            b'r' => 13,
-            b't' => 9,
-            b'u' => {
-                let first = self.code_unit()?;
-                if !(0xD800..0xDC00).contains(&first) {
-                    return Some(first);
-                }
-                // Text cannot hold half a pair, so it cannot be a copy.
-                if self.next()? != b'\\' || self.next()? != b'u' {
-                    return None;
-                }
-                let second = self.code_unit().filter(|unit| (0xDC00..0xE000).contains(unit))?;
-                0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+        let mut escape = [b'\\'; 12];
+        let (half, other) = escape.split_at_mut(6);
+        self.fill(half.get_mut(1..2)?)?;
+        if half.get(1) == Some(&b'u') {
+            self.fill(half.get_mut(2..)?)?;
+        }
+        match unescape(half) {
+            Ok((character, _)) => Some(u32::from(character)),
+            Err(EscapeError::LoneSurrogate(low @ 0xDC00..)) => Some(u32::from(low)),
+            // Text cannot hold the first half of a pair alone, so it cannot be a copy.
+            Err(EscapeError::LoneSurrogate(_)) => {
+                self.fill(other)?;
+                unescape(&escape).ok().map(|(character, _)| u32::from(character))
             }
-            other @ (b'"' | b'\\' | b'/') => u32::from(other),
-            _ => return None,
-        })
+            Err(EscapeError::Invalid) => None,
+        }
     }
 
-    fn code_unit(&mut self) -> Option<u32> {
-        (0..4).try_fold(0, |unit, _| Some(unit << 4 | char::from(self.next()?).to_digit(16)?))
+    fn fill(&mut self, bytes: &mut [u8]) -> Option<()> {
+        bytes.iter_mut().try_for_each(|byte| self.next().map(|next| *byte = next))
     }
 }

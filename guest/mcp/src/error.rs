@@ -15,7 +15,7 @@ pub enum ParseError {
     NotUtf8(usize),
     /// The message is not JSON.
     #[error("expected a tool result as JSON: {0}")]
-    Syntax(lro_jsonl::SyntaxError),
+    Syntax(lro_json::SyntaxError),
     /// JSON, but neither a tool result nor a response that holds one.
     #[error("expected an object with `content` or a JSON-RPC response with such a `result`: {0}")]
     NotAToolResult(&'static str),

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use bytes::Bytes;
+use lro_json::walk::skip_white;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -322,7 +323,7 @@ impl Message {
     /// The message without the byte order marks at its beginning.
     #[must_use]
     pub fn without_marks(self) -> Self {
-        if span::skip_white(&self.bytes, 0) == self.start {
+        if skip_white(&self.bytes, 0) == self.start {
             return self;
         }
         Self::read(self.bytes.slice(self.start..))
@@ -336,7 +337,7 @@ impl Message {
 
     /// The id at the beginning of a message whose end is missing.
     pub fn envelope_id(head: &[u8]) -> Option<Id> {
-        let start = span::skip_white(head, 0);
+        let start = skip_white(head, 0);
         let (members, _) = span::members(head, start, ENVELOPE_MEMBERS_MAX, |_, _| None);
         let id = span::member(head, &members, "id")?;
         // The last value may be cut.
@@ -351,16 +352,16 @@ impl Message {
         if matches!(tail.get(key.checked_sub(1)?), Some(b'\\')) {
             return None;
         }
-        let value = span::skip_white(tail, span::skip_white(tail, key + 4) + 1);
+        let value = skip_white(tail, skip_white(tail, key + 4) + 1);
         let end = span::skip_value(tail, value);
         let id = scalar(tail.get(value..end)?)?;
-        let mut at = span::skip_white(tail, end);
+        let mut at = skip_white(tail, end);
         while tail.get(at) == Some(&b',') {
-            let key = span::skip_white(tail, at + 1);
-            let colon = span::skip_white(tail, span::skip_value(tail, key));
-            at = span::skip_white(tail, span::skip_value(tail, span::skip_white(tail, colon + 1)));
+            let key = skip_white(tail, at + 1);
+            let colon = skip_white(tail, span::skip_value(tail, key));
+            at = skip_white(tail, span::skip_value(tail, skip_white(tail, colon + 1)));
         }
-        (tail.get(at) == Some(&b'}') && span::skip_white(tail, at + 1) == tail.len()).then_some(id)
+        (tail.get(at) == Some(&b'}') && skip_white(tail, at + 1) == tail.len()).then_some(id)
     }
 
     /// Its kind.
@@ -437,7 +438,7 @@ impl Message {
             return None;
         }
         let (elements, end) = span::elements(&self.bytes, self.start, BATCH_MESSAGES_MAX, |_| None);
-        let whole = span::skip_white(&self.bytes, end) == self.bytes.len() && self.bytes.get(end - 1) == Some(&b']');
+        let whole = skip_white(&self.bytes, end) == self.bytes.len() && self.bytes.get(end - 1) == Some(&b']');
         // Thousands of nested batches would overflow the stack.
         let is_flat = elements.iter().all(|element| self.bytes.get(element.start) != Some(&b'['));
         (whole && is_flat && !elements.is_empty() && elements.len() <= BATCH_MESSAGES_MAX)
@@ -552,9 +553,9 @@ fn scalar(json: &[u8]) -> Option<Id> {
 
 /// The first position after white space and byte order marks.
 fn skip_marks(bytes: &[u8]) -> usize {
-    let mut start = span::skip_white(bytes, 0);
+    let mut start = skip_white(bytes, 0);
     while bytes.get(start..).is_some_and(|rest| rest.starts_with(BYTE_ORDER_MARK)) {
-        start = span::skip_white(bytes, start + BYTE_ORDER_MARK.len());
+        start = skip_white(bytes, start + BYTE_ORDER_MARK.len());
     }
     start
 }
@@ -566,7 +567,7 @@ fn present<'a>(bytes: &[u8], outer: &'a Object, key: &str) -> Option<&'a Span> {
 
 /// The kind of an object, if all readers agree.
 fn kind_of(bytes: &[u8], outer: &Object, id: Option<&Span>) -> Result<Kind, Fault> {
-    if span::skip_white(bytes, outer.end) != bytes.len() || bytes.get(outer.end - 1) != Some(&b'}') {
+    if skip_white(bytes, outer.end) != bytes.len() || bytes.get(outer.end - 1) != Some(&b'}') {
         return Err(Fault::NotOne);
     }
     if outer.members.len() > MEMBERS_MAX {

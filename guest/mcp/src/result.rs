@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lro_json::walk::skip_white;
 
 use super::blocks::{FoundBlock, Object, literals, validate};
 use super::copy::{Same, same};
@@ -103,7 +104,7 @@ impl ToolResult {
     }
 
     fn of_form(message: Bytes, form: Form) -> Result<Self, ParseError> {
-        let start = span::skip_white(&message, 0);
+        let start = skip_white(&message, 0);
         let outer = match message.get(start) {
             Some(b'{') => Object::walk(&message, start),
             _ => Object::default(),

@@ -1,5 +1,7 @@
 //! Shortens the arrays and strings of a JSON value without changing its shape.
 
+use lro_json::walk::skip_white;
+
 use super::result::CURSOR;
 use super::span::{self, Member, Span};
 
@@ -19,7 +21,7 @@ const LEVELS_MAX: usize = 128;
 /// when it is still longer than `bytes_max`.
 pub fn shortened(json: &[u8], elements: usize, bytes_max: usize) -> Option<Vec<u8>> {
     let mut short = Shortened { json, elements, bytes_max, output: Vec::new() };
-    let start = span::skip_white(json, 0);
+    let start = skip_white(json, 0);
     short.value(start..span::skip_value(json, start), LEVELS_MAX).then_some(short.output)
 }
 

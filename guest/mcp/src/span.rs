@@ -1,14 +1,14 @@
-//! Navigates JSON text: spans of members, elements and strings, without copies.
+//! Spans of members, elements and strings in a message, without copies.
 //!
-//! Validates nothing. In text that is not JSON the spans are arbitrary, but every function terminates. A value is
-//! skipped by counting brackets outside strings, 64 bytes at a time.
+//! Validates nothing, and goes on as far as it can: a message may be cut, or not be JSON. Its spans are arbitrary then,
+//! but every function terminates.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use lro_payload::json_string::{BLOCK, equal, escaped, string_length};
+use lro_json::walk::{self, is_delimiter, skip_white};
 
 /// Byte range in the message.
 pub(super) type Span = Range<usize>;
@@ -174,81 +174,16 @@ pub(super) fn folded(name: &str) -> String {
     if name.is_ascii() { name.to_ascii_lowercase() } else { name.to_uppercase().to_lowercase() }
 }
 
-/// The first position from `at` on that is not white space.
-pub(super) fn skip_white(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
-}
-
 /// The end of the value at `at`; `at` itself when there is no value.
 pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     match byte(text, at) {
-        b'"' => string_length(text, at + 1).map_or(text.len(), |length| at + length + 2),
-        b'{' | b'[' => skip_container(text, at),
+        b'"' => walk::string(text, at).map_or(text.len(), |string| string.end),
+        b'{' | b'[' => walk::container_end(text, at).unwrap_or(text.len()),
         _ => {
             let rest = text.get(at..).unwrap_or_default();
-            let end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\t' | b'\n' | b'\r');
-            at + rest.iter().position(end).unwrap_or(rest.len())
+            let ends = |byte: &u8| *byte == b':' || is_delimiter(*byte);
+            at + rest.iter().position(ends).unwrap_or(rest.len())
         }
-    }
-}
-
-/// The state of a walk through a container.
-struct Nesting {
-    depth: usize,
-    in_string: bool,
-    after_backslash: bool,
-}
-
-fn skip_container(text: &[u8], start: usize) -> usize {
-    let inside = text.get(start + 1..).unwrap_or_default();
-    let mut nesting = Nesting { depth: 1, in_string: false, after_backslash: false };
-    let (blocks, last) = inside.as_chunks::<BLOCK>();
-    for (index, block) in blocks.iter().enumerate() {
-        if let Some(end) = nesting.skip_block(block) {
-            return start + 1 + index * BLOCK + end;
-        }
-    }
-    let end = nesting.walk(last).unwrap_or(last.len());
-    start + 1 + inside.len() - last.len() + end
-}
-
-impl Nesting {
-    /// Skips a block; returns the index in it where the container ends.
-    #[inline(always)]
-    fn skip_block(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
-        let mut after_backslash = self.after_backslash;
-        let quotes = equal(block, b'"') & !escaped(equal(block, b'\\'), &mut after_backslash);
-        let strings = lro_jsonl::prefix_xor(quotes) ^ 0_u64.wrapping_sub(u64::from(self.in_string));
-        let closing = ((equal(block, b'}') | equal(block, b']')) & !strings).count_ones() as usize;
-        if closing >= self.depth {
-            // The container may end here, unless brackets open first.
-            return self.walk(block);
-        }
-        let opening = ((equal(block, b'{') | equal(block, b'[')) & !strings).count_ones() as usize;
-        self.depth = self.depth + opening - closing;
-        self.in_string = strings >> 63 == 1;
-        self.after_backslash = after_backslash;
-        None
-    }
-
-    fn walk(&mut self, bytes: &[u8]) -> Option<usize> {
-        for (index, byte) in bytes.iter().enumerate() {
-            match byte {
-                _ if self.after_backslash => self.after_backslash = false,
-                b'\\' => self.after_backslash = self.in_string,
-                b'"' => self.in_string = !self.in_string,
-                b'{' | b'[' if !self.in_string => self.depth += 1,
-                b'}' | b']' if !self.in_string => {
-                    self.depth = self.depth.saturating_sub(1);
-                    if self.depth == 0 {
-                        return Some(index + 1);
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
     }
 }
 

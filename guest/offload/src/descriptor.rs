@@ -7,9 +7,9 @@ use crate::bindings::lro::filter::types::{
     Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, SectionShape, Settings, SummaryKind,
 };
 use crate::header::level_name;
-use crate::json::{self, Object};
 use crate::names::Names;
 use crate::recipes::{self, Recipe};
+use lro_json::write::{Object, array, string};
 use lro_jsonl::{Field, Profile, tokens};
 
 /// Most estimated tokens of the data in a descriptor at the standard level; its fixed text takes fewer than 40 more.
@@ -93,7 +93,7 @@ impl Entry {
     /// The configured schema, unless it is empty (`{}`).
     fn given_schema<'a>(&self, settings: &'a Settings) -> Option<&'a str> {
         let schema = settings.sections.get(self.rule?)?.schema.as_deref()?;
-        let is_empty = lro_jsonl::members(schema).is_ok_and(|members| members.is_empty());
+        let is_empty = lro_json::members(schema).is_ok_and(|members| members.is_empty());
         (!is_empty).then_some(schema)
     }
 }
@@ -189,7 +189,7 @@ impl<'a> Builder<'a> {
             DescriptorDialect::Specification => self.specification_dialect(&mut object, &shown, &pieces),
         }
         if self.level != DescriptorLevel::Pointer {
-            object.member("guidance", &json::string(&guidance));
+            object.member("guidance", &string(&guidance));
         }
         object.finish()
     }
@@ -212,16 +212,16 @@ impl<'a> Builder<'a> {
         let abilities = self.call.abilities;
         if !abilities.contains(Abilities::SHELL) || abilities.intersects(Abilities::EXTRACT_TOOL | Abilities::READ_TOOL)
         {
-            object.member("handle", &json::string(&self.call.id));
+            object.member("handle", &string(&self.call.id));
         }
         if self.call.settings.dialect == DescriptorDialect::Specification
             && let Some(main) = main_entry(shown)
         {
-            object.member("file_path", &json::string(&self.path(main)));
+            object.member("file_path", &string(&self.path(main)));
         }
         let mut files = Object::default();
         for entry in shown {
-            files.member(&entry.section, &json::string(&self.path(entry)));
+            files.member(&entry.section, &string(&self.path(entry)));
             self.take(&entry.section);
             self.take(&entry.file_name);
         }
@@ -313,7 +313,7 @@ impl<'a> Builder<'a> {
         let mut fields = Object::default();
         for field in entry.profile.as_ref()?.fields() {
             let name = recipes::display_path(&field);
-            let types = json::string(&type_names(&field));
+            let types = string(&type_names(&field));
             if self.tokens_left <= reserve || !self.fits(&format!("{name}{types}")) {
                 fields.member("…", "\"more\"");
                 break;
@@ -355,7 +355,7 @@ impl<'a> Builder<'a> {
     fn details(&mut self, summary: &mut Object, entry: &Entry) {
         if let Some(preview) = &entry.preview {
             for (key, text) in [("head", &preview.head), ("tail", &preview.tail)] {
-                let text = json::string(text);
+                let text = string(text);
                 if self.fits(&text) {
                     summary.member(key, &text);
                 }
@@ -407,7 +407,7 @@ impl<'a> Builder<'a> {
         object.member("schemas", &schemas.finish());
         let mut commands = Object::default();
         for recipe in &pieces.recipes {
-            commands.member(&recipe.name, &json::string(&recipe.command));
+            commands.member(&recipe.name, &string(&recipe.command));
         }
         object.member("jq_recipes", &commands.finish());
     }
@@ -419,8 +419,8 @@ impl<'a> Builder<'a> {
         summary
             .member("count", &main.map_or(0, |entry| entry.records).to_string())
             .member("estimated_tokens", &saved.to_string())
-            .member("operation", &json::string(&self.call.tool))
-            .member("detail", &json::string(level_name(self.level)));
+            .member("operation", &string(&self.call.tool))
+            .member("detail", &string(level_name(self.level)));
         for (entry, piece) in shown.iter().zip(&pieces.summaries) {
             summary.member(&entry.section, &piece.finish());
         }
@@ -432,12 +432,10 @@ impl<'a> Builder<'a> {
         }
         let commands = pieces.recipes.iter().map(|recipe| {
             let mut command = Object::default();
-            command
-                .member("description", &json::string(&recipe.description))
-                .member("command", &json::string(&recipe.command));
+            command.member("description", &string(&recipe.description)).member("command", &string(&recipe.command));
             command.finish()
         });
-        object.member("jq_recipes", &json::array(commands));
+        object.member("jq_recipes", &array(commands));
     }
 
     /// Advice that names only abilities of the reader that work on these files.
@@ -495,7 +493,7 @@ fn counts(summary: &mut Object, entry: &Entry) {
         FileKind::Text => summary.member("lines", &entry.records.to_string()).member("bytes", &entry.bytes.to_string()),
         FileKind::Value => summary.member("bytes", &entry.bytes.to_string()),
         FileKind::Bytes => {
-            summary.member("bytes", &entry.bytes.to_string()).member("media_type", &json::string(&entry.media_type))
+            summary.member("bytes", &entry.bytes.to_string()).member("media_type", &string(&entry.media_type))
         }
     };
 }
@@ -528,7 +526,7 @@ fn top_values(detail: &mut Object, field: &Field<'_>) {
         return;
     }
     let top = values.iter().take(TOP_VALUES).map(|value| format!("[{},{}]", value.json, value.count));
-    detail.member("top", &json::array(top));
+    detail.member("top", &array(top));
 }
 
 fn type_names(field: &Field<'_>) -> String {

@@ -4,7 +4,7 @@
 //! completed in place. Unused bytes are white space before the line feed.
 
 use crate::bindings::lro::filter::types::{Call, DescriptorLevel, SectionShape};
-use crate::json::{self, Object};
+use lro_json::write::{Object, string};
 
 /// Version of the file layout.
 const SCHEMA_VERSION: &str = "1";
@@ -26,17 +26,17 @@ impl Header {
     pub(crate) fn new(call: &Call, section: &str, pointer: Option<&str>, shape: Option<SectionShape>) -> Self {
         let mut before = Object::default();
         before
-            .member("type", &json::string(&call.settings.header_type))
-            .member("operation", &json::string(&call.tool))
-            .member("section", &json::string(section))
-            .member("pointer", &pointer.map_or_else(|| "null".to_owned(), json::string))
+            .member("type", &string(&call.settings.header_type))
+            .member("operation", &string(&call.tool))
+            .member("section", &string(section))
+            .member("pointer", &pointer.map_or_else(|| "null".to_owned(), string))
             .member("shape", shape.map_or("null", shape_name));
         let query = call.query.as_deref().map(|query| query.chars().take(QUERY_CHARACTERS_MAX).collect::<String>());
         let after = vec![
-            ("query", query.map_or_else(|| "null".to_owned(), |query| json::string(&query))),
-            ("schema_version", json::string(SCHEMA_VERSION)),
-            ("timestamp", json::string(&call.time)),
-            ("detail", json::string(level_name(call.settings.level))),
+            ("query", query.map_or_else(|| "null".to_owned(), |query| string(&query))),
+            ("schema_version", string(SCHEMA_VERSION)),
+            ("timestamp", string(&call.time)),
+            ("detail", string(level_name(call.settings.level))),
         ];
         let mut header = Self { before, after, length: 0 };
         header.length = header.text(0, 0).len() + NUMBERS_BYTES;

@@ -3,9 +3,9 @@
 use crate::bindings::lro::filter::types::{
     Action, DecisionMode, PlannedSection, SectionShape, Size, SizeUnit, Truncation,
 };
-use crate::json::{last_step, pointer_of_key};
 use crate::names::Names;
 use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict};
+use lro_json::pointer::{last_key, push_step};
 use lro_jsonl::{Measure, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, survey};
 
 /// Bytes at the beginning of a text that decide whether it is measured as JSON.
@@ -217,7 +217,7 @@ fn text_or_sections(
 
 fn named(found: Vec<Section>, names: &mut Names) -> Vec<PlannedSection> {
     let planned = found.into_iter().map(|Section { pointer, shape }| PlannedSection {
-        name: names.section(&last_step(&pointer).unwrap_or_else(|| "records".to_owned())),
+        name: names.section(&last_key(&pointer).unwrap_or_else(|| "records".to_owned())),
         shape: shape.into(),
         pointer,
     });
@@ -228,10 +228,21 @@ fn configured(call: &Call, names: &mut Names) -> Vec<PlannedSection> {
     let planned = call.settings.sections.iter().take(SECTIONS_MAX).map(|rule| {
         let pointer = pointer_of_key(&rule.key);
         PlannedSection {
-            name: names.section(&last_step(&pointer).unwrap_or_else(|| "records".to_owned())),
+            name: names.section(&last_key(&pointer).unwrap_or_else(|| "records".to_owned())),
             pointer,
             shape: SectionShape::Elements,
         }
     });
     planned.collect()
+}
+
+/// The JSON Pointer of a configured key: a pointer stays unchanged, a plain key becomes one.
+pub(crate) fn pointer_of_key(key: &str) -> String {
+    let mut pointer = String::new();
+    if key.is_empty() || key.starts_with('/') {
+        pointer.push_str(key);
+    } else {
+        push_step(&mut pointer, key);
+    }
+    pointer
 }

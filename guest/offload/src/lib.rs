@@ -13,13 +13,11 @@
 //! | `names` | file and section names |
 //! | `descriptor` | what the model sees |
 //! | `recipes` | commands that run on the files |
-//! | [`json`] | writes JSON and JSON Pointers |
 
 mod descriptor;
 mod directory;
 mod header;
 mod inspect;
-pub mod json;
 mod names;
 mod recipes;
 mod records;

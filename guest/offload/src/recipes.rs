@@ -4,8 +4,9 @@ use crate::bindings::lro::filter::types::{
     self, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
 };
 use crate::descriptor::{Entry, shown_file};
-use crate::json::{self, Object};
 use crate::names::Names;
+use lro_json::pointer::push_step;
+use lro_json::write::{Object, string};
 use lro_jsonl::{Field, Key};
 
 /// Longest value, in bytes of JSON, that a recipe compares with.
@@ -41,7 +42,7 @@ impl Recipe {
     pub(crate) fn call(&self, handle: &str) -> Option<String> {
         let query = self.query.as_ref()?;
         let mut call = Object::default();
-        call.member("handle", &json::string(handle)).member("recipe", &json::string(&self.name));
+        call.member("handle", &string(handle)).member("recipe", &string(&self.name));
         let mut parameters = Object::default();
         for condition in &query.where_ {
             if let Condition::Test(Test { parameter: Some(name), value: Some(value), .. }) = condition {
@@ -239,5 +240,7 @@ pub(crate) fn display_path(field: &Field<'_>) -> String {
 
 /// The path of a field as a JSON Pointer.
 pub(crate) fn pointer(field: &Field<'_>) -> String {
-    field.path.iter().map(|key| format!("/{}", key.raw.replace('~', "~0").replace('/', "~1"))).collect()
+    let mut pointer = String::new();
+    field.path.iter().for_each(|key| push_step(&mut pointer, key.raw));
+    pointer
 }

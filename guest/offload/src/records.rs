@@ -4,8 +4,8 @@ use crate::bindings::lro::filter::types::{Call, FileKind, PlannedSection, Policy
 use crate::descriptor::Entry;
 use crate::directory::{Directory, File};
 use crate::header::Header;
-use crate::json::last_step;
 use crate::names::Names;
+use lro_json::pointer::last_key;
 use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
 
 /// Bytes at the beginning of a file whose tokens are counted; the rest of the file is extrapolated.
@@ -62,7 +62,7 @@ impl Records<'_> {
             Some(planned) if self.entries.iter().all(|entry| entry.section != planned.name) => planned.name.clone(),
             Some(planned) => self.section_names.unique(&planned.name),
             None => self.section_names.section(
-                &pointer.map_or_else(|| Some(REST.to_owned()), last_step).unwrap_or_else(|| "records".to_owned()),
+                &pointer.map_or_else(|| Some(REST.to_owned()), last_key).unwrap_or_else(|| "records".to_owned()),
             ),
         };
         let rule = planned.and_then(|planned| settings.sections.iter().position(|rule| planned.is_of(rule)));

@@ -3,12 +3,14 @@
 use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule};
 use crate::descriptor::{self, Contents, Entry, Preview};
 use crate::directory::Directory;
-use crate::json::{last_step, pointer_of_key};
+use crate::inspect::pointer_of_key;
 use crate::names::Names;
 use crate::recipes::{self, Recipe};
 use crate::records::Records;
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
-use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter, SyntaxError};
+use lro_json::SyntaxError;
+use lro_json::pointer::last_key;
+use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter};
 
 /// Writes the planned parts into the preopened directory and describes them.
 ///
@@ -244,7 +246,7 @@ fn section(planned: &PlannedSection) -> Section {
 
 /// The name of a member: its key at the top level, else its pointer.
 fn shown_key(pointer: String) -> String {
-    match last_step(&pointer) {
+    match last_key(&pointer) {
         Some(step) if pointer.matches('/').count() == 1 => step,
         _ => pointer,
     }

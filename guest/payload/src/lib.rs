@@ -1,6 +1,5 @@
 //! A tool result as a policy sees it: parts that are read in slices and never copied as a whole.
 
-pub mod json_string;
 mod size;
 
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
+use lro_json::{StringError, check_string, decode_string};
 
 pub use size::{Size, SizeUnit};
 
@@ -106,6 +106,15 @@ pub enum PartError {
     /// Not base64 in the standard alphabet.
     #[error("not base64: {0}")]
     NotBase64(base64::DecodeError),
+}
+
+impl From<StringError> for PartError {
+    fn from(error: StringError) -> Self {
+        match error {
+            StringError::Invalid(at) => Self::NotJsonString(at),
+            StringError::LoneSurrogate(at) => Self::LoneSurrogate(at),
+        }
+    }
 }
 
 /// The reason why a slice cannot be read: the cases of `read-error` in `wit/types.wit` that occur in memory, and a bug.
@@ -267,7 +276,7 @@ fn measure(escaped: &[u8]) -> Result<(u64, Vec<Position>), PartError> {
         while is_continuation(escaped, until) {
             until += 1;
         }
-        let (end, decoded) = json_string::measure(escaped, position.escaped, until)?;
+        let (end, decoded) = check_string(escaped, position.escaped, until)?;
         position = Position { decoded: position.decoded + decoded, escaped: end };
     }
     Ok((position.decoded, checkpoints))
@@ -461,7 +470,7 @@ fn seek(escaped: &[u8], mut position: Position, offset: u64) -> Result<Position,
         let room = usize::try_from(offset - position.decoded).unwrap_or(usize::MAX).min(scratch.len());
         let undecodable = ReadError::Undecodable(position.decoded);
         let rest = escaped.get(position.escaped..).ok_or(undecodable)?;
-        let (taken, put) = json_string::decode(rest, scratch.get_mut(..room).ok_or(undecodable)?);
+        let (taken, put) = decode_string(rest, scratch.get_mut(..room).ok_or(undecodable)?);
         if put == 0 {
             return Err(ReadError::InsideCharacter(position.decoded));
         }
@@ -480,13 +489,13 @@ fn decode_slice(
     let undecodable = ReadError::Undecodable(start.decoded);
     let rest = escaped.get(start.escaped..).ok_or(undecodable)?;
     output.resize(length.min(rest.len()), 0);
-    let (mut taken, mut put) = json_string::decode(rest, output);
+    let (mut taken, mut put) = decode_string(rest, output);
     let mut room = length;
     while put == 0 && room < 4 {
         // The next character is longer than `length`; no character has more than 4 bytes.
         room += 1;
         output.resize(room, 0);
-        (taken, put) = json_string::decode(rest, output);
+        (taken, put) = decode_string(rest, output);
     }
     let decoded = output.get(..put).filter(|decoded| !decoded.is_empty()).ok_or(undecodable)?;
     let text = to_text(decoded, start.decoded)?;

@@ -1,8 +1,8 @@
 //! The default policy on the redacted result.
 
 use crate::{Redactor, Rules};
-use lro_jsonl::Validator;
-use lro_offload::json::{Object, array, string};
+use lro_json::validate;
+use lro_json::write::{Object, array, string};
 use lro_offload::{
     Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict, inspect, plan, write,
 };
@@ -181,7 +181,7 @@ fn inline(
         let text = if part.kind == PartKind::Binary { None } else { source.whole(index, left)? };
         let Some(text) = text else { return Ok(None) };
         left -= text.chars().count();
-        values.push(if part.kind != PartKind::Text && is_json(&text) {
+        values.push(if part.kind != PartKind::Text && validate(&text).is_ok() {
             text.replace(['\n', '\r'], " ")
         } else {
             string(&text)
@@ -197,11 +197,6 @@ fn inline(
     }
     object.member("guidance", &string(GUIDANCE));
     Ok(Some(object.finish()).filter(|content| content.chars().count() <= limit))
-}
-
-fn is_json(text: &str) -> bool {
-    let mut validator = Validator::new();
-    validator.push(text).and_then(|()| validator.finish()).is_ok()
 }
 
 /// Whether a text begins like JSON that can contain a secret.

@@ -1,7 +1,9 @@
 //! The settings of the policy: what it removes.
 
-use crate::text::{decoded, escaped};
-use lro_jsonl::{elements, members};
+use crate::text::decoded;
+use lro_json::pointer::key_of_step;
+use lro_json::write::push_escaped;
+use lro_json::{elements, members};
 
 /// Default keys whose values are secret.
 pub const FIELDS: [&str; 18] = [
@@ -82,7 +84,8 @@ impl Rules {
                 "patterns" => rules.set_patterns(&strings(&name, member.value)?)?,
                 "replacement" => {
                     rules.replacement = string(member.value).map_err(|error| format!("`{name}`: {error}"))?;
-                    rules.escaped = escaped(&rules.replacement);
+                    rules.escaped.clear();
+                    push_escaped(&mut rules.escaped, &rules.replacement);
                 }
                 "binary" => {
                     rules.drops_binary = match member.value {
@@ -103,8 +106,7 @@ impl Rules {
             return Err(format!("`fields`: `{key}` names no key"));
         }
         self.keys = keys.iter().map(|key| plain(key).collect()).collect();
-        let step = |step: &str| step.replace("~1", "/").replace("~0", "~");
-        self.pointers = pointers.iter().map(|pointer| pointer.split('/').skip(1).map(step).collect()).collect();
+        self.pointers = pointers.iter().map(|pointer| pointer.split('/').skip(1).map(key_of_step).collect()).collect();
         Ok(())
     }
 

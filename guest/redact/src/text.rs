@@ -1,6 +1,6 @@
 //! The text of a JSON string, with the position of each character.
 
-use lro_jsonl::unescape;
+use lro_json::unescape_lossy;
 use std::borrow::Cow;
 
 /// A text without escapes, with the mapping to the original.
@@ -34,8 +34,8 @@ pub(crate) fn decoded(string: &str) -> Decoded<'_> {
     while let Some(length) = next {
         let (plain, escape) = string[at..].split_at(length);
         text.push_str(plain);
-        let (character, length) = unescape(escape.as_bytes());
-        text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
+        let (character, length) = unescape_lossy(escape.as_bytes());
+        text.push(character);
         // Text that is not JSON may have any character after a backslash.
         at = string.len() - escape.len() + escape.ceil_char_boundary(length);
         ends.push((text.len(), at));
@@ -43,10 +43,4 @@ pub(crate) fn decoded(string: &str) -> Decoded<'_> {
     }
     text.push_str(&string[at..]);
     Decoded { text: Cow::Owned(text), ends }
-}
-
-/// A text escaped for a JSON string.
-pub(crate) fn escaped(text: &str) -> String {
-    let quoted = lro_offload::json::string(text);
-    quoted[1..quoted.len() - 1].to_owned()
 }

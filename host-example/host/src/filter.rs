@@ -437,7 +437,7 @@ impl Filter {
         let descriptor = RawValue::from_string(descriptor.content)
             .ok()
             // Also checks the nesting depth.
-            .filter(|json| lro_jsonl::members(json.get()).is_ok())
+            .filter(|json| lro_json::members(json.get()).is_ok())
             .ok_or_else(|| FilterError::Answer("a descriptor that is not a JSON object".to_owned()))?;
         let record = OffloadRecord {
             tool: request.tool.clone(),

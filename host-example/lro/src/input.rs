@@ -125,7 +125,7 @@ fn check_json(wrapped: &[u8]) -> anyhow::Result<()> {
         Ok(text) => text,
         Err(error) => bail!("the input is not JSON: not UTF-8 at byte {}", error.valid_up_to() - before),
     };
-    match lro_jsonl::members(text) {
+    match lro_json::members(text) {
         Ok(members) => match members.as_slice() {
             [_, _] => Ok(()),
             [_, first, ..] => bail!("the input is not JSON: more than one value, at byte {}", first.value.len()),

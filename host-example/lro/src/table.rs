@@ -28,7 +28,7 @@ pub(crate) fn of_lines(lines: &str) -> String {
 }
 
 fn row(line: &str) -> Vec<Cell> {
-    match lro_jsonl::members(line) {
+    match lro_json::members(line) {
         Ok(members) => members.iter().map(|member| (cell(&text(member.key)), truncated(&text(member.value)))).collect(),
         Err(_) => vec![("value".to_owned(), truncated(line))],
     }

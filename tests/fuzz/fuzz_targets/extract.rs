@@ -207,7 +207,7 @@ fn check(answer: &Answer, budget: Budget) {
 /// Whether each line is a JSON object with distinct keys.
 fn is_records(text: &str) -> bool {
     text.lines().all(|line| {
-        let Ok(members) = lro_jsonl::members(line) else { return false };
+        let Ok(members) = lro_json::members(line) else { return false };
         let keys: HashSet<&str> = members.iter().map(|member| member.key).collect();
         serde_json::from_str::<&RawValue>(line).is_ok() && keys.len() == members.len()
     })

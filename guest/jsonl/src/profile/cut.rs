@@ -1,7 +1,8 @@
 //! Tokens whose end must be found first, and tokens that cross the end of a block or slice.
 
+use lro_json::Block;
+
 use super::Profile;
-use crate::scan::Block;
 
 /// Bytes kept of a token that crosses the end of a slice: more than any limit on a token, including a key written in
 /// escapes of six bytes.

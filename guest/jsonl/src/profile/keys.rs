@@ -1,8 +1,10 @@
 //! Keys that are not the expected ones: out of their usual order, or new.
 
+use lro_json::write::push_escaped;
+use lro_json::{Piece, pieces};
+
 use super::node::{NONE, Node};
 use super::{NODES_MAX, PROPERTY_BYTES_MAX, Profile};
-use crate::pointer;
 
 impl Profile {
     /// Finds or adds the key at `start..end`, quotes included.
@@ -81,19 +83,13 @@ impl Profile {
 
 /// The key with the shortest escapes, so that every spelling of a key is the same property.
 fn canonical(raw: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(raw);
-    let mut rest = text.as_ref();
     let mut key = String::with_capacity(raw.len());
-    while let Some(at) = rest.find('\\') {
-        let (plain, escape) = rest.split_at(at);
-        let (character, length) = pointer::unescape(escape.as_bytes());
-        key.push_str(plain);
-        match character {
-            Some(character) => pointer::write_character(&mut key, character),
-            None => key.push_str(&escape[..length].to_ascii_lowercase()),
+    for piece in pieces(&String::from_utf8_lossy(raw)) {
+        match piece {
+            Piece::Plain(text) => key.push_str(text),
+            Piece::Character(character) => push_escaped(&mut key, character.encode_utf8(&mut [0; 4])),
+            Piece::Escape(lone) => key.push_str(&lone.to_ascii_lowercase()),
         }
-        rest = &escape[length..];
     }
-    key.push_str(rest);
     key.into_bytes()
 }

@@ -2,9 +2,11 @@
 
 use std::cmp::Ordering;
 
+use lro_json::big_endian;
+use lro_json::masks::{digits, skip_digits};
+
 use super::NUMBER_BYTES_MAX;
 use super::decimal::{compare, exponent, rank_with_exponent};
-use crate::simd;
 
 /// Bytes of a number, without its sign, that its rank contains.
 const RANK_BYTES: usize = 15;
@@ -82,7 +84,7 @@ impl<'a> Short<'a> {
         let negative = window[0] == b'-';
         let bytes = window.first_chunk()?;
         let chunk = if negative { window.last_chunk()? } else { bytes };
-        let digits = simd::digits(chunk);
+        let digits = digits(chunk);
         let point = digits.trailing_ones();
         let mut length = point as usize;
         let mut after = *chunk.get(length)?;
@@ -94,7 +96,7 @@ impl<'a> Short<'a> {
         if after | 0x20 == b'e' {
             return None;
         }
-        let magnitude = simd::big_endian(chunk) >> 8 & RANK_MASKS.get(length)? | u128::from(point) << 120;
+        let magnitude = big_endian(chunk) >> 8 & RANK_MASKS.get(length)? | u128::from(point) << 120;
         let rank = if negative { -(magnitude as i128) } else { magnitude as i128 };
         Some(Self { rank, bytes, length: length + usize::from(negative), integer })
     }
@@ -180,10 +182,10 @@ impl Extremes {
     pub(super) fn add(&mut self, number: &[u8]) -> bool {
         let negative = number.first() == Some(&b'-');
         let magnitude = &number[usize::from(negative)..];
-        let point = simd::skip_digits(magnitude, 0);
+        let point = skip_digits(magnitude, 0);
         let integer = point == magnitude.len();
-        let plain = integer
-            || (magnitude.get(point) == Some(&b'.') && simd::skip_digits(magnitude, point + 1) == magnitude.len());
+        let plain =
+            integer || (magnitude.get(point) == Some(&b'.') && skip_digits(magnitude, point + 1) == magnitude.len());
         if number.len() > NUMBER_BYTES_MAX || (!plain && exponent(number).is_none()) {
             *self = Self { low: i128::MIN, high: i128::MAX, ..Self::default() };
             return integer;

@@ -1,10 +1,11 @@
 //! Follows the tokens of the records and fills the nodes.
 
+use lro_json::Block;
+
 use super::cut::Cut;
 use super::node::{NONE, Node};
 use super::{DEPTH_MAX, NODES_MAX, Profile};
 use crate::lines::Form;
-use crate::scan::Block;
 
 /// The nodes of the record, and for [`Form::Members`] of its key and its value.
 const ROOT: u32 = 0;

@@ -4,9 +4,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use lro_jsonl::{
-    Document, Error, FileReport, LargeShape, Options, Output, Shape, Splitter, Stream, SyntaxError, Target,
-};
+use lro_json::SyntaxError;
+use lro_jsonl::{Document, Error, FileReport, LargeShape, Options, Output, Shape, Splitter, Stream, Target};
 use proptest::prelude::*;
 
 /// A JSON value that keeps scalars and keys as written.
@@ -288,7 +287,7 @@ impl Pieces {
             pieces.add(&file.pointer, file.text.clone());
         }
         for line in output.rest.iter().flat_map(Written::lines) {
-            let members = lro_jsonl::members(line).expect("a line of the rest");
+            let members = lro_json::members(line).expect("a line of the rest");
             let pointer: String = serde_json::from_str(members[0].value).expect("a string");
             pieces.add(&pointer, members[1].value.into());
         }

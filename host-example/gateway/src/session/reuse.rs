@@ -130,7 +130,7 @@ fn push_canonical(json: &str, levels: usize, out: &mut String) -> bool {
     let Some(levels) = levels.checked_sub(1) else { return false };
     match json.as_bytes().first() {
         Some(b'{') => {
-            let Ok(members) = lro_jsonl::members(json) else { return false };
+            let Ok(members) = lro_json::members(json) else { return false };
             let named =
                 members.iter().map(|member| Some((serde_json::from_str::<String>(member.key).ok()?, member.value)));
             let Some(sorted) = named.collect::<Option<BTreeMap<_, _>>>() else { return false };
@@ -141,7 +141,7 @@ fn push_canonical(json: &str, levels: usize, out: &mut String) -> bool {
             }) && sorted.len() == members.len()
         }
         Some(b'[') => {
-            let Ok(elements) = lro_jsonl::elements(json) else { return false };
+            let Ok(elements) = lro_json::elements(json) else { return false };
             push_list(out, ['[', ']'], elements, |element, out| push_canonical(element, levels, out))
         }
         Some(b'"') => {

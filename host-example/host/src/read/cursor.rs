@@ -2,7 +2,7 @@
 
 use crate::store::{Digest, Ulid};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

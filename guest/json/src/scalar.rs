@@ -1,7 +1,7 @@
 //! Numbers and literals of any length, by the grammar of RFC 8259.
 
 use crate::SyntaxErrorKind;
-use crate::simd;
+use crate::masks::skip_digits;
 
 /// The state of the parser inside a number or literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,20 +140,20 @@ fn word(text: &[u8], at: usize, word: [u8; 4]) -> Option<usize> {
 #[inline(always)]
 fn number(text: &[u8], at: usize) -> Option<usize> {
     let first = at + usize::from(*text.get(at)? == b'-');
-    let mut end = simd::skip_digits(text, first);
+    let mut end = skip_digits(text, first);
     if end == first || (end > first + 1 && *text.get(first)? == b'0') {
         return None;
     }
     if *text.get(end)? == b'.' {
         let fraction = end + 1;
-        end = simd::skip_digits(text, fraction);
+        end = skip_digits(text, fraction);
         if end == fraction {
             return None;
         }
     }
     if *text.get(end)? | 0x20 == b'e' {
         let power = end + 1 + usize::from(matches!(text.get(end + 1)?, b'+' | b'-'));
-        end = simd::skip_digits(text, power);
+        end = skip_digits(text, power);
         if end == power {
             return None;
         }

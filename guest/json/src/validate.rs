@@ -6,11 +6,11 @@ use crate::scan::Scanner;
 /// Validates one document, given in slices, and keeps none of it. Must not be used after an error.
 ///
 /// ```
-/// let mut validator = lro_jsonl::Validator::new();
+/// let mut validator = lro_json::Validator::new();
 /// validator.push("[1, 2")?;
 /// validator.push("5]")?;
 /// validator.finish()?;
-/// # Ok::<(), lro_jsonl::SyntaxError>(())
+/// # Ok::<(), lro_json::SyntaxError>(())
 /// ```
 #[derive(Debug)]
 pub struct Validator(Scanner);
@@ -52,4 +52,15 @@ impl Validator {
     pub fn finish(self) -> Result<(), SyntaxError> {
         self.0.finish().map(drop)
     }
+}
+
+/// Validates a document in memory.
+///
+/// # Errors
+///
+/// The first [`SyntaxError`] of the document.
+pub fn validate(document: &str) -> Result<(), SyntaxError> {
+    let mut validator = Validator::new();
+    validator.push(document)?;
+    validator.finish()
 }

@@ -1,27 +1,36 @@
-//! Writes JSON text and JSON Pointers.
-
-use std::fmt::Write;
+//! Writes JSON text.
 
 /// Appends a JSON string.
 pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            control if control < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
+    push_escaped(out, text);
     out.push('"');
 }
 
+/// Appends the inside of a JSON string, with the shortest escapes and only where JSON needs them.
+pub fn push_escaped(out: &mut String, text: &str) {
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape: &str = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0C => "\\f",
+            0..0x20 => &format!("\\u{byte:04x}"),
+            _ => continue,
+        };
+        out.push_str(&text[from..at]);
+        out.push_str(escape);
+        from = at + 1;
+    }
+    out.push_str(&text[from..]);
+}
+
 /// A JSON string.
+#[must_use]
 pub fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_string(&mut out, text);
@@ -29,6 +38,7 @@ pub fn string(text: &str) -> String {
 }
 
 /// A JSON array of values given as JSON.
+#[must_use]
 pub fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> String {
     let mut out = String::from("[");
     for value in values {
@@ -42,7 +52,7 @@ pub fn array<I: AsRef<str>>(values: impl IntoIterator<Item = I>) -> String {
 }
 
 /// A JSON object under construction. Values are given as JSON, keys as text.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Object(String);
 
 impl Object {
@@ -56,26 +66,14 @@ impl Object {
     }
 
     /// Whether it has no members.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Its JSON.
+    #[must_use]
     pub fn finish(&self) -> String {
         if self.0.is_empty() { "{}".to_owned() } else { format!("{}}}", self.0) }
     }
-}
-
-/// The JSON Pointer of a configured key: a pointer stays unchanged, a plain key becomes one.
-pub fn pointer_of_key(key: &str) -> String {
-    if key.is_empty() || key.starts_with('/') {
-        return key.to_owned();
-    }
-    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
-}
-
-/// The last step of a JSON Pointer, unescaped; `None` for the whole document.
-pub fn last_step(pointer: &str) -> Option<String> {
-    let (_, step) = pointer.rsplit_once('/')?;
-    Some(step.replace("~1", "/").replace("~0", "~"))
 }

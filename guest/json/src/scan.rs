@@ -5,8 +5,8 @@
 //! enclosing container decides which token is allowed there. Only brackets, numbers, literals and escapes are checked
 //! one by one.
 
+use crate::masks::{BLOCK, InStrings, Masks, Strings};
 use crate::scalar::{self, Checked, Scalar};
-use crate::simd::{self, BLOCK};
 use crate::{SyntaxError, SyntaxErrorKind};
 
 /// Most nested containers of a document: 1,024. Deeper documents are rare, and parsers reject them (`serde_json` by
@@ -16,34 +16,53 @@ pub const DEPTH_MAX: usize = 1024;
 /// The tokens of 64 bytes, one bit per byte, all outside strings and valid where they stand. Bits beyond the end of the
 /// slice are unset except in `white`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
+pub struct Block {
     /// Index of the first byte in the slice.
-    pub(crate) start: usize,
+    pub start: usize,
     /// Length in bytes: 64, or fewer in the last block of a slice.
-    pub(crate) length: usize,
+    pub length: usize,
     /// White space.
-    pub(crate) white: u64,
+    pub white: u64,
     /// `{` and `[`.
-    pub(crate) open: u64,
+    pub open: u64,
     /// `}` and `]`.
-    pub(crate) close: u64,
-    pub(crate) comma: u64,
-    pub(crate) colon: u64,
+    pub close: u64,
+    /// `,`.
+    pub comma: u64,
+    /// `:`.
+    pub colon: u64,
     /// First quotes of strings.
-    pub(crate) string: u64,
+    pub string: u64,
     /// First quotes of keys, a part of `string`.
-    pub(crate) key: u64,
+    pub key: u64,
     /// Last quotes of strings.
-    pub(crate) string_end: u64,
+    pub string_end: u64,
     /// First bytes of numbers and literals.
-    pub(crate) scalar: u64,
+    pub scalar: u64,
     /// All bytes of numbers and literals.
-    pub(crate) scalar_bytes: u64,
+    pub scalar_bytes: u64,
 }
 
-/// The state between two blocks. Each `u64` is 0 or 1, except masks of all zeros or ones where noted.
+/// Reads one document, given in slices: [`begin`](Self::begin) and [`end`](Self::end) around the blocks of each slice,
+/// then [`finish`](Self::finish). Must not be used after an error.
+///
+/// ```
+/// let mut scanner = lro_json::Scanner::new();
+/// let (mut keys, mut start) = (0, 0);
+/// let slice = br#"{"a": {"b": "c"}}"#;
+/// scanner.begin(slice)?;
+/// while start < slice.len() {
+///     let block = scanner.block(slice, start)?;
+///     keys += block.key.count_ones();
+///     start += block.length;
+/// }
+/// scanner.end(slice);
+/// assert_eq!((keys, scanner.finish()?), (2, 15));
+/// # Ok::<(), lro_json::SyntaxError>(())
+/// ```
+// Each `u64` is 0 or 1.
 #[derive(Clone, Debug)]
-pub(crate) struct Scanner {
+pub struct Scanner {
     /// Bytes of all previous slices.
     offset: u64,
     /// White space outside strings so far, in bytes.
@@ -51,9 +70,7 @@ pub(crate) struct Scanner {
     /// Which of the open containers are objects, the innermost at `depth - 1`.
     objects: [bool; DEPTH_MAX],
     depth: usize,
-    /// All ones in a string.
-    in_string: u64,
-    escaped: bool,
+    strings: Strings,
     in_key: u64,
     in_scalar: u64,
     key_due: u64,
@@ -66,15 +83,22 @@ pub(crate) struct Scanner {
     hex_due: usize,
 }
 
+impl Default for Scanner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Scanner {
-    pub(crate) fn new() -> Self {
+    /// A scanner at the beginning of a document.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             offset: 0,
             white_bytes: 0,
             objects: [false; DEPTH_MAX],
             depth: 0,
-            in_string: 0,
-            escaped: false,
+            strings: Strings::default(),
             in_key: 0,
             in_scalar: 0,
             key_due: 0,
@@ -86,8 +110,12 @@ impl Scanner {
         }
     }
 
-    /// Begins a slice: completes the tokens that the end of the last one cut.
-    pub(crate) fn begin(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
+    /// Begins a slice, cut between any two bytes: completes the tokens that the end of the last one cut.
+    ///
+    /// # Errors
+    ///
+    /// [`SyntaxError`] in one of these tokens.
+    pub fn begin(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
         let due = self.hex_due.min(text.len());
         if let Some(wrong) = text.iter().take(due).position(|byte| !byte.is_ascii_hexdigit()) {
             return Err(self.error(wrong, SyntaxErrorKind::InvalidEscape));
@@ -104,41 +132,44 @@ impl Scanner {
     }
 
     /// Ends a slice.
-    pub(crate) fn end(&mut self, text: &[u8]) {
+    pub fn end(&mut self, text: &[u8]) {
         self.offset += text.len() as u64;
     }
 
     /// Ends the document and returns its size in bytes without white space.
-    pub(crate) fn finish(&self) -> Result<u64, SyntaxError> {
+    ///
+    /// # Errors
+    ///
+    /// When the document ends too early.
+    pub fn finish(&self) -> Result<u64, SyntaxError> {
         let cut = self.scalar.is_some_and(|scalar| !scalar.is_complete());
-        if self.in_string != 0 || self.depth > 0 || self.value_due != 0 || cut {
+        if self.strings.is_inside() || self.depth > 0 || self.value_due != 0 || cut {
             return Err(self.error(0, SyntaxErrorKind::UnexpectedEnd));
         }
         Ok(self.offset - self.white_bytes)
     }
 
     /// An error at an index of the slice.
-    pub(crate) fn error(&self, index: usize, kind: SyntaxErrorKind) -> SyntaxError {
+    #[must_use]
+    pub fn error(&self, index: usize, kind: SyntaxErrorKind) -> SyntaxError {
         SyntaxError { kind, offset: self.offset + index as u64 }
     }
 
     /// Reads the block that begins at `start`, a multiple of 64 below the length of the slice.
+    ///
+    /// # Errors
+    ///
+    /// The first [`SyntaxError`] of the block.
     #[inline(always)]
-    pub(crate) fn block(&mut self, text: &[u8], start: usize) -> Result<Block, SyntaxError> {
+    pub fn block(&mut self, text: &[u8], start: usize) -> Result<Block, SyntaxError> {
         let rest = &text[start..];
-        let (masks, length) = match rest.first_chunk::<BLOCK>() {
-            Some(block) => (simd::classify(block), BLOCK),
-            None => (simd::classify_chunk(rest), rest.len()),
-        };
+        let length = rest.len().min(BLOCK);
+        let masks = Masks::of(rest);
         let last = length.saturating_sub(1);
         let valid = u64::MAX >> (BLOCK - 1 - last);
         let mut first_error = FirstError(None);
 
-        let escaped = simd::escaped(masks.backslash, self.escaped);
-        self.escaped = (masks.backslash & !escaped) >> last & 1 == 1;
-        let quote = masks.quote & !escaped;
-        let in_string = simd::prefix_xor(quote) ^ self.in_string;
-        self.in_string = 0_u64.wrapping_sub(in_string >> (BLOCK - 1));
+        let InStrings { inside: in_string, quote, escaped } = self.strings.next(&masks, last);
         let outside = !(in_string | quote);
         let white = masks.low & outside;
         let open = masks.open & outside;

@@ -1,0 +1,238 @@
+//! Operations on 16 bytes at once: the only file with intrinsics.
+
+#![allow(unsafe_code, reason = "vectors are loaded through pointers")]
+
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
+pub(crate) use portable::Lane;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) use wasm32::Lane;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::Lane;
+
+/// Bytes in a [`Lane`].
+pub(crate) const LANE: usize = 16;
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+        _mm_sub_epi8,
+    };
+
+    use super::LANE;
+
+    /// 16 bytes. A comparison gives a byte of ones for each that matches, and zero for the others.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Lane(__m128i);
+
+    impl Lane {
+        #[inline(always)]
+        pub(crate) fn load(bytes: &[u8; LANE]) -> Self {
+            // SAFETY: SSE2 is part of x86_64, and the unaligned load reads the 16 bytes.
+            Self(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn splat(byte: u8) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_set1_epi8(byte.cast_signed()) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn equal(self, byte: u8) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_cmpeq_epi8(self.0, Self::splat(byte).0) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn at_most(self, byte: u8) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_cmpeq_epi8(self.min(Self::splat(byte)).0, self.0) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn min(self, other: Self) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_min_epu8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn or(self, other: Self) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_or_si128(self.0, other.0) })
+        }
+
+        /// Subtracts from each byte, modulo 256.
+        #[inline(always)]
+        pub(crate) fn minus(self, byte: u8) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_sub_epi8(self.0, Self::splat(byte).0) })
+        }
+
+        /// The highest bit of each byte; bit 0 is that of the first byte.
+        #[inline(always)]
+        pub(crate) fn bits(self) -> u16 {
+            // SAFETY: SSE2 is part of x86_64.
+            unsafe { _mm_movemask_epi8(self.0) as u16 }
+        }
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm32 {
+    use std::arch::wasm32::{
+        i8x16_bitmask, i8x16_eq, i8x16_sub, u8x16_le, u8x16_min, u8x16_splat, v128, v128_load, v128_or,
+    };
+
+    use super::LANE;
+
+    /// 16 bytes. A comparison gives a byte of ones for each that matches, and zero for the others.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Lane(v128);
+
+    impl Lane {
+        #[inline(always)]
+        pub(crate) fn load(bytes: &[u8; LANE]) -> Self {
+            // SAFETY: the load needs no alignment and reads the 16 bytes.
+            Self(unsafe { v128_load(bytes.as_ptr().cast()) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn splat(byte: u8) -> Self {
+            Self(u8x16_splat(byte))
+        }
+
+        #[inline(always)]
+        pub(crate) fn equal(self, byte: u8) -> Self {
+            Self(i8x16_eq(self.0, u8x16_splat(byte)))
+        }
+
+        #[inline(always)]
+        pub(crate) fn at_most(self, byte: u8) -> Self {
+            Self(u8x16_le(self.0, u8x16_splat(byte)))
+        }
+
+        #[inline(always)]
+        pub(crate) fn min(self, other: Self) -> Self {
+            Self(u8x16_min(self.0, other.0))
+        }
+
+        #[inline(always)]
+        pub(crate) fn or(self, other: Self) -> Self {
+            Self(v128_or(self.0, other.0))
+        }
+
+        /// Subtracts from each byte, modulo 256.
+        #[inline(always)]
+        pub(crate) fn minus(self, byte: u8) -> Self {
+            Self(i8x16_sub(self.0, u8x16_splat(byte)))
+        }
+
+        /// The highest bit of each byte; bit 0 is that of the first byte.
+        #[inline(always)]
+        pub(crate) fn bits(self) -> u16 {
+            i8x16_bitmask(self.0)
+        }
+    }
+}
+
+/// For other processors, and the reference of the tests.
+#[cfg(any(test, not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))))]
+mod portable {
+    use super::LANE;
+
+    /// 16 bytes. A comparison gives a byte of ones for each that matches, and zero for the others.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Lane([u8; LANE]);
+
+    impl Lane {
+        #[inline(always)]
+        pub(crate) fn load(bytes: &[u8; LANE]) -> Self {
+            Self(*bytes)
+        }
+
+        #[inline(always)]
+        pub(crate) fn splat(byte: u8) -> Self {
+            Self([byte; LANE])
+        }
+
+        #[inline(always)]
+        pub(crate) fn equal(self, byte: u8) -> Self {
+            Self(self.0.map(|own| if own == byte { u8::MAX } else { 0 }))
+        }
+
+        #[inline(always)]
+        pub(crate) fn at_most(self, byte: u8) -> Self {
+            Self(self.0.map(|own| if own <= byte { u8::MAX } else { 0 }))
+        }
+
+        #[inline(always)]
+        pub(crate) fn min(self, other: Self) -> Self {
+            Self(std::array::from_fn(|index| self.0[index].min(other.0[index])))
+        }
+
+        #[inline(always)]
+        pub(crate) fn or(self, other: Self) -> Self {
+            Self(std::array::from_fn(|index| self.0[index] | other.0[index]))
+        }
+
+        /// Subtracts from each byte, modulo 256.
+        #[inline(always)]
+        pub(crate) fn minus(self, byte: u8) -> Self {
+            Self(self.0.map(|own| own.wrapping_sub(byte)))
+        }
+
+        /// The highest bit of each byte; bit 0 is that of the first byte.
+        #[inline(always)]
+        pub(crate) fn bits(self) -> u16 {
+            self.0.iter().rev().fold(0, |bits, byte| bits << 1 | u16::from(byte >> 7))
+        }
+    }
+}
+
+/// Reads 16 bytes as a big-endian number. WebAssembly has no byte-swap instruction, so there it is a shuffle.
+#[inline(always)]
+#[must_use]
+pub fn big_endian(chunk: &[u8; LANE]) -> u128 {
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    {
+        use std::arch::wasm32::{i8x16_shuffle, u64x2_extract_lane, v128_load};
+        // SAFETY: the load needs no alignment and reads the 16 bytes of the chunk.
+        let bytes = unsafe { v128_load(chunk.as_ptr().cast()) };
+        let turned = i8x16_shuffle::<15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0>(bytes, bytes);
+        u128::from(u64x2_extract_lane::<1>(turned)) << 64 | u128::from(u64x2_extract_lane::<0>(turned))
+    }
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    {
+        u128::from_be_bytes(*chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LANE, Lane, portable};
+
+    /// Every operation agrees with the portable one, for every pair of bytes.
+    #[test]
+    fn vectors_and_bytes_agree() {
+        for byte in 0..=u8::MAX {
+            for other in 0..=u8::MAX {
+                let mut bytes = [other; LANE];
+                bytes[usize::from(byte) % LANE] = byte;
+                let (lane, plain) = (Lane::load(&bytes), portable::Lane::load(&bytes));
+                let (splat, plain_splat) = (Lane::splat(byte), portable::Lane::splat(byte));
+                let pairs = [
+                    (lane, plain),
+                    (lane.equal(other), plain.equal(other)),
+                    (lane.at_most(other), plain.at_most(other)),
+                    (lane.minus(other), plain.minus(other)),
+                    (lane.min(splat), plain.min(plain_splat)),
+                    (lane.or(splat), plain.or(plain_splat)),
+                ];
+                for (operation, (lane, plain)) in pairs.into_iter().enumerate() {
+                    assert_eq!(lane.bits(), plain.bits(), "operation {operation} of {byte} and {other}");
+                }
+            }
+        }
+    }
+}
