@@ -217,11 +217,10 @@ fn each_tool_has_its_own_settings() {
     assert_eq!(gateway.call("refuse", json!({}))["isError"], true);
 }
 
-/// The values of a descriptor's `files`: their names in the directory.
-fn file_names(descriptor: &Value) -> Vec<String> {
+/// Names of the files of a descriptor, in alphabetical order of their sections.
+fn file_names(descriptor: &Value) -> Vec<&str> {
     let files = descriptor["files"].as_object().unwrap_or_else(|| panic!("no files: {descriptor}"));
-    let name = |path: &Value| Path::new(path.as_str().unwrap()).file_name().unwrap().to_str().unwrap().to_owned();
-    files.values().map(name).collect()
+    files.values().map(|path| path.as_str().unwrap().rsplit('/').next().unwrap()).collect()
 }
 
 // What is said of one tool leaves the others as they are: sections that one names are still found for another.
@@ -247,26 +246,28 @@ fn each_tool_has_its_own_descriptor() {
         action = "reject"
         advice = "ask for one page"
     "#;
-    let both = structured(&json!({"wanted": records(900), "found": records(900), "total": 1_800, "run": "r7"}));
+    let both =
+        structured(&json!({"wanted": records(900), "page": {"found": records(900)}, "total": 1_800, "run": "r7"}));
     let tools = ["named", "pointer", "specification", "cut", "refused", "other"];
     let script = tools.iter().fold(Script::new(), |script, tool| script.call(tool, &both));
     let mut gateway = script.with_toml(toml);
 
     let other = gateway.descriptor("other");
-    assert_eq!(file_names(&other), ["wanted.jsonl", "found.jsonl"]);
+    assert_eq!(file_names(&other), ["found.jsonl", "wanted.jsonl"]);
     assert_eq!((&other["total"], &other["run"]), (&json!(1_800), &json!("r7")), "{other}");
     let named = gateway.descriptor("named");
-    assert!(file_names(&named).contains(&"kept-r7.jsonl".to_owned()), "{named}");
-    assert!(!file_names(&named).iter().any(|name| name.starts_with("found")), "{named}");
+    assert_eq!(file_names(&named), ["page-r7.jsonl", "kept-r7.jsonl"]);
     assert_eq!((&named["total"], &named["run"]), (&json!(1_800), &Value::Null), "{named}");
     for (descriptor, header) in [(&named, "own"), (&other, "mcp_lro")] {
         let file = std::fs::read_to_string(descriptor["files"]["wanted"].as_str().unwrap()).unwrap();
         let line: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
         assert_eq!(line["type"], header);
     }
-    assert!(gateway.descriptor("pointer")["summary"].is_null() && !other["summary"].is_null());
+    assert_eq!(gateway.descriptor("pointer")["summary"]["found"], json!({"count": 900}));
+    assert!(other["summary"]["found"]["id"].is_object(), "{other}");
     assert!(gateway.descriptor("specification")["file_path"].is_string() && other["file_path"].is_null());
-    assert!(gateway.call("cut", json!({})).to_string().len() <= 3_000);
+    let cut = gateway.call("cut", json!({}));
+    assert!(cut.to_string().len() < 3_500 && first_text(&cut).contains("\"offloaded\":false"), "{cut}");
     let refused = gateway.call("refused", json!({}));
     assert_eq!((&refused["isError"], first_text(&refused)), (&true.into(), "ask for one page"));
 }
