@@ -294,7 +294,7 @@ function freeName(partName, logs) {
 
 /** The descriptor. Each log gets an equal share of the characters that the counts leave for lines. */
 function describe(call, logs, { pattern }) {
-    const { abilities, settings } = call;
+    const { reader: { abilities }, settings } = call;
     const entries = (value) => Object.fromEntries(logs.map((log) => [log.name, value(log)]));
     const content = (lines) =>
         JSON.stringify({
@@ -339,7 +339,8 @@ function fileOf({ index, name, mediaType, bytes, search }) {
         name: `${name}.txt`,
         kind: "text",
         section: name,
-        part: index,
+        parts: Uint32Array.of(index),
+        origin: "content",
         mediaType: mediaType ?? "text/plain",
         records: BigInt(search.count),
         bytes,

@@ -71,6 +71,12 @@ export interface Settings {
     truncateSuffix?: string;
     /** Advice of a rejected result. Default: the policy's. */
     advice?: string;
+    /** What happens to images and sounds: `keep` leaves them in the result, within the bounds. Default: `keep`. */
+    images?: "keep" | "offload";
+    /** Most images and sounds that stay in the result. Default: 20. */
+    imagesMax?: number;
+    /** Most bytes of all images and sounds together that stay in the result. Default: 8 MiB. */
+    imagesBytes?: number;
     /** Policy-specific settings: text, or any other value as JSON. */
     custom?: unknown;
 }

@@ -573,10 +573,10 @@ fn what_is_refused_is_counted() {
     let all = format!("{}mode = \"always\"\ncustom = \"sign\"\n", home.policy("signing.wasm"));
     home.write("lro.toml", [&all, OPERATED].concat());
     let gateway = home.gateway();
-    let later = of_contract("lro:filter/lro-filter@0.2.0");
+    let later = of_contract("lro:filter/lro-filter@0.3.0");
     let later = path_text(&home.write("later.wasm", later));
     let message = home.refused(&gateway, &["load", "default", &later], 1);
-    assert!(message.contains("is built for lro:filter@0.2.0"), "{message}");
+    assert!(message.contains("is built for lro:filter@0.3.0"), "{message}");
     let token = format!("Bearer {ADMIN}");
     let pin = format!("/default?sha256={}", "0".repeat(64));
     let reply = gateway.change("POST", &pin, &[("Authorization", &token)]);
@@ -593,7 +593,7 @@ fn what_is_refused_is_counted() {
 
 /// The test policy, exporting the interface of another version of the contract.
 fn of_contract(interface: &str) -> Vec<u8> {
-    let (mut bytes, own) = (version(2), b"lro:filter/lro-filter@0.1.0");
+    let (mut bytes, own) = (version(2), b"lro:filter/lro-filter@0.2.0");
     for at in 0..bytes.len() - own.len() {
         if bytes[at..].starts_with(own) {
             bytes[at..at + own.len()].copy_from_slice(interface.as_bytes());

@@ -269,7 +269,7 @@ fn other_blocks_survive_or_are_files() {
     let script = cases.iter().fold(Script::new(), |script, (name, block, _)| {
         script.call(name, json!({"content": [link, block, {"type": "text", "text": "a word"}]}))
     });
-    let mut gateway = script.start();
+    let mut gateway = script.with_toml("images = \"offload\"\n");
     for (name, _, proof) in cases {
         let result = gateway.call(name, json!({}));
         assert!(descriptor(&result).is_some(), "{name}: {:.500}", result.to_string());

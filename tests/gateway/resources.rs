@@ -217,7 +217,8 @@ fn long_values_tell_what_is_left() {
 fn texts_and_bytes_are_resources() {
     let line = "A line of a text, \u{e9}\u{4e2d}.\n";
     let image = json!({"content": [{"type": "image", "data": "QUJD".repeat(30_000), "mimeType": "image/png"}]});
-    let mut gateway = Script::new().call("text", text(&line.repeat(5_000))).call("image", image).start();
+    let script = Script::new().call("text", text(&line.repeat(5_000))).call("image", image);
+    let mut gateway = script.with_toml("images = \"offload\"\n");
     let mut read = |tool: &str| {
         let found = gateway.descriptor(tool);
         let section = found["files"].as_object().unwrap().keys().next().unwrap().clone();
@@ -345,8 +346,9 @@ fn with_echoes() -> Script {
 // A reference in an argument arrives as the data, past the model; only where it is switched on.
 #[test]
 fn references_arrive_as_data() {
-    let mut gateway =
-        with_echoes().with_toml("[tools.takes]\nhandles = true\nmode = \"never\"\n[tools.plain]\nmode = \"never\"\n");
+    let mut gateway = with_echoes().with_toml(
+        "images = \"offload\"\n[tools.takes]\nhandles = true\nmode = \"never\"\n[tools.plain]\nmode = \"never\"\n",
+    );
     let large = handle(&gateway.descriptor("large"));
     let found = gateway.descriptor("text");
     let (text_handle, text_section) =
@@ -370,7 +372,7 @@ fn references_arrive_as_data() {
 // A reference to nothing is an error of the tool, and the server is not called.
 #[test]
 fn references_to_nothing_are_errors_of_the_tool() {
-    let mut gateway = with_echoes().with_toml("[tools.takes]\nhandles = true\n");
+    let mut gateway = with_echoes().with_toml("images = \"offload\"\n[tools.takes]\nhandles = true\n");
     let large = handle(&gateway.descriptor("large"));
     let references = [
         "lro://01ARZ3NDEKTSV4RRFFQ69G5FAV/items".to_owned(),

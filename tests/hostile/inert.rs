@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const WORLD: &str = "
     package lro:inert;
     world policy {
-        include lro:filter/lro-policy@0.1.0;
+        include lro:filter/lro-policy@0.2.0;
         import wasi:cli/environment@0.2.3;
         import wasi:cli/exit@0.2.3;
         import wasi:cli/stdout@0.2.3;
@@ -118,7 +118,7 @@ const STREAMS: &str = r#"
     (func $must (param $result i32) (result i32)
         (if (i32.load8_u (local.get $result)) (then unreachable))
         (i32.load offset=4 (local.get $result)))
-    (func (export "lro:filter/lro-filter@0.1.0#write-sections") (param i32) (result i32)
+    (func (export "lro:filter/lro-filter@0.2.0#write-sections") (param i32) (result i32)
         (local $file i32) (local $stream i32)
         (call $directories (i32.const 512))
         (call $open (i32.load (i32.load (i32.const 512))) (i32.const 0) (i32.const 1024) (i32.const 5)

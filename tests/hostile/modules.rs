@@ -14,7 +14,7 @@ pub(crate) fn component(body: &str) -> Vec<u8> {
 
 /// As [`component`], but of the world `policy` of a package that builds on the contract, if there is one.
 pub(crate) fn component_of(body: &str, package: Option<&str>) -> Vec<u8> {
-    let release = r#"(import "lro:filter/types@0.1.0" "[resource-drop]tool-result" (func $release (param i32)))"#;
+    let release = r#"(import "lro:filter/types@0.2.0" "[resource-drop]tool-result" (func $release (param i32)))"#;
     let mut text = format!("(module {release} {body}");
     let mut add = |export: &str, definition: &str| {
         if !body.contains(&format!("(export \"{export}\"")) {
@@ -25,7 +25,7 @@ pub(crate) fn component_of(body: &str, package: Option<&str>) -> Vec<u8> {
     // All that the host passes lies in one place.
     add("cabi_realloc", r#"(func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 65536)"#);
     for export in ["inspect-result", "write-sections"] {
-        let export = format!("lro:filter/lro-filter@0.1.0#{export}");
+        let export = format!("lro:filter/lro-filter@0.2.0#{export}");
         add(&export, &format!("(func (export \"{export}\") (param i32) (result i32) unreachable)"));
     }
     text.push(')');
@@ -115,12 +115,12 @@ fn rejects(address: u32, length: u32, before: &str) -> String {
 
 /// Body of a module with this `inspect-result`.
 pub(crate) fn inspects(instructions: &str) -> String {
-    format!("(func (export \"lro:filter/lro-filter@0.1.0#inspect-result\") (param i32) (result i32) {instructions})")
+    format!("(func (export \"lro:filter/lro-filter@0.2.0#inspect-result\") (param i32) (result i32) {instructions})")
 }
 
 /// Name, body, and the kind of failure, of attacks by modules.
 pub(crate) fn attacks() -> Vec<(&'static str, String, &'static str)> {
-    let post = "cabi_post_lro:filter/lro-filter@0.1.0#inspect-result";
+    let post = "cabi_post_lro:filter/lro-filter@0.2.0#inspect-result";
     let grow = "(drop (memory.grow (i32.const 16000)))";
     let fill = "(memory.fill (i32.const 0) (i32.const 0) (i32.const 131072))";
     vec![

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const WORLD: &str = "
     package lro:streams;
-    world policy { include lro:filter/lro-policy@0.1.0; import wasi:io/streams@0.2.12; }";
+    world policy { include lro:filter/lro-policy@0.2.0; import wasi:io/streams@0.2.12; }";
 
 /// Opens files by name, makes streams of them, writes through either and lets go of either. Where one of these fails, the
 /// policy traps.
@@ -52,7 +52,7 @@ const FILES: &str = r#"
 /// What becomes of a policy that writes by these instructions. It lists no files, as it publishes none.
 fn write(limits: &Limits, instructions: &str, directory: &Path) -> Result<Written, CallError> {
     let module = format!(
-        r#"{FILES} (func (export "lro:filter/lro-filter@0.1.0#write-sections") (param i32) (result i32)
+        r#"{FILES} (func (export "lro:filter/lro-filter@0.2.0#write-sections") (param i32) (result i32)
             (local $file i32) (local $first i32) (local $second i32) (local $count i32)
             (call $directories (i32.const 512)) {instructions} (call $release (i32.const 1))
             (i32.store (i32.const 648) (i32.const 2073)) (i32.store (i32.const 652) (i32.const 2)) (i32.const 640))"#

@@ -176,6 +176,13 @@ fn a_lying_descriptor_is_refused() {
         ("lie-not-json", "not a JSON object"),
         ("lie-not-object", "not a JSON object"),
         ("lie-schema", "schema"),
+        ("lie-derived", "keeps no content"),
+        ("lie-derived-of-derived", "keeps no content"),
+        ("lie-underived", "derived from no file"),
+        ("lie-derived-content", "content that is derived"),
+        ("inspect-join:0", "not an earlier part that is written"),
+        ("inspect-join:1", "not an earlier part that is written"),
+        ("inspect-join:7", "not an earlier part that is written"),
     ];
     for (behaviour, reason) in lies {
         let (error, _) = refused(behaviour);

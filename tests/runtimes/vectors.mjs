@@ -10,7 +10,7 @@ export const MEASURED = "records-100000";
 
 const ENCODER = new TextEncoder();
 const VARIANTS = ["where", "parts"];
-const WIDE = ["amount", "offset"];
+const WIDE = ["amount", "offset", "images-bytes"];
 
 /** The record `call` or the record `plan` of a vector. */
 export function toValue(json, key) {

@@ -12,7 +12,7 @@ use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, 
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
-use lro_host::sandbox::types::Call;
+use lro_host::sandbox::types::{Call, Reader};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::store::{Store, StoreConfig};
 use std::collections::BTreeSet;
@@ -173,9 +173,10 @@ pub fn call_of(request: Request) -> Call {
         session: request.session,
         tool: request.tool,
         query: request.query,
+        input_schema: request.input_schema,
         is_error: request.is_error,
         shown_path: "/shown".to_owned(),
-        abilities: request.abilities,
+        reader: Reader { abilities: request.abilities, limit: request.reader_limit.map(Into::into) },
         settings: request.settings.as_ref().into(),
     }
 }

@@ -181,8 +181,8 @@ fn bad_policies_never_take_over() {
     let bad: [(Vec<u8>, String); 9] = [
         (good[..good.len() - 100].to_vec(), String::new()),
         (b"\0asm\x01\0\0\0".to_vec(), "core module".to_owned()),
-        (all_replaced(&good, "lro:filter/lro-filter@0.1.0", "lro:filter/lro-filtre@0.1.0"), "world".to_owned()),
-        (all_replaced(&good, "lro:filter/lro-filter@0.1.0", "lro:filter/lro-filter@0.2.0"), "0.2.0".to_owned()),
+        (all_replaced(&good, "lro:filter/lro-filter@0.2.0", "lro:filter/lro-filtre@0.2.0"), "world".to_owned()),
+        (all_replaced(&good, "lro:filter/lro-filter@0.2.0", "lro:filter/lro-filter@0.3.0"), "0.3.0".to_owned()),
         wanting("wasi:filesystem/stowaway"),
         wanting("wasi:sockets/tcp-sockets"),
         wanting("wasi:http/outgoing-calls"),

@@ -1,7 +1,8 @@
 //! Errors of a message that should be a tool result, and its limits.
 
-/// Most content blocks of a tool result: 16,384. One costs up to 1 KiB of memory besides the message.
-pub const BLOCKS_MAX: usize = 16_384;
+/// Most content blocks of a tool result that become parts: 32,768. One costs up to 1 KiB of memory besides the message. A
+/// result with more is one part as a whole.
+pub const BLOCKS_MAX: usize = 32_768;
 
 /// Most members of a tool result, and of the message around it: 1,024.
 pub const MEMBERS_MAX: usize = 1_024;

@@ -250,8 +250,9 @@ impl ToolResult {
             let reason = if has_content { "`content` is not an array" } else { "no `content`" };
             return Err(ParseError::NotAToolResult(reason));
         }
+        let is_error = find(Role::IsError).is_some_and(|value| message.get(value) == Some(b"true"));
         if blocks.len() > BLOCKS_MAX {
-            return Err(ParseError::TooMany { what: "content blocks", limit: BLOCKS_MAX });
+            return Ok(Self { is_error, members, ..Self::of_other(message, result) });
         }
         let is_foreign = |(role, _): &(Role, Member)| *role == Role::Other;
         if others.is_empty() && !members.is_empty() && members.iter().all(is_foreign) {
@@ -261,7 +262,6 @@ impl ToolResult {
         let others = as_object(&message, others)?;
         let structured = structured.filter(|value| message.get(value.clone()) != Some(b"null"));
         let (blocks, parts, text) = without_copies(&message, blocks, structured.as_ref());
-        let is_error = find(Role::IsError).is_some_and(|value| message.get(value) == Some(b"true"));
         let cursor = find(Role::Cursor).filter(|value| message.get(value.clone()) != Some(b"null"));
         let mut found = Self { is_error, not_for_policy: false, members, blocks, ..Self::untouched(message, result) };
         found.add_json(parts, structured, text, meta, cursor, others);

@@ -351,7 +351,7 @@ fn other_results_and_errors_pass() {
 
 #[test]
 fn what_is_no_tool_result_is_an_error_that_says_so() {
-    use ParseError::{Duplicate, NotAToolResult, NotUtf8, Syntax, TooMany};
+    use ParseError::{Duplicate, NotAToolResult, NotUtf8, Syntax};
     let parse = |message: &str| ToolResult::parse(Bytes::from(message.to_owned())).unwrap_err();
     assert!(matches!(parse("{\"content\":[}"), Syntax(_)));
     assert!(matches!(parse("{\"content\":[],}"), Syntax(_)));
@@ -361,10 +361,24 @@ fn what_is_no_tool_result_is_an_error_that_says_so() {
     assert!(matches!(parse("{\"content\":\"text\"}"), NotAToolResult(_)));
     assert!(matches!(parse("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}"), NotAToolResult(_)));
     assert!(matches!(parse("{\"content\":[],\"cont\\u0065nt\":[]}"), Duplicate("content")));
-    let blocks = vec!["1"; BLOCKS_MAX + 1].join(",");
-    assert!(matches!(parse(&format!("{{\"content\":[{blocks}]}}")), TooMany { limit: BLOCKS_MAX, .. }));
     assert!(matches!(ToolResult::parse(Bytes::from_static(b"{\"a\":\"\xff\"}")), Err(NotUtf8(6))));
     assert!(parse("{\"items\":[]}").to_string().contains("expected"));
+}
+
+#[test]
+fn more_blocks_than_parts_are_one_part() {
+    for (more, parts) in [(0, BLOCKS_MAX), (1, 1)] {
+        let blocks = vec![text("a"); BLOCKS_MAX + more];
+        let result = parse(&json!({"content": blocks, "isError": true}));
+        assert_eq!((result.payload().parts().len(), result.is_error()), (parts, true));
+        let whole = result.payload().parts()[0].clone().into_text().unwrap();
+        assert_eq!(whole.matches("\"text\":\"a\"").count(), more * (BLOCKS_MAX + 1));
+        let reply: Value = serde_json::from_slice(
+            &result.offloaded(&Replacement { descriptor: "{\"offloaded\":true}", ..Replacement::default() }),
+        )
+        .unwrap();
+        assert_eq!(reply["content"], json!([text("{\"offloaded\":true}")]));
+    }
 }
 
 #[test]

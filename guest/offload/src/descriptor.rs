@@ -1,10 +1,10 @@
-//! The descriptor: what the model sees in add_value of the result.
+//! The descriptor: what the model sees in place of the result.
 //!
 //! The standard level stays under 300 estimated tokens whatever the data: pieces are added in order of importance while
 //! tokens are left, and a piece that does not fit is omitted as a whole. Kept values and the shown path do not count.
 
 use crate::bindings::lro::filter::types::{
-    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, SectionShape, Settings, SummaryKind,
+    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Origin, SectionShape, Settings, SummaryKind,
 };
 use crate::header::level_name;
 use crate::names::Names;
@@ -49,7 +49,10 @@ pub(crate) struct Entry {
     pub(crate) file_name: String,
     pub(crate) section: String,
     pub(crate) kind: FileKind,
-    pub(crate) part: u32,
+    pub(crate) parts: Vec<u32>,
+    pub(crate) origin: Origin,
+    /// Name of the file with the original bytes.
+    pub(crate) derived_from: Option<String>,
     pub(crate) pointer: Option<String>,
     pub(crate) shape: Option<SectionShape>,
     pub(crate) media_type: String,
@@ -69,7 +72,9 @@ impl Default for Entry {
             file_name: String::new(),
             section: String::new(),
             kind: FileKind::Records,
-            part: 0,
+            parts: Vec::new(),
+            origin: Origin::Content,
+            derived_from: None,
             pointer: None,
             shape: None,
             media_type: String::new(),
@@ -148,7 +153,7 @@ pub(crate) fn content(call: &Call, contents: &Contents) -> String {
 
 /// The reference to a file for its reader: its path for a shell, else its name, which the tools accept as a section.
 pub(crate) fn shown_file(call: &Call, file_name: &str) -> String {
-    if call.abilities.contains(Abilities::SHELL) {
+    if call.reader.abilities.contains(Abilities::SHELL) {
         format!("{}/{file_name}", call.shown_path)
     } else {
         file_name.to_owned()
@@ -209,7 +214,7 @@ impl<'a> Builder<'a> {
     /// Writes the marker, the handle, the files, and the inline values.
     fn head(&mut self, object: &mut Object, shown: &[&Entry]) {
         object.member("offloaded", "true");
-        let abilities = self.call.abilities;
+        let abilities = self.call.reader.abilities;
         if !abilities.contains(Abilities::SHELL) || abilities.intersects(Abilities::EXTRACT_TOOL | Abilities::READ_TOOL)
         {
             object.member("handle", &string(&self.call.id));
@@ -325,8 +330,10 @@ impl<'a> Builder<'a> {
 
     /// The recipes that fit, as shell commands, else as arguments of the tool `lro_extract`.
     fn recipes(&mut self, shown: &[&Entry], order: &[usize]) -> Vec<Recipe> {
-        let (has_shell, has_tool) =
-            (self.call.abilities.contains(Abilities::SHELL), self.call.abilities.contains(Abilities::EXTRACT_TOOL));
+        let (has_shell, has_tool) = (
+            self.call.reader.abilities.contains(Abilities::SHELL),
+            self.call.reader.abilities.contains(Abilities::EXTRACT_TOOL),
+        );
         let mut chosen = Vec::new();
         for &index in order {
             let Some(entry) = shown.get(index) else { continue };
@@ -440,7 +447,7 @@ impl<'a> Builder<'a> {
 
     /// Advice that names only abilities of the reader that work on these files.
     fn guidance(&self, shown: &[&Entry]) -> String {
-        let abilities = self.call.abilities;
+        let abilities = self.call.reader.abilities;
         let is_records = |entry: &Entry| entry.kind == FileKind::Records;
         let extracts = abilities.contains(Abilities::EXTRACT_TOOL) && self.contents.entries.iter().any(is_records);
         let mut text = String::from("The result was too large and is in files.");

@@ -65,6 +65,7 @@ fn shape_name(shape: SectionShape) -> &'static str {
     match shape {
         SectionShape::Elements => "\"elements\"",
         SectionShape::Members => "\"members\"",
+        SectionShape::Value => "\"value\"",
     }
 }
 

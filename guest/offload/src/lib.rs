@@ -5,9 +5,12 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `inspect` | the verdict and the plan |
+//! | `inspect` | the verdict |
+//! | `images` | images and sounds: what stays in the reply, and what it costs |
+//! | `plan` | what becomes of each part, and which parts share files |
 //! | `write` | writes the parts of a plan to files, one after another |
 //! | `records` | the files of one JSON part |
+//! | `joined` | the files that many parts share |
 //! | `directory` | the preopened directory and the files in it |
 //! | `header` | the first line of a JSONL file |
 //! | `names` | file and section names |
@@ -17,8 +20,11 @@
 mod descriptor;
 mod directory;
 mod header;
+mod images;
 mod inspect;
+mod joined;
 mod names;
+mod plan;
 mod recipes;
 mod records;
 mod write;
@@ -37,7 +43,8 @@ pub mod bindings {
 
 pub use bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict};
 pub use bindings::lro::filter::types::{Part, PartKind, PlannedPart};
-pub use inspect::{inspect, plan};
+pub use inspect::inspect;
+pub use plan::{Wish, plan};
 pub use write::write;
 
 use bindings::lro::filter::types::SectionShape;
@@ -102,7 +109,8 @@ impl From<Shape> for SectionShape {
 impl From<SectionShape> for Shape {
     fn from(shape: SectionShape) -> Self {
         match shape {
-            SectionShape::Elements => Self::Elements,
+            // A single value is written as an element of an array.
+            SectionShape::Elements | SectionShape::Value => Self::Elements,
             SectionShape::Members => Self::Members,
         }
     }

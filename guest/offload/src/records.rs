@@ -1,6 +1,6 @@
-//! The files of one JSON part: sections, large members, and the rest.
+//! The files of one JSON value: sections, large members, and the rest.
 
-use crate::bindings::lro::filter::types::{Call, FileKind, PlannedSection, PolicyError, SectionShape};
+use crate::bindings::lro::filter::types::{Call, FileKind, Origin, PlannedSection, PolicyError, SectionShape};
 use crate::descriptor::Entry;
 use crate::directory::{Directory, File};
 use crate::header::Header;
@@ -14,14 +14,17 @@ const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
 /// Name of the section of small members that do not fit inline.
 const REST: &str = "rest";
 
-/// Writes the files of one JSON part.
+/// Writes the files of one JSON value.
 pub(crate) struct Records<'a> {
     pub(crate) call: &'a Call,
     pub(crate) directory: &'a Directory,
-    pub(crate) part: u32,
+    /// The parts that the value came from.
+    pub(crate) parts: &'a [u32],
     pub(crate) planned: &'a [PlannedSection],
     pub(crate) file_names: &'a mut Names,
     pub(crate) section_names: &'a mut Names,
+    /// Name of the file that the value is the outline of.
+    pub(crate) outline_of: Option<&'a str>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) current: Option<Open>,
     pub(crate) rest: Option<Open>,
@@ -72,6 +75,7 @@ impl Records<'_> {
             _ => ("json", "application/json"),
         };
         let file_name = self.file_names.file(prefix.unwrap_or(&section), self.call.session.as_deref(), extension);
+        let (pointer, shape) = if self.outline_of.is_some() { (None, None) } else { (pointer, shape) };
         let header = (kind == FileKind::Records).then(|| Header::new(self.call, &section, pointer, shape));
         Ok(Open {
             file: self.directory.create(&file_name)?,
@@ -82,7 +86,9 @@ impl Records<'_> {
                 file_name,
                 section,
                 kind,
-                part: self.part,
+                parts: self.parts.to_vec(),
+                origin: if self.outline_of.is_some() { Origin::Outline } else { Origin::Content },
+                derived_from: self.outline_of.map(str::to_owned),
                 pointer: pointer.map(str::to_owned),
                 shape,
                 media_type: media_type.to_owned(),
@@ -145,7 +151,8 @@ impl Output for Records<'_> {
         match target {
             Target::Section { index, pointer, shape } => {
                 let planned = self.planned.get(index);
-                self.current = Some(self.open(Some(pointer), FileKind::Records, Some(shape.into()), planned)?);
+                let shape = planned.map_or_else(|| shape.into(), |planned| planned.shape);
+                self.current = Some(self.open(Some(pointer), FileKind::Records, Some(shape), planned)?);
             }
             Target::Large { pointer, shape } => {
                 let (kind, shape) = match shape {

@@ -1,16 +1,17 @@
 //! Executes a plan: writes each part to files, then the descriptor.
 
-use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule};
+use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule, SectionShape};
 use crate::descriptor::{self, Contents, Entry, Preview};
 use crate::directory::Directory;
-use crate::inspect::pointer_of_key;
 use crate::names::Names;
+use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
 use crate::records::Records;
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 use lro_json::SyntaxError;
 use lro_json::pointer::last_key;
-use lro_jsonl::{Error, LARGE_MAX, Measure, Options, Section, Splitter};
+use lro_jsonl::{Error, Measure, Options, Section, Splitter};
+use std::collections::BTreeMap;
 
 /// Writes the planned parts into the preopened directory and describes them.
 ///
@@ -22,9 +23,12 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
     if parts.len() != plan.parts.len() {
         return Err(PolicyError::Invalid(format!("plan: {} parts of {}", plan.parts.len(), parts.len())));
     }
+    let joined = joined(plan)?;
     let mut writer = Writer {
         call,
         source,
+        parts: &parts,
+        large_max: files_each(plan.parts.iter().filter_map(planned_sections).count()),
         directory: Directory::preopened()?,
         file_names: Names::default(),
         section_names: Names::default(),
@@ -35,15 +39,49 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
         writer.section_names.unique(&planned.name);
     }
     for ((index, part), planned) in (0..).zip(&parts).zip(&plan.parts) {
-        match planned {
-            PlannedPart::Keep => {}
-            PlannedPart::Sections(sections) => writer.json(index, part, sections)?,
-            PlannedPart::Text => writer.text(index, part)?,
-            PlannedPart::Bytes => writer.bytes(index, part)?,
+        let mut members = vec![index];
+        members.extend(joined.get(&index).into_iter().flatten());
+        match (planned, members.as_slice()) {
+            (PlannedPart::Keep | PlannedPart::Joined(_), _) => {}
+            (PlannedPart::Sections(sections), [_]) if is_of_one_part(sections) => writer.json(index, part, sections)?,
+            (PlannedPart::Sections(sections), members) => match sections.as_slice() {
+                [section] if section.pointer.is_empty() => writer.joined_records(members, section)?,
+                _ => return Err(PolicyError::Invalid(format!("plan: part {index} shares sections inside it"))),
+            },
+            (PlannedPart::Text, [_]) => writer.text(index, part)?,
+            (PlannedPart::Text, members) => writer.joined_text(members)?,
+            (PlannedPart::Bytes, [_]) => writer.bytes(index, part)?,
+            (PlannedPart::Bytes, members) => writer.joined_bytes(members)?,
+            (PlannedPart::Records(_), _) => {
+                return Err(PolicyError::Invalid(format!("plan: part {index}: no records are read from texts")));
+            }
         }
     }
     writer.name_after_session()?;
     Ok(writer.describe())
+}
+
+/// The parts that join each part.
+fn joined(plan: &Plan) -> Result<BTreeMap<u32, Vec<u32>>, PolicyError> {
+    let mut joined: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (index, planned) in (0..).zip(&plan.parts) {
+        let PlannedPart::Joined(target) = planned else { continue };
+        match plan.parts.get(*target as usize) {
+            Some(PlannedPart::Keep | PlannedPart::Joined(_)) | None => {}
+            Some(_) if *target < index => {
+                joined.entry(*target).or_default().push(index);
+                continue;
+            }
+            Some(_) => {}
+        }
+        return Err(PolicyError::Invalid(format!("plan: part {index} joins part {target}")));
+    }
+    Ok(joined)
+}
+
+/// Whether these sections are those of a single part. A section of one value holds the values of several.
+fn is_of_one_part(sections: &[PlannedSection]) -> bool {
+    sections.iter().all(|section| section.shape != SectionShape::Value)
 }
 
 fn planned_sections(part: &PlannedPart) -> Option<&[PlannedSection]> {
@@ -60,15 +98,19 @@ impl PlannedSection {
     }
 }
 
-struct Writer<'a, S> {
-    call: &'a Call,
-    source: &'a S,
-    directory: Directory,
-    file_names: Names,
-    section_names: Names,
+/// Writes the files of a plan.
+pub(crate) struct Writer<'a, S> {
+    pub(crate) call: &'a Call,
+    pub(crate) source: &'a S,
+    pub(crate) parts: &'a [Part],
+    /// Most files for the large members of one document.
+    large_max: usize,
+    pub(crate) directory: Directory,
+    pub(crate) file_names: Names,
+    pub(crate) section_names: Names,
     /// The value of the session key.
     session: Option<String>,
-    contents: Contents,
+    pub(crate) contents: Contents,
 }
 
 impl<S: Source> Writer<'_, S> {
@@ -78,8 +120,9 @@ impl<S: Source> Writer<'_, S> {
         let mut records = Records {
             call: self.call,
             directory: &self.directory,
-            part: index,
+            parts: &[index],
             planned,
+            outline_of: None,
             file_names: &mut self.file_names,
             section_names: &mut self.section_names,
             entries: Vec::new(),
@@ -127,7 +170,7 @@ impl<S: Source> Writer<'_, S> {
             keep_bytes: settings.descriptor_limit as usize / 2 / keep.len().max(1),
             keep,
             inline_bytes: settings.inline_limit as usize,
-            large_max: LARGE_MAX,
+            large_max: self.large_max,
             inline_total: match settings.level {
                 DescriptorLevel::Pointer => 160,
                 DescriptorLevel::Standard => 320,
@@ -140,7 +183,11 @@ impl<S: Source> Writer<'_, S> {
 
     fn text(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
         let section = self.section_names.section(self.plain_name(part, "text").as_str());
-        let file_name = self.file_names.file(&section, self.call.session.as_deref(), "txt");
+        let (extension, media_type) = match part.kind {
+            PartKind::Meta => ("json", "application/json"),
+            _ => ("txt", "text/plain"),
+        };
+        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
         let mut file = self.directory.create(&file_name)?;
         let (mut lines, mut preview, mut size) = (0, Preview::default(), Measure::text());
         let mut open_line = false;
@@ -156,8 +203,8 @@ impl<S: Source> Writer<'_, S> {
             file_name,
             section,
             kind: FileKind::Text,
-            part: index,
-            media_type: part.media_type.clone().unwrap_or_else(|| "text/plain".to_owned()),
+            parts: vec![index],
+            media_type: part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
             records: lines + u64::from(open_line),
             bytes: file.bytes(),
             tokens: size.tokens(),
@@ -184,7 +231,7 @@ impl<S: Source> Writer<'_, S> {
             file_name,
             section,
             kind: FileKind::Bytes,
-            part: index,
+            parts: vec![index],
             media_type: part.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
             bytes: file.bytes(),
             // The model would have received a binary part as base64.
@@ -198,6 +245,7 @@ impl<S: Source> Writer<'_, S> {
         let last = part.name.as_deref().and_then(|name| name.rsplit(['/', ':']).find(|step| !step.is_empty()));
         match (part.kind, last) {
             (PartKind::Structured, _) => "structured".to_owned(),
+            (PartKind::Meta, _) => "meta".to_owned(),
             (_, Some(name)) => name.to_owned(),
             _ => default.to_owned(),
         }
@@ -206,11 +254,17 @@ impl<S: Source> Writer<'_, S> {
     /// Renames the files by the value of the session key, which is known only now.
     fn name_after_session(&mut self) -> Result<(), PolicyError> {
         let Some(session) = self.session.take() else { return Ok(()) };
+        let mut renamed = BTreeMap::new();
         for entry in &mut self.contents.entries {
             let (stem, extension) = entry.file_name.rsplit_once('.').unwrap_or((&entry.file_name, "bin"));
             let name = self.file_names.file(stem, Some(&session), extension);
             self.directory.rename(&entry.file_name, &name)?;
-            entry.file_name = name;
+            renamed.insert(std::mem::replace(&mut entry.file_name, name.clone()), name);
+        }
+        for original in self.contents.entries.iter_mut().filter_map(|entry| entry.derived_from.as_mut()) {
+            if let Some(name) = renamed.get(original) {
+                original.clone_from(name);
+            }
         }
         Ok(())
     }
@@ -229,7 +283,10 @@ impl<S: Source> Writer<'_, S> {
             name: entry.file_name,
             kind: entry.kind,
             section: entry.section,
-            part: entry.part,
+            parts: entry.parts,
+            origin: entry.origin,
+            form: None,
+            derived_from: entry.derived_from,
             pointer: entry.pointer,
             shape: entry.shape,
             media_type: entry.media_type,
@@ -256,23 +313,30 @@ type Split = Result<lro_jsonl::Document, SyntaxError>;
 
 fn split(source: &impl Source, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
     let mut splitter = Splitter::new(options, records);
+    match read(source, part, &mut |slice| splitter.push(slice)).and_then(|()| splitter.finish()) {
+        Ok((document, _)) => Ok(Ok(document)),
+        Err(Error::Syntax(error)) => Ok(Err(error)),
+        Err(Error::Output(error)) => Err(error),
+    }
+}
+
+/// Reads a text. The first error of `each` ends it.
+pub(crate) fn read(
+    source: &impl Source,
+    part: u32,
+    each: &mut dyn FnMut(&str) -> Result<(), Error<PolicyError>>,
+) -> Result<(), Error<PolicyError>> {
     let mut wrong = None;
-    source.read_text(part, &mut |slice| match splitter.push(slice) {
+    let read = source.read_text(part, &mut |slice| match each(slice) {
         Ok(()) => Ok(true),
         Err(Error::Output(error)) => Err(error),
         Err(Error::Syntax(error)) => {
             wrong = Some(error);
             Ok(false)
         }
-    })?;
-    if let Some(error) = wrong {
-        return Ok(Err(error));
-    }
-    match splitter.finish() {
-        Ok((document, _)) => Ok(Ok(document)),
-        Err(Error::Syntax(error)) => Ok(Err(error)),
-        Err(Error::Output(error)) => Err(error),
-    }
+    });
+    read.map_err(Error::Output)?;
+    wrong.map_or(Ok(()), |error| Err(Error::Syntax(error)))
 }
 
 fn extension(media_type: Option<&str>) -> &'static str {

@@ -4,7 +4,7 @@ use crate::{Redactor, Rules};
 use lro_json::validate;
 use lro_json::write::{Object, array, string};
 use lro_offload::{
-    Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict, inspect, plan, write,
+    Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict, Wish, inspect, plan, write,
 };
 
 /// Least bytes passed on at a time, except the last ones.
@@ -18,19 +18,21 @@ const GUIDANCE: &str =
 pub(crate) struct Redacted<'a, S> {
     source: &'a S,
     rules: &'a Rules,
+    /// The parts as they came.
+    parts: Vec<Part>,
 }
 
 type Each<'a> = dyn FnMut(&Redactor<'_>, &mut String, bool) -> Result<bool, PolicyError> + 'a;
 
 impl<'a, S: Source> Redacted<'a, S> {
     pub(crate) fn new(source: &'a S, rules: &'a Rules) -> Self {
-        Self { source, rules }
+        Self { source, rules, parts: source.parts() }
     }
 
     /// Calls `each` with the redactor, its output since the last call, and whether the part is complete, until it
     /// returns false.
     fn redact(&self, part: u32, each: &mut Each<'_>) -> Result<(), PolicyError> {
-        let kind = self.source.parts().get(part as usize).map(|part| part.kind);
+        let kind = self.parts.get(part as usize).map(|part| part.kind);
         let (mut redactor, mut out, mut more) = (None, String::new(), true);
         self.source.read_text(part, &mut |slice| {
             let is_json = || kind != Some(PartKind::Text) || looks_like_json(slice);
@@ -80,7 +82,7 @@ impl<'a, S: Source> Redacted<'a, S> {
 
 impl<S: Source> Source for Redacted<'_, S> {
     fn parts(&self) -> Vec<Part> {
-        let mut parts = self.source.parts();
+        let mut parts = self.parts.clone();
         for part in &mut parts {
             part.name = part.name.as_deref().map(|name| without_secrets(name, self.rules));
         }
@@ -109,20 +111,16 @@ pub(crate) fn verdict(call: &Call, source: &Redacted<'_, impl Source>) -> Result
     if matches!(verdict, Verdict::Reject(_)) {
         return Ok(verdict);
     }
-    let mut wanted = Vec::new();
-    for (index, part) in (0..).zip(&source.source.parts()) {
-        wanted.push(stays(&verdict, index as usize) && source.has_secret(index, part)?);
+    let otherwise = if matches!(verdict, Verdict::Pass) { Wish::Keep } else { Wish::Any };
+    let mut wishes = Vec::with_capacity(source.parts.len());
+    for (index, part) in (0..).zip(&source.parts) {
+        let has_secret = stays(&verdict, index as usize) && source.has_secret(index, part)?;
+        wishes.push(if has_secret { Wish::Write } else { otherwise });
     }
-    if !wanted.contains(&true) {
+    if !wishes.contains(&Wish::Write) {
         return Ok(verdict);
     }
-    let mut plan = plan(call, source, &wanted)?;
-    if matches!(verdict, Verdict::Pass) {
-        for (planned, _) in plan.parts.iter_mut().zip(&wanted).filter(|(_, wanted)| !**wanted) {
-            *planned = PlannedPart::Keep;
-        }
-    }
-    Ok(Verdict::Offload(plan))
+    Ok(Verdict::Offload(plan(call, source, &source.parts(), &wishes)?))
 }
 
 fn stays(verdict: &Verdict, part: usize) -> bool {

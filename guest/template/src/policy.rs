@@ -5,7 +5,7 @@
 
 use crate::bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Plan, PolicyError, Verdict};
 use crate::bindings::lro::filter::types::{
-    Abilities, Action, DecisionMode, File, FileKind, Part, PartKind, PlannedPart, Size, SizeUnit, Truncation,
+    Abilities, Action, DecisionMode, File, FileKind, Origin, Part, PartKind, PlannedPart, Size, SizeUnit, Truncation,
 };
 use serde_json::{Map, Value, json};
 
@@ -216,7 +216,10 @@ impl Written {
             name: self.name,
             kind: self.kind,
             section: self.section,
-            part: self.part,
+            parts: vec![self.part],
+            origin: Origin::Content,
+            form: None,
+            derived_from: None,
             pointer: (self.kind == FileKind::Value).then(String::new),
             shape: None,
             media_type: self.media_type,
@@ -249,7 +252,8 @@ fn describe(call: &Call, files: &[Written], has_heads: bool) -> String {
             (file.section.clone(), counts)
         })
         .collect();
-    let has_handle = !call.abilities.contains(Abilities::SHELL) || call.abilities.contains(Abilities::READ_TOOL);
+    let has_handle =
+        !call.reader.abilities.contains(Abilities::SHELL) || call.reader.abilities.contains(Abilities::READ_TOOL);
     let handle = if has_handle { format!("\"handle\":{},", json!(call.id)) } else { String::new() };
     let (files, summary, guidance) = (Value::from(paths), Value::from(summary), json!(guidance(call)));
     // The order matters, because a model reads from the front.
@@ -258,9 +262,9 @@ fn describe(call: &Call, files: &[Written], has_heads: bool) -> String {
 
 /// Advice that names only abilities of the reader.
 fn guidance(call: &Call) -> &'static str {
-    if call.abilities.contains(Abilities::SHELL) {
+    if call.reader.abilities.contains(Abilities::SHELL) {
         "The result was too large and is in files. Use `head`, `grep` or `jq` on them; do not read a file whole."
-    } else if call.abilities.contains(Abilities::READ_TOOL) {
+    } else if call.reader.abilities.contains(Abilities::READ_TOOL) {
         "The result was too large and is in files. Page with `lro_read` on the handle."
     } else {
         "The result was too large and is in files. Nothing here can read them: tell the user the handle, or ask for less."

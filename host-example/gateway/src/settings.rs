@@ -144,6 +144,12 @@ pub struct Config {
     pub truncate_suffix: String,
     /// Advice in the reply to a rejected result. Default: empty, the policy writes its own.
     pub advice: String,
+    /// What the policy does with images and sounds. Default: `keep`.
+    pub images: ImageMode,
+    /// Maximum number of images and sounds that stay in the reply. Default: 20.
+    pub images_max: u32,
+    /// Maximum size of all images and sounds together that stay in the reply, in decoded bytes. Default: 8 MiB.
+    pub images_bytes: u64,
     /// Settings for the policy, passed on unchanged. Default: none.
     pub custom: Option<String>,
 
@@ -208,6 +214,9 @@ impl Default for Config {
             truncate_limit: None,
             truncate_suffix: policy.truncate_suffix,
             advice: policy.advice,
+            images: policy.images,
+            images_max: policy.images_max,
+            images_bytes: policy.images_bytes,
             custom: policy.custom,
             schema: SchemaStrategy::Rewrite,
             gateway: GatewaySettings::default(),

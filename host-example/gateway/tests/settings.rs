@@ -13,8 +13,9 @@ use std::{
 
 use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
-    DescriptorLevel, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, KNOWN_CLIENTS, Origin, PolicySettings,
-    SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token, Trial, VARIABLES, ValueForm,
+    DescriptorLevel, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, KNOWN_CLIENTS, Origin,
+    PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token, Trial, VARIABLES,
+    ValueForm,
 };
 use lro_host::policy::Digest;
 use tempfile::TempDir;
@@ -87,6 +88,9 @@ fn defaults_are_the_documented_ones() {
         truncate_limit: threshold,
         truncate_suffix: "\n\n[truncated: the result was larger than the limit]".to_owned(),
         advice: String::new(),
+        images: ImageMode::Keep,
+        images_max: 20,
+        images_bytes: 8 << 20,
         custom: None,
     };
     assert_eq!(config.for_tool("any"), expected);

@@ -19,7 +19,7 @@ use crate::job::{self, Job};
 use crate::policy::{self, LoadError, LoadOptions};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as contract;
 use crate::sandbox::{CallError, Cost, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
-use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
+use crate::store::{FileKind, FileRecord, Offload, Origin, Reader, StoreError};
 
 pub use self::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
 
@@ -399,8 +399,8 @@ fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecor
         return found.ok_or_else(|| ExtractError::Section { name: name.to_owned(), sections: sections() });
     }
     let mut all = files();
-    // The file of remaining members is only queried by name.
-    let mut real = files().filter(|file| file.shape.is_some());
+    // The file of remaining members and an outline are only queried by name.
+    let mut real = files().filter(|file| file.shape.is_some() || file.origin == Origin::RecordsOfText);
     match (real.next(), real.next(), all.next(), all.next()) {
         (Some(only), None, ..) | (None, None, Some(only), None) => Ok(only),
         (_, _, None, _) => Err(ExtractError::NoRecords),

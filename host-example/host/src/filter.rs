@@ -10,8 +10,9 @@ use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
 use crate::settings::{FailureMode, PolicySettings, Size, SizeUnit};
-use crate::store::{FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
+use crate::store::{FileRecord, Offload, OffloadRecord, Origin, Staging, Store, StoreError, Ulid, rfc3339};
 use serde_json::value::RawValue;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +35,12 @@ pub struct Request {
     pub query: Option<String>,
     /// Whether the tool reported an error.
     pub is_error: bool,
+    /// JSON Schema of the tool's arguments as JSON text, if known.
+    pub input_schema: Option<String>,
     /// Tools available to the reader of the descriptor.
     pub abilities: Abilities,
+    /// The largest reply that the reader accepts, if known. The policy gets it; the caller enforces it.
+    pub reader_limit: Option<Size>,
     /// The effective settings of this tool.
     pub settings: Arc<PolicySettings>,
     /// Age at which the offload expires, in whole seconds. `None`: that of the store.
@@ -52,8 +57,10 @@ impl Request {
             tool: tool.into(),
             query: None,
             is_error: false,
+            input_schema: None,
             abilities: Abilities::SHELL,
             time_to_live: None,
+            reader_limit: None,
         }
     }
 }
@@ -402,6 +409,7 @@ impl Filter {
         payload: &Arc<Payload>,
         plan: &Plan,
     ) -> Result<(Offloaded, Cost), FilterError> {
+        check(plan)?;
         let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
         let staging = staging.with_time_to_live(request.time_to_live);
         let Output { staging, record, offloaded_tokens, notes, cost } =
@@ -458,9 +466,10 @@ impl Filter {
             session: request.session.clone(),
             tool: request.tool.clone(),
             query: request.query.clone(),
+            input_schema: request.input_schema.clone(),
             is_error: request.is_error,
             shown_path: shown_path.to_string_lossy().into_owned(),
-            abilities: request.abilities,
+            reader: types::Reader { abilities: request.abilities, limit: request.reader_limit.map(Into::into) },
             settings: request.settings.as_ref().into(),
         }
     }
@@ -498,13 +507,40 @@ fn settle(admitted: &Admitted, tenant: &str, failure: Option<&FilterError>) {
     }
 }
 
+/// Checks that every part which joins another one joins an earlier part that is written.
+fn check(plan: &Plan) -> Result<(), FilterError> {
+    for (index, part) in plan.parts.iter().enumerate() {
+        let PlannedPart::Joined(joins) = part else { continue };
+        let target = plan.parts.get(*joins as usize).filter(|_| (*joins as usize) < index);
+        if target.is_none_or(|target| matches!(target, PlannedPart::Keep | PlannedPart::Joined(_))) {
+            let wrong =
+                format!("a plan whose part {index} joins part {joins}, which is not an earlier part that is written");
+            return Err(FilterError::Answer(wrong));
+        }
+    }
+    Ok(())
+}
+
 /// Converts the file list of a policy into records of the store.
 fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
+    let wrong = |name: &str, wrong: &str| FilterError::Answer(format!("`{name}`: {wrong}"));
     let record = |file: types::File| {
         let name = file.name.clone();
-        FileRecord::try_from(file).map_err(|wrong| FilterError::Answer(format!("`{name}`: {wrong}")))
+        FileRecord::try_from(file).map_err(|error| wrong(&name, error))
     };
-    files.into_iter().map(record).collect()
+    let records: Vec<FileRecord> = files.into_iter().map(record).collect::<Result<_, _>>()?;
+    let originals: HashSet<&str> =
+        records.iter().filter(|file| file.origin == Origin::Content).map(|file| file.name.as_str()).collect();
+    for file in &records {
+        match (file.origin, &file.derived_from) {
+            (Origin::Content, None) => {}
+            (Origin::Content, Some(_)) => return Err(wrong(&file.name, "content that is derived from a file")),
+            (_, Some(original)) if originals.contains(original.as_str()) => {}
+            (_, Some(_)) => return Err(wrong(&file.name, "derived from a file that keeps no content of the result")),
+            (_, None) => return Err(wrong(&file.name, "derived from no file")),
+        }
+    }
+    Ok(records)
 }
 
 /// Appends size and digest of each file to a descriptor, as its last member.

@@ -22,6 +22,10 @@ pub const DESCRIPTOR_LIMIT_DEFAULT: NonZeroU32 = match NonZeroU32::new(40_000) {
 };
 /// Default of [`PolicySettings::header_type`].
 pub const HEADER_TYPE_DEFAULT: &str = "mcp_lro";
+/// Default of [`PolicySettings::images_max`]: as many as the smallest known limit of a request to a model allows.
+pub const IMAGES_MAX_DEFAULT: u32 = 20;
+/// Default of [`PolicySettings::images_bytes`]: 8 MiB, about 11 MB of base64.
+pub const IMAGES_BYTES_DEFAULT: u64 = 8 << 20;
 /// Default of [`PolicySettings::truncate_suffix`].
 pub const TRUNCATE_SUFFIX_DEFAULT: &str = "\n\n[truncated: the result was larger than the limit]";
 
@@ -62,6 +66,17 @@ pub enum Action {
     Truncate,
     /// Answer with advice instead of it.
     Reject,
+}
+
+/// What the policy does with images and sounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageMode {
+    /// They stay in the reply, within bounds, and count as what they cost a model.
+    #[default]
+    Keep,
+    /// They are treated like any other bytes.
+    Offload,
 }
 
 /// How detailed a descriptor is.
@@ -187,6 +202,12 @@ pub struct PolicySettings {
     pub truncate_suffix: String,
     /// Advice for a rejected result. If empty, the policy writes one.
     pub advice: String,
+    /// What the policy does with images and sounds.
+    pub images: ImageMode,
+    /// Maximum number of images and sounds that stay in the reply.
+    pub images_max: u32,
+    /// Maximum size in bytes, decoded, of all images and sounds together that stay in the reply.
+    pub images_bytes: u64,
     /// Settings specific to this policy.
     pub custom: Option<String>,
 }
@@ -210,6 +231,9 @@ impl Default for PolicySettings {
             truncate_limit: threshold,
             truncate_suffix: TRUNCATE_SUFFIX_DEFAULT.to_owned(),
             advice: String::new(),
+            images: ImageMode::Keep,
+            images_max: IMAGES_MAX_DEFAULT,
+            images_bytes: IMAGES_BYTES_DEFAULT,
             custom: None,
         }
     }

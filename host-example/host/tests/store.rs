@@ -46,7 +46,10 @@ fn file(name: &str, content: &str, digest_from: usize) -> FileRecord {
         name: name.to_owned(),
         kind: if digest_from > 0 { FileKind::Records } else { FileKind::Text },
         section: name.to_owned(),
-        part: 0,
+        parts: vec![0],
+        origin: Origin::Content,
+        form: None,
+        derived_from: None,
         pointer: Some("/items".to_owned()),
         shape: None,
         media_type: "application/jsonl".to_owned(),
@@ -635,7 +638,7 @@ fn refuses_a_manifest_that_is_damaged() {
     let offload = publish(&store, "team", id, "text").unwrap();
     let path = offload.path().join(MANIFEST_NAME);
     let manifest = fs::read_to_string(&path).unwrap();
-    let changes = [("\"version\":1", "\"version\":2"), ("a.txt", "../a.txt"), ("\"record\"", "\"rekord\""), ("}", "")];
+    let changes = [("\"version\":2", "\"version\":3"), ("a.txt", "../a.txt"), ("\"record\"", "\"rekord\""), ("}", "")];
     for (from, to) in changes {
         fs::write(&path, manifest.replace(from, to)).unwrap();
         let error = store.find("team", id).unwrap_err();

@@ -36,7 +36,9 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
         tool: arguments.tool.clone(),
         query: arguments.query.clone(),
         is_error: is_error || arguments.error,
+        input_schema: None,
         abilities: arguments.abilities(),
+        reader_limit: None,
         settings: Arc::new(config.for_tool(&arguments.tool)),
         time_to_live: config.gateway_tool(&arguments.tool).time_to_live(),
     }

@@ -274,7 +274,7 @@ fn the_report_tells_what_happened() {
     for pointer in ["/inspect/micros", "/inspect/memory_bytes", "/write/micros", "/write/written_bytes"] {
         assert!(number(pointer) > 0, "{pointer}");
     }
-    assert_eq!(report["policy"]["version"], "0.1.0");
+    assert_eq!(report["policy"]["version"], "0.2.0");
     assert!(report["warning"].is_null() && report["error"].is_null());
     let output = home.run(&["offload", "--report", "--threshold", "1000"], rows(500));
     let message = stderr(&output);
@@ -431,7 +431,7 @@ fn a_component_that_is_no_policy_is_refused_with_the_cause() {
         (home.file("cut.wasm", &DEFAULT_POLICY[..DEFAULT_POLICY.len() / 2]), "not a WebAssembly component"),
         (home.file("core.wasm", b"\0asm\x01\0\0\0"), "is a core module"),
         (home.file("world.wasm", renamed("lro:filter/lro-filter@", "lro:filter/lro-filtex@")), "not of the world"),
-        (home.file("version.wasm", renamed("lro-filter@0.1.0", "lro-filter@9.9.9")), "lro:filter@9.9.9"),
+        (home.file("version.wasm", renamed("lro-filter@0.2.0", "lro-filter@9.9.9")), "lro:filter@9.9.9"),
         (home.file("empty.wasm", b""), "not a WebAssembly component"),
         (home.path("none.wasm"), "No such file"),
         (home.0.path().to_owned(), "not a regular file"),
@@ -448,7 +448,7 @@ fn a_component_that_is_no_policy_is_refused_with_the_cause() {
     assert_eq!(check(&good, &["--policy-sha256", "1234"]).0, Some(2));
     let output = home.run(&["policy", "check", "--json", good.to_str().unwrap()], "");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&found["world"], &found["version"]), (&"lro-policy".into(), &"0.1.0".into()));
+    assert_eq!((&found["world"], &found["version"]), (&"lro-policy".into(), &"0.2.0".into()));
     assert_eq!(found["bytes"], DEFAULT_POLICY.len());
 }
 

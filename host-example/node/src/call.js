@@ -25,7 +25,9 @@ export function callRecord({ tool, session, query, tenant = "default" }, id, isE
         query: jsonText(query),
         isError,
         shownPath,
+        // Version 0.1.0 of the contract has the abilities here.
         abilities,
+        reader: { abilities },
         settings,
     };
 }

@@ -11,7 +11,8 @@ import { ToolResult, withDirectText } from "./parts.js";
 // error costs milliseconds.
 WebAssembly.promising ??= (exported) => exported;
 
-const EXPORT = "lro:filter/lro-filter@0.1.0";
+/** The exports of a policy, by version of the contract, the newest first. */
+const EXPORTS = ["lro:filter/lro-filter@0.2.0", "lro:filter/lro-filter@0.1.0"];
 
 /** Imports by their names without version; rejects those that a policy may not have. */
 function imports(directory, limits) {
@@ -57,9 +58,9 @@ function run(policy, parts, directory, limits, ask) {
     };
     try {
         const component = policy.instantiate((name) => policy.modules[name], imported, instantiateCore);
-        const filter = component[EXPORT];
+        const filter = EXPORTS.map((name) => component[name]).find((found) => found !== undefined);
         if (filter === undefined) {
-            throw new CallError(`cannot be used: it does not export \`${EXPORT}\``);
+            throw new CallError(`cannot be used: it exports neither \`${EXPORTS.join("` nor `")}\``);
         }
         const answer = ask(filter, new ToolResult(parts));
         if (usage.refused !== undefined) {

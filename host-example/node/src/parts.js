@@ -6,8 +6,8 @@
 const SLICE_BYTES_MAX = 1024 ** 2;
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The module name under which core modules import `read-text`. */
-const TYPES = "lro:filter/types@0.1.0";
+/** The module names under which core modules import `read-text`, by version of the contract. */
+const TYPES = ["lro:filter/types@0.2.0", "lro:filter/types@0.1.0"];
 const READ_TEXT = "[method]tool-result.read-text";
 
 /** The resource `tool-result` of the contract. */
@@ -20,7 +20,7 @@ export class ToolResult {
 
     parts() {
         return this.#parts.map(({ kind, mediaType, name, bytes }) => {
-            return { kind, mediaType, name, size: BigInt(bytes.length) };
+            return { kind, mediaType, name, size: BigInt(bytes.length), complete: true };
         });
     }
 
@@ -43,7 +43,8 @@ export class ToolResult {
  * handle is ignored.
  */
 export function withDirectText(core, parts, exportsOf) {
-    const indirect = core?.[TYPES]?.[READ_TEXT];
+    const types = TYPES.find((name) => core?.[name] !== undefined);
+    const indirect = core?.[types]?.[READ_TEXT];
     if (indirect === undefined) {
         return core;
     }
@@ -67,7 +68,7 @@ export function withDirectText(core, parts, exportsOf) {
         result.setUint32(8, address, true);
         result.setUint32(12, text.length, true);
     };
-    return { ...core, [TYPES]: { ...core[TYPES], [READ_TEXT]: direct } };
+    return { ...core, [types]: { ...core[types], [READ_TEXT]: direct } };
 }
 
 /** The bytes of a slice of a text; throws the contract's `read-error`. */

@@ -23,6 +23,9 @@ export const SETTING_NAMES = [
     "truncateLimit",
     "truncateSuffix",
     "advice",
+    "images",
+    "imagesMax",
+    "imagesBytes",
     "custom",
 ];
 
@@ -33,6 +36,7 @@ const CHOICES = {
     action: ["offload", "truncate", "reject"],
     level: ["pointer", "standard", "full"],
     dialect: ["sections", "specification"],
+    images: ["keep", "offload"],
 };
 
 const SUMMARIES = ["count", "range", "top-values", "distinct"];
@@ -53,7 +57,9 @@ export function policySettings(given) {
         const most = name === "descriptorLimit" ? U32_MAX : Number.MAX_SAFE_INTEGER;
         expect(isAbsent || isWhole(value, 1, most), name, "a whole number of at least 1", value);
     }
-    expect(isWhole(options.inlineLimit, 0, U32_MAX), "inlineLimit", "a whole number", options.inlineLimit);
+    for (const [name, most] of [["inlineLimit", U32_MAX], ["imagesMax", U32_MAX], ["imagesBytes", Number.MAX_SAFE_INTEGER]]) {
+        expect(isWhole(options[name], 0, most), name, "a whole number", options[name]);
+    }
     expect(typeof options.infer === "boolean", "infer", "true or false", options.infer);
     for (const name of ["headerType", "truncateSuffix", "advice"]) {
         expect(typeof options[name] === "string", name, "a text", options[name]);
@@ -82,6 +88,9 @@ export function policySettings(given) {
             truncateLimit === undefined ? threshold : { amount: BigInt(truncateLimit), unit: threshold.unit },
         truncateSuffix: options.truncateSuffix,
         advice: options.advice,
+        images: options.images,
+        imagesMax: options.imagesMax,
+        imagesBytes: BigInt(options.imagesBytes),
         custom: jsonText(options.custom),
     };
 }

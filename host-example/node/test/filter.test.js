@@ -84,7 +84,7 @@ test("numbers in a text keep their spelling", async (t) => {
 });
 
 test("images, resources, unknown blocks and metadata are written or stay, byte for byte", async (t) => {
-    const filter = filterFor(t, { threshold: 1000 });
+    const filter = filterFor(t, { threshold: 1000, images: "offload" });
     const image = Buffer.from(Array.from({ length: 3000 }, (_, index) => index % 251));
     const note = { type: "text", text: "a note" };
     const content = [

@@ -37,8 +37,8 @@ EXPORT = "lro:filter/lro-filter"
 TYPES = "lro:filter/types"
 CLOCK = "wasi:clocks/wall-clock"
 ALLOWED_IMPORTS = {TYPES, CLOCK, "wasi:filesystem/preopens", "wasi:filesystem/types"}
-VERSION = (0, 1)
-"""Major and minor version of the package `lro:filter` that this host runs."""
+VERSIONS = ("0.1", "0.2")
+"""Major and minor versions of the package `lro:filter` that this host runs, the newest last."""
 
 _TOOL_RESULT = 1
 _TICK_SECONDS = 0.01
@@ -168,7 +168,7 @@ class Policy:
         Raises:
             PolicyError: The call failed.
         """
-        return self._run("inspect-result", limits, parts, None, call)
+        return self._run("inspect-result", limits, parts, None, self._of_version(call))
 
     def write(
         self, call: dict, parts: Sequence[Part], plan: dict, directory: str | Path, limits: Limits = Limits()
@@ -178,7 +178,14 @@ class Policy:
         Raises:
             PolicyError: The call failed; the content of the directory is undefined.
         """
-        return self._run("write-sections", limits, parts, Path(directory), call, plan)
+        descriptor = self._run("write-sections", limits, parts, Path(directory), self._of_version(call), plan)
+        if self._version == "0.1":
+            descriptor["files"] = [_newest(file) for file in descriptor["files"]]
+        return descriptor
+
+    def _of_version(self, call: dict) -> dict:
+        """The record `call` of the policy's version. What that version does not have is left out as it is lowered."""
+        return call | {"abilities": call["reader"]["abilities"]} if self._version == "0.1" else call
 
     def _run(self, name, limits, parts, directory, call, *more):
         index, params, answer = self._functions[name]
@@ -223,8 +230,10 @@ class Policy:
         if name is None:
             raise ComponentError(f"the component exports {sorted(exports)} but not `{EXPORT}`: it is not a policy")
         version = name.partition("@")[2]
-        if tuple(version.split(".")[:2]) != tuple(map(str, VERSION)):
-            raise ComponentError(f"the policy was built for version {version} of lro:filter; this host runs 0.1")
+        self._version = ".".join(version.split(".")[:2])
+        if self._version not in VERSIONS:
+            runs = " and ".join(VERSIONS)
+            raise ComponentError(f"the policy was built for version {version} of lro:filter; this host runs {runs}")
         instance = self._component.get_export_index(name)
         functions = {}
         for function, item in exports[name].ty.exports(_ENGINE).items():
@@ -327,9 +336,24 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text[:4096])
 
 
+def _newest(file: dict) -> dict:
+    """A record `file` of version 0.1 as one of the newest version."""
+    return {name: value for name, value in file.items() if name != "part"} | {
+        "parts": [file["part"]],
+        "origin": "content",
+    }
+
+
 def _parts(parts: Sequence[Part]) -> list[dict]:
     return [
-        {"kind": part.kind, "media-type": part.media_type, "name": part.name, "size": len(part.data)} for part in parts
+        {
+            "kind": part.kind,
+            "media-type": part.media_type,
+            "name": part.name,
+            "size": len(part.data),
+            "complete": True,
+        }
+        for part in parts
     ]
 
 

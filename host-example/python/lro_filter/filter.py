@@ -86,7 +86,7 @@ class Filter:
             "tool": tool,
             "query": query,
             "is-error": is_error,
-            "abilities": list(self.settings.abilities),
+            "reader": {"abilities": list(self.settings.abilities)},
             "settings": self._record | (settings or {}),
         }
         wrote = False

@@ -37,7 +37,10 @@ def record(file: dict, opened: BinaryIO) -> tuple[dict, bytes]:
         "name": file["name"],
         "kind": file["kind"],
         "section": file["section"],
-        "part": file["part"],
+        "parts": file["parts"],
+        "origin": file["origin"].replace("-", "_"),
+        "form": _form(file.get("form")),
+        "derived_from": file.get("derived-from"),
         "pointer": file.get("pointer"),
         "shape": file.get("shape"),
         "media_type": file["media-type"],
@@ -123,7 +126,7 @@ def manifest(id: str, tenant: str, call: dict, descriptor: str, entries: list[di
         "descriptor": _Raw(descriptor),
         "files": entries,
     }
-    return _written({"version": 1, "id": id, "tenant": tenant, "record": record}).encode() + b"\n"
+    return _written({"version": 2, "id": id, "tenant": tenant, "record": record}).encode() + b"\n"
 
 
 def _written(value: Any) -> str:
@@ -135,6 +138,11 @@ def _written(value: Any) -> str:
         case list():
             return "[" + ",".join(map(_written, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _form(form: Any) -> Any:
+    """The `form` of a file in the manifest, whose names have `_` for `-`."""
+    return form.replace("-", "_") if isinstance(form, str) else form
 
 
 def _stored(stored: dict) -> dict:

@@ -21,6 +21,7 @@ CHOICES = {
     "failure": ("open", "closed", "truncate"),
     "level": ("pointer", "standard", "full"),
     "dialect": ("sections", "specification"),
+    "images": ("keep", "offload"),
     "schema": ("rewrite", "strip"),
     "preset": (None, *PRESETS),
 }
@@ -110,6 +111,12 @@ class Settings:
     """Text after the cut of a truncated result."""
     advice: str = DEFAULTS["advice"]
     """Advice of a rejected result. Default: the policy's."""
+    images: str = "keep"
+    """What happens to images and sounds: `keep` leaves them in the reply, within the bounds; `offload`."""
+    images_max: int = 20
+    """Most images and sounds that stay in the reply."""
+    images_bytes: int = 8 << 20
+    """Most bytes of all images and sounds together that stay in the reply."""
     custom: str | None = None
     """Policy-specific settings, by convention JSON."""
     schema: str = DEFAULTS["schema"]
@@ -130,7 +137,7 @@ class Settings:
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: expected one of {allowed}")
         for name in ("threshold", "descriptor_limit", "ttl_seconds"):
             self._check_number(name, getattr(self, name), 1)
-        for name in ("inline_limit", "quota_file", "quota_tenant"):
+        for name in ("inline_limit", "images_max", "images_bytes", "quota_file", "quota_tenant"):
             self._check_number(name, getattr(self, name), 0)
         if self.truncate_limit is not None:
             self._check_number("truncate_limit", self.truncate_limit, 1)
@@ -199,6 +206,9 @@ class Settings:
             "truncate-limit": self.cut["limit"],
             "truncate-suffix": self.truncate_suffix,
             "advice": self.advice,
+            "images": self.images,
+            "images-max": self.images_max,
+            "images-bytes": self.images_bytes,
             "custom": self.custom,
         }
 

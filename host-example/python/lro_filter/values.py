@@ -6,6 +6,7 @@
 | list, `list<u8>` | `list`, `bytes` |
 | variant, result | `"case"` without a payload, `{"case": payload}` with one |
 | enum, flags | `str`, list of `str` |
+| char | `str` of one character |
 
 wasmtime's own conversion shares a set between all threads and converts lists of bytes one by one; with it, two
 calls could not run concurrently. This module uses its C interface, so it needs the version that `pyproject.toml`
@@ -53,6 +54,14 @@ def _number(kind: Any, field: str) -> Callable[[Any], Codec]:
 
     made = Codec(lower, lambda value: getattr(value.of, field))
     return lambda _: made
+
+
+def _char(_: Any) -> Codec:
+    def lower(character, value):
+        value.kind = ffi.WASMTIME_COMPONENT_CHAR.value
+        value.of.character = ord(character)
+
+    return Codec(lower, lambda value: chr(value.of.character))
 
 
 def _set_text(data: bytes, vector: Any) -> None:
@@ -221,6 +230,7 @@ _CODECS: dict[type, Callable[[Any], Codec]] = {
     wit.U8: _number(ffi.WASMTIME_COMPONENT_U8, "u8"),
     wit.U32: _number(ffi.WASMTIME_COMPONENT_U32, "u32"),
     wit.U64: _number(ffi.WASMTIME_COMPONENT_U64, "u64"),
+    wit.Char: _char,
     wit.String: _string(ffi.WASMTIME_COMPONENT_STRING, "string"),
     wit.EnumType: _string(ffi.WASMTIME_COMPONENT_ENUM, "enumeration"),
     wit.ListType: _list,

@@ -230,9 +230,9 @@ class Parts(Case):
         settings = Settings(mode="always").record()
         call = {
             "id": generate(), "time": "2026-11-20T09:30:00Z", "tenant": "t", "tool": "x", "is-error": False,
-            "shown-path": "/x", "abilities": ["shell"], "settings": settings,
+            "shown-path": "/x", "reader": {"abilities": ["shell"]}, "settings": settings,
         }  # fmt: skip
-        policy, part = load(POLICY), Part("binary", data, "image/png")
+        policy, part = load(POLICY), Part("binary", data, "application/pdf")
         plan = policy.inspect(call, [part])["offload"]
         written = policy.write(call, [part], plan, self.root)
         self.assertEqual((self.root / written["files"][0]["name"]).read_bytes(), data)

@@ -109,7 +109,7 @@ class Middleware(Case):
 
     # Every kind of part.
     def test_images_and_resources_become_files_and_what_is_small_stays(self):
-        result, _ = self.call("mixed", {"size": 102_400})
+        result, _ = self.call("mixed", {"size": 102_400}, images="offload")
         descriptor, directory = self.offloaded(result, None)
         files = {path.suffix: path.read_bytes() for path in directory.iterdir() if path.name[0] != "."}
         self.assertEqual(files[".png"], bytes(range(256)) * 400)

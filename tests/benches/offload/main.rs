@@ -265,9 +265,10 @@ fn call(settings: &PolicySettings) -> Call {
         session: None,
         tool: "bench".to_owned(),
         query: None,
+        input_schema: None,
         is_error: false,
         shown_path: "/offloads/bench/01JD0000000000000000000000".to_owned(),
-        abilities: Abilities::SHELL,
+        reader: types::Reader { abilities: Abilities::SHELL, limit: None },
         settings: types::Settings::from(settings),
     }
 }

@@ -28,7 +28,7 @@ mod bindings {
 
 use bindings::exports::lro::filter::lro_filter::{Descriptor, Guest, Plan, PolicyError, Verdict};
 use bindings::lro::filter::types::{
-    Call, Condition, File, FileKind, PlannedPart, Size, SizeUnit, ToolResult, Truncation,
+    Call, Condition, File, FileKind, Origin, PlannedPart, Size, SizeUnit, ToolResult, Truncation,
 };
 use bindings::wasi::filesystem::preopens::get_directories;
 
@@ -68,6 +68,9 @@ impl Guest for Hostile {
             ("inspect-directories", _) => Ok(Verdict::Reject(get_directories().len().to_string())),
             ("inspect-plan", amount) => {
                 Ok(Verdict::Offload(Plan { parts: (0..amount).map(|_| PlannedPart::Text).collect() }))
+            }
+            ("inspect-join", target) => {
+                Ok(Verdict::Offload(Plan { parts: vec![PlannedPart::Keep, PlannedPart::Joined(target as u32)] }))
             }
             _ => Ok(Verdict::Offload(plan())),
         }
@@ -139,6 +142,10 @@ impl Guest for Hostile {
             ("lie-cycle", _) => output::query(vec![Condition::All(vec![0])]),
             ("lie-ahead", _) => output::query(vec![Condition::Negation(1), Condition::Negation(0)]),
             ("lie-depth", amount) => output::query(output::nested(amount)),
+            ("lie-derived", _) => output::derived(Origin::RecordsOfText, Some("absent.txt")),
+            ("lie-derived-of-derived", _) => output::derived(Origin::Outline, Some("derived.txt")),
+            ("lie-underived", _) => output::derived(Origin::Outline, None),
+            ("lie-derived-content", _) => output::derived(Origin::Content, Some("honest.txt")),
             ("lie-schema", _) => output::bad_schema(),
             ("lie-count", amount) => output::records("items.jsonl", amount as u64),
             ("lie-count-unnamed", amount) => output::records("items.bin", amount as u64),
@@ -163,7 +170,10 @@ fn file(name: &str, bytes: u64) -> File {
         name: name.to_owned(),
         kind: FileKind::Text,
         section: name.to_owned(),
-        part: 0,
+        parts: vec![0],
+        origin: Origin::Content,
+        form: None,
+        derived_from: None,
         pointer: None,
         shape: None,
         media_type: "text/plain".to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
 use crate::bindings::lro::filter::types::{
-    Condition, File, FileKind, Operator, Query, SectionShape, StoredQuery, Test,
+    Condition, File, FileKind, Operator, Origin, Query, SectionShape, StoredQuery, Test,
 };
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
@@ -142,6 +142,13 @@ pub(crate) fn honest() -> Outcome {
     empty(vec![write("honest.txt", "the whole truth\n")?])
 }
 
+/// Writes a file, and another that says of itself where it comes from.
+pub(crate) fn derived(origin: Origin, from: Option<&str>) -> Outcome {
+    let original = write("honest.txt", "the whole truth\n")?;
+    let derived = write("derived.txt", "a part of it\n")?;
+    empty(vec![original, File { origin, derived_from: from.map(str::to_owned), ..derived }])
+}
+
 pub(crate) fn lie_about_size() -> Outcome {
     let written = write("short.txt", "short")?;
     empty(vec![File { bytes: written.bytes + 1, ..written }])
@@ -208,7 +215,7 @@ pub(crate) fn sparse_files(megabytes: usize) -> Outcome {
 /// Reports the greatest value for every number of a descriptor.
 pub(crate) fn greatest_numbers() -> Outcome {
     let written = write("true.txt", "true")?;
-    let told = File { part: u32::MAX, records: u64::MAX, shape: Some(SectionShape::Members), ..written.clone() };
+    let told = File { parts: vec![u32::MAX], records: u64::MAX, shape: Some(SectionShape::Members), ..written.clone() };
     Ok(Answer { offloaded_tokens: u64::MAX, ..answer("{}".to_owned(), vec![told]) })
 }
 

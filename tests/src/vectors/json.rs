@@ -2,8 +2,8 @@
 
 use lro_host::filter::Request;
 use lro_host::sandbox::types::{
-    Abilities, AggregateKind, Call, Condition, File, FileKind, Operator, PlannedPart, Query, ReadError, SectionShape,
-    Selection, Size, SizeUnit, StoredQuery,
+    Abilities, AggregateKind, Call, Condition, Delimited, File, FileKind, Form, Operator, Origin, PlannedPart, Query,
+    ReadError, Reader, SectionShape, Selection, Size, SizeUnit, StoredQuery,
 };
 use lro_host::sandbox::{Descriptor, PartKind, PolicyError, Verdict};
 use serde_json::{Value, json};
@@ -17,11 +17,16 @@ pub(super) fn call(request: &Request, call: &Call) -> Value {
         ("session", call.session.as_ref().map(|session| json!(session))),
         ("tool", Some(json!(call.tool))),
         ("query", call.query.as_ref().map(|query| json!(query))),
+        ("input-schema", call.input_schema.as_ref().map(|schema| json!(schema))),
         ("is-error", Some(json!(call.is_error))),
         ("shown-path", Some(json!(call.shown_path))),
-        ("abilities", Some(abilities(call.abilities))),
+        ("reader", Some(reader(&call.reader))),
         ("settings", Some(kebab(settings))),
     ])
+}
+
+fn reader(reader: &Reader) -> Value {
+    record([("abilities", Some(abilities(reader.abilities))), ("limit", reader.limit.map(size))])
 }
 
 pub(super) fn verdict(verdict: &Verdict) -> Value {
@@ -81,6 +86,8 @@ fn planned_part(part: &PlannedPart) -> Value {
             );
             json!({ "sections": sections.collect::<Value>() })
         }
+        PlannedPart::Records(planned) => json!({ "records": { "form": form(planned.form), "name": planned.name } }),
+        PlannedPart::Joined(index) => json!({ "joined": index }),
     }
 }
 
@@ -89,7 +96,10 @@ fn file(file: &File) -> Value {
         ("name", Some(json!(file.name))),
         ("kind", Some(json!(file_kind(file.kind)))),
         ("section", Some(json!(file.section))),
-        ("part", Some(json!(file.part))),
+        ("parts", Some(json!(file.parts))),
+        ("origin", Some(json!(origin(file.origin)))),
+        ("form", file.form.map(form)),
+        ("derived-from", file.derived_from.as_ref().map(|name| json!(name))),
         ("pointer", file.pointer.as_ref().map(|pointer| json!(pointer))),
         ("shape", file.shape.map(|value| json!(shape(value)))),
         ("media-type", Some(json!(file.media_type))),
@@ -173,6 +183,32 @@ fn shape(shape: SectionShape) -> &'static str {
     match shape {
         SectionShape::Elements => "elements",
         SectionShape::Members => "members",
+        SectionShape::Value => "value",
+    }
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Content => "content",
+        Origin::RecordsOfText => "records-of-text",
+        Origin::Outline => "outline",
+    }
+}
+
+fn form(form: Form) -> Value {
+    match form {
+        Form::JsonLines => json!("json-lines"),
+        Form::JsonSequence => json!("json-sequence"),
+        Form::JsonWithin => json!("json-within"),
+        Form::Delimited(Delimited { delimiter, header }) => {
+            json!({ "delimited": { "delimiter": delimiter, "header": header } })
+        }
+        Form::MarkdownTable => json!("markdown-table"),
+        Form::AlignedTable => json!("aligned-table"),
+        Form::PythonLiteral => json!("python-literal"),
+        Form::Yaml => json!("yaml"),
+        Form::Markup => json!("markup"),
+        Form::JsonColumns => json!("json-columns"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the policy without a host: texts instead of a tool result, a map instead of a directory.
 
 use super::*;
-use crate::bindings::lro::filter::types::{DescriptorDialect, DescriptorLevel, Settings};
+use crate::bindings::lro::filter::types::{DescriptorDialect, DescriptorLevel, ImageMode, Reader, Settings};
 use std::collections::BTreeMap;
 
 /// Texts of parts, read a few characters at a time, so that slices end at every possible position.
@@ -15,7 +15,7 @@ impl Source for Texts {
 
 impl Texts {
     fn parts(&self, kind: PartKind) -> Vec<Part> {
-        let part = |text: &&str| Part { kind, media_type: None, name: None, size: text.len() as u64 };
+        let part = |text: &&str| Part { kind, media_type: None, name: None, size: text.len() as u64, complete: true };
         self.0.iter().map(part).collect()
     }
 }
@@ -59,9 +59,10 @@ fn call(custom: Option<&str>) -> Call {
         session: None,
         tool: "search".to_owned(),
         query: None,
+        input_schema: None,
         is_error: false,
         shown_path: "/offloads/1".to_owned(),
-        abilities: Abilities::SHELL,
+        reader: Reader { abilities: Abilities::SHELL, limit: None },
         settings: Settings {
             mode: DecisionMode::BySize,
             threshold: size(10),
@@ -78,6 +79,9 @@ fn call(custom: Option<&str>) -> Call {
             truncate_limit: size(10),
             truncate_suffix: "…".to_owned(),
             advice: String::new(),
+            images: ImageMode::Keep,
+            images_max: 20,
+            images_bytes: 8 << 20,
             custom: custom.map(str::to_owned),
         },
     }
@@ -136,8 +140,8 @@ fn texts_are_written_unchanged_and_described() {
         json!({ "lines": 3, "bytes": texts.0[1].len(), "head": "first line\nsecond ← line\n" })
     );
     assert_eq!(content["summary"]["text-2"]["lines"], 2);
-    let listed: Vec<_> = descriptor.files.iter().map(|file| (file.part, file.records, file.bytes)).collect();
-    assert_eq!(listed, [(1, 3, texts.0[1].len() as u64), (2, 2, texts.0[2].len() as u64)]);
+    let listed: Vec<_> = descriptor.files.iter().map(|file| (file.parts.clone(), file.records, file.bytes)).collect();
+    assert_eq!(listed, [(vec![1], 3, texts.0[1].len() as u64), (vec![2], 2, texts.0[2].len() as u64)]);
 }
 
 #[test]

@@ -244,7 +244,9 @@ impl Session {
             tool: tool.name.clone(),
             query: tool.query.clone(),
             is_error: result.is_error(),
+            input_schema: None,
             abilities: tools | shell,
+            reader_limit: self.reply_limit(&call.client),
             settings: Arc::new(settings),
             time_to_live: self.rules.config.gateway_tool(&tool.name).time_to_live(),
         }
@@ -281,9 +283,18 @@ impl Session {
     }
 
     pub(crate) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {
-        let client = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
-        [client, self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
+        [own_limit(client), self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
     }
+
+    /// The limit of a reply that a policy may plan with: the client's own, else that of the preset.
+    fn reply_limit(&self, client: &ClientProfile) -> Option<Size> {
+        own_limit(client).or_else(|| self.rules.ceiling())
+    }
+}
+
+/// The largest message that a client accepts.
+fn own_limit(client: &ClientProfile) -> Option<Size> {
+    client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes })
 }
 
 /// Replaces a message about a task whose result cannot be read.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::patterns::{matches, most_specific};
 use super::{
-    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, PolicySettings,
-    SchemaStrategy, SectionRule, Size, SizeUnit,
+    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, ImageMode,
+    PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
 };
 
 /// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
@@ -70,6 +70,15 @@ pub struct ToolOverride {
     /// As [`Config::advice`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
+    /// As [`Config::images`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<ImageMode>,
+    /// As [`Config::images_max`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images_max: Option<u32>,
+    /// As [`Config::images_bytes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images_bytes: Option<u64>,
     /// As [`Config::custom`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom: Option<String>,
@@ -142,6 +151,9 @@ impl Config {
             truncate_limit: truncate_limit.map_or(threshold, |(limit, unit)| Size { amount: limit.get(), unit }),
             truncate_suffix: own.truncate_suffix.as_ref().unwrap_or(&self.truncate_suffix).clone(),
             advice: own.advice.as_ref().unwrap_or(&self.advice).clone(),
+            images: own.images.unwrap_or(self.images),
+            images_max: own.images_max.unwrap_or(self.images_max),
+            images_bytes: own.images_bytes.unwrap_or(self.images_bytes),
             custom: own.custom.as_ref().or(self.custom.as_ref()).cloned(),
         }
     }

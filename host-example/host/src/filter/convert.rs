@@ -68,6 +68,12 @@ impl From<&plain::PolicySettings> for types::Settings {
             truncate_limit: settings.truncate_limit.into(),
             truncate_suffix: settings.truncate_suffix.clone(),
             advice: settings.advice.clone(),
+            images: match settings.images {
+                plain::ImageMode::Keep => types::ImageMode::Keep,
+                plain::ImageMode::Offload => types::ImageMode::Offload,
+            },
+            images_max: settings.images_max,
+            images_bytes: settings.images_bytes,
             custom: settings.custom.clone(),
         }
     }
@@ -116,11 +122,39 @@ impl From<types::FileKind> for store::FileKind {
     }
 }
 
+impl From<types::Origin> for store::Origin {
+    fn from(origin: types::Origin) -> Self {
+        match origin {
+            types::Origin::Content => Self::Content,
+            types::Origin::RecordsOfText => Self::RecordsOfText,
+            types::Origin::Outline => Self::Outline,
+        }
+    }
+}
+
+impl From<types::Form> for store::Form {
+    fn from(form: types::Form) -> Self {
+        match form {
+            types::Form::JsonLines => Self::JsonLines,
+            types::Form::JsonSequence => Self::JsonSequence,
+            types::Form::JsonWithin => Self::JsonWithin,
+            types::Form::Delimited(types::Delimited { delimiter, header }) => Self::Delimited { delimiter, header },
+            types::Form::MarkdownTable => Self::MarkdownTable,
+            types::Form::AlignedTable => Self::AlignedTable,
+            types::Form::PythonLiteral => Self::PythonLiteral,
+            types::Form::Yaml => Self::Yaml,
+            types::Form::Markup => Self::Markup,
+            types::Form::JsonColumns => Self::JsonColumns,
+        }
+    }
+}
+
 impl From<types::SectionShape> for store::RecordShape {
     fn from(shape: types::SectionShape) -> Self {
         match shape {
             types::SectionShape::Elements => Self::Elements,
             types::SectionShape::Members => Self::Members,
+            types::SectionShape::Value => Self::Value,
         }
     }
 }
@@ -136,7 +170,10 @@ impl TryFrom<types::File> for store::FileRecord {
             name: file.name,
             kind: file.kind.into(),
             section: file.section,
-            part: file.part,
+            parts: file.parts,
+            origin: file.origin.into(),
+            form: file.form.map(Into::into),
+            derived_from: file.derived_from,
             pointer: file.pointer,
             shape: file.shape.map(Into::into),
             media_type: file.media_type,

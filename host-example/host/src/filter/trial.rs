@@ -68,6 +68,7 @@ fn choose(
         Verdict::Truncate(truncation) => return Ok(Choice::truncated(&truncation.into())),
         Verdict::Offload(plan) => plan,
     };
+    super::check(&plan)?;
     // The call keeps its id, and so the path in the descriptor stays the same; only the directory differs.
     let id = Ulid::generate().map_err(FilterError::Random)?;
     let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;

@@ -4,8 +4,9 @@ use super::LoadError;
 use semver::{Comparator, Op, Version};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// Newest version of the package `lro:filter` that this host runs. Compatible older versions run too.
-pub const VERSION: Version = Version::new(0, 1, 0);
+/// Versions of the package `lro:filter` that this host runs, the newest last. A component of the same `0.MINOR` and an
+/// older patch runs too.
+pub const VERSIONS: [Version; 2] = [Version::new(0, 1, 0), Version::new(0, 2, 0)];
 
 /// A world, identified by the interface it exports.
 #[derive(Debug)]
@@ -13,15 +14,18 @@ pub(crate) struct World {
     pub(crate) name: &'static str,
     /// The exported interface, without version.
     export: &'static str,
+    /// The versions that this host runs, the newest last.
+    versions: &'static [Version],
 }
 
 /// The world of policies.
 pub const WORLD: &str = "lro-policy";
 
-pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-filter" };
+pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-filter", versions: &VERSIONS };
 
-/// The world of the component that answers queries.
-pub(crate) const EXTRACTION: World = World { name: "lro-extract", export: "lro:filter/lro-query" };
+/// The world of the component that answers queries. It comes with the host, so there is only the newest version.
+pub(crate) const EXTRACTION: World =
+    World { name: "lro-extract", export: "lro:filter/lro-query", versions: &[Version::new(0, 2, 0)] };
 
 /// Interfaces that a component may import and use, without versions: those of the world, and those that
 /// `wasi:filesystem` itself uses, for file streams, their errors and the type `datetime`.
@@ -72,21 +76,25 @@ pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, Load
     if let Some(foreign) = imports.iter().find(|name| !is_known(split(name).0)) {
         return Err(LoadError::Import { name: foreign.clone() });
     }
-    let Some(export) = exports.iter().find(|name| split(name).0 == world.export) else {
-        return Err(LoadError::World { world: world.name, export: world.export, exports });
-    };
-    let version = split(export).1;
-    if !Version::parse(version).is_ok_and(|version| is_supported(&version)) {
-        return Err(LoadError::Version { found: version.to_owned() });
+    let found: Vec<&str> = exports
+        .iter()
+        .map(|name| split(name))
+        .filter(|(name, _)| *name == world.export)
+        .map(|(_, version)| version)
+        .collect();
+    let version = world.versions.iter().rev().find_map(|ours| found.iter().find(|version| runs(ours, version)));
+    match (version, found.first()) {
+        (Some(version), _) => Ok(Contract { version: (*version).to_owned(), imports }),
+        (None, Some(other)) => Err(LoadError::Version { found: (*other).to_owned(), runs: world.versions }),
+        (None, None) => Err(LoadError::World { world: world.name, export: world.export, exports }),
     }
-    Ok(Contract { version: version.to_owned(), imports })
 }
 
-/// Whether this host's version is compatible with the one that a component was built for.
-fn is_supported(version: &Version) -> bool {
-    let Version { major, minor, patch, pre, .. } = version.clone();
+/// Whether a version of this host is compatible with the one that a component was built for.
+fn runs(ours: &Version, built_for: &str) -> bool {
+    let Ok(Version { major, minor, patch, pre, .. }) = Version::parse(built_for) else { return false };
     let comparator = Comparator { op: Op::Caret, major, minor: Some(minor), patch: Some(patch), pre };
-    comparator.matches(&VERSION)
+    comparator.matches(ours)
 }
 
 fn split(name: &str) -> (&str, &str) {

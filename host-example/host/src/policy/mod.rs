@@ -27,7 +27,7 @@ pub use cache::CompileCache;
 pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
 };
-pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSION, WORLD};
+pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSIONS, WORLD};
 pub(crate) use contract::{EXTRACTION, World};
 pub use minisign_verify::PublicKey;
 pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy, load_counts};
@@ -114,10 +114,12 @@ pub enum LoadError {
         exports: Vec<String>,
     },
     /// The component is built for an incompatible version of the contract.
-    #[error("policy is built for lro:filter@{}; this host runs {VERSION} and compatible versions", quoted(.found))]
+    #[error("policy is built for lro:filter@{}; this host runs {}", quoted(.found), named(.runs))]
     Version {
         /// The version it exports.
         found: String,
+        /// The versions that this host runs.
+        runs: &'static [semver::Version],
     },
     /// The component imports an interface that is neither in [`ALLOWED_IMPORTS`] nor in [`INERT_IMPORTS`].
     #[error("policy imports `{}`, which policies may not use; they may use {}", quoted(.name), ALLOWED_IMPORTS.join(", "))]
@@ -160,6 +162,10 @@ impl LoadError {
 /// Escapes and shortens text that comes from a component.
 fn quoted(text: &str) -> String {
     one_line(text, QUOTE_BYTES_MAX)
+}
+
+fn named(versions: &[semver::Version]) -> String {
+    versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 fn listed(names: &[String]) -> String {

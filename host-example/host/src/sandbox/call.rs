@@ -1,6 +1,5 @@
 //! One call into a component: a fresh store and instance, the answer, and its cost.
 
-use super::bindings::LroPolicy;
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
@@ -10,6 +9,7 @@ use super::output::{Quota, WriteError};
 use super::permits::PoolPermit;
 use super::state::{CallState, Clock};
 use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
+use super::versions::PolicyInstance;
 use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
 use crate::faults::fail_point;
@@ -284,7 +284,7 @@ impl PreparedExtraction {
 /// An unused instance for one inspection.
 struct Inspection {
     run: Run,
-    policy: LroPolicy,
+    policy: PolicyInstance,
 }
 
 impl Inspection {
@@ -376,12 +376,12 @@ impl Run {
 
     async fn inspect(
         &mut self,
-        policy: &LroPolicy,
+        policy: &PolicyInstance,
         call: &Call,
         payload: &Arc<Payload>,
     ) -> wasmtime::Result<Result<Verdict, PolicyError>> {
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
-        policy.lro_filter_lro_filter().call_inspect_result(&mut self.store, call, reader).await
+        policy.inspect_result(&mut self.store, call, reader).await
     }
 
     async fn write(
@@ -393,7 +393,7 @@ impl Run {
     ) -> wasmtime::Result<Result<Descriptor, PolicyError>> {
         let policy = prepared.pre.instantiate_async(&mut self.store).await?;
         let reader = self.store.data_mut().table.push(PayloadReader::new(Arc::clone(payload)))?;
-        policy.lro_filter_lro_filter().call_write_sections(&mut self.store, call, reader, plan).await
+        policy.write_sections(&mut self.store, call, reader, plan).await
     }
 
     async fn extract(

@@ -1,14 +1,14 @@
 //! The engine that all policies of a process share, and its epoch clock.
 
-use super::bindings::LroPolicyPre;
 use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
 use super::filesystem::{Filesystem, View};
 use super::permits::PoolPermits;
 use super::state::CallState;
+use super::versions::{self, PolicyPre};
 use std::sync::Arc;
 use std::time::Duration;
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
@@ -105,9 +105,10 @@ impl Sandbox {
     /// Resolves the imports and exports of a component in advance.
     ///
     /// # Errors
-    /// When the component has an import that policies may not use, or does not export `lro-filter`.
+    /// When the component has an import that policies may not use, or exports `lro-filter` in no version of the contract
+    /// that this host runs.
     pub fn prepare(&self, component: &Component) -> wasmtime::Result<Prepared> {
-        let pre = LroPolicyPre::new(self.linker.instantiate_pre(component)?)?;
+        let pre = PolicyPre::new(component, self.linker.instantiate_pre(component)?)?;
         Ok(Prepared { pre, wasi: self.wasi.clone(), permits: self.permits.clone(), stock: Arc::default() })
     }
 
@@ -138,7 +139,7 @@ impl std::fmt::Debug for PreparedExtraction {
 /// A compiled policy with its imports resolved.
 #[derive(Clone)]
 pub struct Prepared {
-    pub(super) pre: LroPolicyPre<CallState>,
+    pub(super) pre: PolicyPre,
     pub(super) wasi: WasiFilesystemCtx,
     pub(super) permits: PoolPermits,
     pub(super) stock: Arc<Stock>,
@@ -179,7 +180,7 @@ fn pool() -> InstanceAllocationStrategy {
 /// Links only the imports of the world and the inert stubs, so that any other import is rejected by name.
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
     let mut linker = Linker::<CallState>::new(engine);
-    super::bindings::lro::filter::types::add_to_linker::<_, HasSelf<CallState>>(&mut linker, |state| state)?;
+    versions::add_types(&mut linker)?;
     filesystem::types::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
     preopens::add_to_linker::<_, Filesystem>(&mut linker, |state| View(state))?;
     super::inert::add_to_linker(&mut linker)?;

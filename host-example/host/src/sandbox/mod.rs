@@ -16,6 +16,8 @@ mod permits;
 mod state;
 mod streams;
 mod text;
+mod v0_1;
+mod versions;
 
 pub use bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 pub use bindings::lro::filter::types;

@@ -136,6 +136,7 @@ impl From<&payload::Part> for types::Part {
             media_type: part.media_type.clone(),
             name: part.name.clone(),
             size: part.size(),
+            complete: true,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The content of an offload, as recorded in its `manifest.json`.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::Ulid;
@@ -15,8 +15,11 @@ pub const MANIFEST_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Maximum length of a file name in an offload, in bytes.
 pub const FILE_NAME_BYTES_MAX: usize = 128;
 
-/// Version of the manifest format, the only one this module writes and reads.
-pub(super) const MANIFEST_VERSION: u32 = 1;
+/// Version of the manifest format that this module writes.
+pub(super) const MANIFEST_VERSION: u32 = 2;
+
+/// The first version of the manifest format, which it reads too: an entry names one `part`, and has no origin.
+pub(super) const MANIFEST_VERSION_MIN: u32 = 1;
 
 /// One offload: the call, the descriptor and the files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,9 +46,20 @@ pub struct FileRecord {
     pub kind: FileKind,
     /// Key of the section in the descriptor.
     pub section: String,
-    /// Index of the source part in the tool result.
-    pub part: u32,
-    /// JSON Pointer to the source value, for a file made from one value of a JSON part.
+    /// Indices of the source parts in the tool result, ascending.
+    #[serde(alias = "part", deserialize_with = "one_or_several")]
+    pub parts: Vec<u32>,
+    /// Where its lines come from.
+    #[serde(default)]
+    pub origin: Origin,
+    /// How its records stand in the text they were read from.
+    #[serde(default)]
+    pub form: Option<Form>,
+    /// Name of the file of this offload that keeps the original bytes of a file of another origin than
+    /// [`Origin::Content`].
+    #[serde(default)]
+    pub derived_from: Option<String>,
+    /// JSON Pointer to the source value, for a file made from one value of a JSON part; of several parts, in each.
     pub pointer: Option<String>,
     /// How that value was split into records.
     pub shape: Option<RecordShape>,
@@ -140,6 +154,66 @@ pub enum RecordShape {
     Elements,
     /// A keyed object: one line per member, `{"key": …, "value": …}`.
     Members,
+    /// Any value: one line, the value itself.
+    Value,
+}
+
+/// Where the lines of a file come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// From the result: nothing else keeps this data.
+    #[default]
+    Content,
+    /// They are the records of a text that another file keeps.
+    RecordsOfText,
+    /// They say what is where in another file.
+    Outline,
+}
+
+/// How records stand in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// One JSON value a line.
+    JsonLines,
+    /// JSON values one after another.
+    JsonSequence,
+    /// JSON with other text around it.
+    JsonWithin,
+    /// CSV, TSV and the like.
+    Delimited {
+        /// The character between two fields.
+        delimiter: char,
+        /// Whether the first line has the names of the fields.
+        header: bool,
+    },
+    /// A table of Markdown.
+    MarkdownTable,
+    /// Columns aligned by spaces.
+    AlignedTable,
+    /// A literal of Python.
+    PythonLiteral,
+    /// A list or mapping in YAML.
+    Yaml,
+    /// Tables of HTML, or repeated elements of XML.
+    Markup,
+    /// JSON whose records are spread over arrays.
+    JsonColumns,
+}
+
+/// Reads a list of numbers, or one number for a list of it.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Parts {
+        One(u32),
+        Several(Vec<u32>),
+    }
+    Ok(match Parts::deserialize(deserializer)? {
+        Parts::One(part) => vec![part],
+        Parts::Several(parts) => parts,
+    })
 }
 
 /// The content of `manifest.json`. Generic, to write borrowed data and read owned data.

@@ -38,7 +38,7 @@ use self::{
     directory::Directory,
     error::failed,
     key::Key,
-    manifest::{MANIFEST_VERSION, Manifest},
+    manifest::{MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest},
     owner::Owner,
     usage::Ledger,
     verified::Verified,
@@ -46,8 +46,8 @@ use self::{
 pub use self::{
     error::StoreError,
     manifest::{
-        FILE_NAME_BYTES_MAX, FileKind, FileRecord, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
-        RecordShape, StoredQuery,
+        FILE_NAME_BYTES_MAX, FileKind, FileRecord, Form, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
+        Origin, RecordShape, StoredQuery,
     },
     names::safe_name,
     offload::Offload,
@@ -299,7 +299,7 @@ impl Store {
         if manifest.tenant != tenant {
             return Err(StoreError::NotFound { path: directory.path });
         }
-        if manifest.version != MANIFEST_VERSION
+        if !(MANIFEST_VERSION_MIN..=MANIFEST_VERSION).contains(&manifest.version)
             || manifest.id != id
             || !manifest.record.files.iter().all(FileRecord::is_complete)
         {

@@ -1,7 +1,7 @@
 //! Stores and offloads for the tests that read them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use lro_host::store::{FileKind, FileRecord, Offload, OffloadRecord, Store, StoreConfig, Ulid, rfc3339};
+use lro_host::store::{FileKind, FileRecord, Offload, OffloadRecord, Origin, Store, StoreConfig, Ulid, rfc3339};
 use serde_json::value::RawValue;
 use std::{fs, time::SystemTime};
 use tempfile::TempDir;
@@ -28,7 +28,10 @@ pub(crate) fn publish_as(store: &Store, id: Ulid, kind: FileKind, content: &[u8]
         name: "a.jsonl".to_owned(),
         kind,
         section: "items".to_owned(),
-        part: 0,
+        parts: vec![0],
+        origin: Origin::Content,
+        form: None,
+        derived_from: None,
         pointer: None,
         shape: None,
         media_type: "text/plain".to_owned(),

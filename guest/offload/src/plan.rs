@@ -1,0 +1,272 @@
+//! The plan for a result: what stays in the reply, what becomes a file, and which parts share one.
+//!
+//! A server may answer with thousands of blocks. Blocks that are alike share files, so that the number of files stays
+//! below [`FILES_MAX`] whatever the number of parts.
+
+use crate::bindings::lro::filter::types::{DecisionMode, PlannedSection, SectionShape};
+use crate::images::{self, Bounds};
+use crate::inspect::{of_ascii, wire_bytes};
+use crate::names::Names;
+use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
+use lro_json::pointer::{last_key, push_step};
+use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
+
+/// Most small texts and blocks that stay in the reply, and most texts and JSON documents with files of their own. More
+/// are data: those that are alike share files.
+const SINGLE_MAX: usize = 8;
+
+/// Most binary parts with files of their own.
+const BINARY_MAX: usize = 16;
+
+/// Longest JSON text, in bytes, that is one record beside others: 16 KiB. A longer one is searched for sections of its
+/// own.
+const RECORD_BYTES_MAX: u64 = 16 * 1024;
+
+/// Fewest JSON texts that become the records of one section.
+const RECORDS_MIN: usize = 2;
+
+/// Most files for the sections of all JSON documents together, and as many for their large members. Leaves room for other
+/// parts below the 256 files that a host allows by default.
+const FILES_MAX: usize = 96;
+
+/// Name of a section of records without a name of its own.
+const RECORDS: &str = "records";
+
+/// What a caller wants of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// What the settings say.
+    #[default]
+    Any,
+    /// It stays in the reply.
+    Keep,
+    /// It is written to a file.
+    Write,
+}
+
+/// What a part is to become.
+enum Class {
+    Kept,
+    Text,
+    Bytes,
+    /// JSON with these sections.
+    Document(Vec<Section>),
+}
+
+/// Parts that are alike, and share files when there are enough of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Group {
+    /// JSON texts, each a record.
+    Record,
+    /// JSON texts, each an array of records.
+    Records,
+    /// Content blocks of other types, each a record.
+    Blocks,
+    Texts,
+    Binaries,
+}
+
+/// The plan for a result: the parts to write by the settings of the call and by `wishes`, in the order of the parts. A
+/// missing entry is [`Wish::Any`].
+///
+/// # Errors
+/// The errors of the source.
+pub fn plan(call: &Call, source: &impl Source, parts: &[Part], wishes: &[Wish]) -> Result<Plan, PolicyError> {
+    let wish = |index: usize| wishes.get(index).copied().unwrap_or_default();
+    let mut kept = kept(call, parts, wish);
+    if kept.contains(&false) {
+        for (index, (kept, part)) in kept.iter_mut().zip(parts).enumerate() {
+            *kept &= !is_cursor(part) || wish(index) == Wish::Keep;
+        }
+    }
+    let mut found = Vec::with_capacity(parts.len());
+    for ((index, part), kept) in (0..).zip(parts).zip(&kept) {
+        found.push(if *kept { (Class::Kept, None) } else { class(call, source, index, part)? });
+    }
+    join_documents(parts, &mut found);
+    Ok(Plan { parts: planned(found) })
+}
+
+/// Ungroups the parts that are too few to share files, and groups documents that are too many to have their own.
+fn join_documents(parts: &[Part], found: &mut [(Class, Option<Group>)]) {
+    let count = |found: &[(Class, Option<Group>)], group| found.iter().filter(|(_, of)| *of == Some(group)).count();
+    for (group, most) in [
+        (Group::Record, RECORDS_MIN - 1),
+        (Group::Records, RECORDS_MIN - 1),
+        (Group::Blocks, SINGLE_MAX),
+        (Group::Texts, SINGLE_MAX),
+        (Group::Binaries, BINARY_MAX),
+    ] {
+        if count(found, group) <= most {
+            found.iter_mut().filter(|(_, of)| *of == Some(group)).for_each(|(_, of)| *of = None);
+        }
+    }
+    let is_single = |class: &Class, part: &Part| matches!(class, Class::Document(_)) && part.kind == PartKind::Text;
+    let single = || found.iter().zip(parts).filter(|((class, group), part)| group.is_none() && is_single(class, part));
+    if single().count() > SINGLE_MAX {
+        for ((class, group), part) in found.iter_mut().zip(parts) {
+            if group.is_none() && is_single(class, part) {
+                *group = Some(Group::Record);
+            }
+        }
+    }
+}
+
+/// The planned parts. The first of a group is written, the others join it.
+fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
+    let is_single = |(class, group): &&(Class, Option<Group>)| group.is_none() && matches!(class, Class::Document(_));
+    let sections_max = files_each(found.iter().filter(is_single).count());
+    let mut names = Names::default();
+    let mut first: Vec<(Group, u32)> = Vec::new();
+    let mut planned = Vec::with_capacity(found.len());
+    for (index, (class, group)) in (0..).zip(found) {
+        if let Some((_, joins)) = group.and_then(|group| first.iter().find(|(of, _)| *of == group)) {
+            planned.push(PlannedPart::Joined(*joins));
+            continue;
+        }
+        first.extend(group.map(|group| (group, index)));
+        planned.push(match (class, group) {
+            (Class::Kept, _) => PlannedPart::Keep,
+            (Class::Text, _) => PlannedPart::Text,
+            (Class::Bytes, _) => PlannedPart::Bytes,
+            (Class::Document(_), Some(group)) => PlannedPart::Sections(vec![whole(group, &mut names)]),
+            (Class::Document(sections), None) => {
+                PlannedPart::Sections(named(sections.into_iter().take(sections_max), &mut names))
+            }
+        });
+    }
+    planned
+}
+
+/// Most files for the sections, and for the large members, of each of so many documents.
+pub(crate) fn files_each(documents: usize) -> usize {
+    (FILES_MAX / documents.max(1)).clamp(1, SECTIONS_MAX)
+}
+
+/// The section of a group: each value is a record, or an array of records.
+fn whole(group: Group, names: &mut Names) -> PlannedSection {
+    let shape = if group == Group::Records { SectionShape::Elements } else { SectionShape::Value };
+    let name = names.section(if group == Group::Blocks { "blocks" } else { RECORDS });
+    PlannedSection { pointer: String::new(), shape, name }
+}
+
+fn named(found: impl Iterator<Item = Section>, names: &mut Names) -> Vec<PlannedSection> {
+    let planned = found.map(|Section { pointer, shape }| PlannedSection {
+        name: names.section(&last_key(&pointer).unwrap_or_else(|| RECORDS.to_owned())),
+        shape: shape.into(),
+        pointer,
+    });
+    planned.collect()
+}
+
+/// Which parts stay in the reply.
+fn kept(call: &Call, parts: &[Part], wish: impl Fn(usize) -> Wish) -> Vec<bool> {
+    let settings = &call.settings;
+    let is_small = |part: &Part| part.complete && part.size <= u64::from(settings.inline_limit);
+    let by_size = settings.mode == DecisionMode::BySize;
+    let may_stay = |index: usize, part: &Part| {
+        wish(index) == Wish::Any
+            && match part.kind {
+                PartKind::Text | PartKind::Structured => by_size && is_small(part),
+                PartKind::Block => is_small(part),
+                PartKind::Binary | PartKind::Meta => false,
+            }
+    };
+    // Blocks of other types and texts apart: many links do not make a remark part of the data.
+    let few = |is_block: bool| {
+        let is_of_kind = |part: &Part| (part.kind == PartKind::Block) == is_block;
+        let small = parts.iter().enumerate().filter(|(index, part)| is_of_kind(part) && may_stay(*index, part));
+        let (count, bytes) = small.fold((0, 0), |(count, bytes), (_, part)| (count + 1, bytes + part.size));
+        let most = settings.threshold.amount.max(settings.inline_limit.into());
+        count <= SINGLE_MAX && of_ascii(bytes, settings.threshold.unit) <= most
+    };
+    let (few_texts, few_blocks) = (few(false), few(true));
+    let mut images = Bounds::new(call);
+    let mut room = settings.threshold.amount;
+    let decide = |(index, part): (usize, &Part)| match (wish(index), part.kind) {
+        (Wish::Keep, _) => true,
+        (Wish::Write, _) => false,
+        (Wish::Any, PartKind::Meta) => is_small(part),
+        (Wish::Any, PartKind::Binary) if images::is_image(part) && images::stay(call) => images.take(part),
+        (Wish::Any, PartKind::Binary) => {
+            let left = room.checked_sub(of_ascii(wire_bytes(part), settings.threshold.unit)).filter(|_| by_size);
+            room = left.unwrap_or(room);
+            left.is_some()
+        }
+        (Wish::Any, PartKind::Block) => few_blocks && may_stay(index, part),
+        (Wish::Any, PartKind::Text | PartKind::Structured) => few_texts && may_stay(index, part),
+    };
+    parts.iter().enumerate().map(decide).collect()
+}
+
+/// Whether a part is the cursor of the tool's next page.
+fn is_cursor(part: &Part) -> bool {
+    part.kind == PartKind::Meta && part.name.as_deref().is_some_and(|name| CURSORS.contains(&name))
+}
+
+/// The class of a part that is written, and the group of those that are like it.
+fn class(call: &Call, source: &impl Source, index: u32, part: &Part) -> Result<(Class, Option<Group>), PolicyError> {
+    Ok(match part.kind {
+        PartKind::Binary => (Class::Bytes, Some(Group::Binaries)),
+        PartKind::Meta if is_cursor(part) => (Class::Document(Vec::new()), None),
+        PartKind::Meta => (Class::Text, None),
+        PartKind::Block => (Class::Document(Vec::new()), Some(Group::Blocks)),
+        PartKind::Structured => (json(call, source, index, part)?.map_or(Class::Text, |(class, _)| class), None),
+        PartKind::Text => json(call, source, index, part)?.unwrap_or((Class::Text, Some(Group::Texts))),
+    })
+}
+
+/// The class of a text that is JSON.
+fn json(
+    call: &Call,
+    source: &impl Source,
+    index: u32,
+    part: &Part,
+) -> Result<Option<(Class, Option<Group>)>, PolicyError> {
+    let search = call.settings.sections.is_empty();
+    let (mut survey, mut seen, mut is_json, mut whole) = (Survey::new(), 0, part.kind != PartKind::Text, true);
+    let mut has_objects = false;
+    source.read_text(index, &mut |slice| {
+        if seen == 0 {
+            let beginning = slice.trim_start();
+            is_json |= beginning.starts_with(['{', '[']);
+            has_objects = beginning.strip_prefix('[').is_some_and(|inside| inside.trim_start().starts_with('{'));
+        }
+        if is_json {
+            // Not JSON, or nested deeper than the splitter allows.
+            is_json = survey.push(slice).is_ok();
+        }
+        seen += slice.len();
+        // Configured sections need no search; the first slice shows whether this is JSON.
+        whole = search && seen < SURVEY_BYTES_MAX;
+        Ok(is_json && whole)
+    })?;
+    if !is_json {
+        return Ok(None);
+    }
+    let Ok(found) = survey.finish(whole) else { return Ok(None) };
+    // What has a name, or sections that the settings name, is a document of its own.
+    let group = match search && part.name.is_none() {
+        true if has_objects => Some(Group::Records),
+        true if seen as u64 <= RECORD_BYTES_MAX => Some(Group::Record),
+        _ => None,
+    };
+    Ok(Some((Class::Document(if search { found } else { configured(call) }), group)))
+}
+
+/// The sections that the settings name.
+fn configured(call: &Call) -> Vec<Section> {
+    let rules = call.settings.sections.iter().take(SECTIONS_MAX);
+    rules.map(|rule| Section { pointer: pointer_of_key(&rule.key), shape: lro_jsonl::Shape::Elements }).collect()
+}
+
+/// The JSON Pointer of a configured key: a pointer stays unchanged, a plain key becomes one.
+pub(crate) fn pointer_of_key(key: &str) -> String {
+    let mut pointer = String::new();
+    if key.is_empty() || key.starts_with('/') {
+        pointer.push_str(key);
+    } else {
+        push_step(&mut pointer, key);
+    }
+    pointer
+}
