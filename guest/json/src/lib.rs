@@ -35,5 +35,5 @@ pub use error::{SyntaxError, SyntaxErrorKind};
 pub use escape::{EscapeError, Piece, pieces, unescape, unescape_lossy, unescaped, unescaped_lossy};
 pub use parts::{Member, elements, members};
 pub use scan::{Block, DEPTH_MAX, Scanner};
-pub use simd::big_endian;
+pub use simd::{LANE, Lane, big_endian};
 pub use validate::{Validator, validate};

@@ -104,7 +104,8 @@ pub fn escaped(backslash: u64, carry: bool) -> u64 {
 
 /// Each bit becomes the exclusive or of itself and all lower ones, which turns quotes into the insides of strings.
 #[inline(always)]
-fn prefix_xor(mut mask: u64) -> u64 {
+#[must_use]
+pub fn prefix_xor(mut mask: u64) -> u64 {
     mask ^= mask << 1;
     mask ^= mask << 2;
     mask ^= mask << 4;

@@ -3,14 +3,14 @@
 #![allow(unsafe_code, reason = "vectors are loaded through pointers")]
 
 #[cfg(not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128"))))]
-pub(crate) use portable::Lane;
+pub use portable::Lane;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-pub(crate) use wasm32::Lane;
+pub use wasm32::Lane;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::Lane;
+pub use x86_64::Lane;
 
 /// Bytes in a [`Lane`].
-pub(crate) const LANE: usize = 16;
+pub const LANE: usize = 16;
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
@@ -23,55 +23,61 @@ mod x86_64 {
 
     /// 16 bytes. A comparison gives a byte of ones for each that matches, and zero for the others.
     #[derive(Clone, Copy)]
-    pub(crate) struct Lane(__m128i);
+    pub struct Lane(__m128i);
 
     impl Lane {
+        /// 16 bytes.
         #[inline(always)]
-        pub(crate) fn load(bytes: &[u8; LANE]) -> Self {
+        pub fn load(bytes: &[u8; LANE]) -> Self {
             // SAFETY: SSE2 is part of x86_64, and the unaligned load reads the 16 bytes.
             Self(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) })
         }
 
+        /// 16 times this byte.
         #[inline(always)]
-        pub(crate) fn splat(byte: u8) -> Self {
+        pub fn splat(byte: u8) -> Self {
             // SAFETY: SSE2 is part of x86_64.
             Self(unsafe { _mm_set1_epi8(byte.cast_signed()) })
         }
 
+        /// The bytes equal to this one.
         #[inline(always)]
-        pub(crate) fn equal(self, byte: u8) -> Self {
+        pub fn equal(self, byte: u8) -> Self {
             // SAFETY: SSE2 is part of x86_64.
             Self(unsafe { _mm_cmpeq_epi8(self.0, Self::splat(byte).0) })
         }
 
+        /// The bytes up to this one.
         #[inline(always)]
-        pub(crate) fn at_most(self, byte: u8) -> Self {
+        pub fn at_most(self, byte: u8) -> Self {
             // SAFETY: SSE2 is part of x86_64.
             Self(unsafe { _mm_cmpeq_epi8(self.min(Self::splat(byte)).0, self.0) })
         }
 
+        /// The lesser of each two bytes.
         #[inline(always)]
-        pub(crate) fn min(self, other: Self) -> Self {
+        pub fn min(self, other: Self) -> Self {
             // SAFETY: SSE2 is part of x86_64.
             Self(unsafe { _mm_min_epu8(self.0, other.0) })
         }
 
+        /// The bits that either has.
         #[inline(always)]
-        pub(crate) fn or(self, other: Self) -> Self {
+        pub fn or(self, other: Self) -> Self {
             // SAFETY: SSE2 is part of x86_64.
             Self(unsafe { _mm_or_si128(self.0, other.0) })
         }
 
         /// Subtracts from each byte, modulo 256.
         #[inline(always)]
-        pub(crate) fn minus(self, byte: u8) -> Self {
+        pub fn minus(self, byte: u8) -> Self {
             // SAFETY: SSE2 is part of x86_64.
             Self(unsafe { _mm_sub_epi8(self.0, Self::splat(byte).0) })
         }
 
         /// The highest bit of each byte; bit 0 is that of the first byte.
         #[inline(always)]
-        pub(crate) fn bits(self) -> u16 {
+        pub fn bits(self) -> u16 {
             // SAFETY: SSE2 is part of x86_64.
             unsafe { _mm_movemask_epi8(self.0) as u16 }
         }
@@ -88,49 +94,55 @@ mod wasm32 {
 
     /// 16 bytes. A comparison gives a byte of ones for each that matches, and zero for the others.
     #[derive(Clone, Copy)]
-    pub(crate) struct Lane(v128);
+    pub struct Lane(v128);
 
     impl Lane {
+        /// 16 bytes.
         #[inline(always)]
-        pub(crate) fn load(bytes: &[u8; LANE]) -> Self {
+        pub fn load(bytes: &[u8; LANE]) -> Self {
             // SAFETY: the load needs no alignment and reads the 16 bytes.
             Self(unsafe { v128_load(bytes.as_ptr().cast()) })
         }
 
+        /// 16 times this byte.
         #[inline(always)]
-        pub(crate) fn splat(byte: u8) -> Self {
+        pub fn splat(byte: u8) -> Self {
             Self(u8x16_splat(byte))
         }
 
+        /// The bytes equal to this one.
         #[inline(always)]
-        pub(crate) fn equal(self, byte: u8) -> Self {
+        pub fn equal(self, byte: u8) -> Self {
             Self(i8x16_eq(self.0, u8x16_splat(byte)))
         }
 
+        /// The bytes up to this one.
         #[inline(always)]
-        pub(crate) fn at_most(self, byte: u8) -> Self {
+        pub fn at_most(self, byte: u8) -> Self {
             Self(u8x16_le(self.0, u8x16_splat(byte)))
         }
 
+        /// The lesser of each two bytes.
         #[inline(always)]
-        pub(crate) fn min(self, other: Self) -> Self {
+        pub fn min(self, other: Self) -> Self {
             Self(u8x16_min(self.0, other.0))
         }
 
+        /// The bits that either has.
         #[inline(always)]
-        pub(crate) fn or(self, other: Self) -> Self {
+        pub fn or(self, other: Self) -> Self {
             Self(v128_or(self.0, other.0))
         }
 
         /// Subtracts from each byte, modulo 256.
         #[inline(always)]
-        pub(crate) fn minus(self, byte: u8) -> Self {
+        pub fn minus(self, byte: u8) -> Self {
             Self(i8x16_sub(self.0, u8x16_splat(byte)))
         }
 
         /// The highest bit of each byte; bit 0 is that of the first byte.
         #[inline(always)]
-        pub(crate) fn bits(self) -> u16 {
+        pub fn bits(self) -> u16 {
             i8x16_bitmask(self.0)
         }
     }
@@ -143,48 +155,54 @@ mod portable {
 
     /// 16 bytes. A comparison gives a byte of ones for each that matches, and zero for the others.
     #[derive(Clone, Copy)]
-    pub(crate) struct Lane([u8; LANE]);
+    pub struct Lane([u8; LANE]);
 
     impl Lane {
+        /// 16 bytes.
         #[inline(always)]
-        pub(crate) fn load(bytes: &[u8; LANE]) -> Self {
+        pub fn load(bytes: &[u8; LANE]) -> Self {
             Self(*bytes)
         }
 
+        /// 16 times this byte.
         #[inline(always)]
-        pub(crate) fn splat(byte: u8) -> Self {
+        pub fn splat(byte: u8) -> Self {
             Self([byte; LANE])
         }
 
+        /// The bytes equal to this one.
         #[inline(always)]
-        pub(crate) fn equal(self, byte: u8) -> Self {
+        pub fn equal(self, byte: u8) -> Self {
             Self(self.0.map(|own| if own == byte { u8::MAX } else { 0 }))
         }
 
+        /// The bytes up to this one.
         #[inline(always)]
-        pub(crate) fn at_most(self, byte: u8) -> Self {
+        pub fn at_most(self, byte: u8) -> Self {
             Self(self.0.map(|own| if own <= byte { u8::MAX } else { 0 }))
         }
 
+        /// The lesser of each two bytes.
         #[inline(always)]
-        pub(crate) fn min(self, other: Self) -> Self {
+        pub fn min(self, other: Self) -> Self {
             Self(std::array::from_fn(|index| self.0[index].min(other.0[index])))
         }
 
+        /// The bits that either has.
         #[inline(always)]
-        pub(crate) fn or(self, other: Self) -> Self {
+        pub fn or(self, other: Self) -> Self {
             Self(std::array::from_fn(|index| self.0[index] | other.0[index]))
         }
 
         /// Subtracts from each byte, modulo 256.
         #[inline(always)]
-        pub(crate) fn minus(self, byte: u8) -> Self {
+        pub fn minus(self, byte: u8) -> Self {
             Self(self.0.map(|own| own.wrapping_sub(byte)))
         }
 
         /// The highest bit of each byte; bit 0 is that of the first byte.
         #[inline(always)]
-        pub(crate) fn bits(self) -> u16 {
+        pub fn bits(self) -> u16 {
             self.0.iter().rev().fold(0, |bits, byte| bits << 1 | u16::from(byte >> 7))
         }
     }

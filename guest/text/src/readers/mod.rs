@@ -1,0 +1,195 @@
+//! Readers: a text in slices goes in, JSON Lines come out.
+
+mod by_line;
+mod columns;
+mod delimited;
+mod error;
+mod json;
+mod lines;
+mod markdown;
+mod markup;
+mod masks;
+mod names;
+mod python;
+mod records;
+mod rule;
+mod ruled;
+mod sample;
+mod string;
+mod table;
+mod values;
+mod within;
+mod yaml;
+
+pub use error::{Error, Fault, ReadError};
+pub use markup::{ELEMENT_BYTES_MAX, TOKEN_BYTES_MAX};
+pub use names::NAME_BYTES_MAX;
+pub use records::{Column, Report};
+pub use rule::{DIGITS_MAX, Rule};
+pub use table::{COLUMNS_MAX, SAMPLE_BYTES_MAX};
+
+pub(crate) use columns::{is_underline, starts};
+pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token};
+pub(crate) use within::may_follow;
+
+use crate::Form;
+use by_line::{ByLine, LineForm};
+use columns::Columns;
+use delimited::Delimited;
+use markdown::Markdown;
+use markup::Markup;
+use python::Python;
+use records::Records;
+use ruled::Ruled;
+use values::Values;
+use within::Within;
+use yaml::Yaml;
+
+/// Longest line of a table that is not delimited, and longest item of a list, in bytes: 1 MiB. They are held in memory.
+pub const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of lines that are gathered before they are given: 64 KiB.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// Bytes of text that are read between two looks at the gathered lines: 4 KiB. A name of [`NAME_BYTES_MAX`] before every
+/// cell of one byte makes 2 MiB of them.
+const PIECE_BYTES: usize = 4 * 1024;
+
+/// Reads the records of one text as JSON Lines.
+///
+/// The output does not depend on where the text is cut into slices. Memory: [`SAMPLE_BYTES_MAX`] and the columns of a
+/// table, [`LINE_BYTES_MAX`] where the form has to see whole lines, and up to 2 MiB of lines; never a record or a cell
+/// of delimited text or of JSON. Must not be used after an error.
+#[derive(Debug)]
+pub struct Reader {
+    kind: Kind,
+    records: Records,
+    /// Whether nothing has been read.
+    at_start: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Values(Box<Values>),
+    Within(Box<Within>),
+    Delimited(Box<Delimited>),
+    Python(Box<Python>),
+    ByLine(Box<ByLine>),
+    Markup(Box<Markup>),
+}
+
+/// What a reader makes of the beginning of a text.
+pub(crate) struct Tried {
+    pub(crate) report: Report,
+    pub(crate) lines: Vec<u8>,
+}
+
+impl Reader {
+    /// A reader at the beginning of a text of this form.
+    #[must_use]
+    pub fn new(form: &Form) -> Self {
+        let by_line = |form| Kind::ByLine(Box::new(ByLine::new(form)));
+        let kind = match form {
+            Form::JsonValues => Kind::Values(Box::default()),
+            &Form::JsonWithin { start, document } => Kind::Within(Box::new(Within::new(start, document))),
+            &Form::Delimited { delimiter, header } => Kind::Delimited(Box::new(Delimited::new(delimiter, header))),
+            &Form::PythonLiteral { document } => Kind::Python(Box::new(Python::new(document))),
+            Form::AlignedTable => by_line(LineForm::Columns(Columns::default())),
+            Form::MarkdownTable => by_line(LineForm::Markdown(Markdown::default())),
+            Form::RuledTable => by_line(LineForm::Ruled(Ruled::default())),
+            Form::YamlList => by_line(LineForm::Yaml(Yaml::default())),
+            Form::XmlElements { path } => Kind::Markup(Box::new(Markup::new(path))),
+        };
+        Self { kind, records: Records::default(), at_start: true }
+    }
+
+    /// Reads the next slice of the text, cut between any two characters, and gives `out` any number of lines, cut
+    /// anywhere.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Text`] where the text does not keep its form, [`Error::Output`] as soon as `out` fails.
+    pub fn push<E>(&mut self, text: &str, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Error<E>> {
+        let mut rest = text;
+        if self.at_start && !rest.is_empty() {
+            self.at_start = false;
+            rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
+        }
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            rest = after;
+            self.read(piece).map_err(|fault| self.error(fault))?;
+            if self.records.lines.len() >= BLOCK_BYTES {
+                self.give(out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the text.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Reader::push`]; also when the text ends too early.
+    pub fn finish<E>(mut self, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<Report, Error<E>> {
+        let records = &mut self.records;
+        let result = match self.kind {
+            Kind::Values(values) => values.finish(records),
+            Kind::Within(within) => within.finish(),
+            Kind::Delimited(delimited) => delimited.finish(records),
+            Kind::Python(python) => python.finish(),
+            Kind::ByLine(by_line) => by_line.finish(records),
+            Kind::Markup(markup) => markup.finish(),
+        };
+        result.map_err(|fault| ReadError { records: self.records.report.records, fault })?;
+        if !self.records.lines.is_empty() {
+            out(&self.records.lines).map_err(Error::Output)?;
+        }
+        Ok(self.records.report)
+    }
+
+    /// Reads the beginning of a text, or all of it; nothing if it does not keep its form.
+    pub(crate) fn try_head(form: &Form, head: &str, complete: bool) -> Option<Tried> {
+        let mut lines = Vec::new();
+        let mut out = |bytes: &[u8]| {
+            lines.extend_from_slice(bytes);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let mut reader = Self::new(form);
+        reader.push(head, &mut out).ok()?;
+        if complete {
+            let report = reader.finish(&mut out).ok()?;
+            return Some(Tried { report, lines });
+        }
+        let records = &mut reader.records;
+        match &mut reader.kind {
+            Kind::Delimited(delimited) => delimited.settle(records).ok()?,
+            Kind::ByLine(by_line) => by_line.settle(records).ok()?,
+            Kind::Values(_) | Kind::Within(_) | Kind::Python(_) | Kind::Markup(_) => {}
+        }
+        lines.append(&mut reader.records.lines);
+        Some(Tried { report: reader.records.report, lines })
+    }
+
+    fn read(&mut self, piece: &str) -> Result<(), Fault> {
+        let records = &mut self.records;
+        match &mut self.kind {
+            Kind::Values(values) => values.push(piece, records),
+            Kind::Within(within) => within.push(piece, records),
+            Kind::Delimited(delimited) => delimited.push(piece.as_bytes(), records),
+            Kind::Python(python) => python.push(piece.as_bytes(), records),
+            Kind::ByLine(by_line) => by_line.push(piece, records),
+            Kind::Markup(markup) => markup.push(piece, records),
+        }
+    }
+
+    fn give<E>(&mut self, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Error<E>> {
+        out(&self.records.lines).map_err(Error::Output)?;
+        self.records.lines.clear();
+        Ok(())
+    }
+
+    fn error(&self, fault: Fault) -> ReadError {
+        ReadError { records: self.records.report.records, fault }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the cells of a column become: numbers only when no digit is lost.
+
+use std::fmt;
+
+/// Most significant digits of a number: 15, as many as every double-precision number keeps.
+pub const DIGITS_MAX: usize = 15;
+
+/// Longest number, in bytes: 24. Longer ones have so many zeros that they could leave the range of double precision.
+pub(crate) const NUMBER_BYTES_MAX: usize = 24;
+
+/// The rule of a column. It is decided from the first rows, up to [`SAMPLE_BYTES_MAX`](crate::SAMPLE_BYTES_MAX), and
+/// holds for all: a later cell that does not fit stays a string.
+///
+/// [`Rule::to_string`](fmt::Display) gives the reason in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Every cell is a string, just as it is written.
+    Text,
+    /// Cells like `12`, `-3.25` are numbers, empty ones null. Not numbers: `007`, `+1`, `1e5`, `1.50`, `-0`, and whatever
+    /// has more than [`DIGITS_MAX`] digits.
+    Number,
+    /// The same, but all have a point, and whole ones end in `.0`, as Python writes them: `2.0`, `3.25`.
+    Float,
+    /// Cells with exactly this many digits after the point, like `9.50`, are numbers, empty ones null.
+    Fixed {
+        /// Digits after the point, at least 2.
+        places: u8,
+    },
+    /// `true` and `false` are booleans, empty cells null.
+    Boolean,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text => formatter.write_str("strings as written"),
+            Self::Number => formatter.write_str("numbers, since no digit of the first rows is lost"),
+            Self::Float => {
+                formatter.write_str("numbers, since all have a point and no digit of the first rows is lost")
+            }
+            Self::Fixed { places } => write!(formatter, "numbers, since all have {places} digits after the point"),
+            Self::Boolean => formatter.write_str("true and false"),
+        }
+    }
+}
+
+/// A number as it is spelled.
+#[derive(Clone, Copy)]
+struct Spelled {
+    /// Digits after the point.
+    places: u8,
+    /// Whether the last of them is 0.
+    trailing_zero: bool,
+}
+
+impl Rule {
+    /// The rule that all cells follow; empty ones follow every rule.
+    pub(crate) fn of<'a>(cells: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
+        let mut filled = cells.filter(|cell| !cell.is_empty());
+        let Some(first) = filled.clone().next() else { return Self::Text };
+        let rule = match spelled(first) {
+            None => Self::Boolean,
+            Some(_) => {
+                let mut trailing = filled.clone().filter_map(spelled).filter(|number| number.trailing_zero);
+                match trailing.clone().find(|number| number.places > 1).or_else(|| trailing.next()) {
+                    Some(Spelled { places: 1, .. }) => Self::Float,
+                    Some(Spelled { places, .. }) => Self::Fixed { places },
+                    None => Self::Number,
+                }
+            }
+        };
+        if filled.all(|cell| rule.fits(cell)) { rule } else { Self::Text }
+    }
+
+    /// Whether a cell is a number or a boolean by this rule.
+    #[inline(always)]
+    pub(crate) fn fits(self, cell: &[u8]) -> bool {
+        match self {
+            Self::Text => false,
+            Self::Number => spelled(cell).is_some_and(|number| !number.trailing_zero),
+            Self::Float => {
+                spelled(cell).is_some_and(|number| number.places == 1 || number.places > 1 && !number.trailing_zero)
+            }
+            Self::Fixed { places } => spelled(cell).is_some_and(|number| number.places == places),
+            Self::Boolean => matches!(cell, b"true" | b"false"),
+        }
+    }
+}
+
+/// Whether a text is a number that survives the way to double precision and back, digit by digit.
+pub(crate) fn is_number(text: &[u8]) -> bool {
+    Rule::Number.fits(text)
+}
+
+/// Reads a number: no leading zeros, no plus, no exponent, not minus zero, at most [`DIGITS_MAX`] significant digits.
+#[inline(always)]
+fn spelled(text: &[u8]) -> Option<Spelled> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || text.len() > NUMBER_BYTES_MAX {
+        return None;
+    }
+    let (mut point, mut significant) = (None, 0);
+    for (index, &byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => significant += usize::from(significant > 0 || byte != b'0'),
+            b'.' if point.is_none() => point = Some(index),
+            _ => return None,
+        }
+    }
+    let whole = point.unwrap_or(digits.len());
+    let places = point.map_or(0, |point| digits.len() - point - 1);
+    let leading_zero = whole > 1 && digits[0] == b'0';
+    let minus_zero = significant == 0 && digits.len() < text.len();
+    if whole == 0 || leading_zero || minus_zero || significant > DIGITS_MAX || point.is_some() && places == 0 {
+        return None;
+    }
+    Some(Spelled { places: places as u8, trailing_zero: places > 0 && digits.ends_with(b"0") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_survives_double_precision() {
+        for yes in ["0", "7", "-12", "0.5", "-3.25", "999999999999999", "0.000012", "123456.789012345"] {
+            assert!(is_number(yes.as_bytes()), "{yes}");
+        }
+        let no =
+            ["", "-", "+1", "007", "00", "1e5", "1.50", "1.", ".5", "-0", "-0.0", "1,5", "0x1", "1 ", "NaN", "1.2.3"];
+        for no in no.into_iter().chain(["1234567890123456", "12345678901234567890", "0.00000000000000000000001"]) {
+            assert!(!is_number(no.as_bytes()), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_column_agrees_or_stays_text() {
+        let rule = |cells: &[&str]| Rule::of(cells.iter().map(|cell| cell.as_bytes()));
+        assert_eq!(rule(&["1", "", "2.5"]), Rule::Number);
+        assert_eq!(rule(&["1.50", "", "10.25"]), Rule::Fixed { places: 2 });
+        assert_eq!(rule(&["1.9", "1.10"]), Rule::Text);
+        assert_eq!(rule(&["2.0", "", "3.25"]), Rule::Float);
+        assert_eq!(rule(&["2.0", "3"]), Rule::Text);
+        assert_eq!(rule(&["2.0", "1.10"]), Rule::Text);
+        assert_eq!(rule(&["7", "007"]), Rule::Text);
+        assert_eq!(rule(&["15", "1e5"]), Rule::Text);
+        assert_eq!(rule(&["1", "12345678901234567890"]), Rule::Text);
+        assert_eq!(rule(&["true", "false", ""]), Rule::Boolean);
+        assert_eq!(rule(&["true", "1"]), Rule::Text);
+        assert_eq!(rule(&["", ""]), Rule::Text);
+    }
+}

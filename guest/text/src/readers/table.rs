@@ -1,0 +1,253 @@
+//! From cells to JSON objects: the names and the rules of the columns, then one line a row.
+
+use super::error::Fault;
+use super::names::{unique, unused};
+use super::records::{Column, Records};
+use super::rule::{NUMBER_BYTES_MAX, Rule};
+use super::sample::Sample;
+use super::string::{escape, quote};
+
+/// Bytes of the first rows from which the columns are decided, a separator for each cell included: 64 KiB.
+pub const SAMPLE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of names that the records of the sample may repeat: 1 MiB. They are written all at once.
+const SAMPLE_NAMES_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most columns of a table: 16,384, as many as a spreadsheet has.
+pub const COLUMNS_MAX: usize = 16_384;
+
+/// Takes cells and rows, and writes records.
+#[derive(Debug)]
+pub(crate) struct Table {
+    header: bool,
+    /// The first rows, until the columns are decided.
+    sample: Option<Sample>,
+    keys: Vec<Key>,
+    /// Position of the current cell in its row.
+    index: usize,
+    cell: Cell,
+    /// The beginning of a cell that may become a number.
+    pending: Vec<u8>,
+}
+
+/// What was written of the current cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Nothing,
+    /// Nothing: its beginning is pending.
+    Pending,
+    /// The beginning of a string.
+    String,
+}
+
+/// What a column writes.
+#[derive(Debug)]
+struct Key {
+    /// The text between two values, up to the value: `,"name":`, and for strings their quote.
+    before: Vec<u8>,
+    rule: Rule,
+    exceptions: u64,
+}
+
+impl Table {
+    /// A table whose first row gives the names if it has a header.
+    pub(crate) fn new(header: bool) -> Self {
+        let sample = Some(Sample::default());
+        Self { header, sample, keys: Vec::new(), index: 0, cell: Cell::Nothing, pending: Vec::new() }
+    }
+
+    /// Takes a whole cell. `clean` says that nothing in it needs an escape.
+    #[inline(always)]
+    pub(crate) fn cell(&mut self, text: &[u8], clean: bool, records: &mut Records) -> Result<(), Fault> {
+        if self.sample.is_some() || self.cell != Cell::Nothing || !clean || self.index >= self.keys.len() {
+            self.part(text, records)?;
+            self.end_cell(records);
+            return Ok(());
+        }
+        let key = &mut self.keys[self.index];
+        let lines = &mut records.lines;
+        lines.extend_from_slice(&key.before);
+        if key.rule == Rule::Text {
+            lines.extend_from_slice(text);
+            lines.push(b'"');
+        } else {
+            key.typed(text, lines);
+        }
+        self.index += 1;
+        Ok(())
+    }
+
+    /// Takes a part of a cell.
+    pub(crate) fn part(&mut self, text: &[u8], records: &mut Records) -> Result<(), Fault> {
+        if let Some(sample) = &mut self.sample {
+            sample.bytes.extend_from_slice(text);
+            if sample.size() > SAMPLE_BYTES_MAX {
+                self.decide(records)?;
+            }
+            return Ok(());
+        }
+        self.write_part(text, records);
+        Ok(())
+    }
+
+    /// Ends a cell.
+    pub(crate) fn end_cell(&mut self, records: &mut Records) {
+        match &mut self.sample {
+            Some(sample) => sample.cells.push(sample.bytes.len()),
+            None => self.write_end_cell(records),
+        }
+    }
+
+    /// Ends a row, which has at least one cell.
+    #[inline(always)]
+    pub(crate) fn end_row(&mut self, records: &mut Records) -> Result<(), Fault> {
+        if self.sample.is_none() {
+            self.write_end_row(records);
+            return Ok(());
+        }
+        self.sample_end_row(records)
+    }
+
+    fn sample_end_row(&mut self, records: &mut Records) -> Result<(), Fault> {
+        let Some(sample) = &mut self.sample else { return Ok(()) };
+        sample.rows.push(sample.cells.len());
+        let names = sample.row(0).last().and_then(|last| sample.cells.get(last)).copied().unwrap_or_default();
+        if sample.rows.len() * names > SAMPLE_NAMES_BYTES_MAX { self.decide(records) } else { Ok(()) }
+    }
+
+    /// Ends the table and reports its columns.
+    pub(crate) fn finish(&mut self, records: &mut Records) -> Result<(), Fault> {
+        if self.sample.as_ref().is_some_and(|sample| !sample.rows.is_empty()) {
+            self.decide(records)?;
+        }
+        for (column, key) in records.report.columns.iter_mut().zip(&self.keys) {
+            column.exceptions = key.exceptions;
+        }
+        Ok(())
+    }
+
+    /// Decides the columns from the sample and writes its rows.
+    fn decide(&mut self, records: &mut Records) -> Result<(), Fault> {
+        let Some(sample) = self.sample.take() else { return Ok(()) };
+        if sample.rows.is_empty() {
+            return Err(Fault::FirstRow);
+        }
+        if sample.row(0).len() > COLUMNS_MAX {
+            return Err(Fault::Columns);
+        }
+        let first = usize::from(self.header);
+        let names = sample.row(0).map(|cell| if self.header { sample.cell(cell) } else { None });
+        let names = unique(names.map(Option::unwrap_or_default))?;
+        for (index, name) in names.into_iter().enumerate() {
+            let cells = (first..sample.rows.len()).filter_map(|row| {
+                let row = sample.row(row);
+                sample.cell(row.start + index).filter(|_| index < row.len())
+            });
+            let rule = Rule::of(cells);
+            self.keys.push(Key::new(index, &name, rule));
+            records.report.columns.push(Column { name, rule, exceptions: 0 });
+        }
+        records.report.extra = unused("extra", &records.report.columns);
+        for row in first..sample.rows.len() {
+            for cell in sample.row(row) {
+                self.write_part(sample.cell(cell).unwrap_or_default(), records);
+                self.write_end_cell(records);
+            }
+            self.write_end_row(records);
+        }
+        let complete = sample.rows.last().copied().unwrap_or_default();
+        for cell in complete..sample.cells.len() {
+            self.write_part(sample.cell(cell).unwrap_or_default(), records);
+            self.write_end_cell(records);
+        }
+        let open = sample.cells.last().copied().unwrap_or_default();
+        if open < sample.bytes.len() {
+            self.write_part(&sample.bytes[open..], records);
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self, text: &[u8], records: &mut Records) {
+        let typed = self.keys.get(self.index).is_some_and(|key| key.rule != Rule::Text);
+        if self.cell != Cell::String && typed && self.pending.len() + text.len() <= NUMBER_BYTES_MAX {
+            self.pending.extend_from_slice(text);
+            self.cell = Cell::Pending;
+            return;
+        }
+        self.begin_string(records);
+        escape(text, &mut records.lines);
+    }
+
+    /// Begins the string of the current cell, unless it was begun.
+    fn begin_string(&mut self, records: &mut Records) {
+        if self.cell == Cell::String {
+            return;
+        }
+        let lines = &mut records.lines;
+        let first_extra = self.keys.len();
+        match self.keys.get_mut(self.index) {
+            Some(key) => {
+                lines.extend_from_slice(&key.before);
+                if key.rule != Rule::Text {
+                    key.exceptions += 1;
+                    lines.push(b'"');
+                }
+            }
+            None if self.index == first_extra => {
+                lines.push(b',');
+                quote(records.report.extra.as_bytes(), lines);
+                lines.extend_from_slice(b":[\"");
+            }
+            None => lines.extend_from_slice(b",\""),
+        }
+        escape(&self.pending, lines);
+        self.pending.clear();
+        self.cell = Cell::String;
+    }
+
+    fn write_end_cell(&mut self, records: &mut Records) {
+        match self.keys.get_mut(self.index) {
+            Some(key) if self.cell != Cell::String && key.rule != Rule::Text => {
+                records.lines.extend_from_slice(&key.before);
+                key.typed(&self.pending, &mut records.lines);
+                self.pending.clear();
+            }
+            _ => {
+                self.begin_string(records);
+                records.lines.push(b'"');
+            }
+        }
+        self.cell = Cell::Nothing;
+        self.index += 1;
+    }
+
+    #[inline(always)]
+    fn write_end_row(&mut self, records: &mut Records) {
+        records.report.ragged += u64::from(self.index != self.keys.len());
+        records.lines.extend_from_slice(if self.index > self.keys.len() { b"]}" } else { b"}" });
+        records.end();
+        self.index = 0;
+    }
+}
+
+impl Key {
+    fn new(index: usize, name: &str, rule: Rule) -> Self {
+        let mut before = vec![if index == 0 { b'{' } else { b',' }];
+        quote(name.as_bytes(), &mut before);
+        before.extend_from_slice(if rule == Rule::Text { b":\"" } else { b":" });
+        Self { before, rule, exceptions: 0 }
+    }
+
+    /// Writes the value of a cell of a column that is not text.
+    #[inline(always)]
+    fn typed(&mut self, text: &[u8], lines: &mut Vec<u8>) {
+        if self.rule.fits(text) {
+            lines.extend_from_slice(text);
+        } else if text.is_empty() {
+            lines.extend_from_slice(b"null");
+        } else {
+            self.exceptions += 1;
+            quote(text, lines);
+        }
+    }
+}

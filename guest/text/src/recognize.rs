@@ -1,0 +1,148 @@
+//! Names the form of a text from its beginning, or nothing when in doubt.
+//!
+//! Each form that the text could have is tried: its [`Reader`](crate::Reader) reads the beginning, and what it found has
+//! to be evidence enough. So nothing is recognized that the reader would not accept.
+
+mod delimited;
+mod json;
+mod lines;
+mod markup;
+mod python;
+
+use crate::readers::{Reader, Tried};
+
+/// Bytes of a text that [`recognize`] looks at: 64 KiB.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// What a text holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// JSON values one after another, with any white space or none between them: JSON Lines, concatenated JSON, JSON
+    /// text sequences. Each is a record, byte for byte except for white space between tokens.
+    JsonValues,
+    /// JSON with other text around it: behind a sentence, in a fence, under a heading, in several paragraphs.
+    JsonWithin {
+        /// Offset in bytes of the first value, counted without a byte order mark.
+        start: u64,
+        /// Whether there is one value alone. Then the output is that JSON document on one line, for
+        /// `lro_jsonl::Splitter` to find the records in; otherwise each value is a record.
+        document: bool,
+    },
+    /// Cells with a delimiter between them: CSV and TSV.
+    Delimited {
+        /// The delimiter, an ASCII character.
+        delimiter: u8,
+        /// Whether the first row holds the names of the columns. Otherwise they are `column_1` and so on.
+        header: bool,
+    },
+    /// One table of Markdown, with any text around it.
+    MarkdownTable,
+    /// One table whose rule marks its columns: psql's `---+---`, MySQL's `+---+---+`.
+    RuledTable,
+    /// Cells below their names: `kubectl get`, `docker ps`, sqlite3's column mode.
+    AlignedTable,
+    /// Python's `repr` of lists, tuples and dicts.
+    PythonLiteral {
+        /// As in [`Form::JsonWithin`].
+        document: bool,
+    },
+    /// A YAML list of maps: each is a record.
+    YamlList,
+    /// Repeated elements of an XML document.
+    XmlElements {
+        /// The names from the root to the records, with slashes: `feed/entry`.
+        path: String,
+    },
+}
+
+/// What is known of a text besides its characters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints<'a> {
+    /// Its media type, with or without parameters.
+    pub media_type: Option<&'a str>,
+    /// Its file name or URI.
+    pub name: Option<&'a str>,
+    /// Whether the head is the whole text.
+    pub complete: bool,
+}
+
+impl Hints<'_> {
+    /// What the media type says of a header, as RFC 4180 spells it.
+    fn header(&self) -> Option<bool> {
+        let mut parameters = self.media_type?.split(';').skip(1).map(|parameter| parameter.trim().to_ascii_lowercase());
+        parameters.find_map(|parameter| match parameter.as_str() {
+            "header=present" => Some(true),
+            "header=absent" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// Whether the media type is one of `types`, or the name ends in one of `extensions`, which begin with a point.
+    fn name_one_of(&self, types: &[&str], extensions: &[&str]) -> bool {
+        let essence = self.media_type.and_then(|media_type| media_type.split(';').next()).unwrap_or_default().trim();
+        let name = self.name.unwrap_or_default();
+        types.iter().any(|media_type| essence.eq_ignore_ascii_case(media_type))
+            || extensions.iter().any(|extension| {
+                let start = name.len().checked_sub(extension.len());
+                start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(extension))
+            })
+    }
+}
+
+/// Recognizes the form of a text from its first [`HEAD_BYTES_MAX`] bytes; `None` for a text without records, for one
+/// JSON document, and when in doubt.
+#[must_use]
+pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
+    let head = head.strip_prefix('\u{feff}').unwrap_or(head);
+    let cut = head.floor_char_boundary(HEAD_BYTES_MAX);
+    let head = Head { text: &head[..cut], hints, complete: hints.complete && cut == head.len() };
+    match json::values(&head) {
+        Some(json::Values::Several) => return Some(Form::JsonValues),
+        Some(json::Values::Document) => return None,
+        None => {}
+    }
+    let recognizers: [fn(&Head<'_>) -> Option<Form>; 8] = [
+        python::literal,
+        json::within,
+        lines::markdown,
+        lines::ruled,
+        lines::aligned,
+        lines::yaml,
+        markup::xml,
+        delimited::delimited,
+    ];
+    recognizers.into_iter().find_map(|recognizer| recognizer(&head))
+}
+
+/// The beginning of a text without its byte order mark.
+#[derive(Clone, Copy)]
+struct Head<'a> {
+    text: &'a str,
+    hints: &'a Hints<'a>,
+    complete: bool,
+}
+
+impl<'a> Head<'a> {
+    /// The head up to its last line end; all of a complete text.
+    fn lines(&self) -> &'a str {
+        match self.text.rfind('\n') {
+            Some(end) if !self.complete => &self.text[..=end],
+            None if !self.complete => "",
+            _ => self.text,
+        }
+    }
+
+    /// What the reader of a form makes of these lines.
+    fn try_lines(&self, form: &Form) -> Option<Tried> {
+        Reader::try_head(form, self.lines(), self.complete)
+    }
+
+    /// Whether so many bytes outside the records are few enough. A document with an example in it is something else.
+    fn is_most(&self, outside: u64) -> bool {
+        outside * OUTSIDE_SHARE_MAX <= self.text.len() as u64
+    }
+}
+
+/// A text is recognized when at most one in four bytes is outside its records.
+const OUTSIDE_SHARE_MAX: u64 = 4;

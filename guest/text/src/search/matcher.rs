@@ -1,0 +1,210 @@
+//! Finds the next matching line of a region: a scanner looks for literals, a regular expression checks their lines.
+
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+use regex_automata::Input;
+use regex_automata::meta::{Cache, Regex};
+use regex_syntax::hir::Hir;
+
+use super::SearchError;
+use super::pattern::{self, Literals};
+use super::scan::{Many, Pair};
+use crate::regions::{LINE_BYTES_MAX, OVERLAP_BYTES, Region};
+
+/// Bytes that a compiled expression may have. `\w{50}` has half of it.
+const COMPILED_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Bytes of the states that the matching of an expression keeps. With more states, it forgets some, or goes on without.
+const STATES_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of lines that are checked before it is clear whether looking for literals pays: with literals in most lines, the
+/// expression alone is faster.
+const CHECKED_BYTES_MIN: u64 = 1024 * 1024;
+
+/// Bytes of the pieces that a line longer than [`LINE_BYTES_MAX`] is searched in.
+pub(crate) const PIECE_BYTES: usize = 4 * 1024;
+
+/// Finds lines that have all of its terms.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    /// Says where to look.
+    first: Term,
+    /// What the line has to have, too.
+    others: Vec<Term>,
+}
+
+/// One expression.
+#[derive(Debug)]
+struct Term {
+    scanner: Option<Scanner>,
+    /// Missing if each place that the scanner finds is a match.
+    regex: Option<Compiled>,
+    /// Bytes that the scanner has passed, and those of them that the expression checked.
+    passed: u64,
+    checked: u64,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    regex: Regex,
+    cache: Cache,
+}
+
+#[derive(Debug)]
+enum Scanner {
+    Pair(Pair),
+    Many(Many),
+}
+
+/// A match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub(crate) found: Range<usize>,
+    /// The line, or the piece of a long line, with its line break.
+    pub(crate) line: Range<usize>,
+}
+
+impl Matcher {
+    /// A matcher for lines that match all of `expressions`.
+    pub(crate) fn new(expressions: &[Hir]) -> Result<Self, SearchError> {
+        let mut terms = expressions.iter().map(Term::new).collect::<Result<Vec<_>, _>>()?;
+        // The longest literal is in the fewest lines.
+        let first = (0..terms.len()).max_by_key(|&index| terms.get(index).map_or(0, Term::rarity));
+        let first = first.map(|index| terms.swap_remove(index)).ok_or(SearchError::Empty)?;
+        Ok(Self { first, others: terms })
+    }
+
+    /// Whether a text may have a match: false is certain.
+    pub(crate) fn may_match(&self, text: &[u8]) -> bool {
+        self.first.scanner.as_ref().is_none_or(|scanner| scanner.find(text, 0).is_some())
+    }
+
+    /// The first line from `at` on that matches.
+    pub(crate) fn find(&mut self, region: Region<'_>, mut at: usize) -> Option<Match> {
+        let Self { first, others } = self;
+        loop {
+            let found = first.find(region, at)?;
+            if others.iter_mut().all(|term| term.is_in(region, &found.line)) {
+                return Some(found);
+            }
+            at = found.line.end;
+        }
+    }
+}
+
+impl Term {
+    fn new(hir: &Hir) -> Result<Self, SearchError> {
+        let literals = pattern::literals(hir);
+        let exact = literals.as_ref().is_some_and(|literals| literals.exact);
+        let regex = if exact { None } else { Some(Compiled::new(hir)?) };
+        Ok(Self { scanner: literals.map(Scanner::new), regex, passed: 0, checked: 0 })
+    }
+
+    fn rarity(&self) -> usize {
+        match &self.scanner {
+            Some(Scanner::Pair(pair)) => 1 + pair.len(),
+            Some(Scanner::Many(_)) => 1,
+            None => 0,
+        }
+    }
+
+    fn find(&mut self, region: Region<'_>, mut at: usize) -> Option<Match> {
+        loop {
+            let Some(scanner) = &self.scanner else {
+                let found = self.regex.as_mut()?.find(region.bytes, at..region.bytes.len())?;
+                return Self::given(region, found);
+            };
+            let place = scanner.find(region.bytes, at)?;
+            let Some(regex) = &mut self.regex else { return Self::given(region, place) };
+            let Line { range: line, is_piece } = line_around(region, place.start);
+            // In a piece, the match may have begun before it, and may end behind it.
+            let slack = if is_piece { OVERLAP_BYTES } else { 0 };
+            let start = line.start.saturating_sub(slack).max(at);
+            let end = (line.end + slack).min(region.bytes.len());
+            self.passed += (line.end - at) as u64;
+            self.checked += line.len() as u64;
+            if self.checked > CHECKED_BYTES_MIN && self.checked * 2 > self.passed {
+                self.scanner = None;
+            }
+            match regex.find(region.bytes, start..end) {
+                Some(found) if found.start < line.end.min(region.last_start()) => {
+                    return Some(Match { line: line.start.min(found.start)..line.end, found });
+                }
+                _ => at = line.end,
+            }
+        }
+    }
+
+    /// The match, unless it begins where the next region begins, or behind the last line.
+    fn given(region: Region<'_>, found: Range<usize>) -> Option<Match> {
+        let behind = found.start == region.bytes.len() && region.bytes.last().is_none_or(|&byte| byte == b'\n');
+        let deferred = region.open && found.start >= region.last_start();
+        (!behind && !deferred).then(|| Match { line: line_around(region, found.start).range, found })
+    }
+
+    fn is_in(&mut self, region: Region<'_>, line: &Range<usize>) -> bool {
+        let text = region.bytes.get(..line.end).unwrap_or_default();
+        let region = Region { bytes: text, open: false, ..region };
+        self.find(region, line.start.max(region.given)).is_some()
+    }
+}
+
+impl Scanner {
+    fn new(literals: Literals) -> Self {
+        match literals.texts.as_slice() {
+            [literal] => Self::Pair(Pair::new(literal, literals.ignore_case)),
+            several => Self::Many(Many::new(several, literals.ignore_case)),
+        }
+    }
+
+    #[inline]
+    fn find(&self, text: &[u8], at: usize) -> Option<Range<usize>> {
+        match self {
+            Self::Pair(pair) => pair.find(text, at).map(|start| start..start + pair.len()),
+            Self::Many(many) => many.find(text, at).map(|(start, length)| start..start + length),
+        }
+    }
+}
+
+impl Compiled {
+    fn new(hir: &Hir) -> Result<Self, SearchError> {
+        let config = Regex::config()
+            .auto_prefilter(false)
+            .utf8_empty(false)
+            .nfa_size_limit(Some(COMPILED_BYTES_MAX))
+            .hybrid_cache_capacity(STATES_BYTES_MAX)
+            .which_captures(regex_automata::nfa::thompson::WhichCaptures::Implicit);
+        let regex =
+            Regex::builder().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
+                Some(limit) => SearchError::TooLarge { limit },
+                None => SearchError::Invalid { pattern: hir.to_string(), reason: error.to_string() },
+            })?;
+        let cache = regex.create_cache();
+        Ok(Self { regex, cache })
+    }
+
+    fn find(&mut self, text: &[u8], span: Range<usize>) -> Option<Range<usize>> {
+        self.regex.search_with(&mut self.cache, &Input::new(text).span(span)).map(|found| found.range())
+    }
+}
+
+/// A line with its line break, or a piece of a long one.
+struct Line {
+    range: Range<usize>,
+    is_piece: bool,
+}
+
+/// The line around `at`; the piece around it if the line is longer than [`LINE_BYTES_MAX`], or not all in the region.
+fn line_around(region: Region<'_>, at: usize) -> Line {
+    let (before, after) = region.bytes.split_at(at.min(region.bytes.len()));
+    let start = memrchr(b'\n', before).map_or(0, |index| index + 1);
+    let end = memchr(b'\n', after).map_or(region.bytes.len(), |index| at + index + 1);
+    let is_piece =
+        end - start > LINE_BYTES_MAX || start == 0 && region.given > 0 || end == region.bytes.len() && region.open;
+    if !is_piece {
+        return Line { range: start..end, is_piece };
+    }
+    let piece = start + (at - start) / PIECE_BYTES * PIECE_BYTES;
+    Line { range: piece..(piece + PIECE_BYTES).min(end), is_piece }
+}

@@ -1,0 +1,274 @@
+//! CSV and its relatives: the records of a naive reader, wherever the text is cut.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use lro_text::{Column, DIGITS_MAX, Fault, Form, NAME_BYTES_MAX, Rule};
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+use support::{dice, form, lines, read, recognized, slices};
+
+/// Rows of cells, character by character.
+fn rows(text: &str, delimiter: char) -> Result<Vec<Vec<String>>, Fault> {
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let (mut started, mut quoted, mut closed) = (false, false, false);
+    let mut characters = text.strip_prefix('\u{feff}').unwrap_or(text).chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => cell.extend(characters.next()),
+            '"' if quoted => (quoted, closed) = (false, true),
+            _ if quoted => cell.push(character),
+            '\r' if characters.peek() != Some(&'\n') => return Err(Fault::CarriageReturn),
+            '\r' => {}
+            '\n' => {
+                if started || !row.is_empty() {
+                    row.push(std::mem::take(&mut cell));
+                    rows.push(std::mem::take(&mut row));
+                }
+                (started, closed) = (false, false);
+            }
+            _ if character == delimiter => {
+                row.push(std::mem::take(&mut cell));
+                (started, closed) = (false, false);
+            }
+            _ if closed => return Err(Fault::AfterQuote),
+            '"' if !started => (started, quoted) = (true, true),
+            '"' if cell.chars().all(|character| character == ' ') => return Err(Fault::LateQuote),
+            _ => {
+                cell.push(character);
+                started = true;
+            }
+        }
+    }
+    if quoted {
+        return Err(Fault::OpenQuote);
+    }
+    if started || !row.is_empty() {
+        row.push(cell);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Whether a number is spelled the way its double is, perhaps with so many digits after the point.
+fn survives(cell: &str, places: Option<usize>) -> bool {
+    let Ok(number) = cell.parse::<f64>() else { return false };
+    let spelled = match places {
+        Some(places) => format!("{number:.places$}"),
+        None => format!("{number}"),
+    };
+    let digits = cell.trim_start_matches(['-', '0', '.']).chars().filter(char::is_ascii_digit).count();
+    spelled == cell && digits <= DIGITS_MAX && (number != 0.0 || number.is_sign_positive())
+}
+
+fn rule(cells: &[&str]) -> Rule {
+    let filled: Vec<_> = cells.iter().filter(|cell| !cell.is_empty()).collect();
+    let places = filled.first().and_then(|cell| cell.split_once('.')).map_or(0, |(_, places)| places.len());
+    let all = |fits: &dyn Fn(&str) -> bool| !filled.is_empty() && filled.iter().all(|cell| fits(cell));
+    if all(&|cell| survives(cell, None)) {
+        Rule::Number
+    } else if all(&|cell| survives(cell, None) && cell.contains('.') || survives(cell, Some(1)) && cell.ends_with(".0"))
+    {
+        Rule::Float
+    } else if places > 0 && all(&|cell| survives(cell, Some(places))) {
+        Rule::Fixed { places: places as u8 }
+    } else if all(&|cell| cell == "true" || cell == "false") {
+        Rule::Boolean
+    } else {
+        Rule::Text
+    }
+}
+
+/// The records of a table whose names are unique.
+fn records(rows: &[Vec<String>], names: &[String]) -> Vec<Value> {
+    let rules: Vec<_> = (0..names.len())
+        .map(|index| rule(&rows.iter().filter_map(|row| row.get(index).map(String::as_str)).collect::<Vec<_>>()))
+        .collect();
+    let value = |cell: &String, rule: Rule| match rule {
+        Rule::Text => Value::from(cell.as_str()),
+        _ if cell.is_empty() => Value::Null,
+        _ => serde_json::from_str(cell).expect("a number or boolean"),
+    };
+    let record = |row: &Vec<String>| {
+        let named = row.iter().zip(names).zip(&rules);
+        let mut record: Map<_, _> = named.map(|((cell, name), &rule)| (name.clone(), value(cell, rule))).collect();
+        if row.len() > names.len() {
+            record.insert("extra".into(), row[names.len()..].to_vec().into());
+        }
+        Value::Object(record)
+    };
+    rows.iter().map(record).collect()
+}
+
+const CELLS: &[&str] = &[
+    "",
+    "a",
+    "naïve 東京 📦",
+    "1",
+    "-2.5",
+    "007",
+    "1e5",
+    "1.50",
+    "2.25",
+    "3.0",
+    "12345678901234567890",
+    "true",
+    "false",
+    "with space",
+    " ",
+    "back\\slash",
+    "tab\there",
+    "\u{1}",
+    "\0",
+    "x\"y",
+    "-0",
+    "null",
+];
+
+fn cell(delimiter: char) -> impl Strategy<Value = String> {
+    let plain = proptest::sample::select(CELLS).prop_map(String::from);
+    let long = (1_usize..60).prop_map(|length| "long cell ".repeat(length));
+    let quoted = prop_oneof![
+        Just("a,b;c\td|e"),
+        Just("two\nlines"),
+        Just("crlf\r\nend"),
+        Just("\""),
+        Just("say \"hi\""),
+        Just("")
+    ]
+    .prop_map(String::from);
+    prop_oneof![8 => plain, 1 => long, 3 => quoted].prop_flat_map(move |cell| {
+        let must = cell.contains(['"', '\n', '\r', delimiter]) && !(cell == "x\"y");
+        any::<bool>().prop_map(move |quote| match must || quote {
+            true => format!("\"{}\"", cell.replace('"', "\"\"")),
+            false => cell.clone(),
+        })
+    })
+}
+
+fn table() -> impl Strategy<Value = (char, String)> {
+    proptest::sample::select(&[',', '\t', ';', '|'][..]).prop_flat_map(|delimiter| {
+        let row = proptest::collection::vec(cell(delimiter), 1..6);
+        let ends = proptest::sample::select(&["\n", "\r\n", "\n\n"][..]);
+        (proptest::collection::vec((row, ends), 1..12), any::<bool>()).prop_map(move |(rows, ends_with_line)| {
+            let mut text = String::new();
+            let mut last = 0;
+            for (row, end) in rows {
+                text.push_str(&row.join(&delimiter.to_string()));
+                last = text.len();
+                text.push_str(end);
+            }
+            if !ends_with_line {
+                text.truncate(last);
+            }
+            (delimiter, text)
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn records_are_those_of_a_naive_reader((delimiter, text) in table(), cuts in dice()) {
+        let form = Form::Delimited { delimiter: delimiter as u8, header: false };
+        let found = read(&form, slices(&text, &cuts)).map_err(|error| error.fault);
+        match rows(&text, delimiter) {
+            Err(fault) => prop_assert_eq!(found, Err(fault)),
+            Ok(rows) => {
+                let (lines, report) = found.expect("a table");
+                let names: Vec<_> = (1..=rows.first().map_or(0, Vec::len)).map(|index| format!("column_{index}")).collect();
+                let found: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+                prop_assert_eq!(found, records(&rows, &names));
+                prop_assert_eq!(report.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>(), names.clone());
+                prop_assert_eq!(report.ragged, rows.iter().filter(|row| row.len() != names.len()).count() as u64);
+            }
+        }
+    }
+
+    /// Any characters at all: what is read does not depend on the slices, and what a naive reader refuses is refused.
+    #[test]
+    fn any_text(text in "[a\",;\r\n \\\\é1.]{0,200}", cuts in dice()) {
+        let form = Form::Delimited { delimiter: b',', header: false };
+        let whole = read(&form, [text.as_str()]).map_err(|error| error.fault);
+        prop_assert_eq!(read(&form, slices(&text, &cuts)).map_err(|error| error.fault), whole.clone());
+        match (rows(&text, ','), whole) {
+            (Ok(rows), Ok((lines, _))) => prop_assert_eq!(rows.len(), lines.lines().count()),
+            // Of several faults, the naive reader may find another one first.
+            (rows, whole) => prop_assert!(rows.is_err() && whole.is_err()),
+        }
+    }
+}
+
+#[test]
+fn a_header_gives_unique_names() {
+    let form = Form::Delimited { delimiter: b',', header: true };
+    let text = "id, id ,,id_2,extra\n1,2,3,4,5,6,7\n8\n";
+    let (lines, report) = read(&form, [text]).expect("a table");
+    let expected =
+        "{\"id\":1,\"id_2\":2,\"column_3\":3,\"id_2_2\":4,\"extra\":5,\"extra_2\":[\"6\",\"7\"]}\n{\"id\":8}\n";
+    assert_eq!(lines, expected);
+    assert_eq!((report.ragged, report.extra.as_str()), (2, "extra_2"));
+}
+
+/// A rule is decided from the first rows. What comes later and does not fit stays a string, and is counted.
+#[test]
+fn later_cells_that_do_not_fit_stay_strings() {
+    let form = Form::Delimited { delimiter: b',', header: true };
+    let first = "1,2.50,true,x\n".repeat(20_000);
+    let (lines, report) = read(&form, [&format!("a,b,c,d\n{first}007,2.5,True,1\n,,,\n")[..]]).expect("a table");
+    let last: Vec<_> = lines.lines().rev().take(2).collect();
+    assert_eq!(last[1], r#"{"a":"007","b":"2.5","c":"True","d":"1"}"#);
+    assert_eq!(last[0], r#"{"a":null,"b":null,"c":null,"d":""}"#);
+    let column = |name: &str, rule, exceptions| Column { name: name.into(), rule, exceptions };
+    let fixed = Rule::Fixed { places: 2 };
+    assert_eq!(
+        report.columns,
+        [
+            column("a", Rule::Number, 1),
+            column("b", fixed, 1),
+            column("c", Rule::Boolean, 1),
+            column("d", Rule::Text, 0)
+        ]
+    );
+}
+
+#[test]
+fn faults_are_named() {
+    let form = Form::Delimited { delimiter: b',', header: true };
+    let fault = |text: &str| lines(&form, text);
+    assert_eq!(fault("a,b\n1,\"x"), Err(Fault::OpenQuote));
+    assert_eq!(fault("a,b\n1,\"x\"y\n"), Err(Fault::AfterQuote));
+    assert_eq!(fault("a,b\n1, \"x\"\n"), Err(Fault::LateQuote));
+    assert_eq!(fault("a,b\r1,2\r"), Err(Fault::CarriageReturn));
+    assert_eq!(fault(&format!("a,{}\n1,2\n", "b".repeat(NAME_BYTES_MAX + 1))), Err(Fault::Name));
+    assert_eq!(fault(&format!("a{}\n", ",".repeat(1_000_000))), Err(Fault::FirstRow));
+    assert_eq!(fault(&format!("a{}\n", ",".repeat(20_000))), Err(Fault::Columns));
+    let error = read(&form, ["a,b\n1,2\n3,4\n5,\"6\"7\n"]).expect_err("not CSV");
+    assert_eq!(error.to_string(), "after 0 records: text follows the closing quote of a cell");
+}
+
+#[test]
+fn tables_are_recognized() {
+    let delimited = |delimiter, header| Some(Form::Delimited { delimiter, header });
+    assert_eq!(form("id,name\n1,Ada\n2,Grace\n"), delimited(b',', true));
+    assert_eq!(form("\u{feff}id;price\r\n1;1,50\r\n2;2,75\r\n"), delimited(b';', true));
+    assert_eq!(form("id\tname\n1\tAda, Countess\n2\tGrace\n"), delimited(b'\t', true));
+    assert_eq!(form("id|name\n1|Ada\n2|Grace\n"), delimited(b'|', true));
+    assert_eq!(form(",x,y\n0,1,2\n1,3,4\n"), delimited(b',', true));
+    assert_eq!(form("1,Ada,London\n2,Grace,New York\n3,Linus,Helsinki\n"), delimited(b',', false));
+    assert_eq!(form("a,b\n1,\"x, y\"\n2,\"p, q\"\n"), delimited(b',', true));
+    for no in [
+        "",
+        "a",
+        "Dear Ada,\nthank you, and goodbye.\nYours, Grace\n",
+        "First, this\nThen, that\nLast, these\n",
+        "2024-01-01 12:00:00,123 INFO start\n2024-01-01 12:00:01,456 INFO stop\n2024-01-01 12:00:02,789 INFO end\n",
+        "fn main() {\n    f(a, b);\n    g(c, d);\n}\n",
+        "a,b\n1,2,3\n4\n",
+    ] {
+        assert_eq!(form(no), None, "{no}");
+    }
+    assert_eq!(recognized("id,name\n007,Ada\n008,Grace\n")[0], r#"{"id":"007","name":"Ada"}"#);
+}

@@ -1,0 +1,140 @@
+//! Hostile text ends with a named error or is read, in bounded memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use lro_text::{Error, Fault, Form, HEAD_BYTES_MAX, Hints, Reader, Report, recognize};
+
+/// Counts allocated bytes and their peak.
+struct Counting;
+
+/// Every test holds this lock, because the allocator counts for all threads.
+static ALONE: Mutex<()> = Mutex::new(());
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as promised by the caller.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Most memory of a reader, in bytes: 6 MiB, so that a policy stays under 8.
+const MEMORY_MAX: usize = 6 * 1024 * 1024;
+
+/// Bytes of a long line: 200 MB, or a tenth where the compiler does not optimize.
+const LONG_BYTES: usize = if cfg!(debug_assertions) { 20_000_000 } else { 200_000_000 };
+
+/// Reads `before`, then `bytes` bytes of the repeated `piece`, then `after`; the report, and the bytes of the lines.
+fn stream(form: &Form, before: &str, piece: &str, bytes: usize, after: &str) -> Result<(Report, u64), Fault> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let slice = piece.repeat(64 * 1024 / piece.len());
+    let start = NOW.load(Ordering::Relaxed);
+    MOST.store(start, Ordering::Relaxed);
+    let mut written = 0;
+    let mut out = |lines: &[u8]| {
+        written += lines.len() as u64;
+        Ok::<(), Infallible>(())
+    };
+    let fault = |error| match error {
+        Error::Text(error) => error.fault,
+        Error::Output(never) => match never {},
+    };
+    let mut reader = Reader::new(form);
+    let slices = std::iter::repeat_n(slice.as_str(), bytes / slice.len());
+    let pushed =
+        std::iter::once(before).chain(slices).chain([after]).try_for_each(|slice| reader.push(slice, &mut out));
+    let result = pushed.and_then(|()| reader.finish(&mut out)).map_err(fault);
+    let most = MOST.load(Ordering::Relaxed) - start;
+    assert!(most < MEMORY_MAX, "{form:?}: {most} bytes");
+    result.map(|report| (report, written))
+}
+
+const CSV: Form = Form::Delimited { delimiter: b',', header: true };
+
+#[test]
+fn a_long_value_streams() {
+    let long = LONG_BYTES / 65_536 * 65_536;
+    for (form, before, piece, after) in [
+        (Form::JsonValues, "{\"a\":\"", "abcdefgh", "\"}\n"),
+        (Form::JsonWithin { start: 6, document: true }, "Text:\n[\"", "abcdefgh", "\"]\n"),
+        (CSV, "a,b\n1,", "abcdefgh", "\n"),
+        (CSV, "a,b\n1,\"", "abc,def\n", "\"\n"),
+        (Form::PythonLiteral { document: true }, "['", "abcdefgh", "']"),
+    ] {
+        let (report, written) = stream(&form, before, piece, long, after).expect("records");
+        assert_eq!(report.records, 1, "{form:?}");
+        assert!(written > long as u64, "{form:?}");
+    }
+}
+
+#[test]
+fn a_long_line_is_a_named_limit_elsewhere() {
+    for form in [Form::MarkdownTable, Form::RuledTable, Form::AlignedTable, Form::YamlList] {
+        assert_eq!(stream(&form, "", "abcdefgh", LONG_BYTES, "").map(drop), Err(Fault::Line), "{form:?}");
+    }
+    assert_eq!(stream(&Form::YamlList, "- a: |\n", "    abc\n", LONG_BYTES, "").map(drop), Err(Fault::Item));
+    assert_eq!(stream(&CSV, "", "abcdefgh", LONG_BYTES, "").map(drop), Err(Fault::FirstRow));
+}
+
+#[test]
+fn many_columns() {
+    assert_eq!(stream(&CSV, "", ",", 1_000_000, "\n").map(drop), Err(Fault::FirstRow));
+    assert_eq!(stream(&Form::MarkdownTable, "", "|", 1_000_000, "\n|-|\n").map(drop), Ok(()));
+    // More cells than columns stream into one array.
+    let (report, _) = stream(&CSV, "a,b\n1,2\n", ",", 1_000_000, "\n").expect("records");
+    assert_eq!((report.records, report.ragged), (2, 1));
+    // Many names that are the same.
+    let same = format!("{}\n", "a,".repeat(10_000));
+    let (report, _) = stream(&CSV, &same, "1,2,3,4\n", 100_000, "\n").expect("records");
+    assert_eq!(report.columns.len(), 10_001);
+    assert_eq!(report.columns[9_999].name, "a_10000");
+}
+
+#[test]
+fn long_names_before_short_cells() {
+    let name = "n".repeat(1000);
+    let (report, written) = stream(&CSV, &format!("{name},b\n"), "1,\n", 1_000_000, "").expect("records");
+    assert!(written > report.records * 1000);
+}
+
+#[test]
+fn unbalanced_and_deep() {
+    assert_eq!(stream(&CSV, "a,b\n1,\"", "x,y\n", LONG_BYTES, "").map(drop), Err(Fault::OpenQuote));
+    assert_eq!(stream(&Form::PythonLiteral { document: true }, "", "[", 1_000_000, "").map(drop), Err(Fault::Depth));
+    assert!(matches!(stream(&Form::JsonValues, "", "[", 1_000_000, ""), Err(Fault::Json(_))));
+    assert_eq!(stream(&Form::YamlList, "- a:\n  ", "- ", 1_000_000, "x\n").map(drop), Err(Fault::Depth));
+    let (report, _) = stream(&CSV, "a,b\n", "\0,\0\n", 1_000_000, "").expect("records");
+    assert!(report.records > 200_000);
+}
+
+/// Recognizing looks at a bounded part of any text.
+#[test]
+fn any_repeated_text_is_looked_at() {
+    let pieces = [
+        "[", "{", "(", "[[", "{\"a\":", "['", "- ", "- a:\n", "|", "|-", "+-", "a,", "\"", "\\", "a: {", ": [",
+        "\n[\n", "\n", "\0",
+    ];
+    for piece in pieces {
+        let text = piece.repeat(2 * HEAD_BYTES_MAX / piece.len());
+        let form = recognize(&text, &Hints::default());
+        // Whatever the reader makes of it, it does so in bounded memory.
+        form.map(|form| stream(&form, "", piece, text.len(), ""));
+    }
+}

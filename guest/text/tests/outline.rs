@@ -1,0 +1,186 @@
+//! Outlines of every kind of text, however it is sliced.
+
+use lro_text::outline::{ENTRIES_MAX, Outline, Outliner};
+use proptest::prelude::*;
+
+fn sliced(text: &[u8], length: usize) -> Outline {
+    let mut outliner = Outliner::default();
+    text.chunks(length).for_each(|slice| outliner.push(slice));
+    outliner.finish()
+}
+
+fn outline(text: &str) -> Outline {
+    sliced(text.as_bytes(), text.len().max(1))
+}
+
+/// Entries as tuples: line, level, title, lines.
+fn entries(outline: &Outline) -> Vec<(u64, u32, &str, u64)> {
+    outline.entries.iter().map(|entry| (entry.line, entry.level, &*entry.title, entry.lines)).collect()
+}
+
+#[test]
+fn markdown() {
+    let text = "# Top\nintro\n\nSecond\n------\n```\n# code\n```\n### Third\nx\n# Next\ny\n";
+    let outline = outline(text);
+    assert_eq!(entries(&outline), [(1, 1, "Top", 10), (4, 2, "Second", 7), (9, 3, "Third", 2), (11, 1, "Next", 2)]);
+    assert_eq!(outline.kind, "Markdown with 4 headings");
+    assert_eq!(outline.lines, 12);
+}
+
+#[test]
+fn html() {
+    let text = "<!doctype html>\n<body><h1>A</h1><h2>B <i>c</i></h2>\n<p>x</p>\n<h2>D</h2></body>\n";
+    let outline = outline(text);
+    assert_eq!(entries(&outline), [(2, 1, "A", 3), (2, 2, "B c", 2), (4, 2, "D", 1)]);
+    assert_eq!(outline.kind, "HTML with 3 headings");
+}
+
+#[test]
+fn diff() {
+    let text = "diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n@@ -1,2 +1,3 @@\n x\n-y\n+z\n+w\ndiff --git a/b b/b\n\
+        --- a/b\n+++ b/b\n@@ -1 +0,0 @@\n-gone\n";
+    let outline = outline(text);
+    assert_eq!(entries(&outline), [(1, 1, "a.rs (+2 -1)", 8), (9, 1, "b (+0 -1)", 5)]);
+    assert_eq!(outline.kind, "diff of 2 files, 2 lines added, 2 removed");
+}
+
+#[test]
+fn source_code() {
+    let text = "use a;\n\nstruct A {\n    b: u8,\n}\n\nimpl A {\n    fn c(&self) {\n        d();\n    }\n}\n\nconst X: u8 = 1;\nfn e() {}\n";
+    let outline = outline(text);
+    let expected = [(3, 1, "struct A", 4), (7, 1, "impl A", 6), (8, 2, "fn c(&self)", 5), (14, 1, "fn e() {}", 1)];
+    assert_eq!(entries(&outline), expected);
+    assert_eq!(outline.kind, "Rust source with 4 definitions");
+}
+
+#[test]
+fn snapshot() {
+    let text = "- banner [ref=e1]:\n  - link \"Home\" [ref=e2]:\n    - /url: /\n  - generic [ref=e3]: text\n- main [ref=e4]:\n\
+        \x20 - heading \"Title\" [level=1] [ref=e5]\n  - button \"Go\" [ref=e6] [cursor=pointer]\n";
+    let outline = outline(text);
+    let expected = [
+        (1, 1, "banner [ref=e1]", 4),
+        (2, 2, "link \"Home\" [ref=e2]", 2),
+        (5, 1, "main [ref=e4]", 3),
+        (6, 2, "heading \"Title\" [level=1] [ref=e5]", 1),
+        (7, 2, "button \"Go\" [ref=e6] [cursor=pointer]", 1),
+    ];
+    assert_eq!(entries(&outline), expected);
+    assert_eq!(outline.kind, "accessibility snapshot with 5 named elements");
+}
+
+#[test]
+fn indented_text() {
+    let text = "a:\n  b: 1\n  c:\n    d: 2\n  e: 3\nf: 4\n";
+    let outline = outline(text);
+    assert_eq!(entries(&outline), [(1, 1, "a", 5), (3, 2, "c", 2), (6, 1, "f: 4", 1)]);
+    assert_eq!(outline.kind, "indented text of 6 lines");
+}
+
+#[test]
+fn log() {
+    let mut text = String::new();
+    for number in 0..30 {
+        let level = if number % 3 == 0 { "ERROR" } else { "INFO" };
+        text.push_str(&format!("2026-01-02T03:04:{number:02}Z {level} worker-{number} took {number}.5 ms for /a/b{number} \"x{number}\" 0f3a9b{number:02x}\n"));
+        text.push_str("    continued\n");
+    }
+    text.push_str("2026-01-02T03:05:00Z WARN 123e4567-e89b-12d3-a456-426614174000 from 10.0.0.1:80\n");
+    let outline = outline(&text);
+    let expected = [
+        (1, 1, "ERROR", 10),
+        (61, 1, "WARNING", 1),
+        (3, 1, "INFO", 20),
+        (3, 2, "INFO worker-<n> took <n> ms for <path> <text> <hex>", 20),
+        (1, 2, "ERROR worker-<n> took <n> ms for <path> <text> <hex>", 10),
+        (61, 2, "WARN <uuid> from <n>", 1),
+    ];
+    assert_eq!(entries(&outline), expected);
+    assert_eq!(outline.kind, "log of 61 lines, 3 levels, from 2026-01-02T03:04:00Z to 2026-01-02T03:05:00Z");
+}
+
+#[test]
+fn blocks() {
+    let outline = outline("\nOne block,\nof two lines.\n\n\nAnother one.\n");
+    assert_eq!(entries(&outline), [(2, 1, "One block,", 2), (6, 1, "Another one.", 1)]);
+    assert_eq!(outline.kind, "text of 6 lines in 2 blocks");
+    assert_eq!(sliced(b"", 1).kind, "empty text");
+}
+
+#[test]
+fn the_best_are_whole_levels_and_then_the_longest() {
+    let text = "# A\n## A1\n## A2\nx\nx\n# B\n## B1\nx\n";
+    let outline = outline(text);
+    let best = |count| outline.best(count).iter().map(|entry| &*entry.title).collect::<Vec<_>>();
+    assert_eq!(best(1), ["A"]);
+    assert_eq!(best(3), ["A", "A2", "B"]);
+    assert_eq!(best(9), ["A", "A1", "A2", "B", "B1"]);
+}
+
+#[test]
+fn too_many_entries_lose_their_deepest_level() {
+    let text: String = (0..300).map(|top| format!("# {top}\n{}", "## deep\n".repeat(50))).collect();
+    let thinned = outline(&text);
+    assert_eq!(thinned.entries.len(), 300);
+    assert!(thinned.entries.iter().all(|entry| entry.level == 1 && entry.lines == 51));
+    assert_eq!(thinned.kind, "Markdown with 15,300 headings");
+    assert_eq!(thinned.notes, ["15,000 entries are left out: those below level 1"]);
+    let flat = outline(&"# same\n".repeat(1_000_000));
+    assert_eq!(flat.entries.len(), ENTRIES_MAX);
+    assert_eq!(flat.notes, ["990,000 entries are left out: those after the first 10,000"]);
+}
+
+/// Lines of all kinds of text, in any order.
+fn mixtures() -> impl Strategy<Value = String> {
+    let line = prop::sample::select(vec![
+        "# heading",
+        "## deeper",
+        "===",
+        "---",
+        "```",
+        "<h1>a",
+        "<!doctype html>",
+        "diff --git a/x b/x",
+        "+++ b/x",
+        "@@ -1,3 +1,3 @@",
+        "+a",
+        "-b",
+        " c",
+        "- button \"x\" [ref=e1]:",
+        "  - link [ref=e2]",
+        "a:",
+        "  b: 1",
+        "├── x",
+        "fn a() {",
+        "}",
+        "    let x = 1;",
+        "class A:",
+        "    def b(self):",
+        "2026-01-02 03:04:05 ERROR x 1",
+        "text",
+        "",
+        "\u{0}\u{1}",
+        "é…",
+        "\t\t\t",
+        "commit 0123456789",
+    ]);
+    prop::collection::vec((line, 0_usize..3), 0..60)
+        .prop_map(|lines| lines.iter().map(|(line, indent)| format!("{}{line}\n", "  ".repeat(*indent))).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn slices_do_not_matter_and_entries_lie_in_the_text(text in mixtures(), length in 1_usize..100) {
+        let whole = sliced(text.as_bytes(), text.len().max(1));
+        prop_assert_eq!(&sliced(text.as_bytes(), length), &whole);
+        for entry in &whole.entries {
+            prop_assert!((1..=whole.lines).contains(&entry.line), "{:?}", entry);
+            prop_assert!(entry.lines > 0 && entry.line + entry.lines <= whole.lines + 1 || whole.kind.starts_with("log"));
+            prop_assert!(entry.level > 0 && !entry.title.contains('\n'));
+        }
+        let lines = whole.entries.iter().map(|entry| entry.line);
+        prop_assert!(whole.kind.starts_with("log") || lines.is_sorted());
+    }
+}
