@@ -83,7 +83,7 @@ impl Place {
 
     /// Arguments to offload the input.
     fn offload<'a>(&'a self, flags: &[&'a str]) -> Vec<&'a str> {
-        [&["offload", "--mode", "always", "--tenant", TENANT], flags, &[&self.input]].concat()
+        [&["offload", "--mode", "always", "--images", "offload", "--tenant", TENANT], flags, &[&self.input]].concat()
     }
 
     fn lro(&self, command: Command, arguments: &[&str]) -> Command {

@@ -263,6 +263,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "action") => "reject",
         (_, "level") => "full",
         (_, "dialect") => "specification",
+        (_, "images") => "offload",
         (_, "schema") => "strip",
         (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
         (_, "gateway.upstream") => "https://example.org/mcp",

@@ -14,8 +14,8 @@ use std::{
 };
 
 use lro_host::store::{
-    FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, QuotaKind, Staging, Store, StoreConfig, StoreError,
-    TIME_TO_LIVE_MAX, Ulid, rfc3339, safe_name,
+    FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, Origin, QuotaKind, Staging, Store, StoreConfig,
+    StoreError, TIME_TO_LIVE_MAX, Ulid, rfc3339, safe_name,
 };
 use serde_json::value::RawValue;
 use tempfile::TempDir;
