@@ -7,6 +7,7 @@ mod crash;
 mod descriptor;
 mod differential;
 mod extract;
+mod questions;
 mod real_data;
 mod sandbox;
 mod tools;

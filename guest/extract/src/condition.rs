@@ -315,6 +315,7 @@ impl Check {
 }
 
 impl Literal {
+    /// Whether a string has this text inside, or an array has an element that has it inside or equals this literal.
     fn is_in(&self, value: &[u8], scratch: &mut Vec<u8>) -> Result<bool, Damaged> {
         match (value.first(), &self.kind) {
             (Some(b'"'), Kind::Text(part)) => Ok(has_part(&content(value, self.case)?, part)),
@@ -322,7 +323,13 @@ impl Literal {
                 let mut found = false;
                 walk::elements(value, 0, |element| {
                     let element = value.get(element..).unwrap_or_default();
-                    found = found || self.equals(element, scratch)?;
+                    found = found
+                        || match &self.kind {
+                            Kind::Text(part) if element.first() == Some(&b'"') => {
+                                has_part(&content(element, self.case)?, part)
+                            }
+                            _ => self.equals(element, scratch)?,
+                        };
                     Ok(())
                 })?;
                 Ok(found)

@@ -303,7 +303,10 @@ fn passes(record: &Value, test: &Test) -> bool {
         Operator::OneOf => wanted.as_array().unwrap().iter().any(|wanted| equal(&value, wanted)),
         Operator::Contains => match (&value, &wanted) {
             (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
-            (Value::Array(elements), wanted) => elements.iter().any(|element| equal(element, wanted)),
+            (Value::Array(elements), wanted) => elements.iter().any(|element| match (element, wanted) {
+                (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
+                _ => equal(element, wanted),
+            }),
             _ => false,
         },
         Operator::StartsWith => match (&value, &wanted) {

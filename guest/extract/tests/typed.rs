@@ -48,6 +48,8 @@ fn operators() {
         (only("meta.owner", Operator::OneOf, "[\"u2\",3,\"u1\"]"), vec!["Ann", "bob", "Änne"]),
         (only("/meta/tags", Operator::Contains, "\"red\""), vec!["Ann"]),
         (ignoring_case("/meta/tags", Operator::Contains, "\"red\""), vec!["Ann", "Cyd"]),
+        (only("/meta/tags", Operator::Contains, "\"lu\""), vec!["Änne"]),
+        (ignoring_case("/meta/tags", Operator::Contains, "\"ED\""), vec!["Ann", "Cyd"]),
         (ignoring_case("name", Operator::StartsWith, "\"ä\""), vec!["Änne"]),
         (ignoring_case("name", Operator::Matches, "\"^a|d$\""), vec!["Ann", "Cyd"]),
         (only("name", Operator::Matches, "\"^\\\\w{3}$\""), vec!["Ann", "bob", "Cyd"]),

@@ -340,6 +340,8 @@ impl<'a> Builder<'a> {
             let mut own_left = if self.level == DescriptorLevel::Full { usize::MAX } else { 2 };
             for recipe in &entry.recipes {
                 let command = match recipe.call(&self.call.id) {
+                    // A reader with the tool can run by name whatever is named, but for a configured command.
+                    None if has_tool && !(has_shell && recipe.configured) => continue,
                     _ if has_shell => recipe.command.clone(),
                     Some(call) if has_tool => call,
                     _ if recipe.configured => recipe.command.clone(),

@@ -1,7 +1,7 @@
 //! Commands and queries that run on the files: they use only existing fields, are safe on null, and quote the path.
 
 use crate::bindings::lro::filter::types::{
-    self, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
+    self, Aggregate, AggregateKind, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
 };
 use crate::descriptor::{Entry, shown_file};
 use crate::names::Names;
@@ -175,9 +175,17 @@ fn tested(field: &Field<'_>, operator: Operator, value: &str, parameter: &str) -
 
 /// The values of a field with their counts, the most frequent first.
 fn grouped(field: &Field<'_>) -> Option<Query> {
-    let by = selection(field).filter(|by| by.field != "count")?;
-    let sort = vec![SortKey { field: "count".to_owned(), descending: true }];
-    Some(Query { group: Some(Group { by: vec![by], aggregates: Vec::new() }), sort, ..all() })
+    let by = selection(field)?;
+    // A field of the name of the number needs another name for the number.
+    let (count, aggregates) = match by.field.as_str() {
+        "count" => {
+            let name = Some("records".to_owned());
+            ("records", vec![Aggregate { kind: AggregateKind::Count, field: None, name }])
+        }
+        _ => ("count", Vec::new()),
+    };
+    let sort = vec![SortKey { field: count.to_owned(), descending: true }];
+    Some(Query { group: Some(Group { by: vec![by], aggregates }), sort, ..all() })
 }
 
 fn selection(field: &Field<'_>) -> Option<Selection> {

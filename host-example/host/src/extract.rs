@@ -3,25 +3,28 @@
 //! The component `guest/extract` runs them in the sandbox. It sees one published offload, read-only. Meanwhile the host
 //! compares the file with its SHA-256, and returns no answer if the file has changed.
 
-mod query;
+mod answer;
+mod contract;
+mod fit;
+pub(crate) mod query;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use serde::{
-    Serialize, Serializer,
-    ser::{Error, SerializeStruct},
-};
 use serde_json::value::RawValue;
 
 use crate::job::{self, Job};
 use crate::policy::{self, LoadError, LoadOptions};
-use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as contract;
-use crate::sandbox::{CallError, Cost, Limits, Part, PartError, PartKind, Payload, PreparedExtraction, Sandbox};
+use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
+use crate::sandbox::{CallError, Limits, PreparedExtraction, Sandbox};
 use crate::store::{FileKind, FileRecord, Offload, Origin, Reader, StoreError};
 
-pub use self::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
+pub use self::answer::{Answer, Cut, Failures};
+pub use self::query::{
+    Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
+};
 
 /// The component of `guest/extract`.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
@@ -34,8 +37,6 @@ pub const ANSWER_TOKENS_DEFAULT: u32 = 8_000;
 pub const ANSWER_BYTES_MAX: u32 = 4 << 20;
 /// Maximum number of results that a query may ask for, and maximum size of a sample.
 pub const RESULTS_MAX: u32 = 100_000;
-/// Default limit of a query, as documented in `wit/types.wit`.
-const LIMIT_DEFAULT: u64 = 50;
 
 /// Maximum size of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,95 +71,10 @@ pub struct Jq {
     pub slurp: bool,
     /// Variables: `$name`, any JSON value.
     pub arguments: BTreeMap<String, Box<RawValue>>,
-}
-
-/// The answer to a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Results as JSON Lines.
-    pub lines: String,
-    /// Number of results in `lines`.
-    pub results: u64,
-    /// Number of the first result in `lines`.
+    /// Results to skip. The results before and on the page together have at most [`ANSWER_BYTES_MAX`] bytes.
     pub offset: u64,
-    /// Number of all results, including those before `offset` and beyond limit and budget.
-    pub total: u64,
-    /// Records that satisfied the condition.
-    pub matched: u64,
-    /// Records examined.
-    pub examined: u64,
-    /// Why `lines` ends before the last result.
-    pub cut: Option<Cut>,
-    /// Records on which a jq program failed.
-    pub failures: Option<Failures>,
-    /// Cost of the call into the component; zero without a call.
-    pub cost: Cost,
-}
-
-/// Why an answer ends before the last result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The limit of the query.
-    Limit,
-    /// The budget: the next result has this many bytes.
-    Budget(u64),
-}
-
-impl Answer {
-    /// Number of results after `lines`. To get them, ask again with `offset` increased by `results`.
-    pub fn left(&self) -> u64 {
-        self.total.saturating_sub(self.offset).saturating_sub(self.results)
-    }
-
-    /// The results as one JSON array, for a [`Filter`](crate::filter::Filter) that offloads them again.
-    ///
-    /// # Errors
-    /// Never for an answer of [`Extractor::ask`].
-    pub fn into_payload(self) -> Result<Payload, PartError> {
-        let array = format!("[{}]", self.lines.trim_end().replace('\n', ","));
-        Ok(Payload::new(vec![Part::text(PartKind::Structured, array.into())?]))
-    }
-}
-
-/// Serializes as one object: `{"results": […], "offset", "total", "left", "matched", "examined", "cut", "next_bytes",
-/// "failures"}`, where `cut` is `limit` or `budget`; members without a value are left out.
-impl Serialize for Answer {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let results = self.lines.lines().map(serde_json::from_str::<&RawValue>).collect::<Result<Vec<_>, _>>();
-        let (cut, next_bytes) = match self.cut {
-            Some(Cut::Limit) => (Some("limit"), None),
-            Some(Cut::Budget(bytes)) => (Some("budget"), Some(bytes)),
-            None => (None, None),
-        };
-        let mut object = serializer.serialize_struct("Answer", 9)?;
-        object.serialize_field("results", &results.map_err(S::Error::custom)?)?;
-        object.serialize_field("offset", &self.offset)?;
-        object.serialize_field("total", &self.total)?;
-        object.serialize_field("left", &self.left())?;
-        object.serialize_field("matched", &self.matched)?;
-        object.serialize_field("examined", &self.examined)?;
-        if let Some(cut) = cut {
-            object.serialize_field("cut", cut)?;
-        }
-        if let Some(bytes) = next_bytes {
-            object.serialize_field("next_bytes", &bytes)?;
-        }
-        if let Some(failures) = &self.failures {
-            object.serialize_field("failures", failures)?;
-        }
-        object.end()
-    }
-}
-
-/// How a jq program failed on some of the records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failures {
-    /// Number of such records.
-    pub records: u64,
-    /// Number of the first one, counted from 0.
-    pub first: u64,
-    /// The error on that record.
-    pub message: String,
+    /// Maximum number of results, from 1 to [`RESULTS_MAX`]. Default: as many as fit.
+    pub limit: Option<u32>,
 }
 
 /// Why a question could not be answered.
@@ -294,26 +210,30 @@ impl Extractor {
     ) -> Result<Answer, ExtractError> {
         job::pause().await;
         let file = file(offload, section)?;
-        let asked = match question {
-            Question::Query(query) if query.counts_all() => return Ok(count_answer(file.records)),
-            Question::Query(query) => contract::Question::Query(query.into()),
-            Question::Jq(jq) => contract::Question::Jq(jq.into()),
+        let (asked, notes) = match question {
+            Question::Query(query) if query.counts_all() => return Ok(Answer::of_count(file.records)),
+            Question::Query(query) => {
+                let (query, notes) = fit::fit(query, file.schema.as_deref());
+                (component::Question::Query((&query).into()), notes)
+            }
+            Question::Jq(jq) => (component::Question::Jq(jq.into()), Vec::new()),
         };
+        let asked_budget = answer::asked_budget(question, budget)?;
         let reader = offload.open(&file.name)?;
         let directory = offload.directory()?;
-        let source = contract::Source {
+        let source = component::Source {
             name: file.name.clone(),
             start: file.digest_from,
             bytes: file.bytes,
             records: file.records,
         };
-        let limit = contract::Budget { bytes: budget.bytes.min(ANSWER_BYTES_MAX), tokens: budget.tokens };
+        let limit = component::Budget { bytes: asked_budget.bytes, tokens: asked_budget.tokens };
         let verifying = Verification::start(reader);
         let answered = self.prepared.extract_async(&self.limits, directory, &source, &asked, limit).await;
         // If the file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
-        Ok(Answer { cost, ..answer_of(answer?, question, budget)? })
+        Ok(Answer { notes, cost, ..Answer::of_contract(answer?, question, asked_budget, budget)? })
     }
 
     /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
@@ -408,68 +328,27 @@ fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecor
     }
 }
 
-fn count_answer(records: u64) -> Answer {
-    Answer {
-        lines: format!("{{\"count\":{records}}}\n"),
-        results: 1,
-        offset: 0,
-        total: 1,
-        matched: records,
-        examined: 0,
-        cut: None,
-        failures: None,
-        cost: Cost::default(),
-    }
-}
-
-fn answer_of(answer: contract::Answer, question: &Question, budget: Budget) -> Result<Answer, ExtractError> {
-    let contract::Answer { lines, results, total, matched, examined, next_bytes, failures } = answer;
-    if lines.len() > budget.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
-        return Err(ExtractError::Answer("wrong number or size of lines"));
-    }
-    let (offset, limit) = match question {
-        Question::Query(query) if !query.count => (query.offset, query.limit.map_or(LIMIT_DEFAULT, u64::from)),
-        _ => (0, u64::MAX),
-    };
-    let failures = failures.map(Into::into);
-    let mut answer =
-        Answer { lines, results, offset, total, matched, examined, cut: None, failures, cost: Cost::default() };
-    answer.cut = match next_bytes {
-        Some(bytes) => Some(Cut::Budget(bytes)),
-        None if answer.left() > 0 && results >= limit => Some(Cut::Limit),
-        None => None,
-    };
-    Ok(answer)
-}
-
-impl From<contract::Failures> for Failures {
-    fn from(failures: contract::Failures) -> Self {
-        let contract::Failures { records, first, message } = failures;
-        Self { records, first, message }
-    }
-}
-
-impl From<contract::ExtractError> for ExtractError {
-    fn from(error: contract::ExtractError) -> Self {
+impl From<component::ExtractError> for ExtractError {
+    fn from(error: component::ExtractError) -> Self {
         match error {
-            contract::ExtractError::Invalid(text) => Self::Invalid(text),
-            contract::ExtractError::UnknownField(unknown) => {
+            component::ExtractError::Invalid(text) => Self::Invalid(text),
+            component::ExtractError::UnknownField(unknown) => {
                 Self::UnknownField { field: unknown.field, near: unknown.near }
             }
-            contract::ExtractError::Syntax(syntax) => Self::Syntax { offset: syntax.offset, message: syntax.message },
-            contract::ExtractError::Failed(failures) => Self::Failed(failures.into()),
-            contract::ExtractError::Limit(text) => Self::Limit(text),
-            contract::ExtractError::Io(text) => Self::Read(text),
-            contract::ExtractError::Damaged(record) => Self::Damaged(record),
+            component::ExtractError::Syntax(syntax) => Self::Syntax { offset: syntax.offset, message: syntax.message },
+            component::ExtractError::Failed(failures) => Self::Failed(failures.into()),
+            component::ExtractError::Limit(text) => Self::Limit(text),
+            component::ExtractError::Io(text) => Self::Read(text),
+            component::ExtractError::Damaged(record) => Self::Damaged(record),
         }
     }
 }
 
-impl From<&Jq> for contract::Jq {
+impl From<&Jq> for component::Jq {
     fn from(jq: &Jq) -> Self {
         let mut arguments = Vec::with_capacity(jq.arguments.len());
         for (name, value) in &jq.arguments {
-            arguments.push(contract::Argument { name: name.clone(), value: value.get().to_owned() });
+            arguments.push(component::Argument { name: name.clone(), value: value.get().to_owned() });
         }
         Self { filter: jq.filter.clone(), slurp: jq.slurp, arguments }
     }

@@ -21,10 +21,8 @@ pub const PAGE_BYTES_DEFAULT: u32 = 20_000;
 pub const PAGE_BYTES_MIN: u32 = 256;
 /// Maximum size of a page, in bytes; larger values are lowered to it.
 pub const PAGE_BYTES_MAX: u32 = 1 << 20;
-/// Default maximum number of records in a page.
-pub const PAGE_RECORDS_DEFAULT: u32 = 50;
-/// Upper bound for the number of records in a page; larger values are lowered to it.
-pub const PAGE_RECORDS_MAX: u32 = 1000;
+/// Maximum number of records in a page; larger values are lowered to it. It bounds what empty lines cost in JSON.
+pub const PAGE_RECORDS_MAX: u32 = 10_000;
 
 /// A request for a page.
 #[derive(Clone, Debug)]
@@ -40,8 +38,7 @@ pub struct PageRequest {
     /// Maximum size of the page in bytes, from [`PAGE_BYTES_MIN`] to [`PAGE_BYTES_MAX`]: of its records without the
     /// line feeds between them, or of base64. Default: the value in the cursor, else [`PAGE_BYTES_DEFAULT`].
     pub bytes: Option<u32>,
-    /// Maximum number of records, from 1 to [`PAGE_RECORDS_MAX`]. Default: the value in the cursor, else
-    /// [`PAGE_RECORDS_DEFAULT`].
+    /// Maximum number of records, from 1 to [`PAGE_RECORDS_MAX`]. Default: the value in the cursor, else as many as fit.
     pub records: Option<u32>,
 }
 
@@ -50,8 +47,27 @@ pub struct PageRequest {
 pub enum Start {
     /// At a record, or the line of a text, counted from 0.
     Record(u64),
+    /// This many records or lines before the end; at the beginning when there are fewer.
+    BeforeEnd(u64),
     /// Where the previous page ended: [`Page::next`].
     Cursor(String),
+}
+
+impl Start {
+    /// At a number counted from 0, or from the end when it is negative.
+    pub fn of_number(number: i64) -> Self {
+        if number < 0 { Self::BeforeEnd(number.unsigned_abs()) } else { Self::Record(number.unsigned_abs()) }
+    }
+
+    /// The position in a section of this many records, unless a cursor says it.
+    fn position(&self, total: u64) -> Position {
+        let record = match self {
+            Self::Record(record) => *record,
+            Self::BeforeEnd(count) => total.saturating_sub(*count),
+            Self::Cursor(_) => 0,
+        };
+        Position { record, offset: 0 }
+    }
 }
 
 /// A page of a section.
@@ -220,19 +236,18 @@ impl Pages {
     /// # Errors
     /// When a part of the request is invalid, or the file has changed.
     pub fn page(&self, request: &PageRequest) -> Result<Page, PageError> {
-        let (position, size, of_file) = match &request.start {
-            Start::Record(record) => (Position { record: *record, offset: 0 }, request.size(PageSize::default()), None),
-            Start::Cursor(text) => {
-                let cursor = self.cursor(request, text)?;
-                (cursor.position, cursor.size, Some(cursor.file))
-            }
+        let cursor = match &request.start {
+            Start::Cursor(text) => Some(self.cursor(request, text)?),
+            Start::Record(_) | Start::BeforeEnd(_) => None,
         };
         let offload = self.store.find(&request.tenant, request.offload)?;
         let (number, reader) = open(&offload, &request.section)?;
-        if of_file.is_some_and(|file| file != number) {
-            return Err(CursorError::Section.into());
-        }
         let total = total(&reader);
+        let (position, size) = match cursor {
+            Some(cursor) if cursor.file != number => return Err(CursorError::Section.into()),
+            Some(cursor) => (cursor.position, cursor.size),
+            None => (request.start.position(total), request.size(PageSize::default())),
+        };
         if position.record >= total.max(1) {
             return Err(PageError::NoRecord { record: position.record, total });
         }
@@ -282,7 +297,7 @@ impl PageRequest {
 
 impl Default for PageSize {
     fn default() -> Self {
-        Self { bytes: PAGE_BYTES_DEFAULT, records: PAGE_RECORDS_DEFAULT }
+        Self { bytes: PAGE_BYTES_DEFAULT, records: PAGE_RECORDS_MAX }
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use lro_host::read::{
-    Cursor, CursorError, CursorKey, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_DEFAULT,
-    PAGE_RECORDS_MAX, Page, PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
+    Cursor, CursorError, CursorKey, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX, Page,
+    PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
 };
 use lro_host::store::{Digest, FileKind, Offload, Store, StoreConfig, StoreError, Ulid};
 use proptest::prelude::*;
@@ -21,6 +21,11 @@ use support::{HEADER, lines_of, open, publish, publish_as, rows};
 
 fn request(offload: &Offload) -> PageRequest {
     PageRequest::new("team", offload.id(), "items")
+}
+
+/// Pages of fifty records.
+fn fifty(offload: &Offload) -> PageRequest {
+    PageRequest { records: Some(50), ..request(offload) }
 }
 
 fn from_cursor(offload: &Offload, cursor: &str) -> PageRequest {
@@ -206,7 +211,7 @@ fn a_cursor_that_does_not_fit_is_refused_with_the_reason() {
     let (offload, other) = (publish(&store, FileKind::Records, &content), publish(&store, FileKind::Records, &content));
     let key = CursorKey::new([7; 32]);
     let pages = Pages::with_key(store.clone(), key.clone());
-    let next = pages.page(&request(&offload)).unwrap().next.unwrap();
+    let next = pages.page(&fifty(&offload)).unwrap().next.unwrap();
     let good = from_cursor(&offload, &next);
     assert_eq!(pages.page(&good).unwrap().first, 50);
 
@@ -226,10 +231,10 @@ fn a_cursor_that_does_not_fit_is_refused_with_the_reason() {
     refused(with(&format!("{next}AAAA")), CursorError::Signature, "changed");
     refused(with(&format!("{next}=")), CursorError::Malformed, "malformed");
     let foreign = Pages::with_key(store.clone(), CursorKey::new([8; 32]));
-    let foreign = foreign.page(&request(&offload)).unwrap().next.unwrap();
+    let foreign = foreign.page(&fifty(&offload)).unwrap().next.unwrap();
     refused(with(&foreign), CursorError::Signature, "another key");
     // The same numbers as the cursor has are no other size.
-    let same = PageRequest { bytes: Some(PAGE_BYTES_DEFAULT), records: Some(PAGE_RECORDS_DEFAULT), ..good };
+    let same = PageRequest { bytes: Some(PAGE_BYTES_DEFAULT), records: Some(50), ..good };
     assert_eq!(pages.page(&same).unwrap().first, 50);
 
     let cursor = key.open("team", &next, SystemTime::now()).unwrap();
@@ -249,7 +254,7 @@ fn a_cursor_expires_with_its_offload() {
     let id = Ulid::from_parts(soon.duration_since(UNIX_EPOCH).unwrap().as_millis(), 1);
     let offload = publish_as(&store, id, FileKind::Records, &rows(100));
     let pages = Pages::new(store).unwrap();
-    let next = from_cursor(&offload, &pages.page(&request(&offload)).unwrap().next.unwrap());
+    let next = from_cursor(&offload, &pages.page(&fifty(&offload)).unwrap().next.unwrap());
     thread::sleep(Duration::from_millis(1100));
     assert_eq!(cursor_error(pages.page(&next)), CursorError::Expired);
     // Even where the store would keep it longer.
@@ -257,22 +262,23 @@ fn a_cursor_expires_with_its_offload() {
         StoreConfig { time_to_live: Duration::from_secs(9999), ..StoreConfig::new(directory.path().join("root")) };
     let pages = Pages::new(Store::open(longer).unwrap()).unwrap();
     assert_eq!(cursor_error(pages.page(&next)), CursorError::Expired);
-    assert_eq!(records(&pages.page(&request(&offload)).unwrap()).len(), 50);
+    assert_eq!(records(&pages.page(&request(&offload)).unwrap()).len(), 100);
 }
 
-// As many records as fit, 50 unless asked otherwise, never more than 1,000.
+// As many records as fit, unless fewer are asked for; never more than 10,000.
 #[test]
 fn pages_adapt_to_the_weight_of_the_records() {
     let (_directory, store) = open();
     let pages = Pages::new(store.clone()).unwrap();
     let of_size =
-        |bytes: usize| publish(&store, FileKind::Records, format!("{}\n", "x".repeat(bytes)).repeat(3000).as_bytes());
+        |bytes: usize| publish(&store, FileKind::Records, format!("{}\n", "x".repeat(bytes)).repeat(12_000).as_bytes());
     let first = |request: PageRequest| records(&pages.page(&request).unwrap()).len();
     let (light, middle, heavy) = (of_size(10), of_size(1000), of_size(4000));
-    assert_eq!((first(request(&light)), first(request(&middle)), first(request(&heavy))), (50, 20, 5));
+    assert_eq!((first(request(&light)), first(request(&middle)), first(request(&heavy))), (2_000, 20, 5));
     let asked = |offload, bytes, records| first(PageRequest { bytes, records, ..request(offload) });
     assert_eq!(asked(&light, None, Some(200)), 200);
-    assert_eq!(asked(&light, None, Some(u32::MAX)), PAGE_RECORDS_MAX as usize);
+    assert_eq!(asked(&light, Some(u32::MAX), Some(u32::MAX)), PAGE_RECORDS_MAX as usize);
+    assert_eq!(first(request(&of_size(0))), PAGE_RECORDS_MAX as usize, "empty lines too are counted");
     assert_eq!(asked(&light, None, Some(0)), 1);
     assert_eq!(asked(&light, Some(0), None), PAGE_BYTES_MIN as usize / 10);
     assert_eq!(asked(&middle, Some(3000), None), 3, "line feeds do not count");
@@ -294,8 +300,16 @@ fn the_ends_of_a_section_are_plain() {
     let hundred = publish(&store, FileKind::Records, &rows(100));
     let page = pages.page(&PageRequest { records: Some(100), ..request(&hundred) }).unwrap();
     assert_eq!((records(&page).len(), page.total, page.next), (100, 100, None));
-    let firsts: Vec<u64> = walk(&pages, request(&hundred)).iter().map(|page| page.first).collect();
+    let firsts: Vec<u64> = walk(&pages, fifty(&hundred)).iter().map(|page| page.first).collect();
     assert_eq!(firsts, [0, 50]);
+    // From the end, or the beginning when there are not as many.
+    let before_end = |offload: &Offload, count: i64| {
+        pages.page(&PageRequest { start: Start::of_number(-count), ..request(offload) })
+    };
+    for (offload, count, first) in [(&hundred, 1, 99), (&hundred, 100, 0), (&hundred, i64::MAX, 0), (&empty, 5, 0)] {
+        let page = before_end(offload, count).unwrap();
+        assert_eq!((page.first, page.first + records(&page).len() as u64), (first, page.total));
+    }
     let last = pages.page(&from_record(&hundred, 99)).unwrap();
     assert_eq!((records(&last), &last.next), (&[r#"{"id":99,"name":"row 99"}"#.to_owned()][..], &None));
 
@@ -341,7 +355,7 @@ fn insertions_upstream_change_nothing() {
     let (_directory, store) = open();
     let pages = Pages::new(store.clone()).unwrap();
     let before = publish(&store, FileKind::Records, &rows(120));
-    let next = pages.page(&request(&before)).unwrap().next.unwrap();
+    let next = pages.page(&fifty(&before)).unwrap().next.unwrap();
     publish(&store, FileKind::Records, &[b"{\"id\":\"new\"}\n".repeat(30), rows(120)].concat());
     let page = pages.page(&from_cursor(&before, &next)).unwrap();
     assert_eq!((page.first, page.total, records(&page)[0].as_str()), (50, 120, r#"{"id":50,"name":"row 50"}"#));

@@ -8,8 +8,8 @@ use clap::{ArgGroup, Args, ValueEnum, value_parser};
 use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode};
 use lro_host::extract::{
-    ANSWER_BYTES_MAX, Aggregate, AggregateKind, Answer, Budget, Condition, Cut, Group, Jq, Operator, Query, Question,
-    RESULTS_MAX, Selection, SortKey, Test, stored_query,
+    ANSWER_BYTES_MAX, Aggregate, Answer, Budget, Condition, Cut, Group, Jq, Query, QueryError, Question, RESULTS_MAX,
+    Selection, SortKey, Test, stored_query,
 };
 use lro_host::filter::Outcome;
 use lro_host::store::{Offload, Store};
@@ -22,6 +22,7 @@ use crate::{host, table};
 
 const EXAMPLES: &str = "Examples:
   lro extract HANDLE --where 'category eq billing' --where 'score > 0.9' --select id,title
+  lro extract HANDLE --where 'score > 0.9 and (state == \"open\" or not title contains \"draft\")'
   lro extract HANDLE --where 'title contains error' --ignore-case --count
   lro extract HANDLE --group-by category --aggregate count,avg:score --sort=-count --format table
   lro extract HANDLE --where '{\"any\": [{\"field\": \"id\", \"op\": \"lt\", \"value\": 9}, {\"field\": \"note\", \"op\": \"is_null\"}]}'
@@ -29,9 +30,10 @@ const EXAMPLES: &str = "Examples:
   lro extract HANDLE --recipes
   lro extract HANDLE --recipe orders_where --param status=failed
 
-A field is written `owner.name`, or as a JSON Pointer `/owner/name`. Operators: eq ne lt le gt ge in contains starts-with
-matches exists is-null, and = != < <= > >=. A value that is JSON is taken as such, anything else as a text. A missing field
-fails every test; null is equal to null only.";
+A field is written `owner.name`, or as a JSON Pointer `/owner/name`; a name with spaces is in double quotes. Operators: eq ne
+lt le gt ge in contains starts-with ends-with matches exists is-null, and = != < <= > >=. With `and`, `or`, `not` and brackets,
+a value is JSON or in single quotes; in a single condition, a value that is not JSON is a text. A missing field fails every
+test; null is equal to null only.";
 
 /// The flags of a typed query, which conflict with those that give a whole query.
 const PARTS: [&str; 9] =
@@ -47,7 +49,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     handle: HandleArguments,
 
-    /// Condition `FIELD OPERATOR VALUE`, or JSON; if repeated, all conditions must hold
+    /// Condition `FIELD OPERATOR VALUE`, several with `and`, `or`, `not`, or JSON; if repeated, all must hold
     #[arg(long = "where", value_name = "CONDITION", value_parser = condition, help_heading = "Typed query")]
     conditions: Vec<ConditionArgument>,
     /// Ignore case in all conditions that are not JSON
@@ -56,15 +58,16 @@ pub(crate) struct Arguments {
     /// Fields of each result: FIELD or FIELD=NAME
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
     select: Vec<String>,
-    /// Order: FIELD, or -FIELD for descending
+    /// Order: FIELD, and -FIELD or `FIELD desc` for descending
     #[arg(
         long,
         value_name = "FIELDS",
         value_delimiter = ',',
         allow_hyphen_values = true,
+        value_parser = sort_key,
         help_heading = "Typed query"
     )]
-    sort: Vec<String>,
+    sort: Vec<SortKey>,
     /// One result per group of equal values: FIELD or FIELD=NAME
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
     group_by: Vec<String>,
@@ -80,17 +83,11 @@ pub(crate) struct Arguments {
     /// Return a sample of this many results, random but the same every time
     #[arg(long, value_name = "NUMBER", value_parser = result_count(), help_heading = "Typed query")]
     sample: Option<u32>,
-    /// Skip this many results; also applies to --json-query and --recipe
-    #[arg(long, value_name = "NUMBER", conflicts_with = "jq", help_heading = "Typed query")]
+    /// Skip this many results; also applies to --json-query, --recipe and --jq
+    #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
     offset: Option<u64>,
-    /// Maximum number of results [default: 50]; also applies to --json-query and --recipe
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        conflicts_with = "jq",
-        value_parser = result_count(),
-        help_heading = "Typed query"
-    )]
+    /// Maximum number of results [default: 50]; also applies to --json-query, --recipe and --jq
+    #[arg(long, value_name = "NUMBER", value_parser = result_count(), help_heading = "Typed query")]
     limit: Option<u32>,
     /// The whole query as JSON
     #[arg(long, value_name = "JSON", group = "whole", value_parser = json_query, help_heading = "Typed query")]
@@ -133,7 +130,10 @@ pub(crate) struct Arguments {
 /// A condition on the command line.
 #[derive(Clone)]
 enum ConditionArgument {
-    Words(Test),
+    /// `FIELD OPERATOR VALUE`, or an expression.
+    Text(Condition),
+    /// `FIELD OPERATOR TEXT`, where the text has a word that would join conditions if it were in quotes.
+    Doubtful(Condition, String),
     Json(Condition),
 }
 
@@ -145,8 +145,8 @@ type NamedValue = (String, Box<RawValue>);
 pub(crate) enum Format {
     /// One JSON value per line
     Lines,
-    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined"}, and "cut", "next_bytes"
-    /// and "failures" if applicable
+    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined"}, and "cut", "next_bytes",
+    /// "failures" and "notes" if applicable
     Json,
     /// Columns, for people
     Table,
@@ -171,6 +171,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Format::Json => output::json(&answer)?,
         Format::Table => output::text(&table::of_lines(&answer.lines))?,
     }
+    report_notes(arguments, &answer, terminal);
     report_rest(arguments, &answer, terminal);
     Ok(Exit::Success)
 }
@@ -180,7 +181,9 @@ impl Arguments {
     fn question(&self, offload: &Offload, section: Option<String>) -> anyhow::Result<(Option<String>, Question)> {
         if let Some(filter) = &self.jq {
             let arguments = self.arguments.iter().cloned().collect();
-            return Ok((section, Question::Jq(Jq { filter: filter.clone(), slurp: self.slurp, arguments })));
+            let (offset, limit) = (self.offset.unwrap_or(0), self.limit);
+            let jq = Jq { filter: filter.clone(), slurp: self.slurp, arguments, offset, limit };
+            return Ok((section, Question::Jq(jq)));
         }
         let (section, query) = match (&self.recipe, &self.json_query) {
             (Some(name), _) => {
@@ -207,7 +210,7 @@ impl Arguments {
             group: is_grouped.then(group),
             select: self.select.iter().map(|text| selection(text)).collect(),
             distinct: self.distinct,
-            sort: self.sort.iter().map(|text| sort_key(text)).collect(),
+            sort: self.sort.clone(),
             sample: self.sample,
             count: self.count,
             ..Query::default()
@@ -215,10 +218,14 @@ impl Arguments {
     }
 
     fn condition(&self, given: &ConditionArgument) -> Condition {
-        match given {
-            ConditionArgument::Words(test) => Condition::Test(Test { ignore_case: self.ignore_case, ..test.clone() }),
-            ConditionArgument::Json(condition) => condition.clone(),
+        let (ConditionArgument::Text(condition)
+        | ConditionArgument::Doubtful(condition, _)
+        | ConditionArgument::Json(condition)) = given;
+        let mut condition = condition.clone();
+        if self.ignore_case && !matches!(given, ConditionArgument::Json(_)) {
+            condition.ignore_case();
         }
+        condition
     }
 }
 
@@ -227,24 +234,30 @@ fn result_count() -> impl TypedValueParser<Value = u32> {
     value_parser!(u32).range(1..=i64::from(RESULTS_MAX))
 }
 
-/// Parses `FIELD OPERATOR VALUE`, or JSON.
-fn condition(text: &str) -> Result<ConditionArgument, String> {
+/// Parses JSON, an expression whose values are all JSON or in quotes, or else `FIELD OPERATOR VALUE`.
+fn condition(text: &str) -> Result<ConditionArgument, QueryError> {
     let text = text.trim();
     if text.starts_with('{') {
-        return serde_json::from_str(text).map(ConditionArgument::Json).map_err(|error| error.to_string());
+        return Condition::read(text).map(ConditionArgument::Json);
     }
-    let (field, rest) = text.split_once(char::is_whitespace).ok_or("expected FIELD OPERATOR VALUE")?;
-    let rest = rest.trim_start();
-    let (operator, value) = match rest.split_once(char::is_whitespace) {
-        Some((operator, value)) => (operator, Some(json_value(value.trim_start()))),
-        None => (rest, None),
-    };
-    let op: Operator = serde_json::from_value(operator.into()).map_err(|error| format!("invalid operator: {error}"))?;
-    Ok(ConditionArgument::Words(Test { field: field.to_owned(), op, value, ignore_case: false, parameter: None }))
+    if let Ok(condition) = Condition::of_expression(text) {
+        return Ok(ConditionArgument::Text(condition));
+    }
+    let condition = Condition::of_words(text)?;
+    let joins = |word: &&str| ["and", "or", "&&", "||"].iter().any(|join| join.eq_ignore_ascii_case(word));
+    Ok(match &condition {
+        Condition::Test(Test { value: Some(value), .. })
+            if value.get().starts_with('"') && text.split_whitespace().any(|word| joins(&word)) =>
+        {
+            let note = format!("compared with the one text {}; in quotes, several values can be joined", value.get());
+            ConditionArgument::Doubtful(condition, note)
+        }
+        _ => ConditionArgument::Text(condition),
+    })
 }
 
-fn json_query(text: &str) -> serde_json::Result<Query> {
-    serde_json::from_str(text)
+fn json_query(text: &str) -> Result<Query, QueryError> {
+    Query::read(text)
 }
 
 fn named_value(text: &str) -> Result<NamedValue, &'static str> {
@@ -270,29 +283,20 @@ fn named(text: &str) -> (String, Option<String>) {
     }
 }
 
-fn sort_key(text: &str) -> SortKey {
-    match text.strip_prefix('-') {
-        Some(field) => SortKey { field: field.to_owned(), descending: true },
-        None => SortKey { field: text.to_owned(), descending: false },
-    }
+fn sort_key(text: &str) -> Result<SortKey, String> {
+    text.parse().map_err(|expected| format!("expected {expected}"))
 }
 
-fn aggregate(text: &str) -> Result<Aggregate, String> {
+fn aggregate(text: &str) -> Result<Aggregate, QueryError> {
     let (value, name) = named(text);
-    let (kind, field) = match value.split_once(':') {
-        Some((kind, field)) => (kind, Some(field.to_owned())),
-        None => (value.as_str(), None),
-    };
-    let kind: AggregateKind =
-        serde_json::from_value(kind.into()).map_err(|error| format!("expected KIND:FIELD: {error}"))?;
-    Ok(Aggregate { kind, field, name })
+    Ok(Aggregate { name, ..value.parse()? })
 }
 
 /// Raises the default limit, for an answer that is offloaded.
 fn unlimited(question: Question) -> Question {
     match question {
         Question::Query(query) => Question::Query(Query { limit: Some(query.limit.unwrap_or(RESULTS_MAX)), ..query }),
-        jq => jq,
+        jq @ Question::Jq(_) => jq,
     }
 }
 
@@ -304,6 +308,7 @@ fn offload_again(
     store: Store,
     answer: Answer,
 ) -> anyhow::Result<Exit> {
+    report_notes(arguments, &answer, terminal);
     report_rest(arguments, &answer, terminal);
     let filter = host::filter(config, host::policy(config)?, Ok(store));
     let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
@@ -322,6 +327,15 @@ fn offload_again(
     }
 }
 
+/// Reports on stderr what the question was taken to mean, where it says something else.
+fn report_notes(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
+    let doubts = arguments.conditions.iter().filter_map(|given| match given {
+        ConditionArgument::Doubtful(_, note) => Some(note),
+        ConditionArgument::Text(_) | ConditionArgument::Json(_) => None,
+    });
+    doubts.chain(&answer.notes).for_each(|note| terminal.message(&format!("note: {note}")));
+}
+
 /// Reports on stderr what is not in the answer.
 fn report_rest(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
     let Answer { results, offset, total, .. } = answer;
@@ -336,11 +350,13 @@ fn report_rest(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
         )),
         Some(Cut::Budget(_)) => {
             let smaller = match arguments.jq {
-                Some(_) => "return less per record to fit more".to_owned(),
-                None => format!("continue with --offset {next}, or select fewer fields with --select"),
+                Some(_) => "return less per record",
+                None => "select fewer fields with --select",
             };
             let again = if arguments.offload_answer { "" } else { ", or write all to files with --offload-answer" };
-            terminal.message(&format!("{results} of {total} results fit in the answer; {smaller}{again}"));
+            terminal.message(&format!(
+                "{results} of {total} results fit in the answer; continue with --offset {next}, or {smaller}{again}"
+            ));
         }
         None => {}
     }

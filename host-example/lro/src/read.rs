@@ -14,6 +14,7 @@ use crate::{host, table};
 const EXAMPLES: &str = "Examples:
   lro read HANDLE
   lro read HANDLE --from 900000 --limit 10 --format table
+  lro read HANDLE --from -10
   lro read HANDLE --cursor CURSOR
   lro read HANDLE --section notes --bytes 4000 --format json | jq -r .next
 
@@ -28,13 +29,13 @@ Records are counted from 0. A record larger than the page is returned in parts."
 pub(crate) struct Arguments {
     #[command(flatten)]
     handle: HandleArguments,
-    /// Number of the first record
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "cursor")]
-    from: u64,
+    /// Number of the first record; -10 is the tenth from the end
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true, conflicts_with = "cursor")]
+    from: i64,
     /// Continue from this cursor
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
-    /// Maximum number of records [default: 50]
+    /// Maximum number of records [default: as many as fit]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_RECORDS_MAX)))]
     limit: Option<u32>,
     /// Maximum bytes [default: 20000]
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         tenant: arguments.handle.tenant.clone(),
         offload: offload.id(),
         section,
-        start: arguments.cursor.clone().map_or(Start::Record(arguments.from), Start::Cursor),
+        start: arguments.cursor.clone().map_or(Start::of_number(arguments.from), Start::Cursor),
         bytes: arguments.bytes,
         records: arguments.limit,
     };

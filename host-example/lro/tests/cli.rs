@@ -679,6 +679,10 @@ fn every_operator_has_its_spellings() {
     assert_eq!(home.ids(&handle, &["note eq urgent \"now\""]), holds(|id| id % 5 % 3 == 2));
     assert!(home.ids(&handle, &["status eq open\" or \"1"]).is_empty());
     assert_eq!(home.ids(&handle, &["status eq closed", "id lt 5"]), [1, 4]);
+    for spelling in ["status == \"closed\" and id < 5", "not (status != 'closed' or id >= 5)", "id in (1, 4)"] {
+        assert_eq!(home.ids(&handle, &[spelling]), [1, 4], "{spelling}");
+    }
+    assert_eq!(home.ids(&handle, &["\"status\" ends with pen and more"]), Vec::<u64>::new());
     let either =
         r#"{"any": [{"field": "id", "op": "lt", "value": 2}, {"not": {"field": "score", "op": "<", "value": 24.5}}]}"#;
     assert_eq!(home.ids(&handle, &[either]), [0, 1, 98, 99]);
@@ -689,7 +693,28 @@ fn every_operator_has_its_spellings() {
     // A condition as JSON says so itself.
     let json = r#"{"field": "status", "op": "eq", "value": "OPEN"}"#;
     assert_eq!(count(&["--where", json, "-i"]), 0);
+    assert_eq!(count(&["--where", "status == 'OPEN' and id >= 0", "-i"]), 67);
     assert_eq!(count(&["--where", &json.replace('}', ", \"ignore_case\": true}")]), 67);
+}
+
+// What a question was taken to mean is said where it is not what it says.
+#[test]
+fn notes_go_to_standard_error() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(100));
+    let ask = |condition: &str| {
+        let output = home.run(&["extract", &handle, "--count", "--where", condition], "");
+        (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+    };
+    let converted = ask("id == '7'");
+    assert_eq!(
+        converted,
+        ("{\"count\":1}\n".to_owned(), "note: `id` holds numbers: compared with 7 as a number\n".to_owned())
+    );
+    let (found, note) = ask("status eq open and id < 5");
+    assert_eq!(found, "{\"count\":0}\n");
+    assert!(note.starts_with("note: compared with the one text \"open and id < 5\""), "{note}");
+    assert_eq!(ask("status eq open"), ("{\"count\":34}\n".to_owned(), String::new()));
 }
 
 #[test]
@@ -701,7 +726,9 @@ fn results_are_selected_sorted_grouped_and_counted() {
     let (five, three, eight) =
         ("{\"who\":\"u1\",\"score\":1.25}\n", "{\"who\":\"u3\",\"score\":0.75}\n", "{\"who\":\"u0\",\"score\":2.0}\n");
     assert_eq!(prints(&some), [three, five, eight].concat());
-    assert_eq!(prints(&[&some[..4], &["--sort", "-score"]].concat()), [eight, five, three].concat());
+    for sort in ["-score", "score desc"] {
+        assert_eq!(prints(&[&some[..4], &["--sort", sort]].concat()), [eight, five, three].concat());
+    }
     assert_eq!(prints(&[&some[..], &["--offset", "1"]].concat()), [five, eight].concat());
     assert_eq!(prints(&["--select", "status", "--distinct", "--count"]), "{\"count\":3}\n");
     assert_eq!(prints(&["--count"]), "{\"count\":100}\n");
@@ -810,7 +837,8 @@ fn an_answer_has_three_forms_and_says_what_is_left() {
     assert_eq!(lines, "{\"id\":0}\n{\"id\":1}\n");
     assert!(left.starts_with("2 of 100 results fit") && left.contains("--offset 2,"), "{left}");
     let (_, left) = ask(&[&tight[..], &["--jq", ".id"]].concat());
-    assert!(left.starts_with("10 of 100 results fit") && !left.contains("--offset"), "{left}");
+    assert!(left.starts_with("10 of 100 results fit") && left.contains("--offset 10,"), "{left}");
+    assert_eq!(ask(&["--jq", ".id", "--limit", "2", "--offset", "98"]), ("98\n99\n".to_owned(), String::new()));
     let (lines, left) = ask(&tight);
     assert!(lines.is_empty() && left.starts_with("warning: the next of 100 results alone has "), "{left}");
     assert!(left.contains("--query-answer-bytes"), "{left}");
@@ -820,9 +848,9 @@ fn an_answer_has_three_forms_and_says_what_is_left() {
 fn an_invalid_query_is_a_usage_error() {
     let home = Home::new();
     let handle = home.offload(&[], tickets(10));
-    let usage: [(&[&str], &str); 22] = [
+    let usage: [(&[&str], &str); 23] = [
         (&["--where", "id"], "FIELD OPERATOR VALUE"),
-        (&["--where", "id equals 1"], "`starts-with`"),
+        (&["--where", "id like 1"], "starts_with"),
         (&["--where", "{\"field\": \"id\"}"], "\"op\""),
         (&["--where", "{\"field\": "], "EOF"),
         (&["--where", "id lt"], "value"),
@@ -832,7 +860,9 @@ fn an_invalid_query_is_a_usage_error() {
         (&["--json-query", "{\"where\": [1]}"], "expected a condition"),
         (&["--json-query", "3"], "expected a query"),
         (&["--json-query", "{\"limit\""], "EOF"),
-        (&["--aggregate", "mean:id"], "`avg`"),
+        (&["--aggregate", "median:id"], "`avg`"),
+        (&["--sort=-id desc"], "not both"),
+        (&["--json-query", "{\"sort\": [{\"desc\": true}]}"], "`sort[0]`"),
         (&["--aggregate", "sum"], "field"),
         (&["--limit", "0"], "1..="),
         (&["--jq", ".id |"], "byte 5"),
@@ -842,7 +872,6 @@ fn an_invalid_query_is_a_usage_error() {
         (&["--param", "a=1"], "--recipe"),
         // What would be ignored is not accepted.
         (&["--jq", ".id", "--where", "id eq 1"], "--where"),
-        (&["--jq", ".id", "--limit", "1"], "--limit"),
         (&["--recipe", "tickets_first", "--count"], "--count"),
     ];
     for (arguments, cause) in usage {
@@ -955,9 +984,14 @@ fn pages_lead_to_the_end() {
 
     let from = page(&["--from", "123", "--limit", "2", "--format", "table"]);
     assert!(String::from_utf8(from.stdout).unwrap().contains("\n124  "));
-    let json: Value =
-        serde_json::from_str(&home.prints(&["read", handle, "--from", "299", "--format", "json"])).unwrap();
-    assert_eq!((&json["records"][0]["id"], &json["total"], &json["next"]), (&299.into(), &300.into(), &Value::Null));
+    for last in ["299", "-1"] {
+        let json = home.prints(&["read", handle, "--from", last, "--format", "json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(
+            (&json["records"][0]["id"], &json["total"], &json["next"]),
+            (&299.into(), &300.into(), &Value::Null)
+        );
+    }
 
     let signed = cursor(&page(&["--limit", "70"])).unwrap();
     let tampered = format!("{}{}", if signed.starts_with('A') { 'B' } else { 'A' }, &signed[1..]);

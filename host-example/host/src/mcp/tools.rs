@@ -1,19 +1,20 @@
 //! The tools `lro_extract` and `lro_read`, which read offloads: definitions and calls.
 //!
-//! An error that the model can fix by calling again is a tool error that says how. An invalid cursor and an unknown
-//! tool are protocol errors.
+//! An error that the model can mend by calling again is a tool error that says how. An unknown tool is a protocol error.
 
-use std::collections::BTreeMap;
+mod arguments;
+mod definitions;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::to_raw_value;
 
-use crate::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
+pub use definitions::definitions;
+
+use self::arguments::{Asked, ExtractArguments, ReadArguments};
+use crate::extract::{Answer, Budget, Cut, ExtractError, Extractor, Query, QueryError, Question, stored_query};
 use crate::job;
-use crate::read::{PageError, PageRequest, Pages, Start};
-use crate::store::{Store, StoreError, Ulid};
+use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
+use crate::store::{FileKind, Offload, Store, StoreError, Ulid};
 use lro_mcp::{text_block, tool_error};
 
 /// Name of the tool that answers questions.
@@ -27,9 +28,6 @@ const PAGE_BYTES_MAX: u32 = 200_000;
 
 /// JSON-RPC error code "invalid params".
 pub const INVALID_PARAMS: i32 = -32602;
-
-/// Arguments of `lro_extract` that are not part of the typed query.
-const EXTRACT_MEMBERS: [&str; 7] = ["handle", "section", "jq", "slurp", "args", "recipe", "params"];
 
 /// The tools for one store.
 #[derive(Clone, Debug)]
@@ -56,27 +54,10 @@ enum Failure {
     Protocol(String),
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct ExtractArguments {
-    handle: String,
-    section: Option<String>,
-    jq: Option<String>,
-    slurp: bool,
-    args: BTreeMap<String, Box<RawValue>>,
-    recipe: Option<String>,
-    params: BTreeMap<String, Box<RawValue>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReadArguments {
-    handle: String,
-    section: Option<String>,
-    from: Option<u64>,
-    cursor: Option<String>,
-    limit: Option<u32>,
-    bytes: Option<u32>,
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        Self::Tool(format!("invalid arguments: {error}"))
+    }
 }
 
 impl Tools {
@@ -105,7 +86,7 @@ impl Tools {
             _ => Err(Failure::Protocol(format!("there is no tool `{tool}`"))),
         };
         match answered {
-            Ok(json) => Ok(format!(r#"{{"content":[{}],"structuredContent":{json}}}"#, text_block(&json))),
+            Ok(result) => Ok(result),
             Err(Failure::Tool(text)) => Ok(tool_error(&text)),
             Err(Failure::Protocol(message)) => Err(ProtocolError { code: INVALID_PARAMS, message }),
         }
@@ -120,82 +101,91 @@ impl Tools {
     }
 
     async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
-        let (arguments, query) = extract_arguments(arguments)?;
-        let ExtractArguments { handle, section, jq, slurp, args, recipe, params } = arguments;
+        let ExtractArguments { handle, section, asked } = arguments::extract(arguments)?;
         let offload = self.store.find(tenant, id(&handle)?).map_err(|error| find_failure(tenant, &handle, &error))?;
-        let (section, question) = match (jq, recipe) {
-            (Some(_), Some(_)) => return Err(Failure::Tool("give `jq` or `recipe`, not both".to_owned())),
-            (Some(filter), None) => (section, Question::Jq(Jq { filter, slurp, arguments: args })),
-            (None, Some(name)) => {
+        let (section, question) = match asked {
+            Asked::Question(question) => (section, question),
+            Asked::Recipe { name, parameters, offset, limit } => {
                 let (file, query) =
-                    stored_query(&offload, &name, &params).map_err(|error| extract_failure(tenant, &error))?;
-                (Some(file.to_owned()), Question::Query(query))
+                    stored_query(&offload, &name, &parameters).map_err(|error| extract_failure(tenant, &error))?;
+                let (offset, limit) = (offset.unwrap_or(query.offset), limit.or(query.limit));
+                (Some(file.to_owned()), Question::Query(Query { offset, limit, ..query }))
             }
-            (None, None) => (section, Question::Query(query)),
         };
         let answer = self.extractor.answer(&offload, section.as_deref(), &question, self.budget).await;
-        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?)
+        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?)?;
+        Ok(result_of(&json, &json))
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
-        let ReadArguments { handle, section, from, cursor, limit, bytes } = parsed(arguments)?;
-        if limit == Some(0) {
-            return Err(Failure::Tool("`limit` must be at least 1".to_owned()));
-        }
-        let id = id(&handle)?;
-        let section = match section {
-            Some(section) => section,
+        let asked = arguments::read(arguments)?;
+        let id = id(&asked.handle)?;
+        let section = match &asked.section {
+            Some(section) => section.clone(),
             None => {
-                let offload = self.store.find(tenant, id).map_err(|error| find_failure(tenant, &handle, &error))?;
-                match offload.record().files.as_slice() {
-                    [only] => only.name.clone(),
-                    files => {
-                        let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.section)).collect();
-                        return Err(Failure::Tool(format!(
-                            "the offload has several sections: name one of {}",
-                            names.join(", ")
-                        )));
-                    }
-                }
+                let found = self.store.find(tenant, id);
+                only_file(&found.map_err(|error| find_failure(tenant, &asked.handle, &error))?)?
             }
         };
-        let start = match (from, cursor) {
-            (Some(_), Some(_)) => return Err(Failure::Tool("give `from` or `cursor`, not both".to_owned())),
-            (from, None) => Start::Record(from.unwrap_or(0)),
-            (None, Some(cursor)) => Start::Cursor(cursor),
-        };
-        let bytes = bytes.map(|bytes| bytes.min(PAGE_BYTES_MAX));
-        let request = PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: limit };
+        let bytes = asked.bytes.map(|bytes| bytes.min(PAGE_BYTES_MAX));
+        let start = asked.start.clone();
+        let request =
+            PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: asked.limit };
         let page = self.pages.page(&request).map_err(|error| match error {
-            PageError::Cursor(error) => Failure::Protocol(error.to_string()),
+            PageError::Cursor(error) => Failure::Tool(cursor_advice(error, &asked)),
             PageError::Store(error) => Failure::Tool(client_message(tenant, &error)),
             error => Failure::Tool(error.to_string()),
         })?;
-        serialized(&page)
+        let json = serialized(&page)?;
+        Ok(result_of(&page_text(&page, &asked).unwrap_or_else(|| json.clone()), &json))
     }
 }
 
-/// Splits the arguments: those that are not the tool's own are parsed as a typed query, which rejects unknown members.
-fn extract_arguments(arguments: &str) -> Result<(ExtractArguments, Query), Failure> {
-    let members: BTreeMap<String, Box<RawValue>> = parsed(arguments)?;
-    let (own, query): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        members.into_iter().partition(|(name, _)| EXTRACT_MEMBERS.contains(&name.as_str()));
-    let own: ExtractArguments = parsed(&serialized(&own)?)?;
-    if own.jq.is_none() && (own.slurp || !own.args.is_empty()) {
-        return Err(Failure::Tool("`slurp` and `args` go with `jq` only".to_owned()));
+/// The section of an offload with one file.
+fn only_file(offload: &Offload) -> Result<String, Failure> {
+    match offload.record().files.as_slice() {
+        [only] => Ok(only.name.clone()),
+        files => {
+            let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.section)).collect();
+            Err(Failure::Tool(format!("the offload has several sections: name one of {}", names.join(", "))))
+        }
     }
-    if own.recipe.is_none() && !own.params.is_empty() {
-        return Err(Failure::Tool("`params` go with `recipe` only".to_owned()));
-    }
-    if !query.is_empty() && (own.jq.is_some() || own.recipe.is_some()) {
-        let names: Vec<&str> = query.keys().map(String::as_str).collect();
-        return Err(Failure::Tool(format!("`jq` and `recipe` go without {}", names.join(", "))));
-    }
-    Ok((own, parsed(&serialized(&query)?)?))
 }
 
-fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
-    serde_json::from_str(json).map_err(|error| Failure::Tool(format!("invalid arguments: {error}")))
+/// A tool result: the text for the model, and the structured content as JSON.
+fn result_of(text: &str, json: &str) -> String {
+    format!(r#"{{"content":[{}],"structuredContent":{json}}}"#, text_block(text))
+}
+
+/// What to do about a cursor that is not accepted.
+fn cursor_advice(error: CursorError, asked: &ReadArguments) -> String {
+    let again = asked.call("from", json!(0));
+    format!("{error}. Pass `next` of the page before with the same `handle` and `section`, or begin again: {again}")
+}
+
+/// A page of text as it is, with a last line that says where it goes on; `None` for records, which are JSON.
+fn page_text(page: &Page, asked: &ReadArguments) -> Option<String> {
+    let (text, place, end) = match &page.content {
+        PageContent::Records(lines) if page.kind == FileKind::Text => {
+            let end = page.first + lines.len() as u64;
+            let place = format!("lines {} to {} of {}", page.first, end.saturating_sub(1), page.total);
+            (lines.join("\n"), place, Some(end))
+        }
+        PageContent::Text(part) => {
+            let last = (part.offset + part.bytes).saturating_sub(1);
+            let bytes = format!("bytes {} to {last} of {}", part.offset, part.record_bytes);
+            let is_one_of_many = page.total > 1;
+            let place = if is_one_of_many { format!("line {} of {}, {bytes}", page.first, page.total) } else { bytes };
+            (part.data.clone(), place, None)
+        }
+        PageContent::Records(_) | PageContent::Base64(_) => return None,
+    };
+    let next = match (&page.next, end) {
+        (None, _) => "the end".to_owned(),
+        (Some(_), Some(end)) if !matches!(asked.start, Start::Cursor(_)) => asked.call("from", json!(end)),
+        (Some(cursor), _) => asked.call("cursor", json!(cursor)),
+    };
+    Some(format!("{text}\n[{place}; next: {next}]"))
 }
 
 fn serialized(value: &impl serde::Serialize) -> Result<String, Failure> {
@@ -248,67 +238,4 @@ fn answer_json(answer: &Answer) -> Result<String, Failure> {
     let json = serialized(answer)?;
     let advice = to_raw_value(&advice).map_err(|error| Failure::Tool(error.to_string()))?;
     Ok(format!("{},\"advice\":{advice}}}", json.strip_suffix('}').unwrap_or(&json)))
-}
-
-/// Definitions of both tools, as in `tools/list`.
-pub fn definitions() -> [Value; 2] {
-    let field = json!({"type": "string", "description": "owner.name, or a JSON Pointer such as /owner/name"});
-    let handle = json!({"type": "string", "description": "member `handle` of a descriptor"});
-    let section =
-        json!({"type": "string", "description": "key under `files` of the descriptor; needed when there are several"});
-    let condition = json!({
-        "type": "object",
-        "description": "{\"field\", \"op\", \"value\", \"ignore_case\"}, {\"all\": […]}, {\"any\": […]} or {\"not\": …}. \
-                        A missing field fails every test; null is equal to null only",
-        "properties": {
-            "field": field,
-            "op": {"enum": ["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "starts_with", "matches", "exists", "is_null"]},
-            "value": {"description": "any JSON value; a list for `in`, a regular expression for `matches`"},
-            "ignore_case": {"type": "boolean"},
-            "all": {"type": "array", "items": {"type": "object"}},
-            "any": {"type": "array", "items": {"type": "object"}},
-            "not": {"type": "object"},
-        },
-    });
-    let named =
-        |extra: &str| json!({"type": "array", "items": {"description": format!("a field, or {{\"field\", {extra}}}")}});
-    let aggregates = json!({"type": "array", "items": {"type": "object", "required": ["kind"], "properties": {
-        "kind": {"enum": ["count", "sum", "min", "max", "avg"]}, "field": field, "as": {"type": "string"},
-    }}});
-    let whole = |minimum: u32| json!({"type": "integer", "minimum": minimum});
-    let extract = json!({
-        "name": EXTRACT_TOOL,
-        "title": "Ask about an offloaded result",
-        "description": "Answers one question about a large result that was offloaded, without reading it. Prefer the typed \
-            query: where, group, select, distinct, sort, sample, count, offset, limit apply in this order. Example: \
-            {\"handle\": \"…\", \"where\": [{\"field\": \"status\", \"op\": \"eq\", \"value\": \"open\"}, {\"field\": \"age\", \
-            \"op\": \"gt\", \"value\": 30}], \"select\": [\"id\", \"title\"], \"limit\": 20}. Count with \"count\": true. \
-            Otherwise give a jq program, run on one record after another, or the name of a recipe.",
-        "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
-            "handle": handle, "section": section,
-            "where": {"description": "conditions that must all hold", "type": "array", "items": condition},
-            "group": {"type": "object", "properties": {"by": named("\"as\""), "aggregates": aggregates}},
-            "select": named("\"as\""), "distinct": {"type": "boolean"}, "sort": named("\"descending\""),
-            "sample": whole(1), "count": {"type": "boolean"}, "offset": whole(0), "limit": whole(1),
-            "jq": {"type": "string", "description": "program; variables from `args`"},
-            "slurp": {"type": "boolean", "description": "run the program once, over the array of all records"},
-            "args": {"type": "object"},
-            "recipe": {"type": "string", "description": "name under `jq_recipes` of the descriptor"},
-            "params": {"type": "object", "description": "values in the place of the recipe's own"},
-        }},
-    });
-    let read = json!({
-        "name": READ_TOOL,
-        "title": "Page through an offloaded result",
-        "description": format!("Gives a page of an offloaded result: records, lines of a text, or bytes. To find or count \
-            something use {EXTRACT_TOOL} instead. Go on with the cursor under `next`."),
-        "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
-            "handle": handle, "section": section,
-            "from": {"type": "integer", "minimum": 0, "description": "number of the first record, from 0"},
-            "cursor": {"type": "string", "description": "`next` of the page before"},
-            "limit": {"type": "integer", "minimum": 1, "description": "most records, 50 by default, at most 1000"},
-            "bytes": {"type": "integer", "minimum": 256, "description": "most bytes, 20000 by default, at most 200000"},
-        }},
-    });
-    [extract, read]
 }

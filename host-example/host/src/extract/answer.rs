@@ -1,0 +1,204 @@
+//! Answers: lines within a budget, and what is left.
+
+use lro_jsonl::Measure;
+use serde::{
+    Serialize, Serializer,
+    ser::{Error, SerializeStruct},
+};
+use serde_json::value::RawValue;
+
+use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Question, RESULTS_MAX, component};
+use crate::sandbox::{Cost, Part, PartError, PartKind, Payload};
+
+/// Default limit of a query, as documented in `wit/types.wit`.
+const LIMIT_DEFAULT: u64 = 50;
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Results as JSON Lines.
+    pub lines: String,
+    /// Number of results in `lines`.
+    pub results: u64,
+    /// Number of the first result in `lines`.
+    pub offset: u64,
+    /// Number of all results, including those before `offset` and beyond limit and budget.
+    pub total: u64,
+    /// Records that satisfied the condition.
+    pub matched: u64,
+    /// Records examined.
+    pub examined: u64,
+    /// Why `lines` ends before the last result.
+    pub cut: Option<Cut>,
+    /// Records on which a jq program failed.
+    pub failures: Option<Failures>,
+    /// What the query was taken to mean, where it says something else: values compared as another type, and tests that
+    /// look into one of two types only. Empty for a jq program.
+    pub notes: Vec<String>,
+    /// Cost of the call into the component; zero without a call.
+    pub cost: Cost,
+}
+
+/// Why an answer ends before the last result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The limit of the query.
+    Limit,
+    /// The budget: the next result has this many bytes.
+    Budget(u64),
+}
+
+impl Answer {
+    /// Number of results after `lines`. To get them, ask again with `offset` increased by `results`.
+    pub fn left(&self) -> u64 {
+        self.total.saturating_sub(self.offset).saturating_sub(self.results)
+    }
+
+    /// The results as one JSON array, for a [`Filter`](crate::filter::Filter) that offloads them again.
+    ///
+    /// # Errors
+    /// Never for an answer of [`Extractor::ask`](super::Extractor::ask).
+    pub fn into_payload(self) -> Result<Payload, PartError> {
+        let array = format!("[{}]", self.lines.trim_end().replace('\n', ","));
+        Ok(Payload::new(vec![Part::text(PartKind::Structured, array.into())?]))
+    }
+}
+
+/// Serializes as one object: `{"results": […], "offset", "total", "left", "matched", "examined", "cut", "next_bytes",
+/// "failures", "notes"}`, where `cut` is `limit` or `budget`; members without a value are left out.
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let results = self.lines.lines().map(serde_json::from_str::<&RawValue>).collect::<Result<Vec<_>, _>>();
+        let (cut, next_bytes) = match self.cut {
+            Some(Cut::Limit) => (Some("limit"), None),
+            Some(Cut::Budget(bytes)) => (Some("budget"), Some(bytes)),
+            None => (None, None),
+        };
+        let mut object = serializer.serialize_struct("Answer", 10)?;
+        object.serialize_field("results", &results.map_err(S::Error::custom)?)?;
+        object.serialize_field("offset", &self.offset)?;
+        object.serialize_field("total", &self.total)?;
+        object.serialize_field("left", &self.left())?;
+        object.serialize_field("matched", &self.matched)?;
+        object.serialize_field("examined", &self.examined)?;
+        if let Some(cut) = cut {
+            object.serialize_field("cut", cut)?;
+        }
+        if let Some(bytes) = next_bytes {
+            object.serialize_field("next_bytes", &bytes)?;
+        }
+        if let Some(failures) = &self.failures {
+            object.serialize_field("failures", failures)?;
+        }
+        if !self.notes.is_empty() {
+            object.serialize_field("notes", &self.notes)?;
+        }
+        object.end()
+    }
+}
+
+/// How a jq program failed on some of the records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failures {
+    /// Number of such records.
+    pub records: u64,
+    /// Number of the first one, counted from 0.
+    pub first: u64,
+    /// The error on that record.
+    pub message: String,
+}
+
+impl Answer {
+    /// The answer to a query that only counts all records.
+    pub(super) fn of_count(records: u64) -> Self {
+        Self {
+            lines: format!("{{\"count\":{records}}}\n"),
+            results: 1,
+            offset: 0,
+            total: 1,
+            matched: records,
+            examined: 0,
+            cut: None,
+            failures: None,
+            notes: Vec::new(),
+            cost: Cost::default(),
+        }
+    }
+
+    /// The answer of the component, checked.
+    pub(super) fn of_contract(
+        answer: component::Answer,
+        question: &Question,
+        asked: Budget,
+        budget: Budget,
+    ) -> Result<Self, ExtractError> {
+        let component::Answer { lines, results, total, matched, examined, next_bytes, failures } = answer;
+        if lines.len() > asked.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
+            return Err(ExtractError::Answer("wrong number or size of lines"));
+        }
+        let cut = next_bytes.map(Cut::Budget);
+        let failures = failures.map(Into::into);
+        let (notes, cost) = (Vec::new(), Cost::default());
+        let mut answer = Self { lines, results, offset: 0, total, matched, examined, cut, failures, notes, cost };
+        match question {
+            Question::Jq(jq) => return answer.page(jq, budget),
+            Question::Query(query) if query.count => {}
+            Question::Query(query) => {
+                answer.offset = query.offset;
+                if cut.is_none() && answer.left() > 0 && results >= query.limit.map_or(LIMIT_DEFAULT, u64::from) {
+                    answer.cut = Some(Cut::Limit);
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Keeps the results that a jq program's offset and limit name, within a budget.
+    fn page(mut self, jq: &Jq, budget: Budget) -> Result<Self, ExtractError> {
+        if jq.offset > 0 && jq.offset >= self.results && self.results < self.total {
+            let message = format!(
+                "offset: the results before it take more than {ANSWER_BYTES_MAX} bytes; return less per record"
+            );
+            return Err(ExtractError::Limit(message));
+        }
+        let limit = jq.limit.map_or(u64::MAX, u64::from);
+        let (mut kept, mut size) = (String::new(), Measure::text());
+        let (mut results, mut cut) = (0, self.cut);
+        let skipped = usize::try_from(jq.offset).unwrap_or(usize::MAX);
+        for line in self.lines.split_inclusive('\n').skip(skipped) {
+            if results == limit {
+                cut = Some(Cut::Limit);
+                break;
+            }
+            size.push(line);
+            if kept.len() + line.len() > budget.bytes as usize || size.tokens() > u64::from(budget.tokens) {
+                cut = Some(Cut::Budget(line.len() as u64));
+                break;
+            }
+            kept.push_str(line);
+            results += 1;
+        }
+        (self.lines, self.results, self.offset) = (kept, results, jq.offset);
+        self.cut = cut.filter(|_| self.left() > 0).map(|cut| if results == limit { Cut::Limit } else { cut });
+        Ok(self)
+    }
+}
+
+/// What to ask the component for: for a page of the results of a jq program, also those before it.
+pub(super) fn asked_budget(question: &Question, budget: Budget) -> Result<Budget, ExtractError> {
+    let bytes = budget.bytes.min(ANSWER_BYTES_MAX);
+    match question {
+        Question::Jq(jq) if jq.limit.is_some_and(|limit| limit == 0 || limit > RESULTS_MAX) => {
+            Err(ExtractError::Invalid(format!("limit: must be between 1 and {RESULTS_MAX}")))
+        }
+        Question::Jq(jq) if jq.offset > 0 => Ok(Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }),
+        _ => Ok(Budget { bytes, ..budget }),
+    }
+}
+
+impl From<component::Failures> for Failures {
+    fn from(failures: component::Failures) -> Self {
+        let component::Failures { records, first, message } = failures;
+        Self { records, first, message }
+    }
+}

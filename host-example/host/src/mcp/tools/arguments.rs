@@ -1,0 +1,134 @@
+//! The arguments of the tools.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Failure, READ_TOOL};
+use crate::extract::query::document::{Known, Members, Node};
+use crate::extract::query::read as query;
+use crate::extract::{Jq, QueryError, Question};
+use crate::read::Start;
+
+/// Arguments of `lro_extract` that are not part of the typed query.
+const EXTRACT: &Known =
+    &[("handle", &[]), ("section", &[]), ("jq", &[]), ("slurp", &[]), ("args", &[]), ("recipe", &[]), ("params", &[])];
+
+/// Arguments of `lro_read`.
+const READ: &Known =
+    &[("handle", &[]), ("section", &[]), ("from", &[]), ("cursor", &[]), ("limit", &[]), ("bytes", &[])];
+
+/// Values by name, any JSON.
+type Values = BTreeMap<String, Box<RawValue>>;
+
+/// The arguments of `lro_extract`.
+pub(super) struct ExtractArguments {
+    pub(super) handle: String,
+    pub(super) section: Option<String>,
+    pub(super) asked: Asked,
+}
+
+/// What is asked.
+pub(super) enum Asked {
+    Question(Question),
+    /// A stored query, and what overrides its own values.
+    Recipe {
+        name: String,
+        parameters: Values,
+        offset: Option<u64>,
+        limit: Option<u32>,
+    },
+}
+
+/// The arguments of `lro_read`.
+pub(super) struct ReadArguments {
+    pub(super) handle: String,
+    pub(super) section: Option<String>,
+    pub(super) start: Start,
+    pub(super) limit: Option<u32>,
+    pub(super) bytes: Option<u32>,
+}
+
+/// Reads the arguments of `lro_extract`.
+pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
+    let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
+    let handle = handle(&mut members)?;
+    let section = members.text("section")?;
+    let (jq, recipe) = (members.text("jq")?, members.text("recipe")?);
+    let slurp = members.boolean("slurp")?;
+    let arguments = values(&mut members, "args")?;
+    let parameters = values(&mut members, "params")?;
+    if jq.is_none() && (slurp || !arguments.is_empty()) {
+        return Err(Failure::Tool("`slurp` and `args` go with `jq` only".to_owned()));
+    }
+    if recipe.is_none() && !parameters.is_empty() {
+        return Err(Failure::Tool("`params` go with `recipe` only".to_owned()));
+    }
+    let asked = match (jq, recipe) {
+        (Some(_), Some(_)) => return Err(Failure::Tool("give `jq` or `recipe`, not both".to_owned())),
+        (None, None) => Asked::Question(Question::Query(query::query(&mut members)?)),
+        (jq, recipe) => {
+            let offset = members.take("offset").map(|node| node.count()).transpose()?;
+            let limit = members.take("limit").map(|node| node.count()).transpose()?;
+            let others = members.names();
+            if !others.is_empty() {
+                return Err(Failure::Tool(format!("`jq` and `recipe` go without {}", others.join(", "))));
+            }
+            match (jq, recipe) {
+                (_, Some(name)) => Asked::Recipe { name, parameters, offset, limit },
+                (filter, None) => {
+                    let (filter, offset) = (filter.unwrap_or_default(), offset.unwrap_or(0));
+                    Asked::Question(Question::Jq(Jq { filter, slurp, arguments, offset, limit }))
+                }
+            }
+        }
+    };
+    Ok(ExtractArguments { handle, section, asked })
+}
+
+/// Reads the arguments of `lro_read`.
+pub(super) fn read(arguments: &str) -> Result<ReadArguments, Failure> {
+    let mut members = Node::parse(arguments)?.members("an object such as {\"handle\": …}", &[READ])?;
+    let handle = handle(&mut members)?;
+    let section = members.text("section")?;
+    let from = members.take("from").map(|node| node.integer()).transpose()?;
+    let start = match (from, members.text("cursor")?) {
+        (Some(_), Some(_)) => return Err(Failure::Tool("give `from` or `cursor`, not both".to_owned())),
+        (None, Some(cursor)) => Start::Cursor(cursor),
+        (from, None) => Start::of_number(from.unwrap_or(0)),
+    };
+    let limit = members.take("limit").map(|node| node.count()).transpose()?;
+    if limit == Some(0) {
+        return Err(Failure::Tool("`limit` must be at least 1".to_owned()));
+    }
+    let bytes = members.take("bytes").map(|node| node.count()).transpose()?;
+    Ok(ReadArguments { handle, section, start, limit, bytes })
+}
+
+fn handle(members: &mut Members<'_>) -> Result<String, Failure> {
+    let missing = || Failure::Tool("`handle` is missing: pass the member `handle` of a descriptor".to_owned());
+    members.text("handle")?.ok_or_else(missing)
+}
+
+fn values(members: &mut Members<'_>, name: &str) -> Result<Values, QueryError> {
+    members.take(name).map_or(Ok(Values::new()), |node| node.map())
+}
+
+impl ReadArguments {
+    /// The call that reads the same section with `from` or `cursor`: the name of the tool, and its arguments as JSON.
+    pub(super) fn call(&self, start: &str, value: Value) -> String {
+        let mut arguments = json!({ "handle": self.handle, start: value });
+        if let Some(section) = &self.section {
+            arguments["section"] = json!(section);
+        }
+        // A cursor carries the size of the page.
+        if start == "from" {
+            let sizes = [("limit", self.limit), ("bytes", self.bytes)];
+            sizes.iter().filter_map(|(name, size)| Some((name, (*size)?))).for_each(|(name, size)| {
+                arguments[name] = json!(size);
+            });
+        }
+        format!("{READ_TOOL} {arguments}")
+    }
+}

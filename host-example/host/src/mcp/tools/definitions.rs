@@ -1,0 +1,82 @@
+//! The definitions of the tools, as in `tools/list`.
+
+use serde_json::{Value, json};
+
+use super::{EXTRACT_TOOL, READ_TOOL};
+use crate::extract::query::operator::OPERATORS;
+
+/// Definitions of both tools, as in `tools/list`.
+pub fn definitions() -> [Value; 2] {
+    let field = json!({"type": "string", "description": "owner.name, or a JSON Pointer such as /owner/name"});
+    let handle = json!({"type": "string", "description": "member `handle` of a descriptor"});
+    let section =
+        json!({"type": "string", "description": "key under `files` of the descriptor; needed when there are several"});
+    let condition = json!({
+        "type": "object",
+        "description": "{\"field\", \"op\", \"value\", \"ignore_case\"}, {\"all\": […]}, {\"any\": […]} or {\"not\": …}. \
+                        A missing field fails every test; null is equal to null only",
+        "properties": {
+            "field": field,
+            "op": {"enum": OPERATORS},
+            "value": {"description": "any JSON value; a list for `in`, a regular expression for `matches`"},
+            "ignore_case": {"type": "boolean"},
+            "all": {"type": "array", "items": {"type": "object"}},
+            "any": {"type": "array", "items": {"type": "object"}},
+            "not": {"type": "object"},
+        },
+    });
+    let text_or = |text: &str, items: Value| json!({"anyOf": [{"type": "string", "description": text}, {"type": "array", "items": items}]});
+    let or_object = |extra: &str| json!({"description": format!("a field, or {{\"field\", {extra}}}")});
+    let fields = text_or("fields: \"id, owner.name\"", or_object("\"as\""));
+    let sort = text_or("\"-age, id\"", or_object("\"descending\""));
+    let conditions = text_or(
+        "an expression: age > 30 and (state == \"open\" or title contains 'x') and not note is null",
+        condition,
+    );
+    let aggregates = text_or(
+        "\"count, sum:amount\"",
+        json!({"type": "object", "required": ["kind"], "properties": {
+            "kind": {"enum": ["count", "sum", "min", "max", "avg"]}, "field": field, "as": {"type": "string"},
+        }}),
+    );
+    let group = json!({"anyOf": [
+        {"type": "string", "description": "fields: \"state\""},
+        {"type": "object", "properties": {"by": fields, "aggregates": aggregates}},
+    ]});
+    let whole = |minimum: u32| json!({"type": "integer", "minimum": minimum});
+    let extract = json!({
+        "name": EXTRACT_TOOL,
+        "title": "Ask about an offloaded result",
+        "description": "Answers one question about a large result that was offloaded, without reading it. Prefer the typed \
+            query: where, group, select, distinct, sort, sample, count, offset, limit apply in this order. Example: \
+            {\"handle\": \"…\", \"where\": \"status == 'open' and age > 30\", \"select\": \"id, title\", \"sort\": \"-age\", \
+            \"limit\": 20}. Count with \"count\": true. Otherwise give a jq program, run on one record after another, or the \
+            name of a recipe; offset and limit go with them too. `notes` of an answer say where a value was compared as \
+            another type.",
+        "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
+            "handle": handle, "section": section,
+            "where": conditions, "ignore_case": {"type": "boolean", "description": "in all of `where`"},
+            "group": group, "select": fields, "distinct": {"type": "boolean"}, "sort": sort,
+            "sample": whole(1), "count": {"type": "boolean"}, "offset": whole(0), "limit": whole(1),
+            "jq": {"type": "string", "description": "program; variables from `args`"},
+            "slurp": {"type": "boolean", "description": "run the program once, over the array of all records"},
+            "args": {"type": "object"},
+            "recipe": {"type": "string", "description": "name under `jq_recipes` of the descriptor"},
+            "params": {"type": "object", "description": "values in the place of the recipe's own"},
+        }},
+    });
+    let read = json!({
+        "name": READ_TOOL,
+        "title": "Page through an offloaded result",
+        "description": format!("Gives a page of an offloaded result: records, lines of a text, or bytes. To find or count \
+            something use {EXTRACT_TOOL} instead. Go on with the cursor under `next`, or the call in the last line of a text."),
+        "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
+            "handle": handle, "section": section,
+            "from": {"type": "integer", "description": "number of the first record or line, from 0; -10 is the tenth from the end"},
+            "cursor": {"type": "string", "description": "`next` of the page before"},
+            "limit": {"type": "integer", "minimum": 1, "description": "most records or lines; by default as many as fit"},
+            "bytes": {"type": "integer", "minimum": 256, "description": "most bytes, 20000 by default, at most 200000"},
+        }},
+    });
+    [extract, read]
+}
