@@ -181,8 +181,10 @@ fn kept(call: &Call, parts: &[Part], wish: impl Fn(usize) -> Wish) -> Vec<bool> 
         count <= SINGLE_MAX && of_ascii(bytes, settings.threshold.unit) <= most
     };
     let (few_texts, few_blocks) = (few(false), few(true));
+    let is_bytes = |part: &&Part| part.kind == PartKind::Binary && !(images::stay(call) && images::is_image(part));
     let mut images = Bounds::new(call);
-    let mut room = settings.threshold.amount;
+    // Of many binary parts none stays: what stands around each of them would add up.
+    let mut room = if parts.iter().filter(is_bytes).count() <= SINGLE_MAX { settings.threshold.amount } else { 0 };
     let decide = |(index, part): (usize, &Part)| match (wish(index), part.kind) {
         (Wish::Keep, _) => true,
         (Wish::Write, _) => false,
