@@ -108,7 +108,7 @@ fn spellings_with_one_meaning_are_read() {
         (vec![json!({"where": {}}), json!({"where": []}), json!({"where": ""}), json!({"where": null})], json!({})),
         (
             vec![
-                json!({"where": {"x": {"gte": 1, "<": 5}, "y": null}}),
+                json!({"where": {"x": {"gte": 1, "lt": 5}, "y": null}}),
                 json!({"where": {"and": [test("x", "ge", json!(1)), "x < 5", {"y": null}]}}),
                 json!({"where": "x >= 1 and x lt 5 and y == null"}),
             ],
@@ -243,7 +243,7 @@ fn expressions_are_read() {
                 "lat>70 AND state='AK'",
                 "(lat gt 70) && (((state eq 'AK')))",
                 " lat  >70 and\n`state` = 'AK' ",
-                "/lat > 70 and \"state\" === 'AK'",
+                "lat > 70 and \"state\" === 'AK'",
             ],
             json!({"all": [lat(), ak()]}),
         ),
@@ -266,6 +266,7 @@ fn expressions_are_read() {
         (&["android == 1"], test("android", "eq", json!(1))),
         (&["x == {\"a\": [1, \"]\"]}"], test("x", "eq", json!({"a": [1, "]"]}))),
         (&["größe <= 5"], test("größe", "le", json!(5))),
+        (&["/a~1b/0 != 'c'", "/a~1b/0!='c'"], test("/a~1b/0", "ne", json!("c"))),
         (&[". == 'a'"], test(".", "eq", json!("a"))),
     ];
     for (spellings, expected) in cases {

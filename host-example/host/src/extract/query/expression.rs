@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Some('"') => {
                 let start = self.rest;
-                let name = serde_json::from_str(&self.json()?);
+                let name = serde_json::from_str(self.json()?);
                 name.map_err(|_| {
                     self.rest = start;
                     self.expected("a field")

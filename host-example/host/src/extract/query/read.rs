@@ -99,7 +99,10 @@ fn conditions(node: &Node<'_>) -> Result<Vec<Condition>, QueryError> {
                 Some(_) => Ok(vec![expression(node, 0)?]),
             }
         }
-        _ => Ok(vec![condition(node, 0)?]),
+        _ => match condition(node, 0)? {
+            Condition::All(all) if all.is_empty() => Ok(all),
+            one => Ok(vec![one]),
+        },
     }
 }
 
