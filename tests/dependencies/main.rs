@@ -22,10 +22,7 @@ const LICENSES: [&str; 8] =
 /// Crates that the command contains in several versions, and which of its dependencies is behind the others.
 const DUPLICATES: [(&str, &str); 14] = [
     ("base64", "metrics-exporter-prometheus, and so we, use 0.22"),
-    ("block-buffer", "for sha2"),
-    ("cpufeatures", "for sha2"),
-    ("crypto-common", "for sha2"),
-    ("digest", "for sha2"),
+    ("cpufeatures", "chacha20 uses 0.3, and sha2 0.2"),
     ("embedded-io", "postcard offers its users both"),
     ("getrandom", "ring uses 0.2, and rand 0.9 uses 0.3"),
     ("hashbrown", "gimli and metrics-util use 0.16"),
@@ -33,7 +30,6 @@ const DUPLICATES: [(&str, &str); 14] = [
     ("rand", "metrics-util uses 0.9, and the fail points of tests 0.8"),
     ("rand_chacha", "for rand"),
     ("rand_core", "for rand"),
-    ("sha2", "wasmtime uses 0.10"),
     ("syn", "macros of wasmtime and tracing use 2"),
 ];
 

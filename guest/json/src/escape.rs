@@ -69,13 +69,13 @@ fn code_unit(text: &[u8]) -> Option<u16> {
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)? as u16))
 }
 
-/// As [`unescape`], for text that may not be JSON: a lone surrogate is U+FFFD, and a byte after a backslash that begins
-/// no escape is itself.
+/// As [`unescape`], for text that may not be JSON: a lone surrogate is U+FFFD, an ASCII byte after a backslash that begins
+/// no escape is itself, and any other backslash is U+FFFD.
 #[must_use]
 pub fn unescape_lossy(text: &[u8]) -> (char, usize) {
     let unknown = || match text.get(1) {
-        Some(b'u') | None => (char::REPLACEMENT_CHARACTER, text.len()),
-        Some(&byte) => (char::from(byte), 2),
+        Some(&byte) if byte.is_ascii() => (char::from(byte), 2),
+        _ => (char::REPLACEMENT_CHARACTER, text.len().min(1)),
     };
     unescape(text).unwrap_or_else(|error| match error {
         EscapeError::Invalid => unknown(),

@@ -48,6 +48,27 @@ pub(super) fn same(part: &Part, message: &Bytes, structured: &Span) -> Option<Sa
     same_json(part, message.slice(wrapped.clone())).then_some(Same::Structured)
 }
 
+/// Whether the texts are the elements of the structured content, a list or the only member `result` of an object, in their
+/// order: some SDKs send one text block for each element. Strings stand in the text as they are, other values as JSON.
+pub(super) fn are_elements(parts: &[&Part], message: &Bytes, structured: &Span) -> bool {
+    let list = match message.get(structured.start) {
+        Some(b'[') => structured.clone(),
+        _ => match span::child(message, structured, "result") {
+            Some(list) if message.get(list.start) == Some(&b'[') => list,
+            _ => return false,
+        },
+    };
+    let (elements, _) = span::elements(message, list.start, parts.len() + 1, |_| None);
+    let is_element = |part: &Part, element: &Span| match span::literal(message, element) {
+        Some(literal) => Part::json_string(PartKind::Text, message.slice(literal))
+            .is_ok_and(|literal| literal.size() == part.size() && same_text(part, &literal)),
+        None => same_json(part, message.slice(element.clone())),
+    };
+    elements.len() == parts.len()
+        && parts.iter().all(|part| part.kind == PartKind::Text && part.name.is_none())
+        && parts.iter().zip(&elements).all(|(part, element)| is_element(part, element))
+}
+
 fn same_text(one: &Part, other: &Part) -> bool {
     let (mut one, mut other) = (Tokens::new(one.clone()), Tokens::new(other.clone()));
     loop {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lro_json::walk::skip_white;
 
 use super::blocks::{FoundBlock, Object, literals, validate};
-use super::copy::{Same, same};
+use super::copy::{Same, are_elements, same};
 use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::message::ACKNOWLEDGEMENT;
 use super::message::Message;
@@ -381,8 +381,8 @@ fn as_object<'a>(message: &[u8], members: impl Iterator<Item = &'a Member>) -> R
     Ok(Some(object.into()))
 }
 
-/// The blocks of the result and their parts. A text that is a copy of the structured content gets no part; a text that
-/// is the whole structured content is returned separately.
+/// The blocks of the result and their parts. A text that is a copy of the structured content gets no part, and neither do
+/// texts that are its elements; a text that is the whole structured content is returned separately.
 fn without_copies(
     message: &Bytes,
     found: Vec<FoundBlock>,
@@ -390,6 +390,14 @@ fn without_copies(
 ) -> (Vec<Block>, Vec<Part>, Option<Part>) {
     let (mut blocks, mut parts) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len() + 2));
     let mut text = None;
+    if found.len() > 1
+        && let Some(structured) = structured
+        && let Some(texts) = found.iter().map(|block| block.part.as_ref()).collect::<Option<Vec<_>>>()
+        && are_elements(&texts, message, structured)
+    {
+        blocks.extend(found.into_iter().map(|block| Block { span: block.span, part: None }));
+        return (blocks, parts, text);
+    }
     for FoundBlock { span, part, .. } in found {
         let part = part.unwrap_or_else(|| Part::checked_text(PartKind::Block, message.slice(span.clone())));
         let index = match structured.and_then(|structured| same(&part, message, structured)) {

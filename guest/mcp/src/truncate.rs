@@ -203,12 +203,12 @@ impl<'a> Cutter<'a> {
             self.blocks.extend(text.map(|text| text_block(&text)));
         }
         let count = self.result.blocks.len();
+        let object = self.object.take();
+        let mut unsaid = object.as_deref();
         for (index, block) in self.result.blocks.iter().enumerate() {
-            if block.part.is_none()
-                && let Some(object) = self.object.take()
-            {
-                // Already spent together with the structured content.
-                self.blocks.push(text_block(&object));
+            if block.part.is_none() && object.is_some() {
+                // Already spent together with the structured content, which all such blocks repeat.
+                self.blocks.extend(unsaid.take().map(text_block));
                 continue;
             }
             let later = STUB_BYTES.saturating_mul((count - index - 1) as u64);

@@ -254,6 +254,32 @@ fn escaped_slashes_in_base64_are_read() {
 }
 
 #[test]
+fn texts_that_are_the_elements_of_the_structured_content_are_no_parts() {
+    let elements = [json!("a \"b\"\n"), json!({"n": 1, "é": [1.5, null]}), json!(7), json!("{}")];
+    let texts: Vec<String> =
+        elements.iter().map(|element| element.as_str().map_or_else(|| format!("{element:#}"), str::to_owned)).collect();
+    let message = |texts: &[String], structured: &Value| {
+        let blocks: Vec<Value> = texts.iter().map(|block| text(block)).collect();
+        Bytes::from(json!({"content": blocks, "structuredContent": structured}).to_string())
+    };
+    for structured in [json!({"result": elements}), json!(elements)] {
+        let result = ToolResult::parse(message(&texts, &structured)).unwrap();
+        assert_eq!(kinds(&result), [PartKind::Structured]);
+        let reply = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[false], false)));
+        assert_eq!(reply["content"], json!([text(r#"{"d":1}"#)]));
+        let kept = value(&result.offloaded(&replacement(r#"{"d":1}"#, &[true], false)));
+        assert_eq!(kept["content"].as_array().unwrap().len(), texts.len() + 1);
+    }
+    let mut others = vec![texts[1..].to_vec(), [texts.clone(), vec!["8".to_owned()]].concat()];
+    others.push(texts.iter().rev().cloned().collect());
+    others.push(texts.iter().map(|text| text.replace('7', "7.0")).collect());
+    for other in others {
+        let result = ToolResult::parse(message(&other, &json!({"result": elements}))).unwrap();
+        assert_eq!(kinds(&result).len(), other.len() + 1, "{other:?}");
+    }
+}
+
+#[test]
 fn a_text_that_repeats_the_structured_content_is_no_part() {
     let structured = r#"{"rows":[{"n":"é/😀","v":1.0},{"n":"","v":1e2}],"k":null}"#;
     let spellings = [

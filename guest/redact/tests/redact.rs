@@ -114,6 +114,11 @@ fn escapes_do_not_hide_anything() {
     assert_eq!(json(r#""\ud800\\\u0062ob@example.com\ud83d\ude00""#), r#""\ud800\\[redacted]\ud83d\ude00""#);
     let block = serde_json::to_string(BLOCK).unwrap();
     assert_eq!(json(&format!("[{block},{block}]")), r#"["[redacted]","[redacted]"]"#);
+    // Not JSON, although it begins like it: what only looks like an escape takes nothing along.
+    let path = r#"["C:\users\me bob@example.com"]"#;
+    for length in 1..path.len() {
+        assert!(!redact(&Rules::default(), path, true, &every(length, path)).contains("bob"), "{length}");
+    }
     // JSON inside a JSON string.
     assert_eq!(json(&serde_json::to_string(&format!("k: {block}")).unwrap()), r#""k: \"[redacted]\"""#);
 }

@@ -777,6 +777,9 @@ fn every_setting_that_can_differ_by_tool_does() {
         ("truncate-limit", "7", "8", "/0/truncate_limit/amount"),
         ("truncate-suffix", "\"a\"", "\"b\"", "/0/truncate_suffix"),
         ("advice", "\"a\"", "\"b\"", "/0/advice"),
+        ("images", "\"keep\"", "\"offload\"", "/0/images"),
+        ("images-max", "7", "8", "/0/images_max"),
+        ("images-bytes", "7", "8", "/0/images_bytes"),
         ("custom", "\"a\"", "\"b\"", "/0/custom"),
         ("schema", "\"strip\"", "\"block\"", "/1/schema"),
     ];
