@@ -142,9 +142,17 @@ fn prove_data(case: &Case, gateway: &Gateway, connection: &mut Connection, descr
             assert_eq!(page["records"], json!(lines[*from..from + count]), "{page}");
             assert_eq!(page["total"], lines.len(), "{page}");
             assert_nothing_lost(gateway, handle, text(large));
-            // A text has no records to ask about; the model is told where to go instead.
+            // A text has no records to query: it is searched instead.
             let refusal = connection.call(&tool("lro_extract", json!({"handle": handle, "count": true})));
-            assert!(refusal["isError"] == true && text(&refusal).contains("pages"), "{refusal}");
+            assert!(refusal["isError"] == true && text(&refusal).contains("search it"), "{refusal}");
+            let wanted = lines.iter().find(|line| line.len() > 20).unwrap().trim_ascii();
+            let matching: Vec<_> = (1..).zip(&lines).filter(|(_, line)| line.contains(wanted)).collect();
+            let arguments = json!({"handle": handle, "search": wanted});
+            let found = connection.call(&tool("lro_extract", arguments))["structuredContent"].take();
+            assert_eq!(
+                (&found["total"], &found["results"][0]["line"]),
+                (&json!(matching.len()), &json!(matching[0].0))
+            );
         }
         Proof::Parts => {
             let whole = text(large);

@@ -259,6 +259,23 @@ fn own_tools_keep_to_what_is_advised_to_authors() {
     assert!(first_text(&all).contains("more did not fit"), "{:.300}", first_text(&all));
 }
 
+// A text that no query can ask about is searched in one call, and each hit says where it stands.
+#[test]
+fn a_text_is_searched() {
+    let log = |number: usize| {
+        format!("2026-11-22T10:{:02}:00Z {} job {number}\n", number % 60, ["INFO", "ERROR"][number / 2_999])
+    };
+    let mut gateway = Script::new().call("log", text(&(0..3_000).map(log).collect::<String>())).start();
+    let handle = handle(&gateway.descriptor("log"));
+    let found =
+        gateway.call("lro_extract", json!({"handle": handle, "search": "error", "ignore_case": true, "before": 1}));
+    let hit = &found["structuredContent"]["results"][0];
+    assert_eq!((&hit["line"], &found["structuredContent"]["total"]), (&json!(3_000), &json!(1)));
+    assert!(hit["before"][0].as_str().unwrap().ends_with("INFO job 2998"), "{hit}");
+    let place = hit["where"].to_string();
+    assert!(place.contains("2026-11-22T10:59:00Z") && place.contains("ERROR"), "{place}");
+}
+
 // All pages by their cursors; a wrong cursor is an error that says what to do, never a restart.
 #[test]
 fn pages_by_cursor_end_and_refuse_wrong_ones() {

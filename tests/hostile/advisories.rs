@@ -3,7 +3,7 @@
 
 use crate::support::{attempts, tight, together, write};
 use lro_host::sandbox::bindings::extraction::exports::lro::filter::lro_query::{Budget, Jq, Question, Source};
-use lro_host::sandbox::{CallError, Limits, Quota};
+use lro_host::sandbox::{CallError, Limits, Quota, types::FileKind};
 use lro_tests::{hostile_policy, read, rounds, sandbox, target, workspace};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -118,11 +118,18 @@ fn what_may_be_read_cannot_be_changed() {
     std::fs::write(&file, "{\"header\":0}\n1\n").unwrap();
     let before = std::fs::metadata(&file).unwrap();
 
-    let source = Source { name: "items.jsonl".to_owned(), start: 13, bytes: 15, records: 1 };
+    let source = Source {
+        name: "items.jsonl".to_owned(),
+        section: "items".to_owned(),
+        kind: FileKind::Records,
+        start: 13,
+        bytes: 15,
+        records: 1,
+    };
     let question = Question::Jq(Jq { filter: ".".to_owned(), slurp: false, arguments: Vec::new() });
     let budget = Budget { bytes: 10_000, tokens: 10_000 };
     let opened = File::open(directory.path()).unwrap();
-    let (answer, cost) = prepared.extract(&tight(), opened, &source, &question, budget).unwrap();
+    let (answer, cost) = prepared.extract(&tight(), opened, &[source], &question, budget).unwrap();
     let answer = answer.unwrap();
     assert_eq!(answer.results, 25, "{}", answer.lines);
     for line in answer.lines.lines() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lro_host::extract::{Answer, Budget, Cut, ExtractError, Jq, Query, Question, stored_query};
 use lro_host::mcp::{EXTRACT_TOOL, READ_TOOL, Tools};
-use lro_host::sandbox::Payload;
 use lro_host::sandbox::types::Abilities;
+use lro_host::sandbox::{Part, PartKind, Payload};
 use lro_host::store::{Offload, Store, StoreConfig};
 use lro_tests::{TENANT, always, extractor, filter, offloaded, request, structured, text};
 use serde_json::{Value, json};
@@ -295,8 +295,16 @@ fn a_page_of_a_text_is_text_and_says_how_to_go_on() {
         assert_eq!(page["records"], json!(text.lines().collect::<Vec<_>>()), "the envelope has the same lines");
         seen.extend(text.lines().map(str::to_owned));
         calls += 1;
-        let here = format!("[lines {} to {} of 3000; next: ", page["first"], seen.len() - 1);
-        let next = last.strip_prefix(here.as_str()).unwrap_or_else(|| panic!("{last}")).strip_suffix(']').unwrap();
+        let here = format!("[lines {} to {} of 3000; ", page["first"], seen.len() - 1);
+        let mut rest = last.strip_prefix(here.as_str()).unwrap_or_else(|| panic!("{last}"));
+        if calls == 1 {
+            // The beginning of a long text says that it can be searched, once.
+            let (search, next) =
+                rest.strip_prefix("to find something: lro_extract ").unwrap().split_once("; ").unwrap();
+            assert_eq!(serde_json::from_str::<Value>(search).unwrap()["search"], "…");
+            rest = next;
+        }
+        let next = rest.strip_prefix("next: ").unwrap_or_else(|| panic!("{last}")).strip_suffix(']').unwrap();
         if next == "the end" {
             assert_eq!(page["next"], Value::Null);
             break;
@@ -336,4 +344,92 @@ fn a_long_line_goes_on_by_its_cursor() {
         assert!(arguments["cursor"].is_string(), "{arguments}");
     }
     assert_eq!(found, "語".repeat(20_000));
+}
+
+/// A guide of many sections, and what was measured.
+fn guide_and_measures() -> Published {
+    let section = |number: usize| format!("## Part {number}\n\nSet option {number}.\nTimeout after {number} s.\n");
+    let guide = format!("# Guide\n{}", (1..=900).map(section).collect::<String>());
+    let measures: Vec<Value> = (0..300).map(|id| json!({"id": id, "note": format!("option {id} timeout")})).collect();
+    let document = json!({"measures": measures}).to_string();
+    let parts = [Part::text(PartKind::Text, guide.into()), Part::text(PartKind::Structured, document.into())];
+    published_of(&Arc::new(Payload::new(parts.map(Result::unwrap).into())))
+}
+
+#[test]
+fn the_tool_searches_all_that_the_result_had() {
+    let desk = Desk::of(guide_and_measures());
+    let ask = |arguments| desk.call(EXTRACT_TOOL, arguments)["structuredContent"].take();
+    let everywhere = ask(json!({"search": "OPTION 250", "ignore_case": true}));
+    let sections: Vec<&Value> = everywhere["results"].as_array().unwrap().iter().map(|hit| &hit["section"]).collect();
+    assert_eq!((sections.len(), &everywhere["total"]), (2, &json!(2)), "{everywhere}");
+    let text = sections.iter().find(|section| **section != "measures").unwrap().as_str().unwrap();
+
+    let hit = ask(json!({"search": "Timeout after 7 s", "section": text, "context": 1}))["results"][0].take();
+    let expected = json!({"line": 29, "text": "Timeout after 7 s.", "where": ["Guide", "Part 7"],
+        "before": ["Set option 7."], "after": ["## Part 8"]});
+    assert_eq!(hit, expected);
+    let around = ask(json!({"lines": [28, 29], "section": text}));
+    assert_eq!(
+        around["results"],
+        json!([{"line": 28, "text": "Set option 7."}, {"line": 29, "text": "Timeout after 7 s."}])
+    );
+    let record = ask(json!({"search": "^option 25[01]", "regex": true, "section": "measures", "limit": 1}));
+    assert_eq!(record["results"], json!([{"line": 251, "text": "option 250 timeout", "where": ["/note"]}]));
+    assert!(record["advice"].as_str().unwrap().contains("\"offset\": 1"), "{record}");
+    assert_eq!(
+        ask(json!({"search": "timeout option", "words": true, "count": true}))["results"],
+        json!([{"count": 300}])
+    );
+    let ranked = ask(json!({"search": "what is the timeout of part 77?", "rank": true, "limit": 1}));
+    assert_eq!(ranked["results"][0]["where"], json!(["Guide", "Part 77"]), "{ranked}");
+
+    // All pages together, by the calls that the advice names.
+    let (mut seen, mut next) = (0, json!([1, -1]));
+    loop {
+        let page = ask(json!({"lines": next, "section": text}));
+        let results = page["results"].as_array().unwrap();
+        assert!(results.iter().zip(seen + 1..).all(|(line, number)| line["line"] == number), "{page}");
+        seen += results.len() as u64;
+        let Some(advice) = page["advice"].as_str() else { break };
+        next = serde_json::from_str(advice.split_once("\"lines\": ").unwrap().1).unwrap();
+    }
+    assert_eq!(seen, 3601);
+
+    for (arguments, expected) in [
+        (json!({"search": "x", "where": "id > 1"}), "`search` goes without where"),
+        (json!({"search": "x", "jq": "."}), "`search` goes without jq"),
+        (json!({"search": "x", "lines": [1, 2]}), "not both"),
+        (json!({"lines": [1, 2], "limit": 3}), "`lines` goes without limit"),
+        (json!({"lines": [1]}), "two line numbers"),
+        (json!({"lines": [0, 2], "section": text}), "counted from 1"),
+        (json!({"lines": [1, 2]}), "several sections"),
+        (json!({"regex": true, "jq": "."}), "go with `search` only"),
+        (json!({"search": "x", "regex": true, "rank": true}), "goes without"),
+        (json!({"search": "x", "context": 2, "after": 1}), "both `before` and `after`"),
+        (json!({"search": "a(b", "regex": true}), "not a regular expression"),
+        (json!({"search": ""}), "empty"),
+        (json!({"serch": "x"}), "did you mean `search`?"),
+        (json!({"search": "x", "section": "nothing"}), "there is no section `nothing`"),
+        (json!({"where": "id > 1", "section": text}), "search it"),
+    ] {
+        let refused = desk.call(EXTRACT_TOOL, arguments.clone());
+        assert_eq!(refused["isError"], true, "{arguments}");
+        assert!(text_of(&refused).contains(expected), "{arguments}: {refused}");
+    }
+    let nothing = ask(json!({"search": "No such thing"}));
+    assert!(nothing["total"] == 0 && nothing["advice"].as_str().unwrap().contains("ignore_case"), "{nothing}");
+}
+
+// No hit of a file that has changed gets out.
+#[test]
+fn a_changed_text_is_not_searched() {
+    let desk = Desk::of(published_of(&text("needle\n".repeat(9_000))));
+    let count = json!({"search": "needle", "count": true});
+    assert_eq!(desk.call(EXTRACT_TOOL, count.clone())["structuredContent"]["results"], json!([{"count": 9_000}]));
+    let file = &desk.published.offload.record().files[0];
+    let path = desk.published.offload.path().join(&file.name);
+    std::fs::write(&path, "Needle\n".repeat(9_000)).unwrap();
+    let refused = desk.call(EXTRACT_TOOL, count);
+    assert!(refused["isError"] == true && text_of(&refused).contains("changed"), "{refused}");
 }

@@ -4,7 +4,7 @@
 //! [distinct] [limit N]` or `extract FILE jq PROGRAM`, `extract FILE slurp PROGRAM`.
 
 use lro_extract::bindings::lro::filter::types::{Condition, Group, Operator, Query, Selection, SortKey, Test};
-use lro_extract::{Budget, Jq, Question, Source, extract};
+use lro_extract::{Budget, FileKind, Jq, Question, Source, extract};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
@@ -25,10 +25,11 @@ fn run(name: &str, words: impl Iterator<Item = String>) -> Result<(), String> {
     let question = question(words)?;
     let file = File::open(name).map_err(|error| error.to_string())?;
     let bytes = file.metadata().map_err(|error| error.to_string())?.len();
-    let source = Source { name: name.to_owned(), start: 0, bytes, records: 0 };
+    let (name, section) = (name.to_owned(), String::new());
+    let source = Source { name, section, kind: FileKind::Records, start: 0, bytes, records: 0 };
     let begin = Instant::now();
     let mut slice = Vec::new();
-    let answer = extract(&source, &question, Budget { bytes: 1 << 16, tokens: 1 << 14 }, &mut |offset, length| {
+    let answer = extract(&[source], &question, Budget { bytes: 1 << 16, tokens: 1 << 14 }, &mut |_, offset, length| {
         slice.resize(length as usize, 0);
         let read = file.read_at(&mut slice, offset).map_err(|error| error.to_string())?;
         slice.truncate(read);

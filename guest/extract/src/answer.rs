@@ -70,6 +70,7 @@ impl Lines {
             examined,
             next_bytes: self.next_bytes,
             failures: None,
+            notes: Vec::new(),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The component: answers questions about a file in the preopened directory.
+//! The component: answers questions about files in the preopened directory.
 
 #![expect(unsafe_code, reason = "the exports are generated")]
 
 use crate::bindings::wasi::filesystem::preopens::get_directories;
-use crate::bindings::wasi::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};
+use crate::bindings::wasi::filesystem::types::{Descriptor, DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
 use crate::{Answer, Budget, ExtractError, Guest, Question, Source, bindings};
 
 struct Extract;
@@ -11,15 +11,25 @@ struct Extract;
 bindings::export!(Extract with_types_in bindings);
 
 impl Guest for Extract {
-    fn extract(source: Source, question: Question, budget: Budget) -> Result<Answer, ExtractError> {
+    fn extract(sources: Vec<Source>, question: Question, budget: Budget) -> Result<Answer, ExtractError> {
         let Some((directory, _)) = get_directories().into_iter().next() else {
             return Err(ExtractError::Io("no directory is preopened".to_owned()));
         };
-        let opened = directory.open_at(PathFlags::empty(), &source.name, OpenFlags::empty(), DescriptorFlags::READ);
-        let file = opened.map_err(|code| ExtractError::Io(format!("{}: {}", source.name, code.message())))?;
-        crate::extract(&source, &question, budget, &mut |offset, length| {
+        let files = sources.iter().map(|source| opened(&directory, source)).collect::<Result<Vec<_>, _>>();
+        let files = files.map_err(ExtractError::Io)?;
+        crate::extract(&sources, &question, budget, &mut |index, offset, length| {
+            let (Some(file), Some(source)) = (files.get(index), sources.get(index)) else { return Ok(Vec::new()) };
             let read = file.read(u64::from(length), offset);
-            read.map(|(bytes, _)| bytes).map_err(|code| format!("{}: {}", source.name, code.message()))
+            read.map(|(bytes, _)| bytes).map_err(|code| failure(source, code))
         })
     }
+}
+
+fn opened(directory: &Descriptor, source: &Source) -> Result<Descriptor, String> {
+    let opened = directory.open_at(PathFlags::empty(), &source.name, OpenFlags::empty(), DescriptorFlags::READ);
+    opened.map_err(|code| failure(source, code))
+}
+
+fn failure(source: &Source, code: ErrorCode) -> String {
+    format!("{}: {}", source.name, code.message())
 }

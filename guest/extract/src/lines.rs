@@ -5,6 +5,9 @@ use crate::{ExtractError, Read, Source};
 /// Bytes read at a time.
 const SLICE_BYTES: u64 = 512 * 1024;
 
+/// Bytes of a text or of records that are searched at a time: a searcher takes them without a copy.
+const SEARCHED_BYTES: u64 = 256 * 1024;
+
 /// Longest record, in bytes: 16 MiB. The file is never held in memory, but a record is.
 pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
@@ -46,6 +49,21 @@ pub(crate) fn each_run(
         let run_offset = offset - open.len() as u64;
         open.push(b'\n');
         each(run_offset, &open)?;
+    }
+    Ok(())
+}
+
+/// Calls `each` with slices of the records or of the text, in their order.
+pub(crate) fn each_slice(
+    source: &Source,
+    read: &mut Read<'_>,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), ExtractError> {
+    let mut offset = source.start;
+    while offset < source.bytes {
+        let slice = read_slice(read, offset, (source.bytes - offset).min(SEARCHED_BYTES))?;
+        each(&slice);
+        offset += slice.len() as u64;
     }
     Ok(())
 }

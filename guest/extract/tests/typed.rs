@@ -5,8 +5,10 @@
 mod support;
 
 use lro_extract::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Selection, Test};
-use lro_extract::{Budget, ExtractError, LIMIT_DEFAULT, LIMIT_MAX, Question, RECORD_BYTES_MAX, Source, extract};
-use support::{ROOMY, aggregate, all, ask, ask_cut, group, lines, only, select, sort, test};
+use lro_extract::{
+    Budget, ExtractError, FileKind, LIMIT_DEFAULT, LIMIT_MAX, Question, RECORD_BYTES_MAX, Source, extract,
+};
+use support::{ROOMY, aggregate, all, ask, ask_cut, group, lines, only, select, sort, source, test};
 
 const PEOPLE: &str = r#"{"name":"Ann","age":41,"meta":{"owner":"u1","tags":["red","eu"]},"note":null}
 {"name":"bob","age":7,"meta":{"owner":"u2","tags":[]}}
@@ -373,21 +375,21 @@ fn limits_are_named() {
 
 #[test]
 fn what_cannot_be_read_is_told() {
-    let source = Source { name: "x".to_owned(), start: 0, bytes: 100, records: 1 };
+    let source = [Source { bytes: 100, ..source(0, FileKind::Records, b"") }];
     let question = Question::Query(all());
-    let fails = extract(&source, &question, ROOMY, &mut |_, _| Err("x: gone".to_owned()));
+    let fails = extract(&source, &question, ROOMY, &mut |_, _, _| Err("x: gone".to_owned()));
     assert!(matches!(fails, Err(ExtractError::Io(message)) if message == "x: gone"));
-    let ends = extract(&source, &question, ROOMY, &mut |_, _| Ok(Vec::new()));
+    let ends = extract(&source, &question, ROOMY, &mut |_, _, _| Ok(Vec::new()));
     assert!(matches!(ends, Err(ExtractError::Io(_))));
-    let beyond = Source { start: 200, ..source };
-    assert!(matches!(extract(&beyond, &question, ROOMY, &mut |_, _| Ok(Vec::new())), Err(ExtractError::Invalid(_))));
+    let beyond = source.map(|source| Source { start: 200, ..source });
+    assert!(matches!(extract(&beyond, &question, ROOMY, &mut |_, _, _| Ok(Vec::new())), Err(ExtractError::Invalid(_))));
 }
 
 #[test]
 fn the_header_line_is_skipped() {
     let text = "{\"type\":\"header\"}\n{\"id\":1}\n";
-    let source = Source { name: "x".to_owned(), start: 18, bytes: text.len() as u64, records: 1 };
-    let answer = extract(&source, &Question::Query(all()), ROOMY, &mut |offset, length| {
+    let source = Source { start: 18, ..source(0, FileKind::Records, text.as_bytes()) };
+    let answer = extract(&[source], &Question::Query(all()), ROOMY, &mut |_, offset, length| {
         Ok(text.bytes().skip(offset as usize).take(length as usize).collect())
     });
     assert_eq!(answer.unwrap().lines, "{\"id\":1}\n");

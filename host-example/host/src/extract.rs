@@ -1,13 +1,15 @@
-//! Queries over an offload: typed queries, jq programs and stored queries.
+//! Questions about an offload: typed queries, jq programs, stored queries, searches, and lines by their numbers.
 //!
-//! The component `guest/extract` runs them in the sandbox. It sees one published offload, read-only. Meanwhile the host
-//! compares the file with its SHA-256, and returns no answer if the file has changed.
+//! The component `guest/extract` answers them in the sandbox. It sees one published offload, read-only. Meanwhile the host
+//! compares the files with their SHA-256, and returns no answer if one has changed.
 
 mod answer;
 mod contract;
+mod files;
 mod fit;
 pub(crate) mod query;
 mod schema;
+mod search;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +20,14 @@ use serde_json::value::RawValue;
 use crate::job::{self, Job};
 use crate::policy::{self, LoadError, LoadOptions};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
-use crate::sandbox::{CallError, Limits, PreparedExtraction, Sandbox};
-use crate::store::{FileKind, FileRecord, Offload, Origin, Reader, StoreError};
+use crate::sandbox::{CallError, Limits, PreparedExtraction, Sandbox, types};
+use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
 
 pub use self::answer::{Answer, Cut, Failures};
 pub use self::query::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
 };
+pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
 
 /// The component of `guest/extract`.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
@@ -53,13 +56,17 @@ impl Default for Budget {
     }
 }
 
-/// A question about one file.
+/// A question about an offload.
 #[derive(Clone, Debug)]
 pub enum Question {
     /// A typed query.
     Query(Query),
     /// A jq program.
     Jq(Jq),
+    /// A search.
+    Search(Search),
+    /// Lines of a text, or records, by their numbers.
+    Lines(LineRange),
 }
 
 /// A jq program.
@@ -81,21 +88,32 @@ pub struct Jq {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// The file could not be read, or has changed since it was published.
+    /// A file could not be read, or has changed since it was published.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The offload has several sections, and the question names none.
     #[error("the offload has several sections: name one of {}", listed(.0))]
     Ambiguous(Vec<String>),
     /// The offload has no records.
-    #[error("the offload has no records to query; use `lro_read` or `lro read` to read it in pages")]
+    #[error(
+        "the offload has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`, or use \
+         `lro_read` or `lro read` to read it in pages"
+    )]
     NoRecords,
-    /// There is no section with records of this name.
-    #[error("there is no section `{name}` with records; there are {}", listed(.sections))]
+    /// The named section has no records.
+    #[error(
+        "the section `{0}` has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`"
+    )]
+    NotRecords(String),
+    /// The offload has neither text nor records.
+    #[error("the offload has only bytes; use `lro_read` or `lro read` to read it in pages")]
+    NoText,
+    /// No section of this name can answer the question.
+    #[error("there is no section `{name}` to ask this about; there are {}", listed(.sections))]
     Section {
         /// The requested name.
         name: String,
-        /// The existing sections with records.
+        /// The sections that can.
         sections: Vec<String>,
     },
     /// There is no stored query of this name.
@@ -183,8 +201,9 @@ impl Extractor {
         Ok(Self { prepared: prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))?, limits })
     }
 
-    /// Answers a question about the records of a section; `section` may be `None` if there is only one. Blocks;
-    /// asynchronous callers use [`Extractor::ask_async`].
+    /// Answers a question about a section; `section` may be `None` if there is only one. A search without a section is about
+    /// all sections, but those that were made from others, such as the records of a text. Blocks; asynchronous callers use
+    /// [`Extractor::ask_async`].
     ///
     /// A query that only counts all records is answered from the manifest.
     ///
@@ -209,31 +228,31 @@ impl Extractor {
         budget: Budget,
     ) -> Result<Answer, ExtractError> {
         job::pause().await;
-        let file = file(offload, section)?;
-        let (asked, notes) = match question {
-            Question::Query(query) if query.counts_all() => return Ok(Answer::of_count(file.records)),
-            Question::Query(query) => {
-                let (query, notes) = fit::fit(query, file.schema.as_deref());
+        let files = files::files(offload, section, question)?;
+        let (asked, notes) = match (question, files.as_slice()) {
+            (Question::Query(query), [file]) if query.counts_all() => return Ok(Answer::of_count(file.records)),
+            (Question::Query(query), files) => {
+                let schema = files.first().and_then(|file| file.schema.as_deref());
+                let (query, notes) = fit::fit(query, schema);
                 (component::Question::Query((&query).into()), notes)
             }
-            Question::Jq(jq) => (component::Question::Jq(jq.into()), Vec::new()),
+            (Question::Jq(jq), _) => (component::Question::Jq(jq.into()), Vec::new()),
+            (Question::Search(search), _) => (component::Question::Search(search.into()), Vec::new()),
+            (Question::Lines(range), _) => (component::Question::Lines((*range).into()), Vec::new()),
         };
         let asked_budget = answer::asked_budget(question, budget)?;
-        let reader = offload.open(&file.name)?;
+        let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
         let directory = offload.directory()?;
-        let source = component::Source {
-            name: file.name.clone(),
-            start: file.digest_from,
-            bytes: file.bytes,
-            records: file.records,
-        };
+        let sources: Vec<_> = files.iter().copied().map(component::Source::from).collect();
         let limit = component::Budget { bytes: asked_budget.bytes, tokens: asked_budget.tokens };
-        let verifying = Verification::start(reader);
-        let answered = self.prepared.extract_async(&self.limits, directory, &source, &asked, limit).await;
-        // If the file has changed, that explains any other error.
+        let verifying = Verification::start(readers);
+        let answered = self.prepared.extract_async(&self.limits, directory, &sources, &asked, limit).await;
+        // If a file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
-        Ok(Answer { notes, cost, ..Answer::of_contract(answer?, question, asked_budget, budget)? })
+        let mut answer = Answer::of_contract(answer?, question, asked_budget, budget)?;
+        answer.notes.extend(notes);
+        Ok(Answer { cost, ..answer })
     }
 
     /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
@@ -253,28 +272,29 @@ impl Extractor {
     }
 }
 
-/// Verification of a file on another thread while a question about it is answered. A cancelled question waits for its
+/// Verification of files on another thread while a question about them is answered. A cancelled question waits for its
 /// end, so that such threads do not accumulate.
 struct Verification {
-    reader: Arc<Reader>,
+    readers: Arc<Vec<Reader>>,
     /// `None` if no thread could be started.
     thread: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
 impl Verification {
-    fn start(reader: Reader) -> Self {
-        let reader = Arc::new(reader);
-        let shared = Arc::clone(&reader);
-        let thread = thread::Builder::new().name("lro-verify".into()).spawn(move || shared.verify()).ok();
-        Self { reader, thread }
+    fn start(readers: Vec<Reader>) -> Self {
+        let readers = Arc::new(readers);
+        let shared = Arc::clone(&readers);
+        let verify = move || shared.iter().try_for_each(Reader::verify);
+        let thread = thread::Builder::new().name("lro-verify".into()).spawn(verify).ok();
+        Self { readers, thread }
     }
 
     fn end(mut self) -> Result<(), ExtractError> {
         let verified = match self.thread.take() {
             Some(thread) => {
-                thread.join().map_err(|_| ExtractError::Answer("a panic during the verification of the file"))?
+                thread.join().map_err(|_| ExtractError::Answer("a panic during the verification of the files"))?
             }
-            None => self.reader.verify(),
+            None => self.readers.iter().try_for_each(Reader::verify),
         };
         Ok(verified?)
     }
@@ -310,24 +330,6 @@ pub fn stored_query<'a>(
     Ok((&file.name, query))
 }
 
-/// Finds the file of records that the question is about.
-fn file<'a>(offload: &'a Offload, section: Option<&str>) -> Result<&'a FileRecord, ExtractError> {
-    let files = || offload.record().files.iter().filter(|file| file.kind == FileKind::Records);
-    let sections = || files().map(|file| file.section.clone()).collect::<Vec<_>>();
-    if let Some(name) = section {
-        let found = offload.file(name).filter(|file| file.kind == FileKind::Records);
-        return found.ok_or_else(|| ExtractError::Section { name: name.to_owned(), sections: sections() });
-    }
-    let mut all = files();
-    // The file of remaining members and an outline are only queried by name.
-    let mut real = files().filter(|file| file.shape.is_some() || file.origin == Origin::RecordsOfText);
-    match (real.next(), real.next(), all.next(), all.next()) {
-        (Some(only), None, ..) | (None, None, Some(only), None) => Ok(only),
-        (_, _, None, _) => Err(ExtractError::NoRecords),
-        _ => Err(ExtractError::Ambiguous(sections())),
-    }
-}
-
 impl From<component::ExtractError> for ExtractError {
     fn from(error: component::ExtractError) -> Self {
         match error {
@@ -341,6 +343,19 @@ impl From<component::ExtractError> for ExtractError {
             component::ExtractError::Io(text) => Self::Read(text),
             component::ExtractError::Damaged(record) => Self::Damaged(record),
         }
+    }
+}
+
+impl From<&FileRecord> for component::Source {
+    fn from(file: &FileRecord) -> Self {
+        let kind = match file.kind {
+            FileKind::Records => types::FileKind::Records,
+            FileKind::Text => types::FileKind::Text,
+            FileKind::Value => types::FileKind::Value,
+            FileKind::Bytes => types::FileKind::Bytes,
+        };
+        let (name, section) = (file.name.clone(), file.section.clone());
+        Self { name, section, kind, start: file.digest_from, bytes: file.bytes, records: file.records }
     }
 }
 

@@ -9,7 +9,7 @@ use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode};
 use lro_host::extract::{
     ANSWER_BYTES_MAX, Aggregate, Answer, Budget, Condition, Cut, Group, Jq, Query, QueryError, Question, RESULTS_MAX,
-    Selection, SortKey, Test, stored_query,
+    Search, Selection, SortKey, Test, stored_query,
 };
 use lro_host::filter::Outcome;
 use lro_host::store::{Offload, Store};
@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use crate::exit::Exit;
 use crate::handle::HandleArguments;
 use crate::output::{self, Terminal};
+use crate::search::{self, SearchArguments};
 use crate::{host, table};
 
 const EXAMPLES: &str = "Examples:
@@ -27,6 +28,11 @@ const EXAMPLES: &str = "Examples:
   lro extract HANDLE --group-by category --aggregate count,avg:score --sort=-count --format table
   lro extract HANDLE --where '{\"any\": [{\"field\": \"id\", \"op\": \"lt\", \"value\": 9}, {\"field\": \"note\", \"op\": \"is_null\"}]}'
   lro extract HANDLE --jq 'select(.score > $least) | .id' --arg least=0.9
+  lro extract HANDLE --search 'connection refused' -i -C 2
+  lro extract HANDLE --search 'time(d )?out' --regex --count
+  lro extract HANDLE --search 'how are orders retried' --rank --limit 5
+  lro extract HANDLE --lines 120:160
+  lro extract HANDLE --lines -20:
   lro extract HANDLE --recipes
   lro extract HANDLE --recipe orders_where --param status=failed
 
@@ -36,12 +42,14 @@ a value is JSON or in single quotes; in a single condition, a value that is not 
 test; null is equal to null only.";
 
 /// The flags of a typed query, which conflict with those that give a whole query.
-const PARTS: [&str; 9] =
-    ["conditions", "ignore_case", "select", "sort", "group_by", "aggregate", "distinct", "count", "sample"];
+const PARTS: [&str; 7] = ["conditions", "select", "sort", "group_by", "aggregate", "distinct", "sample"];
 
-/// Answer a question about the records of an offload: a typed query, a jq program, or a recipe
+/// The flags that give a whole question with which `--ignore-case` and `--count` do not go.
+const OTHERS: [&str; 4] = ["json_query", "jq", "recipe", "recipes"];
+
+/// Answer a question about an offload: a typed query, a search, a jq program, or a recipe
 ///
-/// The query runs in a sandbox that sees only this offload, and the SHA-256 of the file is checked. Without a query,
+/// The question is answered in a sandbox that sees only this offload, and the SHA-256 of the files is checked. Without one,
 /// prints the first 50 records.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("whole").conflicts_with_all(PARTS))]
@@ -52,8 +60,8 @@ pub(crate) struct Arguments {
     /// Condition `FIELD OPERATOR VALUE`, several with `and`, `or`, `not`, or JSON; if repeated, all must hold
     #[arg(long = "where", value_name = "CONDITION", value_parser = condition, help_heading = "Typed query")]
     conditions: Vec<ConditionArgument>,
-    /// Ignore case in all conditions that are not JSON
-    #[arg(short, long, help_heading = "Typed query")]
+    /// Ignore case in all conditions that are not JSON, or in the search
+    #[arg(short, long, conflicts_with_all = OTHERS, help_heading = "Typed query")]
     ignore_case: bool,
     /// Fields of each result: FIELD or FIELD=NAME
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', help_heading = "Typed query")]
@@ -77,21 +85,24 @@ pub(crate) struct Arguments {
     /// Omit duplicate results
     #[arg(long, help_heading = "Typed query")]
     distinct: bool,
-    /// Print only the number of results
-    #[arg(long, help_heading = "Typed query")]
+    /// Print only the number of results, or of hits of the search
+    #[arg(long, conflicts_with_all = OTHERS, help_heading = "Typed query")]
     count: bool,
     /// Return a sample of this many results, random but the same every time
     #[arg(long, value_name = "NUMBER", value_parser = result_count(), help_heading = "Typed query")]
     sample: Option<u32>,
-    /// Skip this many results; also applies to --json-query, --recipe and --jq
+    /// Skip this many results; also applies to --search, --json-query, --recipe and --jq
     #[arg(long, value_name = "NUMBER", help_heading = "Typed query")]
     offset: Option<u64>,
-    /// Maximum number of results [default: 50]; also applies to --json-query, --recipe and --jq
+    /// Maximum number of results [default: 50, of a search 20]; also applies to --search, --json-query, --recipe and --jq
     #[arg(long, value_name = "NUMBER", value_parser = result_count(), help_heading = "Typed query")]
     limit: Option<u32>,
     /// The whole query as JSON
     #[arg(long, value_name = "JSON", group = "whole", value_parser = json_query, help_heading = "Typed query")]
     json_query: Option<Query>,
+
+    #[command(flatten)]
+    search: SearchArguments,
 
     /// jq program, run once per record
     #[arg(long, value_name = "PROGRAM", group = "whole", help_heading = "jq")]
@@ -162,8 +173,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let budget = Budget::from(&config.query);
     if arguments.offload_answer {
         let budget = Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX };
-        let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &unlimited(question), budget)?;
-        return offload_again(arguments, config, terminal, store, answer);
+        let question = unlimited(question);
+        let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
+        report(arguments, &question, &answer, terminal);
+        return offload_again(arguments, config, store, answer);
     }
     let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
     match arguments.format {
@@ -171,14 +184,20 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Format::Json => output::json(&answer)?,
         Format::Table => output::text(&table::of_lines(&answer.lines))?,
     }
-    report_notes(arguments, &answer, terminal);
-    report_rest(arguments, &answer, terminal);
+    report(arguments, &question, &answer, terminal);
     Ok(Exit::Success)
 }
 
 impl Arguments {
     /// Builds the question, and returns it with its section.
     fn question(&self, offload: &Offload, section: Option<String>) -> anyhow::Result<(Option<String>, Question)> {
+        let fill = |search| {
+            let (offset, limit) = (self.offset.unwrap_or(0), self.limit);
+            Search { ignore_case: self.ignore_case, count: self.count, offset, limit, ..search }
+        };
+        if let Some(question) = self.search.question(fill) {
+            return Ok((section, question));
+        }
         if let Some(filter) = &self.jq {
             let arguments = self.arguments.iter().cloned().collect();
             let (offset, limit) = (self.offset.unwrap_or(0), self.limit);
@@ -296,20 +315,13 @@ fn aggregate(text: &str) -> Result<Aggregate, QueryError> {
 fn unlimited(question: Question) -> Question {
     match question {
         Question::Query(query) => Question::Query(Query { limit: Some(query.limit.unwrap_or(RESULTS_MAX)), ..query }),
-        jq @ Question::Jq(_) => jq,
+        Question::Search(search) => Question::Search(search::unlimited(search)),
+        other @ (Question::Jq(_) | Question::Lines(_)) => other,
     }
 }
 
 /// Offloads the answer, whatever its size.
-fn offload_again(
-    arguments: &Arguments,
-    config: &Config,
-    terminal: &Terminal,
-    store: Store,
-    answer: Answer,
-) -> anyhow::Result<Exit> {
-    report_notes(arguments, &answer, terminal);
-    report_rest(arguments, &answer, terminal);
+fn offload_again(arguments: &Arguments, config: &Config, store: Store, answer: Answer) -> anyhow::Result<Exit> {
     let filter = host::filter(config, host::policy(config)?, Ok(store));
     let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
     let mut settings = config.for_tool(&request.tool);
@@ -327,7 +339,13 @@ fn offload_again(
     }
 }
 
-/// Reports on stderr what the question was taken to mean, where it says something else.
+/// Reports on stderr what the lines of the answer do not say.
+fn report(arguments: &Arguments, question: &Question, answer: &Answer, terminal: &Terminal) {
+    report_notes(arguments, answer, terminal);
+    report_rest(arguments, question, answer, terminal);
+}
+
+/// Reports what the question was taken to mean, where it says something else.
 fn report_notes(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
     let doubts = arguments.conditions.iter().filter_map(|given| match given {
         ConditionArgument::Doubtful(_, note) => Some(note),
@@ -336,26 +354,34 @@ fn report_notes(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
     doubts.chain(&answer.notes).for_each(|note| terminal.message(&format!("note: {note}")));
 }
 
-/// Reports on stderr what is not in the answer.
-fn report_rest(arguments: &Arguments, answer: &Answer, terminal: &Terminal) {
+/// Reports what is not in the answer.
+fn report_rest(arguments: &Arguments, question: &Question, answer: &Answer, terminal: &Terminal) {
     let Answer { results, offset, total, .. } = answer;
-    let next = offset + results;
+    let next = match question {
+        Question::Lines(range) => format!("--lines {}", range.behind(answer)),
+        _ => format!("--offset {}", offset + results),
+    };
+    let smaller = match question {
+        Question::Jq(_) => "return less per record",
+        Question::Query(_) => "select fewer fields with --select",
+        Question::Search(_) => "show less context",
+        Question::Lines(_) => "ask for fewer lines",
+    };
     match answer.cut {
+        Some(Cut::Limit) if matches!(question, Question::Lines(_)) => {
+            terminal.message(&format!("{results} of {total} lines; continue with {next}"));
+        }
         Some(Cut::Limit) => {
-            terminal.message(&format!("{results} of {total} results; continue with --offset {next}, or raise --limit"));
+            terminal.message(&format!("{results} of {total} results; continue with {next}, or raise --limit"));
         }
         Some(Cut::Budget(bytes)) if *results == 0 => terminal.warning(&format!(
-            "the next of {total} results alone has {bytes} bytes: select fewer fields, or raise --query-answer-bytes and \
+            "the next of {total} results alone has {bytes} bytes: {smaller}, or raise --query-answer-bytes and \
             --query-answer-tokens"
         )),
         Some(Cut::Budget(_)) => {
-            let smaller = match arguments.jq {
-                Some(_) => "return less per record",
-                None => "select fewer fields with --select",
-            };
             let again = if arguments.offload_answer { "" } else { ", or write all to files with --offload-answer" };
             terminal.message(&format!(
-                "{results} of {total} results fit in the answer; continue with --offset {next}, or {smaller}{again}"
+                "{results} of {total} results fit in the answer; continue with {next}, or {smaller}{again}"
             ));
         }
         None => {}

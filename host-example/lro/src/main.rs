@@ -18,6 +18,7 @@ mod output;
 mod policy;
 mod read;
 mod report;
+mod search;
 mod status;
 mod table;
 mod truncate;

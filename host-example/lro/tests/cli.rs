@@ -943,6 +943,69 @@ fn an_offload_is_named_by_handle_directory_or_file() {
 }
 
 #[test]
+fn texts_and_records_are_searched() {
+    let home = Home::new();
+    let guide: String =
+        (1..=300).map(|part| format!("## Part {part}\n\nSet option {part}.\nTimeout after {part} s.\n")).collect();
+    let text = home.offload(&["--as", "text"], format!("# Guide\n{guide}"));
+    let found = home.ask(&[&text, "--search", "TIMEOUT AFTER 77 S", "-i", "-C", "1"]);
+    let place = serde_json::json!(["Guide", "Part 77"]);
+    assert_eq!((&found[0]["line"], &found[0]["where"], found.len()), (&309.into(), &place, 1));
+    assert_eq!((&found[0]["before"][0], &found[0]["after"][0]), (&"Set option 77.".into(), &"## Part 78".into()));
+    let numbers = |arguments: &[&str]| -> Vec<u64> {
+        let found = home.ask(&[&[text.as_str()], arguments].concat());
+        found.iter().map(|line| line["line"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers(&["--search", "^Timeout.* 30?1 s", "--regex"]), [125, 1205]);
+    assert_eq!(numbers(&["--search", "299 option", "--words"]), [1196]);
+    assert_eq!(numbers(&["--search", "-1", "--limit", "1"]), [] as [u64; 0]);
+    assert_eq!(numbers(&["--lines", "10:12"]), [10, 11, 12]);
+    assert_eq!(numbers(&["--lines", "-2:"]), [1200, 1201]);
+    assert_eq!(numbers(&["--lines", "7"]), [7]);
+    assert_eq!(home.prints(&["extract", &text, "--search", "option", "--count"]), "{\"count\":300}\n");
+
+    let page = home.run(&["extract", &text, "--search", "option", "--limit", "2", "--offset", "3"], "");
+    assert_eq!(stderr(&page), "2 of 300 results; continue with --offset 5, or raise --limit\n");
+    assert_eq!(page.stdout.iter().filter(|byte| **byte == b'\n').count(), 2);
+    let cut = home.run(&["extract", &text, "--lines", "5:", "--query-answer-bytes", "100"], "");
+    let next = "2 of 1197 results fit in the answer; continue with --lines 7:-1, ";
+    assert!(stderr(&cut).starts_with(next), "{}", stderr(&cut));
+    let table = home.prints(&[
+        "extract",
+        &text,
+        "--search",
+        "what is the timeout of part 77",
+        "--rank",
+        "--limit",
+        "1",
+        "--format",
+        "table",
+        "--query-answer-bytes",
+        "5000",
+    ]);
+    assert!(table.starts_with("line  text"), "{table}");
+
+    let records = home.offload(&[], tickets(100));
+    let found = home.ask(&[&records, "--search", "urgent \"now\"", "--limit", "1"]);
+    assert_eq!((&found[0]["line"], &found[0]["where"]), (&3.into(), &serde_json::json!(["/note"])));
+
+    let usage: [(&[&str], &str); 7] = [
+        (&["--search", "a(b", "--regex"], "not a regular expression"),
+        (&["--search", ""], "empty"),
+        (&["--search", "x", "--where", "id eq 1"], "cannot be used with"),
+        (&["--search", "x", "--jq", "."], "cannot be used with"),
+        (&["--regex"], "--search"),
+        (&["--lines", "a:b"], "FROM:TO"),
+        (&["--lines", "0:3"], "counted from 1"),
+    ];
+    for (arguments, cause) in usage {
+        let (code, message) = home.fails(&[&["extract", &text], arguments].concat());
+        assert!(code == Some(2) && message.contains(cause), "{arguments:?}: {message}");
+    }
+    assert!(home.fails(&["extract", &text, "--count"]).1.contains("--search"));
+}
+
+#[test]
 fn an_answer_can_be_offloaded_again() {
     let home = Home::new();
     let handle = home.offload(&[], tickets(2000));

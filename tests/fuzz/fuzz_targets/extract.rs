@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use lro_extract::bindings::lro::filter::types::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,
 };
-use lro_extract::{Answer, Argument, Budget, ExtractError, Jq, Question, Source, extract};
+use lro_extract::{Answer, Argument, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
 use serde_json::value::RawValue;
 
 const ROOMY: Budget = Budget { bytes: 1 << 24, tokens: 1 << 24 };
@@ -187,8 +187,9 @@ fn file(mut input: Unstructured<'_>) -> Result<Vec<u8>> {
 
 /// Queries bytes that are read at most `cut` at a time.
 fn ask(bytes: &[u8], cut: usize, question: &Question, budget: Budget) -> std::result::Result<Answer, ExtractError> {
-    let source = Source { name: "fuzz".to_owned(), start: 0, bytes: bytes.len() as u64, records: 0 };
-    extract(&source, question, budget, &mut |offset, length| {
+    let (name, section) = ("fuzz".to_owned(), "fuzz".to_owned());
+    let source = Source { name, section, kind: FileKind::Records, start: 0, bytes: bytes.len() as u64, records: 0 };
+    extract(&[source], question, budget, &mut |_, offset, length| {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         Ok(rest[..cut.min(length as usize).min(rest.len())].to_vec().into())
     })

@@ -15,10 +15,13 @@ struct Reader;
 bindings::export!(Reader with_types_in bindings);
 
 impl Guest for Reader {
-    fn extract(source: Source, _: Question, _: Budget) -> Result<Answer, ExtractError> {
+    fn extract(sources: Vec<Source>, _: Question, _: Budget) -> Result<Answer, ExtractError> {
         let directories = get_directories();
         let [(directory, _)] = directories.as_slice() else {
             return Err(ExtractError::Io(format!("{} directories", directories.len())));
+        };
+        let [source] = sources.as_slice() else {
+            return Err(ExtractError::Io(format!("{} sources", sources.len())));
         };
         let (name, none) = (source.name.as_str(), PathFlags::empty());
         let mut lines = String::new();
@@ -60,6 +63,6 @@ impl Guest for Reader {
             }
         }
         let results = lines.lines().count() as u64;
-        Ok(Answer { lines, results, total: results, matched: 0, examined: 0, next_bytes: None, failures: None })
+        Ok(Answer { lines, results, total: results, matched: 0, examined: 0, next_bytes: None, failures: None, notes: Vec::new() })
     }
 }

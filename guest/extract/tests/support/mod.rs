@@ -5,17 +5,33 @@
 use lro_extract::bindings::lro::filter::types::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,
 };
-use lro_extract::{Answer, Budget, ExtractError, Jq, Question, Source, extract};
+use lro_extract::{Answer, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
 
 pub(crate) const ROOMY: Budget = Budget { bytes: 1 << 20, tokens: 1 << 20 };
 
 /// Queries a text whose reads return at most `cut` bytes.
 pub(crate) fn ask_cut(text: &[u8], cut: usize, question: &Question, budget: Budget) -> Result<Answer, ExtractError> {
-    let source = Source { name: "records.jsonl".to_owned(), start: 0, bytes: text.len() as u64, records: 0 };
-    extract(&source, question, budget, &mut |offset, length| {
-        let rest = text.get(offset as usize..).unwrap_or_default();
+    ask_all(&[(FileKind::Records, text)], cut, question, budget)
+}
+
+/// Asks about several texts, whose reads return at most `cut` bytes.
+pub(crate) fn ask_all(
+    files: &[(FileKind, &[u8])],
+    cut: usize,
+    question: &Question,
+    budget: Budget,
+) -> Result<Answer, ExtractError> {
+    let sources: Vec<_> = files.iter().enumerate().map(|(index, (kind, text))| source(index, *kind, text)).collect();
+    extract(&sources, question, budget, &mut |index, offset, length| {
+        let rest = files[index].1.get(offset as usize..).unwrap_or_default();
         Ok(rest.get(..cut.min(length as usize).min(rest.len())).unwrap_or_default().to_vec())
     })
+}
+
+/// The source of an index, without a header line.
+pub(crate) fn source(index: usize, kind: FileKind, text: &[u8]) -> Source {
+    let (name, section) = (format!("file-{index}"), format!("section-{index}"));
+    Source { name, section, kind, start: 0, bytes: text.len() as u64, records: 0 }
 }
 
 pub(crate) fn ask(text: &str, query: Query) -> Result<Answer, ExtractError> {

@@ -7,7 +7,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Question, RESULTS_MAX, component};
+use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, RESULTS_MAX, Search, component};
 use crate::sandbox::{Cost, Part, PartError, PartKind, Payload};
 
 /// Default limit of a query, as documented in `wit/types.wit`.
@@ -24,16 +24,16 @@ pub struct Answer {
     pub offset: u64,
     /// Number of all results, including those before `offset` and beyond limit and budget.
     pub total: u64,
-    /// Records that satisfied the condition.
+    /// Records that satisfied the condition; lines or strings that match a search.
     pub matched: u64,
-    /// Records examined.
+    /// Records or lines examined.
     pub examined: u64,
     /// Why `lines` ends before the last result.
     pub cut: Option<Cut>,
     /// Records on which a jq program failed.
     pub failures: Option<Failures>,
     /// What the query was taken to mean, where it says something else: values compared as another type, and tests that
-    /// look into one of two types only. Empty for a jq program.
+    /// look into one of two types only. Of a search, what it leaves open.
     pub notes: Vec<String>,
     /// Cost of the call into the component; zero without a call.
     pub cost: Cost,
@@ -132,25 +132,35 @@ impl Answer {
         asked: Budget,
         budget: Budget,
     ) -> Result<Self, ExtractError> {
-        let component::Answer { lines, results, total, matched, examined, next_bytes, failures } = answer;
+        let component::Answer { lines, results, total, matched, examined, next_bytes, failures, notes } = answer;
         if lines.len() > asked.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
             return Err(ExtractError::Answer("wrong number or size of lines"));
         }
         let cut = next_bytes.map(Cut::Budget);
         let failures = failures.map(Into::into);
-        let (notes, cost) = (Vec::new(), Cost::default());
+        let cost = Cost::default();
         let mut answer = Self { lines, results, offset: 0, total, matched, examined, cut, failures, notes, cost };
         match question {
             Question::Jq(jq) => return answer.page(jq, budget),
-            Question::Query(query) if query.count => {}
+            Question::Query(Query { count: true, .. }) | Question::Search(Search { count: true, .. }) => {}
             Question::Query(query) => {
                 answer.offset = query.offset;
-                if cut.is_none() && answer.left() > 0 && results >= query.limit.map_or(LIMIT_DEFAULT, u64::from) {
-                    answer.cut = Some(Cut::Limit);
-                }
+                answer.note_limit(results >= query.limit.map_or(LIMIT_DEFAULT, u64::from));
             }
+            Question::Search(search) => {
+                answer.offset = search.offset;
+                answer.note_limit(true);
+            }
+            Question::Lines(_) => answer.note_limit(true),
         }
         Ok(answer)
+    }
+
+    /// Notes that results are left because of a limit, if the budget has room for more.
+    fn note_limit(&mut self, is_reached: bool) {
+        if is_reached && self.cut.is_none() && self.left() > 0 {
+            self.cut = Some(Cut::Limit);
+        }
     }
 
     /// Keeps the results that a jq program's offset and limit name, within a budget.

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod definitions;
+mod search;
 
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -11,7 +12,9 @@ use serde_json::value::to_raw_value;
 pub use definitions::definitions;
 
 use self::arguments::{Asked, ExtractArguments, ReadArguments};
-use crate::extract::{Answer, Budget, Cut, ExtractError, Extractor, Query, QueryError, Question, stored_query};
+use crate::extract::{
+    Answer, Budget, Cut, ExtractError, Extractor, LineRange, Query, QueryError, Question, stored_query,
+};
 use crate::job;
 use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
 use crate::store::{FileKind, Offload, Store, StoreError, Ulid};
@@ -113,7 +116,7 @@ impl Tools {
             }
         };
         let answer = self.extractor.answer(&offload, section.as_deref(), &question, self.budget).await;
-        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?)?;
+        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)?;
         Ok(result_of(&json, &json))
     }
 
@@ -180,6 +183,11 @@ fn page_text(page: &Page, asked: &ReadArguments) -> Option<String> {
         }
         PageContent::Records(_) | PageContent::Base64(_) => return None,
     };
+    let place = match page.next {
+        // The beginning of a long text.
+        Some(_) if page.first == 0 => format!("{place}; to find something: {}", asked.search_call()),
+        _ => place,
+    };
     let next = match (&page.next, end) {
         (None, _) => "the end".to_owned(),
         (Some(_), Some(end)) if !matches!(asked.start, Start::Cursor(_)) => asked.call("from", json!(end)),
@@ -222,20 +230,46 @@ fn extract_failure(tenant: &str, error: &ExtractError) -> Failure {
 }
 
 /// The answer as JSON, with advice on how to get the rest.
-fn answer_json(answer: &Answer) -> Result<String, Failure> {
-    let next = answer.offset + answer.results;
-    let advice = match answer.cut {
-        Some(Cut::Limit) => format!("{} more: go on with \"offset\": {next}, or raise \"limit\"", answer.left()),
-        Some(Cut::Budget(bytes)) if answer.results == 0 => {
-            format!("the next result alone has {bytes} bytes: select fewer fields, or use {READ_TOOL}")
-        }
-        Some(Cut::Budget(_)) => format!(
-            "{} more did not fit: go on with \"offset\": {next}, select fewer fields, or count or group them",
-            answer.left()
-        ),
-        None => return serialized(answer),
-    };
+fn answer_json(answer: &Answer, question: &Question) -> Result<String, Failure> {
     let json = serialized(answer)?;
+    let Some(advice) = advice(answer, question) else { return Ok(json) };
     let advice = to_raw_value(&advice).map_err(|error| Failure::Tool(error.to_string()))?;
     Ok(format!("{},\"advice\":{advice}}}", json.strip_suffix('}').unwrap_or(&json)))
+}
+
+/// What to do about an answer that is empty, or not all there is.
+fn advice(answer: &Answer, question: &Question) -> Option<String> {
+    let left = answer.left();
+    let next = match question {
+        Question::Lines(range) => {
+            let LineRange { first, last } = range.behind(answer);
+            format!("\"lines\": [{first}, {last}]")
+        }
+        _ => format!("\"offset\": {}", answer.offset + answer.results),
+    };
+    let less = match question {
+        Question::Search(_) => "show less context",
+        Question::Lines(_) => "ask for fewer lines",
+        Question::Query(_) | Question::Jq(_) => "select fewer fields",
+    };
+    match (answer.cut, question) {
+        (Some(Cut::Limit), Question::Lines(_)) => Some(format!("{left} more: go on with {next}")),
+        (Some(Cut::Limit), _) => Some(format!("{left} more: go on with {next}, or raise \"limit\"")),
+        (Some(Cut::Budget(bytes)), _) if answer.results == 0 => {
+            Some(format!("the next result alone has {bytes} bytes: {less}, or use {READ_TOOL}"))
+        }
+        (Some(Cut::Budget(_)), Question::Lines(_)) => Some(format!("{left} more did not fit: go on with {next}")),
+        (Some(Cut::Budget(_)), Question::Search(_)) => {
+            Some(format!("{left} more did not fit: go on with {next}, {less}, or count them"))
+        }
+        (Some(Cut::Budget(_)), _) => {
+            Some(format!("{left} more did not fit: go on with {next}, {less}, or count or group them"))
+        }
+        (None, Question::Search(search)) if answer.total == 0 => Some(match search.ignore_case || search.rank {
+            true => "nothing found: try fewer or other words".to_owned(),
+            false => "nothing found: try \"ignore_case\": true, \"words\": true or \"rank\": true".to_owned(),
+        }),
+        (None, Question::Lines(_)) if answer.total == 0 => Some(format!("there are {} lines", answer.examined)),
+        (None, _) => None,
+    }
 }

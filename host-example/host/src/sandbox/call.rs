@@ -242,7 +242,7 @@ impl Prepared {
 }
 
 impl PreparedExtraction {
-    /// Asks a question about a file in `directory`. The component sees no other part of the file system, and cannot
+    /// Asks a question about files in `directory`. The component sees no other part of the file system, and cannot
     /// write. Blocks.
     ///
     /// # Errors
@@ -251,11 +251,11 @@ impl PreparedExtraction {
         &self,
         limits: &Limits,
         directory: File,
-        source: &Source,
+        sources: &[Source],
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        job::finish(self.extract_async(limits, directory, source, question, budget))
+        job::finish(self.extract_async(limits, directory, sources, question, budget))
     }
 
     /// As [`PreparedExtraction::extract`]. Blocks from the start, and yields once a tick.
@@ -263,14 +263,14 @@ impl PreparedExtraction {
         &self,
         limits: &Limits,
         directory: File,
-        source: &Source,
+        sources: &[Source],
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
         let permit = self.permits.question(limits.wait).await?;
         let directory = Some((directory, FsPerms::ReadOnly));
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, false, permit)?;
-        let answered = run.extract(self, source, question, budget).await;
+        let answered = run.extract(self, sources, question, budget).await;
         let answer = answered.map_err(|error| match error.downcast_ref() {
             // The component's shadow stack is at the start of its memory, and safe Rust cannot get out of bounds
             // otherwise.
@@ -399,12 +399,12 @@ impl Run {
     async fn extract(
         &mut self,
         prepared: &PreparedExtraction,
-        source: &Source,
+        sources: &[Source],
         question: &Question,
         budget: Budget,
     ) -> wasmtime::Result<Result<Answer, ExtractError>> {
         let component = prepared.pre.instantiate_async(&mut self.store).await?;
-        component.lro_filter_lro_query().call_extract(&mut self.store, source, question, budget).await
+        component.lro_filter_lro_query().call_extract(&mut self.store, sources, question, budget).await
     }
 
     fn cost(&self) -> Cost {

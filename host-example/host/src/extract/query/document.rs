@@ -150,7 +150,7 @@ impl<'a> Node<'a> {
     }
 
     /// The error for a value that is not of the expected form.
-    pub(super) fn unexpected(&self, expected: &str) -> QueryError {
+    pub(crate) fn unexpected(&self, expected: &str) -> QueryError {
         let found = shown(self.json.get());
         QueryError::Unexpected { place: self.place.clone(), expected: format!("{expected}, found {found}") }
     }
@@ -185,7 +185,7 @@ impl<'a> Node<'a> {
     }
 
     /// The elements of an array.
-    pub(super) fn elements(&self) -> Result<Vec<Self>, QueryError> {
+    pub(crate) fn elements(&self) -> Result<Vec<Self>, QueryError> {
         let elements: Vec<&'a RawValue> = self.as_a("an array")?;
         let place = |index| format!("{}[{index}]", self.place);
         Ok(elements.into_iter().enumerate().map(|(index, json)| Self { json, place: place(index) }).collect())

@@ -5,15 +5,30 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Failure, READ_TOOL};
+use super::{EXTRACT_TOOL, Failure, READ_TOOL, search};
 use crate::extract::query::document::{Known, Members, Node};
 use crate::extract::query::read as query;
 use crate::extract::{Jq, QueryError, Question};
 use crate::read::Start;
 
 /// Arguments of `lro_extract` that are not part of the typed query.
-const EXTRACT: &Known =
-    &[("handle", &[]), ("section", &[]), ("jq", &[]), ("slurp", &[]), ("args", &[]), ("recipe", &[]), ("params", &[])];
+const EXTRACT: &Known = &[
+    ("handle", &[]),
+    ("section", &[]),
+    ("search", &[]),
+    ("regex", &[]),
+    ("words", &[]),
+    ("rank", &[]),
+    ("before", &[]),
+    ("after", &[]),
+    ("context", &[]),
+    ("lines", &[]),
+    ("jq", &[]),
+    ("slurp", &[]),
+    ("args", &[]),
+    ("recipe", &[]),
+    ("params", &[]),
+];
 
 /// Arguments of `lro_read`.
 const READ: &Known =
@@ -55,6 +70,9 @@ pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
     let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
     let handle = handle(&mut members)?;
     let section = members.text("section")?;
+    if let Some(question) = search::take(&mut members)? {
+        return Ok(ExtractArguments { handle, section, asked: Asked::Question(question) });
+    }
     let (jq, recipe) = (members.text("jq")?, members.text("recipe")?);
     let slurp = members.boolean("slurp")?;
     let arguments = values(&mut members, "args")?;
@@ -130,5 +148,14 @@ impl ReadArguments {
             });
         }
         format!("{READ_TOOL} {arguments}")
+    }
+
+    /// A call that searches the same section, as [`ReadArguments::call`] has it.
+    pub(super) fn search_call(&self) -> String {
+        let mut arguments = json!({ "handle": self.handle, "search": "…" });
+        if let Some(section) = &self.section {
+            arguments["section"] = json!(section);
+        }
+        format!("{EXTRACT_TOOL} {arguments}")
     }
 }

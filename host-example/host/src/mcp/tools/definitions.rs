@@ -47,17 +47,27 @@ pub fn definitions() -> [Value; 2] {
     let extract = json!({
         "name": EXTRACT_TOOL,
         "title": "Ask about an offloaded result",
-        "description": "Answers one question about a large result that was offloaded, without reading it. Prefer the typed \
-            query: where, group, select, distinct, sort, sample, count, offset, limit apply in this order. Example: \
+        "description": "Answers one question about a large result that was offloaded, without reading it. Find text with \
+            search, in a text or in all strings of records, in one section or in all; a hit says where it stands, and lines shows \
+            what is around it. Of records, prefer the typed query: where, group, select, distinct, sort, sample, count, offset, limit apply in this order. Example: \
             {\"handle\": \"…\", \"where\": \"status == 'open' and age > 30\", \"select\": \"id, title\", \"sort\": \"-age\", \
-            \"limit\": 20}. Count with \"count\": true. Otherwise give a jq program, run on one record after another, or the \
+            \"limit\": 20}; of a text: {\"handle\": \"…\", \"search\": \"timeout\", \"ignore_case\": true, \"context\": 2}. Count with \"count\": true. Otherwise give a jq program, run on one record after another, or the \
             name of a recipe; offset and limit go with them too. `notes` of an answer say where a value was compared as \
             another type.",
         "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
             "handle": handle, "section": section,
-            "where": conditions, "ignore_case": {"type": "boolean", "description": "in all of `where`"},
+            "where": conditions, "ignore_case": {"type": "boolean", "description": "in all of `where`, or in `search`"},
             "group": group, "select": fields, "distinct": {"type": "boolean"}, "sort": sort,
             "sample": whole(1), "count": {"type": "boolean"}, "offset": whole(0), "limit": whole(1),
+            "search": {"type": "string", "description": "text to find, as it is; a regular expression with `regex`, words in any \
+                order with `words`, a question in plain words with `rank`. Answers {line, text, where}; goes with `ignore_case`, \
+                `count`, `offset` and `limit` (20)"},
+            "regex": {"type": "boolean"}, "words": {"type": "boolean"},
+            "rank": {"type": "boolean", "description": "the passages first that answer best"},
+            "before": whole(0), "after": whole(0),
+            "context": {"type": "integer", "minimum": 0, "description": "lines to show before and after each hit"},
+            "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2,
+                "description": "only lines [from, to] of a text or records, from 1; [-5, -1] are the last five"},
             "jq": {"type": "string", "description": "program; variables from `args`"},
             "slurp": {"type": "boolean", "description": "run the program once, over the array of all records"},
             "args": {"type": "object"},
