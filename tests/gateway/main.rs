@@ -9,6 +9,7 @@ mod crowd;
 mod faults;
 mod headers;
 mod http;
+mod kinds;
 mod lasting;
 mod neighbours;
 mod nosy;

@@ -32,7 +32,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn new(name: &'static str, command: Vec<String>) -> Self {
+    pub(crate) fn new(name: &'static str, command: Vec<String>) -> Self {
         Self { name, command, variables: Environment::new(), modern: false, files: TempDir::new().unwrap() }
     }
 

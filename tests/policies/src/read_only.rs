@@ -63,6 +63,15 @@ impl Guest for Reader {
             }
         }
         let results = lines.lines().count() as u64;
-        Ok(Answer { lines, results, total: results, matched: 0, examined: 0, next_bytes: None, failures: None, notes: Vec::new() })
+        Ok(Answer {
+            lines,
+            results,
+            total: results,
+            matched: 0,
+            examined: 0,
+            next_bytes: None,
+            failures: None,
+            notes: Vec::new(),
+        })
     }
 }

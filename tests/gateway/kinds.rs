@@ -1,0 +1,179 @@
+//! Results of every form, as servers give them: each question of a model is answered by one call.
+//!
+//! `tests/kinds/kinds.json` has the table: which tool of which server, what a model asks, and a command of other programs
+//! that works out the answer from the result itself.
+
+use crate::servers::{Gateway, Server, filesystem, git, memory, sqlite};
+use crate::support::{driver, installed, path_text, python};
+use crate::wire::{Wire, call, shake_hands};
+use lro_tests::{read, target, workspace};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// One kind of result.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kind {
+    kind: String,
+    server: String,
+    tool: String,
+    arguments: Value,
+    /// More flags of the gateway.
+    #[serde(default)]
+    flags: Vec<String>,
+    questions: Vec<Question>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    /// Arguments of `lro_extract` besides the handle.
+    ask: Value,
+    /// jq program on the results of the answer.
+    see: String,
+    /// Shell command that prints what the program should see. It finds the result in the files `$RESULT` (its text blocks,
+    /// joined by line feeds), `$BLOCKS` (their texts as a JSON array) and `$STRUCTURED`.
+    expect: String,
+}
+
+/// What it took to answer the questions about one kind.
+struct Row {
+    kind: String,
+    /// Characters of the result.
+    characters: usize,
+    /// Characters of the reply in its place.
+    reply: usize,
+    /// Characters of the answers, on average.
+    answer: usize,
+    failures: Vec<String>,
+}
+
+#[test]
+fn every_kind_of_result_is_answered_in_one_call() {
+    let kinds: Vec<Kind> = serde_json::from_str(&read(&workspace().join("tests/kinds/kinds.json"))).unwrap();
+    assert!(kinds.len() >= 30, "{} kinds", kinds.len());
+    let rows: Vec<Row> = kinds.iter().map(measured).collect();
+    let mut table = String::from("| kind | characters | reply | answer |\n|---|---|---|---|\n");
+    for row in &rows {
+        let answered = if row.failures.is_empty() { "" } else { " (wrong)" };
+        writeln!(table, "| {} | {} | {} | {}{answered} |", row.kind, row.characters, row.reply, row.answer).unwrap();
+    }
+    println!("{table}");
+    let failures: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
+    assert!(failures.is_empty(), "{} questions failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn measured(kind: &Kind) -> Row {
+    let server = server(&kind.server);
+    let tool = json!({"name": kind.tool, "arguments": expanded(&kind.arguments, &server)});
+    let files = TempDir::new().unwrap();
+    let direct = result_of(&mut server.wire(), &server, &tool);
+    assert!(direct["isError"] != true, "{direct}");
+    let blocks: Vec<&str> =
+        direct["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
+    std::fs::write(files.path().join("result"), blocks.join("\n")).unwrap();
+    std::fs::write(files.path().join("blocks"), json!(blocks).to_string()).unwrap();
+    std::fs::write(files.path().join("structured"), direct["structuredContent"].to_string()).unwrap();
+
+    let flags: Vec<&str> = kind.flags.iter().map(String::as_str).collect();
+    let gateway = Gateway::new(&flags);
+    let mut wire = gateway.wire(&server);
+    let reply = result_of(&mut wire, &server, &tool);
+    let mut row = Row {
+        kind: kind.kind.clone(),
+        characters: direct.to_string().chars().count(),
+        reply: reply.to_string().chars().count(),
+        answer: 0,
+        failures: Vec::new(),
+    };
+    let descriptor: Value =
+        reply["content"][0]["text"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let Some(handle) = descriptor["handle"].as_str() else {
+        row.failures.push(format!("{}: not offloaded, {} characters", kind.kind, row.reply));
+        return row;
+    };
+    for (number, question) in (1_usize..).zip(&kind.questions) {
+        let mut arguments = question.ask.clone();
+        arguments["handle"] = handle.into();
+        let answer =
+            wire.result(&call(100 + number, &json!({"name": "lro_extract", "arguments": arguments}), server.modern));
+        row.answer += answer.to_string().chars().count() / kind.questions.len();
+        let seen = jq(&question.see, &answer["structuredContent"]["results"]);
+        let expected = shell(&question.expect, files.path());
+        if seen != expected {
+            row.failures.push(format!("{}, question {number}: {seen} instead of {expected}: {answer}", kind.kind));
+        }
+    }
+    row
+}
+
+fn result_of(wire: &mut Wire, server: &Server, tool: &Value) -> Value {
+    if !server.modern {
+        shake_hands(wire);
+    }
+    wire.result(&call(1, tool, server.modern))
+}
+
+/// The server of this name in the table.
+fn server(name: &str) -> Server {
+    let data = installed_path("npm/node_modules/vega-datasets/data");
+    match name {
+        "filesystem" => filesystem(&target().join("test-data")),
+        "git" => git(),
+        "memory" => memory(),
+        "sqlite" => sqlite(),
+        "shapes" => Server::new("shapes", vec![python(), driver("shapes_server.py"), data]),
+        "shapes-1" => {
+            let python = installed("venv-sqlite/bin/python");
+            Server::new("shapes-1", vec![python, driver("shapes_server.py"), data])
+        }
+        other => panic!("there is no server `{other}`"),
+    }
+}
+
+/// The arguments with the paths that only this machine knows.
+fn expanded(arguments: &Value, server: &Server) -> Value {
+    let places = [
+        ("$DATA", installed_path("npm/node_modules/vega-datasets/data")),
+        ("$NPM", installed_path("npm/node_modules")),
+        ("$MCP", installed_path("mcp/node_modules")),
+        ("$REPOSITORY", path_text(&server.files.path().join("repository"))),
+    ];
+    let text = places.iter().fold(arguments.to_string(), |text, (name, path)| text.replace(name, path));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Absolute path of a folder of the test data, without symbolic links: the file server compares such paths.
+fn installed_path(path: &str) -> String {
+    let folder = target().join("test-data").join(path);
+    path_text(
+        &folder.canonicalize().unwrap_or_else(|error| panic!("{}: {error}: run `make test-data`", folder.display())),
+    )
+}
+
+fn jq(program: &str, value: &Value) -> Value {
+    let mut command = Command::new("jq");
+    command.args(["-c", "--argjson", "value", &value.to_string(), "-n", &format!("$value | {program}")]);
+    json_of(&mut command)
+}
+
+fn shell(script: &str, files: &Path) -> Value {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    for (name, file) in [("RESULT", "result"), ("BLOCKS", "blocks"), ("STRUCTURED", "structured")] {
+        command.env(name, files.join(file));
+    }
+    json_of(&mut command)
+}
+
+/// What a command prints as JSON, or why it failed.
+fn json_of(command: &mut Command) -> Value {
+    let output = command.output().unwrap_or_else(|error| panic!("{error}: run `make test-data`"));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| {
+        json!({"failed": String::from_utf8_lossy(&output.stderr), "printed": String::from_utf8_lossy(&output.stdout)})
+    })
+}
