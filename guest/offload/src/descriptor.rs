@@ -4,13 +4,15 @@
 //! tokens are left, and a piece that does not fit is omitted as a whole. Kept values and the shown path do not count.
 
 use crate::bindings::lro::filter::types::{
-    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Origin, SectionShape, Settings, SummaryKind,
+    Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Origin, SummaryKind,
 };
+use crate::entry::Entry;
+use crate::form::in_words;
 use crate::header::level_name;
 use crate::names::Names;
 use crate::recipes::{self, Recipe};
 use lro_json::write::{Object, array, string};
-use lro_jsonl::{Field, Profile, tokens};
+use lro_jsonl::{Field, tokens};
 
 /// Most estimated tokens of the data in a descriptor at the standard level; its fixed text takes fewer than 40 more.
 const STANDARD_TOKENS: u64 = 250;
@@ -23,9 +25,6 @@ const TOP_VALUES: usize = 3;
 
 /// Longest value, in bytes of JSON, that a summary shows.
 const VALUE_BYTES_MAX: usize = 40;
-
-/// Characters shown from the beginning of a text; half as many are shown from the end.
-const PREVIEW_CHARACTERS: usize = 160;
 
 /// Names that a kept value cannot have at the top level.
 const RESERVED: [&str; 13] = [
@@ -44,84 +43,6 @@ const RESERVED: [&str; 13] = [
     "warning",
 ];
 
-/// One written file.
-pub(crate) struct Entry {
-    pub(crate) file_name: String,
-    pub(crate) section: String,
-    pub(crate) kind: FileKind,
-    pub(crate) parts: Vec<u32>,
-    pub(crate) origin: Origin,
-    /// Name of the file with the original bytes.
-    pub(crate) derived_from: Option<String>,
-    pub(crate) pointer: Option<String>,
-    pub(crate) shape: Option<SectionShape>,
-    pub(crate) media_type: String,
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
-    pub(crate) tokens: u64,
-    /// Index of the section's rule in the settings.
-    pub(crate) rule: Option<usize>,
-    pub(crate) profile: Option<Profile>,
-    pub(crate) preview: Option<Preview>,
-    pub(crate) recipes: Vec<Recipe>,
-}
-
-impl Default for Entry {
-    fn default() -> Self {
-        Self {
-            file_name: String::new(),
-            section: String::new(),
-            kind: FileKind::Records,
-            parts: Vec::new(),
-            origin: Origin::Content,
-            derived_from: None,
-            pointer: None,
-            shape: None,
-            media_type: String::new(),
-            records: 0,
-            bytes: 0,
-            tokens: 0,
-            rule: None,
-            profile: None,
-            preview: None,
-            recipes: Vec::new(),
-        }
-    }
-}
-
-impl Entry {
-    /// The JSON Schema of a line: the configured schema, else the inferred one.
-    pub(crate) fn schema(&self, settings: &Settings) -> Option<String> {
-        self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
-    }
-
-    /// The configured schema, unless it is empty (`{}`).
-    fn given_schema<'a>(&self, settings: &'a Settings) -> Option<&'a str> {
-        let schema = settings.sections.get(self.rule?)?.schema.as_deref()?;
-        let is_empty = lro_json::members(schema).is_ok_and(|members| members.is_empty());
-        (!is_empty).then_some(schema)
-    }
-}
-
-/// Beginning and end of a text.
-#[derive(Default)]
-pub(crate) struct Preview {
-    head: String,
-    tail: String,
-}
-
-impl Preview {
-    pub(crate) fn add(&mut self, slice: &str) {
-        let missing = PREVIEW_CHARACTERS.saturating_sub(self.head.chars().count());
-        self.head.extend(slice.chars().take(missing));
-        let characters = PREVIEW_CHARACTERS / 2;
-        let end = slice.char_indices().rev().nth(characters - 1).map_or(0, |(at, _)| at);
-        self.tail.push_str(&slice[end..]);
-        let surplus = self.tail.chars().count().saturating_sub(characters);
-        self.tail = self.tail.chars().skip(surplus).collect();
-    }
-}
-
 /// Everything a descriptor can show.
 #[derive(Default)]
 pub(crate) struct Contents {
@@ -133,7 +54,6 @@ pub(crate) struct Contents {
     pub(crate) notes: Vec<String>,
     /// The section with the cursor of the tool's next page.
     pub(crate) cursor: Option<String>,
-    pub(crate) compact_bytes: u64,
 }
 
 /// The descriptor as a JSON object, at the configured level or, where that would exceed the limit, at a lower one.
@@ -284,7 +204,9 @@ impl<'a> Builder<'a> {
             return pieces;
         }
         let mut order: Vec<usize> = (0..shown.len()).collect();
-        order.sort_by_key(|&index| std::cmp::Reverse(shown.get(index).map_or(0, |entry| entry.bytes)));
+        // Records say more than the text that they were read from.
+        let rank = |entry: &&Entry| (entry.form.is_some(), entry.bytes);
+        order.sort_by_key(|&index| std::cmp::Reverse(shown.get(index).map(rank)));
         pieces.schemas = vec![None; shown.len()];
         for &index in &order {
             let Some(entry) = shown.get(index) else { continue };
@@ -336,7 +258,7 @@ impl<'a> Builder<'a> {
         );
         let mut chosen = Vec::new();
         for &index in order {
-            let Some(entry) = shown.get(index) else { continue };
+            let Some(entry) = shown.get(index).filter(|entry| self.says_all_of(entry)) else { continue };
             let mut own_left = if self.level == DescriptorLevel::Full { usize::MAX } else { 2 };
             for recipe in &entry.recipes {
                 let command = match recipe.call(&self.call.id) {
@@ -360,8 +282,22 @@ impl<'a> Builder<'a> {
         chosen
     }
 
+    /// Whether recipes and details of an entry may be shown. Below the full level, an outline shows only what it is.
+    fn says_all_of(&self, entry: &Entry) -> bool {
+        entry.origin != Origin::Outline || self.level == DescriptorLevel::Full
+    }
+
     /// Adds the details of a summary besides the count.
     fn details(&mut self, summary: &mut Object, entry: &Entry) {
+        if !self.says_all_of(entry) {
+            return;
+        }
+        if let Some(outline) = &entry.outline {
+            let best: Vec<&String> = outline.best.iter().take_while(|entry| self.fits(entry)).collect();
+            if !best.is_empty() {
+                summary.member("outline", &array(best));
+            }
+        }
         if let Some(preview) = &entry.preview {
             for (key, text) in [("head", &preview.head), ("tail", &preview.tail)] {
                 let text = string(text);
@@ -374,7 +310,9 @@ impl<'a> Builder<'a> {
         let rules =
             entry.rule.and_then(|rule| self.call.settings.sections.get(rule)).map(|rule| rule.summaries.as_slice());
         let mut names = Names::default();
-        names.unique("count");
+        for name in ["count", "form"] {
+            names.unique(name);
+        }
         for field in profile.fields() {
             let pointer = recipes::pointer(&field);
             let wanted = |kind| match rules {
@@ -477,7 +415,9 @@ impl<'a> Builder<'a> {
 
 /// The entry that a dialect with a single file shows.
 fn main_entry<'a>(shown: &[&'a Entry]) -> Option<&'a Entry> {
-    shown.iter().copied().max_by_key(|entry| (entry.records, entry.bytes))
+    // Lines of a text are no records, and an outline is not the result.
+    let rank = |entry: &&Entry| (entry.origin != Origin::Outline, entry.form.is_some(), entry.records, entry.bytes);
+    shown.iter().copied().max_by_key(rank)
 }
 
 /// Adds a kept value under its key, or under `inline` when the key is taken.
@@ -499,12 +439,20 @@ fn add_value(
 fn counts(summary: &mut Object, entry: &Entry) {
     match entry.kind {
         FileKind::Records => summary.member("count", &entry.records.to_string()),
-        FileKind::Text => summary.member("lines", &entry.records.to_string()).member("bytes", &entry.bytes.to_string()),
+        FileKind::Text => {
+            if let Some(outline) = &entry.outline {
+                summary.member("kind", &string(&outline.kind));
+            }
+            summary.member("lines", &entry.records.to_string()).member("bytes", &entry.bytes.to_string())
+        }
         FileKind::Value => summary.member("bytes", &entry.bytes.to_string()),
         FileKind::Bytes => {
             summary.member("bytes", &entry.bytes.to_string()).member("media_type", &string(&entry.media_type))
         }
     };
+    if let Some(form) = entry.form {
+        summary.member("form", &string(&in_words(form)));
+    }
 }
 
 fn range(detail: &mut Object, field: &Field<'_>) {

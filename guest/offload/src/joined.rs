@@ -3,22 +3,18 @@
 //! Beside texts and bytes there is the section `blocks`, an outline: where each part is in the file, so that its bytes can
 //! be cut out again.
 
+use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, PlannedSection, SectionShape};
-use crate::descriptor::{Entry, Preview};
 use crate::directory::File;
-use crate::records::Records;
-use crate::write::{Writer, read};
+use crate::entry::{Entry, Preview};
+use crate::write::Writer;
 use crate::{Part, PolicyError, Source};
-use lro_json::Validator;
 use lro_json::write::{Object, string};
-use lro_jsonl::{BLOCK_BYTES, Error, Measure, Options, Section, Shape, Splitter};
+use lro_jsonl::{BLOCK_BYTES, Error, Measure};
 use std::ops::Range;
 
 /// Name of the outline of a file that many parts share.
 const OUTLINE: &str = "blocks";
-
-/// White space between the tokens of JSON.
-const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// A part in a file that it shares with others.
 struct Block {
@@ -67,32 +63,22 @@ impl<S: Source> Writer<'_, S> {
     /// Writes JSON texts as one section: each a record, or the elements of each. Texts of which one is not JSON are
     /// written as texts.
     pub(crate) fn joined_records(&mut self, members: &[u32], section: &PlannedSection) -> Result<(), PolicyError> {
-        let mut records = Records {
-            call: self.call,
-            directory: &self.directory,
-            parts: members,
-            planned: std::slice::from_ref(section),
-            outline_of: None,
-            file_names: &mut self.file_names,
-            section_names: &mut self.section_names,
-            entries: Vec::new(),
-            current: None,
-            rest: None,
-        };
-        let mut array = Array::new(self.call.settings.infer, &mut records);
+        let (source, infer) = (self.source, self.call.settings.infer);
+        let mut records = self.records(members, std::slice::from_ref(section), None);
+        let mut array = Array::new(infer, &mut records);
         let mut add_all = || {
             for &member in members {
                 match section.shape {
-                    SectionShape::Value => array.value(self.source, member)?,
-                    _ => array.elements(self.source, member)?,
+                    SectionShape::Value => array.value(source, member)?,
+                    _ => array.elements(source, member)?,
                 }
             }
             Ok(())
         };
         match add_all().and_then(|()| array.finish()) {
-            Ok(bytes) => {
-                self.contents.compact_bytes += bytes;
-                self.contents.entries.append(&mut records.entries);
+            Ok(_) => {
+                let files = records.entries;
+                self.contents.entries.extend(files);
                 Ok(())
             }
             Err(Error::Output(error)) => Err(error),
@@ -131,7 +117,6 @@ impl<S: Source> Writer<'_, S> {
             blocks.push(Block { part, bytes: start..end, lines: first + 1..lines + 1 });
         }
         file.flush()?;
-        self.contents.compact_bytes += file.bytes();
         self.contents.entries.push(Entry {
             file_name: file_name.clone(),
             section,
@@ -144,7 +129,8 @@ impl<S: Source> Writer<'_, S> {
             preview: Some(preview),
             ..Entry::default()
         });
-        self.outline(members, &blocks, &file_name)
+        let entries: Vec<String> = blocks.iter().map(|block| block.record(self.parts)).collect();
+        self.outline(&file_name, members, OUTLINE, entries.into_iter())
     }
 
     /// Writes binary parts one after another, and their outline.
@@ -165,7 +151,6 @@ impl<S: Source> Writer<'_, S> {
             blocks.push(Block { part, bytes: start..file.bytes(), lines: 0..0 });
         }
         file.flush()?;
-        self.contents.compact_bytes += file.bytes();
         self.contents.entries.push(Entry {
             file_name: file_name.clone(),
             section,
@@ -177,41 +162,8 @@ impl<S: Source> Writer<'_, S> {
             tokens: file.bytes().div_ceil(3),
             ..Entry::default()
         });
-        self.outline(members, &blocks, &file_name)
-    }
-
-    /// Writes the section `blocks` of a file.
-    fn outline(&mut self, members: &[u32], blocks: &[Block], file_name: &str) -> Result<(), PolicyError> {
-        let section = PlannedSection {
-            pointer: String::new(),
-            shape: SectionShape::Elements,
-            name: self.section_names.section(OUTLINE),
-        };
-        let mut records = Records {
-            call: self.call,
-            directory: &self.directory,
-            parts: members,
-            planned: &[section],
-            outline_of: Some(file_name),
-            file_names: &mut self.file_names,
-            section_names: &mut self.section_names,
-            entries: Vec::new(),
-            current: None,
-            rest: None,
-        };
-        let mut array = Array::new(self.call.settings.infer, &mut records);
-        let mut add_all = || blocks.iter().try_for_each(|block| array.text(&block.record(self.parts)));
-        match add_all().and_then(|()| array.finish()) {
-            Ok(_) => {}
-            Err(Error::Output(error)) => return Err(error),
-            Err(Error::Syntax(error)) => {
-                return Err(PolicyError::Other(format!("an outline that is not JSON: {error}")));
-            }
-        }
-        // What it says of the text is no part of the result.
-        let entries = records.entries.into_iter().map(|entry| Entry { tokens: 0, ..entry });
-        self.contents.entries.extend(entries);
-        Ok(())
+        let entries: Vec<String> = blocks.iter().map(|block| block.record(self.parts)).collect();
+        self.outline(&file_name, members, OUTLINE, entries.into_iter())
     }
 }
 
@@ -235,94 +187,4 @@ impl Block {
         }
         record.finish()
     }
-}
-
-/// A JSON array of many values, which a splitter takes apart into records.
-struct Array<'a, 'b> {
-    splitter: Splitter<&'a mut Records<'b>>,
-    has_elements: bool,
-}
-
-impl<'a, 'b> Array<'a, 'b> {
-    fn new(infer: bool, records: &'a mut Records<'b>) -> Self {
-        let section = Section { pointer: String::new(), shape: Shape::Elements };
-        let options = Options { sections: vec![section], profile: infer, ..Options::default() };
-        Self { splitter: Splitter::new(options, records), has_elements: false }
-    }
-
-    /// Begins the next element.
-    fn next(&mut self) -> Result<(), Error<PolicyError>> {
-        let before = if self.has_elements { "," } else { "[" };
-        self.has_elements = true;
-        self.splitter.push(before)
-    }
-
-    /// Adds a JSON value.
-    fn text(&mut self, value: &str) -> Result<(), Error<PolicyError>> {
-        self.next()?;
-        self.splitter.push(value)
-    }
-
-    /// Adds the value of a part. Its end is checked, because what follows could complete a broken one.
-    fn value(&mut self, source: &impl Source, part: u32) -> Result<(), Error<PolicyError>> {
-        self.next()?;
-        let mut validator = Validator::new();
-        read(source, part, &mut |slice| {
-            validator.push(slice)?;
-            self.splitter.push(slice)
-        })?;
-        Ok(validator.finish()?)
-    }
-
-    /// Adds the elements of a part that is an array, or its value.
-    fn elements(&mut self, source: &impl Source, part: u32) -> Result<(), Error<PolicyError>> {
-        let Some(inside) = inside(source, part)? else { return self.value(source, part) };
-        if inside.is_empty() {
-            return Ok(());
-        }
-        self.next()?;
-        let mut offset = 0;
-        read(source, part, &mut |slice| {
-            let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX).min(slice.len());
-            let pushed = self.splitter.push(&slice[index(inside.start)..index(inside.end)]);
-            offset += slice.len() as u64;
-            pushed
-        })
-    }
-
-    /// Ends the array. Returns its size without white space.
-    fn finish(mut self) -> Result<u64, Error<PolicyError>> {
-        self.splitter.push(if self.has_elements { "]" } else { "[]" })?;
-        self.splitter.finish().map(|(document, _)| document.bytes)
-    }
-}
-
-/// The bytes between the brackets of a JSON array, empty when it has no elements; `None` for another value.
-fn inside(source: &impl Source, part: u32) -> Result<Option<Range<u64>>, Error<PolicyError>> {
-    let mut validator = Validator::new();
-    let (mut offset, mut is_array, mut last) = (0, None, 0);
-    // Offsets of the first two characters that are not white space.
-    let mut first: [Option<u64>; 2] = [None; 2];
-    read(source, part, &mut |slice| {
-        validator.push(slice)?;
-        let mut rest = slice;
-        while let Some(missing) = first.iter_mut().find(|found| found.is_none()) {
-            rest = rest.trim_start_matches(WHITE);
-            let Some(character) = rest.chars().next() else { break };
-            *missing = Some(offset + (slice.len() - rest.len()) as u64);
-            is_array.get_or_insert(character == '[');
-            rest = &rest[character.len_utf8()..];
-        }
-        let end = slice.trim_end_matches(WHITE).len();
-        if end > 0 {
-            last = offset + end as u64 - 1;
-        }
-        offset += slice.len() as u64;
-        Ok(())
-    })?;
-    validator.finish()?;
-    Ok(match (is_array, first) {
-        (Some(true), [_, Some(second)]) => Some(second..last),
-        _ => None,
-    })
 }

@@ -10,15 +10,22 @@
 //! | `plan` | what becomes of each part, and which parts share files |
 //! | `write` | writes the parts of a plan to files, one after another |
 //! | `records` | the files of one JSON part |
+//! | `text` | the files of one text: itself, its records or its outline |
+//! | `form` | the form of a text with records |
+//! | `array` | many values as records of one file |
 //! | `joined` | the files that many parts share |
 //! | `directory` | the preopened directory and the files in it |
 //! | `header` | the first line of a JSONL file |
 //! | `names` | file and section names |
+//! | `entry` | one written file |
 //! | `descriptor` | what the model sees |
 //! | `recipes` | commands that run on the files |
 
+mod array;
 mod descriptor;
 mod directory;
+mod entry;
+mod form;
 mod header;
 mod images;
 mod inspect;
@@ -27,6 +34,7 @@ mod names;
 mod plan;
 mod recipes;
 mod records;
+mod text;
 mod write;
 
 /// Rust types of the WIT files, and the macro that exports a policy.

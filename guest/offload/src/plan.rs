@@ -3,7 +3,8 @@
 //! A server may answer with thousands of blocks. Blocks that are alike share files, so that the number of files stays
 //! below [`FILES_MAX`] whatever the number of parts.
 
-use crate::bindings::lro::filter::types::{DecisionMode, PlannedSection, SectionShape};
+use crate::bindings::lro::filter::types::{DecisionMode, Form, PlannedRecords, PlannedSection, SectionShape};
+use crate::form::form;
 use crate::images::{self, Bounds};
 use crate::inspect::{of_ascii, wire_bytes};
 use crate::names::Names;
@@ -48,6 +49,8 @@ pub enum Wish {
 enum Class {
     Kept,
     Text,
+    /// A text with records of this form.
+    Records(Form),
     Bytes,
     /// JSON with these sections.
     Document(Vec<Section>),
@@ -84,6 +87,11 @@ pub fn plan(call: &Call, source: &impl Source, parts: &[Part], wishes: &[Wish]) 
         found.push(if *kept { (Class::Kept, None) } else { class(call, source, index, part)? });
     }
     join_documents(parts, &mut found);
+    for ((index, part), (class, group)) in (0..).zip(parts).zip(&mut found) {
+        if matches!(class, Class::Text) && group.is_none() && part.kind == PartKind::Text {
+            *class = form(source, index, part)?.map_or(Class::Text, |(_, named)| Class::Records(named));
+        }
+    }
     Ok(Plan { parts: planned(found) })
 }
 
@@ -129,6 +137,7 @@ fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
             (Class::Kept, _) => PlannedPart::Keep,
             (Class::Text, _) => PlannedPart::Text,
             (Class::Bytes, _) => PlannedPart::Bytes,
+            (Class::Records(form), _) => PlannedPart::Records(PlannedRecords { form, name: names.section(RECORDS) }),
             (Class::Document(_), Some(group)) => PlannedPart::Sections(vec![whole(group, &mut names)]),
             (Class::Document(sections), None) => {
                 PlannedPart::Sections(named(sections.into_iter().take(sections_max), &mut names))
@@ -257,7 +266,7 @@ fn json(
 }
 
 /// The sections that the settings name.
-fn configured(call: &Call) -> Vec<Section> {
+pub(crate) fn configured(call: &Call) -> Vec<Section> {
     let rules = call.settings.sections.iter().take(SECTIONS_MAX);
     rules.map(|rule| Section { pointer: pointer_of_key(&rule.key), shape: lro_jsonl::Shape::Elements }).collect()
 }

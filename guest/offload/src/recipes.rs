@@ -3,7 +3,8 @@
 use crate::bindings::lro::filter::types::{
     self, Aggregate, AggregateKind, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
 };
-use crate::descriptor::{Entry, shown_file};
+use crate::descriptor::shown_file;
+use crate::entry::Entry;
 use crate::names::Names;
 use lro_json::pointer::push_step;
 use lro_json::write::{Object, string};

@@ -1,8 +1,8 @@
 //! The files of one JSON value: sections, large members, and the rest.
 
-use crate::bindings::lro::filter::types::{Call, FileKind, Origin, PlannedSection, PolicyError, SectionShape};
-use crate::descriptor::Entry;
+use crate::bindings::lro::filter::types::{Call, FileKind, Form, Origin, PlannedSection, PolicyError, SectionShape};
 use crate::directory::{Directory, File};
+use crate::entry::Entry;
 use crate::header::Header;
 use crate::names::Names;
 use lro_json::pointer::last_key;
@@ -23,11 +23,20 @@ pub(crate) struct Records<'a> {
     pub(crate) planned: &'a [PlannedSection],
     pub(crate) file_names: &'a mut Names,
     pub(crate) section_names: &'a mut Names,
-    /// Name of the file that the value is the outline of.
-    pub(crate) outline_of: Option<&'a str>,
+    /// For lines that only repeat what another file keeps.
+    pub(crate) derived: Option<Derived<'a>>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) current: Option<Open>,
     pub(crate) rest: Option<Open>,
+}
+
+/// Where lines come from that are no data of their own.
+#[derive(Clone, Copy)]
+pub(crate) struct Derived<'a> {
+    /// Name of the file that keeps the data.
+    pub(crate) from: &'a str,
+    pub(crate) origin: Origin,
+    pub(crate) form: Option<Form>,
 }
 
 /// A file being written.
@@ -75,7 +84,9 @@ impl Records<'_> {
             _ => ("json", "application/json"),
         };
         let file_name = self.file_names.file(prefix.unwrap_or(&section), self.call.session.as_deref(), extension);
-        let (pointer, shape) = if self.outline_of.is_some() { (None, None) } else { (pointer, shape) };
+        // The small members of a document are in no form: they are lines with their pointers.
+        let form = self.derived.filter(|_| pointer.is_some()).and_then(|derived| derived.form);
+        let (pointer, shape) = if self.derived.is_some() { (None, None) } else { (pointer, shape) };
         let header = (kind == FileKind::Records).then(|| Header::new(self.call, &section, pointer, shape));
         Ok(Open {
             file: self.directory.create(&file_name)?,
@@ -87,8 +98,9 @@ impl Records<'_> {
                 section,
                 kind,
                 parts: self.parts.to_vec(),
-                origin: if self.outline_of.is_some() { Origin::Outline } else { Origin::Content },
-                derived_from: self.outline_of.map(str::to_owned),
+                origin: self.derived.map_or(Origin::Content, |derived| derived.origin),
+                form,
+                derived_from: self.derived.map(|derived| derived.from.to_owned()),
                 pointer: pointer.map(str::to_owned),
                 shape,
                 media_type: media_type.to_owned(),
@@ -134,7 +146,8 @@ impl Open {
         let mut entry = self.entry;
         entry.bytes = self.file.bytes();
         entry.records = if entry.kind == FileKind::Records { report.records } else { 0 };
-        entry.tokens = tokens;
+        // The result has the data once, whatever else is made of it.
+        entry.tokens = if entry.origin == Origin::Content { tokens } else { 0 };
         entry.profile = report.profile.filter(|_| entry.kind == FileKind::Records);
         Ok(entry)
     }

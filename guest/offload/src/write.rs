@@ -1,16 +1,17 @@
 //! Executes a plan: writes each part to files, then the descriptor.
 
 use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule, SectionShape};
-use crate::descriptor::{self, Contents, Entry, Preview};
+use crate::descriptor::{self, Contents};
 use crate::directory::Directory;
+use crate::entry::Entry;
 use crate::names::Names;
 use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
-use crate::records::Records;
+use crate::records::{Derived, Records};
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 use lro_json::SyntaxError;
 use lro_json::pointer::last_key;
-use lro_jsonl::{Error, Measure, Options, Section, Splitter};
+use lro_jsonl::{Document, Error, Options, Section, Splitter};
 use std::collections::BTreeMap;
 
 /// Writes the planned parts into the preopened directory and describes them.
@@ -28,15 +29,15 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
         call,
         source,
         parts: &parts,
-        large_max: files_each(plan.parts.iter().filter_map(planned_sections).count()),
+        large_max: files_each(plan.parts.iter().filter(|part| is_document(part)).count()),
         directory: Directory::preopened()?,
         file_names: Names::default(),
         section_names: Names::default(),
         session: None,
         contents: Contents::default(),
     };
-    for planned in plan.parts.iter().filter_map(planned_sections).flatten() {
-        writer.section_names.unique(&planned.name);
+    for name in plan.parts.iter().flat_map(planned_names) {
+        writer.section_names.unique(name);
     }
     for ((index, part), planned) in (0..).zip(&parts).zip(&plan.parts) {
         let mut members = vec![index];
@@ -52,8 +53,9 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
             (PlannedPart::Text, members) => writer.joined_text(members)?,
             (PlannedPart::Bytes, [_]) => writer.bytes(index, part)?,
             (PlannedPart::Bytes, members) => writer.joined_bytes(members)?,
+            (PlannedPart::Records(records), [_]) => writer.text_with_records(index, part, records)?,
             (PlannedPart::Records(_), _) => {
-                return Err(PolicyError::Invalid(format!("plan: part {index}: no records are read from texts")));
+                return Err(PolicyError::Invalid(format!("plan: part {index} shares its records")));
             }
         }
     }
@@ -84,10 +86,17 @@ fn is_of_one_part(sections: &[PlannedSection]) -> bool {
     sections.iter().all(|section| section.shape != SectionShape::Value)
 }
 
-fn planned_sections(part: &PlannedPart) -> Option<&[PlannedSection]> {
+/// Whether a part may have sections inside it.
+fn is_document(part: &PlannedPart) -> bool {
+    matches!(part, PlannedPart::Sections(_) | PlannedPart::Records(_))
+}
+
+/// The names of the sections that are planned for a part.
+fn planned_names(part: &PlannedPart) -> Vec<&str> {
     match part {
-        PlannedPart::Sections(sections) => Some(sections),
-        _ => None,
+        PlannedPart::Sections(sections) => sections.iter().map(|section| section.name.as_str()).collect(),
+        PlannedPart::Records(records) => vec![&records.name],
+        _ => Vec::new(),
     }
 }
 
@@ -104,7 +113,7 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) source: &'a S,
     pub(crate) parts: &'a [Part],
     /// Most files for the large members of one document.
-    large_max: usize,
+    pub(crate) large_max: usize,
     pub(crate) directory: Directory,
     pub(crate) file_names: Names,
     pub(crate) section_names: Names,
@@ -116,40 +125,13 @@ pub(crate) struct Writer<'a, S> {
 impl<S: Source> Writer<'_, S> {
     fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
         let options = self.options(planned);
-        let keys = self.call.settings.inline_keys.len();
-        let mut records = Records {
-            call: self.call,
-            directory: &self.directory,
-            parts: &[index],
-            planned,
-            outline_of: None,
-            file_names: &mut self.file_names,
-            section_names: &mut self.section_names,
-            entries: Vec::new(),
-            current: None,
-            rest: None,
-        };
+        let (source, parts) = (self.source, [index]);
+        let mut records = self.records(&parts, planned, None);
         let pointers = options.keep.clone();
-        match split(self.source, index, options, &mut records)? {
+        match split(source, index, options, &mut records)? {
             Ok(document) => {
-                let (files, size) = (records.entries, document.bytes);
-                let rest = files.iter().find(|entry| entry.pointer.is_none()).filter(|_| document.has_excluded);
-                self.contents.cursor = rest.map(|entry| entry.section.clone()).or(self.contents.cursor.take());
-                self.contents.entries.extend(files);
-                self.contents.compact_bytes += size;
-                let session_pointer = pointers.get(keys);
-                for (pointer, json) in document.kept {
-                    if session_pointer == Some(&pointer) {
-                        self.session = Some(json.trim_matches('"').to_owned());
-                    }
-                    if let Some(key) = pointers.iter().take(keys).position(|kept| *kept == pointer) {
-                        let key = self.call.settings.inline_keys.get(key).cloned().unwrap_or(pointer);
-                        self.contents.kept.push((key, json));
-                    }
-                }
-                self.contents
-                    .inline
-                    .extend(document.inline.into_iter().map(|(pointer, json)| (shown_key(pointer), json)));
+                let files = records.entries;
+                self.add_document(document, files, &pointers);
                 Ok(())
             }
             Err(error) => {
@@ -160,7 +142,46 @@ impl<S: Source> Writer<'_, S> {
         }
     }
 
-    fn options(&self, planned: &[PlannedSection]) -> Options {
+    /// What writes the files of a value, or the records `derived` from another file.
+    pub(crate) fn records<'b>(
+        &'b mut self,
+        parts: &'b [u32],
+        planned: &'b [PlannedSection],
+        derived: Option<Derived<'b>>,
+    ) -> Records<'b> {
+        Records {
+            call: self.call,
+            directory: &self.directory,
+            parts,
+            planned,
+            derived,
+            file_names: &mut self.file_names,
+            section_names: &mut self.section_names,
+            entries: Vec::new(),
+            current: None,
+            rest: None,
+        }
+    }
+
+    /// Adds the files of a document and the values that stay inline, of which those of `pointers` are kept.
+    pub(crate) fn add_document(&mut self, document: Document, files: Vec<Entry>, pointers: &[String]) {
+        let keys = self.call.settings.inline_keys.len();
+        let rest = files.iter().find(|entry| entry.is_rest()).filter(|_| document.has_excluded);
+        self.contents.cursor = rest.map(|entry| entry.section.clone()).or(self.contents.cursor.take());
+        self.contents.entries.extend(files);
+        for (pointer, json) in document.kept {
+            if pointers.get(keys) == Some(&pointer) {
+                self.session = Some(json.trim_matches('"').to_owned());
+            }
+            if let Some(key) = pointers.iter().take(keys).position(|kept| *kept == pointer) {
+                let key = self.call.settings.inline_keys.get(key).cloned().unwrap_or(pointer);
+                self.contents.kept.push((key, json));
+            }
+        }
+        self.contents.inline.extend(document.inline.into_iter().map(|(pointer, json)| (shown_key(pointer), json)));
+    }
+
+    pub(crate) fn options(&self, planned: &[PlannedSection]) -> Options {
         let settings = &self.call.settings;
         let keys = settings.inline_keys.iter().chain(settings.session_key.as_ref());
         let keep: Vec<String> = keys.map(|key| pointer_of_key(key)).collect();
@@ -181,39 +202,6 @@ impl<S: Source> Writer<'_, S> {
         }
     }
 
-    fn text(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        let section = self.section_names.section(self.plain_name(part, "text").as_str());
-        let (extension, media_type) = match part.kind {
-            PartKind::Meta => ("json", "application/json"),
-            _ => ("txt", "text/plain"),
-        };
-        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
-        let mut file = self.directory.create(&file_name)?;
-        let (mut lines, mut preview, mut size) = (0, Preview::default(), Measure::text());
-        let mut open_line = false;
-        self.source.read_text(index, &mut |slice| {
-            lines += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
-            open_line = !slice.ends_with('\n');
-            preview.add(slice);
-            size.push(slice);
-            file.append(slice.as_bytes()).map(|()| true)
-        })?;
-        self.contents.compact_bytes += file.bytes();
-        self.contents.entries.push(Entry {
-            file_name,
-            section,
-            kind: FileKind::Text,
-            parts: vec![index],
-            media_type: part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
-            records: lines + u64::from(open_line),
-            bytes: file.bytes(),
-            tokens: size.tokens(),
-            preview: Some(preview),
-            ..Entry::default()
-        });
-        Ok(())
-    }
-
     fn bytes(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
         let section = self.section_names.section(self.plain_name(part, "binary").as_str());
         let extension = extension(part.media_type.as_deref());
@@ -226,7 +214,6 @@ impl<S: Source> Writer<'_, S> {
             }
             file.append(&slice)?;
         }
-        self.contents.compact_bytes += file.bytes();
         self.contents.entries.push(Entry {
             file_name,
             section,
@@ -241,7 +228,7 @@ impl<S: Source> Writer<'_, S> {
         Ok(())
     }
 
-    fn plain_name(&self, part: &Part, default: &str) -> String {
+    pub(crate) fn plain_name(&self, part: &Part, default: &str) -> String {
         let last = part.name.as_deref().and_then(|name| name.rsplit(['/', ':']).find(|step| !step.is_empty()));
         match (part.kind, last) {
             (PartKind::Structured, _) => "structured".to_owned(),
@@ -285,7 +272,7 @@ impl<S: Source> Writer<'_, S> {
             section: entry.section,
             parts: entry.parts,
             origin: entry.origin,
-            form: None,
+            form: entry.form,
             derived_from: entry.derived_from,
             pointer: entry.pointer,
             shape: entry.shape,
@@ -309,7 +296,7 @@ fn shown_key(pointer: String) -> String {
     }
 }
 
-type Split = Result<lro_jsonl::Document, SyntaxError>;
+type Split = Result<Document, SyntaxError>;
 
 fn split(source: &impl Source, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
     let mut splitter = Splitter::new(options, records);

@@ -1,0 +1,131 @@
+//! One written file, as the descriptor and the manifest see it.
+
+use crate::bindings::lro::filter::types::{FileKind, Form, Origin, SectionShape, Settings};
+use crate::recipes::Recipe;
+use lro_json::write::string;
+use lro_jsonl::Profile;
+use lro_text::outline::Outline;
+
+/// Characters shown from the beginning of a text; half as many are shown from the end.
+const PREVIEW_CHARACTERS: usize = 160;
+
+/// Entries shown of the outline of a text.
+const OUTLINE_SHOWN: usize = 10;
+
+/// Characters shown of the title of such an entry.
+const TITLE_CHARACTERS: usize = 60;
+
+/// One written file.
+pub(crate) struct Entry {
+    pub(crate) file_name: String,
+    pub(crate) section: String,
+    pub(crate) kind: FileKind,
+    pub(crate) parts: Vec<u32>,
+    pub(crate) origin: Origin,
+    /// How its records stand in a text.
+    pub(crate) form: Option<Form>,
+    /// Name of the file with the original bytes.
+    pub(crate) derived_from: Option<String>,
+    pub(crate) pointer: Option<String>,
+    pub(crate) shape: Option<SectionShape>,
+    pub(crate) media_type: String,
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    pub(crate) tokens: u64,
+    /// Index of the section's rule in the settings.
+    pub(crate) rule: Option<usize>,
+    pub(crate) profile: Option<Profile>,
+    pub(crate) preview: Option<Preview>,
+    pub(crate) outline: Option<TextOutline>,
+    pub(crate) recipes: Vec<Recipe>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self {
+            file_name: String::new(),
+            section: String::new(),
+            kind: FileKind::Records,
+            parts: Vec::new(),
+            origin: Origin::Content,
+            form: None,
+            derived_from: None,
+            pointer: None,
+            shape: None,
+            media_type: String::new(),
+            records: 0,
+            bytes: 0,
+            tokens: 0,
+            rule: None,
+            profile: None,
+            preview: None,
+            outline: None,
+            recipes: Vec::new(),
+        }
+    }
+}
+
+impl Entry {
+    /// The JSON Schema of a line: the configured schema, else the inferred one.
+    pub(crate) fn schema(&self, settings: &Settings) -> Option<String> {
+        self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
+    }
+
+    /// Whether it holds the small members of a document that found no room in the descriptor.
+    pub(crate) fn is_rest(&self) -> bool {
+        match self.origin {
+            Origin::Content => self.pointer.is_none(),
+            Origin::RecordsOfText => self.form.is_none(),
+            Origin::Outline => false,
+        }
+    }
+
+    /// The configured schema, unless it is empty (`{}`).
+    pub(crate) fn given_schema<'a>(&self, settings: &'a Settings) -> Option<&'a str> {
+        let schema = settings.sections.get(self.rule?)?.schema.as_deref()?;
+        let is_empty = lro_json::members(schema).is_ok_and(|members| members.is_empty());
+        (!is_empty).then_some(schema)
+    }
+}
+
+/// Beginning and end of a text.
+#[derive(Default)]
+pub(crate) struct Preview {
+    pub(crate) head: String,
+    pub(crate) tail: String,
+}
+
+impl Preview {
+    pub(crate) fn add(&mut self, slice: &str) {
+        let missing = PREVIEW_CHARACTERS.saturating_sub(self.head.chars().count());
+        self.head.extend(slice.chars().take(missing));
+        let characters = PREVIEW_CHARACTERS / 2;
+        let end = slice.char_indices().rev().nth(characters - 1).map_or(0, |(at, _)| at);
+        self.tail.push_str(&slice[end..]);
+        let surplus = self.tail.chars().count().saturating_sub(characters);
+        self.tail = self.tail.chars().skip(surplus).collect();
+    }
+}
+
+/// Fewest entries of an outline that is shown and becomes a file. A single one repeats the beginning of the text.
+pub(crate) const OUTLINE_ENTRIES_MIN: usize = 2;
+
+/// What a text is, and the entries that say most about it.
+pub(crate) struct TextOutline {
+    pub(crate) kind: String,
+    /// As JSON strings.
+    pub(crate) best: Vec<String>,
+}
+
+impl TextOutline {
+    pub(crate) fn of(outline: &Outline) -> Self {
+        let shown = |entry: &lro_text::outline::Entry| {
+            let title: String = entry.title.chars().take(TITLE_CHARACTERS).collect();
+            let lines = if entry.lines == 1 { "line" } else { "lines" };
+            string(&format!("{}: {title} ({} {lines})", entry.line, entry.lines))
+        };
+        let count = if outline.entries.len() < OUTLINE_ENTRIES_MIN { 0 } else { OUTLINE_SHOWN };
+        let best = outline.best(count).into_iter().map(shown).collect();
+        Self { kind: outline.kind.clone(), best }
+    }
+}

@@ -1,0 +1,82 @@
+//! The form of a text with records: recognized from its beginning, named as in the contract, and in words.
+
+use crate::bindings::lro::filter::types::{Delimited, Form};
+use crate::{Part, PolicyError, Source};
+use lro_json::Validator;
+use lro_text::{HEAD_BYTES_MAX, Hints, recognize};
+
+/// The form of a text part, as its reader and as the contract names it; nothing for a text without records, and when in
+/// doubt.
+pub(crate) fn form(
+    source: &impl Source,
+    index: u32,
+    part: &Part,
+) -> Result<Option<(lro_text::Form, Form)>, PolicyError> {
+    let mut head = String::new();
+    source.read_text(index, &mut |slice| {
+        head.push_str(slice);
+        Ok(head.len() <= HEAD_BYTES_MAX)
+    })?;
+    let hints = Hints {
+        media_type: part.media_type.as_deref(),
+        name: part.name.as_deref(),
+        complete: head.len() <= HEAD_BYTES_MAX,
+    };
+    let found = recognize(&head, &hints);
+    Ok(found.and_then(|form| named(&form, &head).map(|named| (form, named))))
+}
+
+/// The name of a form in the contract, if it has one.
+fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
+    Some(match form {
+        lro_text::Form::JsonValues if begins_with_a_line(head) => Form::JsonLines,
+        lro_text::Form::JsonValues => Form::JsonSequence,
+        lro_text::Form::JsonWithin { .. } => Form::JsonWithin,
+        &lro_text::Form::Delimited { delimiter, header } => {
+            Form::Delimited(Delimited { delimiter: delimiter.into(), header })
+        }
+        lro_text::Form::MarkdownTable => Form::MarkdownTable,
+        lro_text::Form::RuledTable | lro_text::Form::AlignedTable => Form::AlignedTable,
+        lro_text::Form::PythonLiteral { .. } => Form::PythonLiteral,
+        lro_text::Form::YamlList => Form::Yaml,
+        lro_text::Form::XmlElements { .. } => Form::Markup,
+        _ => return None,
+    })
+}
+
+/// Whether the first line is one JSON value.
+fn begins_with_a_line(text: &str) -> bool {
+    let mut validator = Validator::new();
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    validator.push(line).and_then(|()| validator.finish()).is_ok()
+}
+
+/// Whether the records of a form are in one JSON document, and its sections have to be found.
+pub(crate) fn is_document(form: &lro_text::Form) -> bool {
+    use lro_text::Form::{JsonWithin, PythonLiteral};
+    matches!(form, JsonWithin { document: true, .. } | PythonLiteral { document: true })
+}
+
+/// A form in words.
+pub(crate) fn in_words(form: Form) -> String {
+    let words = match form {
+        Form::JsonLines => "JSON Lines",
+        Form::JsonSequence => "JSON values one after another",
+        Form::JsonWithin => "JSON inside text",
+        Form::Delimited(Delimited { delimiter, header }) => {
+            let name = match delimiter {
+                ',' => "CSV".to_owned(),
+                '\t' => "TSV".to_owned(),
+                other => format!("cells with `{other}` between them"),
+            };
+            return format!("{name} {} header", if header { "with" } else { "without" });
+        }
+        Form::MarkdownTable => "Markdown table",
+        Form::AlignedTable => "aligned table",
+        Form::PythonLiteral => "Python literal",
+        Form::Yaml => "YAML list",
+        Form::Markup => "XML elements",
+        Form::JsonColumns => "JSON columns",
+    };
+    words.to_owned()
+}

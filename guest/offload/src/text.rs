@@ -1,0 +1,308 @@
+//! A text part: its file, the records in it, or its outline.
+
+use crate::array::Array;
+use crate::bindings::lro::filter::types::{FileKind, Origin, PlannedRecords, PlannedSection, SectionShape};
+use crate::directory::File;
+use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
+use crate::form::{form, is_document};
+use crate::plan::configured;
+use crate::records::{Derived, Records};
+use crate::write::Writer;
+use crate::{Part, PartKind, PolicyError, Source};
+use lro_json::pointer::last_key;
+use lro_jsonl::{Document, Error, Measure, SURVEY_BYTES_MAX, Splitter, Survey};
+use lro_text::outline::{Outline, Outliner};
+use lro_text::{Reader, Report};
+
+/// Name of the section with the outline of a text.
+const OUTLINE: &str = "outline";
+
+impl<S: Source> Writer<'_, S> {
+    /// Writes a text and its outline.
+    pub(crate) fn text(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
+        let mut file = self.text_file(index, part)?;
+        let mut outliner = Outliner::default();
+        self.source.read_text(index, &mut |slice| {
+            outliner.push(slice.as_bytes());
+            file.push(slice).map(|()| true)
+        })?;
+        let text = file.finish();
+        if part.kind == PartKind::Text {
+            return self.outlined(text, outliner.finish());
+        }
+        self.contents.entries.push(text);
+        Ok(())
+    }
+
+    /// Writes a text and its records. A text that does not keep its form is written with its outline.
+    pub(crate) fn text_with_records(
+        &mut self,
+        index: u32,
+        part: &Part,
+        planned: &PlannedRecords,
+    ) -> Result<(), PolicyError> {
+        let Some((form, named)) = form(self.source, index, part)? else {
+            self.contents.notes.push(format!("part {index} has no records; written as text"));
+            return self.text(index, part);
+        };
+        let mut file = self.text_file(index, part)?;
+        let original = file.entry.file_name.clone();
+        let sections = self.sections_of_text(index, &form, planned)?;
+        let options = self.options(&sections);
+        let kept = options.keep.clone();
+        let (source, infer, parts) = (self.source, self.call.settings.infer, [index]);
+        let derived = Derived { from: &original, origin: Origin::RecordsOfText, form: Some(named) };
+        let mut records = self.records(&parts, &sections, Some(derived));
+        let lines = if is_document(&form) {
+            Lines::Document(Box::new(Splitter::new(options, &mut records)))
+        } else {
+            Lines::Values(Box::new(Array::new(infer, &mut records)))
+        };
+        let mut reading = Reading { reader: Reader::new(&form), lines, broken: None };
+        source.read_text(index, &mut |slice| {
+            file.push(slice)?;
+            reading.push(slice).map(|()| true)
+        })?;
+        match reading.finish()? {
+            Ok((report, document)) => {
+                let files = records.entries;
+                self.contents.entries.push(file.finish());
+                if report.ragged > 0 {
+                    let ragged = report.ragged;
+                    self.contents
+                        .notes
+                        .push(format!("part {index}: {ragged} rows have more or fewer cells than columns"));
+                }
+                self.add_document(document, files, &kept);
+                Ok(())
+            }
+            Err(broken) => {
+                records.discard()?;
+                self.contents.notes.push(format!("part {index} has no records: {broken}; written as text"));
+                let mut outliner = Outliner::default();
+                source.read_text(index, &mut |slice| {
+                    outliner.push(slice.as_bytes());
+                    Ok(true)
+                })?;
+                self.outlined(file.finish(), outliner.finish())
+            }
+        }
+    }
+
+    fn text_file(&mut self, index: u32, part: &Part) -> Result<TextFile, PolicyError> {
+        let section = self.section_names.section(self.plain_name(part, "text").as_str());
+        let (extension, media_type) = match part.kind {
+            PartKind::Meta => ("json", "application/json"),
+            _ => ("txt", "text/plain"),
+        };
+        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
+        Ok(TextFile {
+            file: self.directory.create(&file_name)?,
+            entry: Entry {
+                file_name,
+                section,
+                kind: FileKind::Text,
+                parts: vec![index],
+                media_type: part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
+                ..Entry::default()
+            },
+            preview: Preview::default(),
+            size: Measure::text(),
+            breaks: 0,
+            within_line: false,
+        })
+    }
+
+    /// The sections of the records in a text: one, but for a JSON document with several in it.
+    fn sections_of_text(
+        &mut self,
+        index: u32,
+        form: &lro_text::Form,
+        planned: &PlannedRecords,
+    ) -> Result<Vec<PlannedSection>, PolicyError> {
+        let whole = lro_jsonl::Section { pointer: String::new(), shape: lro_jsonl::Shape::Elements };
+        let found = match self.call.settings.sections.is_empty() {
+            _ if !is_document(form) => vec![whole],
+            true => survey(self.source, index, form)?,
+            false => configured(self.call),
+        };
+        let is_only = found.len() == 1;
+        let mut named = |found: lro_jsonl::Section| PlannedSection {
+            name: match last_key(&found.pointer).filter(|_| !is_only) {
+                Some(key) => self.section_names.section(&key),
+                None => planned.name.clone(),
+            },
+            shape: found.shape.into(),
+            pointer: found.pointer,
+        };
+        Ok(found.into_iter().take(self.large_max).map(&mut named).collect())
+    }
+
+    /// Adds a text, and writes its outline.
+    fn outlined(&mut self, mut text: Entry, outline: Outline) -> Result<(), PolicyError> {
+        text.outline = Some(TextOutline::of(&outline));
+        let (original, parts) = (text.file_name.clone(), text.parts.clone());
+        self.contents.entries.push(text);
+        self.contents.notes.extend(outline.notes);
+        if outline.entries.len() < OUTLINE_ENTRIES_MIN {
+            return Ok(());
+        }
+        let record = |entry: &lro_text::outline::Entry| {
+            let mut record = String::new();
+            entry.write_json(&mut record);
+            record
+        };
+        self.outline(&original, &parts, OUTLINE, outline.entries.iter().map(record))
+    }
+
+    /// Writes what is where in a file as records of a section.
+    pub(crate) fn outline(
+        &mut self,
+        original: &str,
+        parts: &[u32],
+        name: &str,
+        mut entries: impl Iterator<Item = String>,
+    ) -> Result<(), PolicyError> {
+        let section = PlannedSection {
+            pointer: String::new(),
+            shape: SectionShape::Elements,
+            name: self.section_names.section(name),
+        };
+        let infer = self.call.settings.infer;
+        let derived = Derived { from: original, origin: Origin::Outline, form: None };
+        let mut records = self.records(parts, std::slice::from_ref(&section), Some(derived));
+        let mut array = Array::new(infer, &mut records);
+        match entries.try_for_each(|entry| array.text(&entry)).and_then(|()| array.finish()) {
+            Ok(_) => {
+                let files = records.entries;
+                self.contents.entries.extend(files);
+                Ok(())
+            }
+            Err(Error::Output(error)) => Err(error),
+            Err(Error::Syntax(error)) => Err(PolicyError::Other(format!("an outline that is not JSON: {error}"))),
+        }
+    }
+}
+
+/// The sections of the JSON document in a text. A text that breaks its form has none; that is noticed again when it is
+/// read for its records.
+fn survey(source: &impl Source, index: u32, form: &lro_text::Form) -> Result<Vec<lro_jsonl::Section>, PolicyError> {
+    let (mut survey, mut reader) = (Survey::new(), Some(Reader::new(form)));
+    let mut seen = 0;
+    let mut add = |json: &[u8]| survey.push(text_of(json)?).map_err(Error::<PolicyError>::Syntax);
+    let mut is_json = true;
+    source.read_text(index, &mut |slice| {
+        is_json = reader.as_mut().is_some_and(|reader| reader.push(slice, &mut add).is_ok());
+        seen += slice.len();
+        Ok(is_json && seen < SURVEY_BYTES_MAX)
+    })?;
+    let whole = seen < SURVEY_BYTES_MAX;
+    if whole && let Some(reader) = reader.take() {
+        is_json &= reader.finish(&mut add).is_ok();
+    }
+    Ok(if is_json { survey.finish(whole).unwrap_or_default() } else { Vec::new() })
+}
+
+/// The lines of a reader. It gives whole characters.
+fn text_of(lines: &[u8]) -> Result<&str, Error<PolicyError>> {
+    let wrong = |error| Error::Output(PolicyError::Other(format!("lines of a reader: {error}")));
+    std::str::from_utf8(lines).map_err(wrong)
+}
+
+/// A text that is being written.
+struct TextFile {
+    file: File,
+    entry: Entry,
+    preview: Preview,
+    size: Measure,
+    /// Line breaks so far.
+    breaks: u64,
+    within_line: bool,
+}
+
+impl TextFile {
+    fn push(&mut self, slice: &str) -> Result<(), PolicyError> {
+        self.breaks += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
+        self.within_line = !slice.ends_with('\n');
+        self.preview.add(slice);
+        self.size.push(slice);
+        self.file.append(slice.as_bytes())
+    }
+
+    fn finish(self) -> Entry {
+        Entry {
+            records: self.breaks + u64::from(self.within_line),
+            bytes: self.file.bytes(),
+            tokens: self.size.tokens(),
+            preview: Some(self.preview),
+            ..self.entry
+        }
+    }
+}
+
+/// Reads the records of a text into files, until the text breaks its form.
+struct Reading<'a, 'b> {
+    reader: Reader,
+    lines: Lines<'a, 'b>,
+    /// How the text broke its form.
+    broken: Option<String>,
+}
+
+/// Where the lines of a reader go.
+enum Lines<'a, 'b> {
+    /// Each is a record.
+    Values(Box<Array<'a, 'b>>),
+    /// Together they are a JSON document.
+    Document(Box<Splitter<&'a mut Records<'b>>>),
+}
+
+impl Lines<'_, '_> {
+    fn push(&mut self, lines: &[u8]) -> Result<(), Error<PolicyError>> {
+        let lines = text_of(lines)?;
+        match self {
+            Self::Values(array) => array.lines(lines),
+            Self::Document(splitter) => splitter.push(lines),
+        }
+    }
+
+    fn finish(self) -> Result<Document, Error<PolicyError>> {
+        match self {
+            Self::Values(array) => array.finish(),
+            Self::Document(splitter) => splitter.finish().map(|(document, _)| document),
+        }
+    }
+}
+
+impl Reading<'_, '_> {
+    fn push(&mut self, slice: &str) -> Result<(), PolicyError> {
+        if self.broken.is_none() {
+            let Self { reader, lines, .. } = self;
+            let read = reader.push(slice, &mut |given| lines.push(given));
+            self.broken = read.err().map(broken).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the text. Returns what was read, or how the text broke its form.
+    fn finish(self) -> Result<Result<(Report, Document), String>, PolicyError> {
+        let Self { reader, mut lines, broken: before } = self;
+        if let Some(before) = before {
+            return Ok(Err(before));
+        }
+        let read = reader.finish(&mut |given| lines.push(given));
+        let read = read.and_then(|report| Ok((report, lines.finish().map_err(lro_text::Error::Output)?)));
+        match read {
+            Ok(read) => Ok(Ok(read)),
+            Err(error) => broken(error).map(Err),
+        }
+    }
+}
+
+/// How a text broke its form; an error of the output stays one.
+fn broken(error: lro_text::Error<Error<PolicyError>>) -> Result<String, PolicyError> {
+    match error {
+        lro_text::Error::Text(error) => Ok(error.to_string()),
+        lro_text::Error::Output(Error::Syntax(error)) => Ok(error.to_string()),
+        lro_text::Error::Output(Error::Output(error)) => Err(error),
+    }
+}

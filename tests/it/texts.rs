@@ -1,0 +1,264 @@
+//! Texts: their records, their outlines, and the original beside both.
+
+use lro_host::extract::{Aggregate, AggregateKind, Budget, Group, Query, Question, Selection};
+use lro_host::filter::Offloaded;
+use lro_host::sandbox::types::Abilities;
+use lro_host::settings::{DescriptorLevel, PolicySettings};
+use lro_host::store::{FileKind, FileRecord, Form, Origin};
+use lro_tests::{always, extractor, filter, offloaded, request, text};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Most memory of the default policy, whatever the size of the result.
+const MEMORY_BYTES_MAX: usize = 8 << 20;
+
+/// Rows of the tables.
+const ROWS: usize = 600;
+
+/// One text in files, kept as long as this lives.
+struct Published {
+    offloaded: Offloaded,
+    descriptor: Value,
+    _root: TempDir,
+}
+
+impl Published {
+    fn files(&self) -> &[FileRecord] {
+        &self.offloaded.offload.record().files
+    }
+
+    fn file(&self, section: &str) -> &FileRecord {
+        let found = self.files().iter().find(|file| file.section == section);
+        found.unwrap_or_else(|| panic!("no section `{section}`: {}", self.descriptor))
+    }
+
+    fn bytes(&self, section: &str) -> Vec<u8> {
+        std::fs::read(self.offloaded.offload.path().join(&self.file(section).name)).unwrap()
+    }
+
+    fn records(&self, section: &str) -> Vec<Value> {
+        let text = String::from_utf8(self.bytes(section)).unwrap();
+        text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn publish_with(settings: PolicySettings, content: &str) -> Published {
+    let root = TempDir::new().unwrap();
+    let decision = filter(root.path()).apply(&request(settings), &text(content.to_owned()));
+    for cost in [decision.inspect, decision.write].into_iter().flatten() {
+        assert!(cost.memory_bytes < MEMORY_BYTES_MAX, "{} bytes of memory", cost.memory_bytes);
+    }
+    let offloaded = offloaded(decision);
+    let descriptor = serde_json::from_str(&offloaded.descriptor).unwrap();
+    let published = Published { offloaded, descriptor, _root: root };
+    assert_eq!(published.bytes("text"), content.as_bytes(), "the text is kept byte for byte");
+    let original = published.file("text");
+    assert_eq!((original.kind, original.origin), (FileKind::Text, Origin::Content));
+    for file in published.files() {
+        published.offloaded.offload.open(&file.name).unwrap().verify().unwrap();
+    }
+    published
+}
+
+fn publish(content: &str) -> Published {
+    publish_with(always(), content)
+}
+
+/// City `number` of the tables.
+fn city(number: usize) -> (usize, String, usize) {
+    (number, format!("city {number} é漢"), number % 7)
+}
+
+fn cities(row: impl Fn(usize, &str, usize) -> String) -> String {
+    let rows = (0..ROWS).map(city).map(|(id, name, zone)| row(id, &name, zone));
+    rows.collect()
+}
+
+fn city_records() -> Vec<Value> {
+    (0..ROWS).map(city).map(|(id, name, zone)| json!({"id": id, "name": name, "zone": zone})).collect()
+}
+
+/// The same rows in every form, with their names in the manifest and in words.
+fn forms() -> Vec<(String, Form, &'static str)> {
+    let csv = |delimiter: char| Form::Delimited { delimiter, header: true };
+    let line = |id: usize, name: &str, zone: usize| format!(r#"{{"id":{id},"name":"{name}","zone":{zone}}}"#);
+    let values = |between: &str| (0..ROWS).map(city).map(|(a, b, c)| line(a, &b, c)).collect::<Vec<_>>().join(between);
+    let python = cities(|id, name, zone| format!("{{'id': {id}, 'name': '{name}', 'zone': {zone}}}, "));
+    let psql = cities(|id, name, zone| format!(" {id:>4} | {name:<20} | {zone:>4}\n"));
+    vec![
+        (format!("id,name,zone\n{}", cities(|a, b, c| format!("{a},\"{b}\",{c}\r\n"))), csv(','), "CSV with header"),
+        (format!("id\tname\tzone\n{}", cities(|a, b, c| format!("{a}\t{b}\t{c}\n"))), csv('\t'), "TSV with header"),
+        (values("\n"), Form::JsonLines, "JSON Lines"),
+        (values(""), Form::JsonSequence, "JSON values one after another"),
+        (format!("Found {ROWS} cities:\n\n[{}]\n", values(", ")), Form::JsonWithin, "JSON inside text"),
+        (
+            format!("| id | name | zone |\n|---|---|---|\n{}", cities(|a, b, c| format!("| {a} | {b} | {c} |\n"))),
+            Form::MarkdownTable,
+            "Markdown table",
+        ),
+        (
+            format!("  id  | name                 | zone\n------+----------------------+------\n{psql}({ROWS} rows)\n"),
+            Form::AlignedTable,
+            "aligned table",
+        ),
+        (format!("[{}]", python.trim_end_matches(", ")), Form::PythonLiteral, "Python literal"),
+        (cities(|a, b, c| format!("- id: {a}\n  name: {b}\n  zone: {c}\n")), Form::Yaml, "YAML list"),
+    ]
+}
+
+#[test]
+fn records_in_a_text_are_a_section_beside_it() {
+    for (content, form, words) in forms() {
+        let published = publish(&content);
+        let sections: Vec<&str> = published.files().iter().map(|file| file.section.as_str()).collect();
+        assert_eq!(sections, ["text", "records"], "{words}: {:?} {:.200}", published.offloaded.notes, content);
+        let records = published.file("records");
+        assert_eq!((records.form, records.origin), (Some(form), Origin::RecordsOfText), "{words}");
+        assert_eq!(records.derived_from.as_deref(), Some(published.file("text").name.as_str()));
+        assert_eq!(published.records("records"), city_records(), "{words}");
+        let summary = &published.descriptor["summary"]["records"];
+        assert_eq!((&summary["count"], &summary["form"]), (&ROWS.into(), &words.into()), "{summary}");
+        assert_eq!(summary["zone"]["max"], 6, "{words}: {summary}");
+        assert_eq!(published.descriptor["schemas"]["records"]["name"], "string", "{words}");
+    }
+}
+
+// As `kubectl get` prints it.
+#[test]
+fn aligned_columns_are_records() {
+    let rows = cities(|id, name, zone| format!("{id:<8}{name:<24}{zone}\n"));
+    let published = publish(&format!("ID      NAME                    ZONE\n{rows}"));
+    assert_eq!(published.file("records").form, Some(Form::AlignedTable));
+    assert_eq!(published.records("records")[9], json!({"ID": 9, "NAME": "city 9 é漢", "ZONE": 2}));
+}
+
+// The text has the tokens of the result; its records are no more of it.
+#[test]
+fn records_of_a_text_do_not_count_twice() {
+    let (csv, ..) = forms().swap_remove(0);
+    let published = publish(&csv);
+    assert_eq!(published.offloaded.offloaded_tokens, lro_jsonl::tokens(&csv));
+}
+
+#[test]
+fn a_question_without_a_section_is_about_the_records() {
+    for (content, _, words) in forms() {
+        let published = publish(&content);
+        let by = Selection { field: "zone".to_owned(), name: None };
+        let sum = Aggregate { kind: AggregateKind::Sum, field: Some("id".to_owned()), name: None };
+        let group = Some(Group { by: vec![by], aggregates: vec![sum] });
+        let query = Question::Query(Query { group, limit: Some(1), ..Query::default() });
+        let answer = extractor().ask(&published.offloaded.offload, None, &query, Budget::default()).unwrap();
+        let sum: usize = (0..ROWS).filter(|id| id % 7 == 0).sum();
+        assert_eq!(answer.lines, format!("{{\"zone\":0,\"sum_id\":{sum}}}\n"), "{words}");
+    }
+}
+
+// What the head promised is not kept: the text stays, nothing that was read stays, and the log says why.
+#[test]
+fn a_text_that_breaks_its_form_is_a_text() {
+    let breaks = [
+        ("id,name\n", "7,\"Ada\"\n", "8,\"Grace\" and more\n"),
+        ("id,name\n", "7,\"Ada\"\n", "8,\"an open quote\n"),
+        ("", "{\"id\":7}\n", "{\"id\":}\n"),
+        ("", "{\"id\":7}\n", "{\"id\":"),
+    ];
+    for (head, row, broken) in breaks {
+        // Beyond the head that is looked at.
+        let content = format!("{head}{}{broken}{}", row.repeat(20_000), if broken.ends_with('\n') { row } else { "" });
+        let published = publish(&content);
+        assert!(published.files().iter().all(|file| file.origin != Origin::RecordsOfText), "{broken}");
+        assert!(
+            published.offloaded.notes.iter().any(|note| note.contains("has no records: after")),
+            "{:?}",
+            published.offloaded.notes
+        );
+        let entries = std::fs::read_dir(published.offloaded.offload.path()).unwrap();
+        let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("records")), "{names:?}");
+        assert!(published.descriptor["summary"]["text"]["kind"].is_string(), "{}", published.descriptor);
+    }
+}
+
+// A document in a text has its sections, and its small members stay in the descriptor.
+#[test]
+fn the_sections_of_a_document_in_a_text() {
+    let rows = |name: &str| {
+        let rows = (0..ROWS).map(|id| format!(r#"{{"id":{id},"kind":"{name}"}}"#));
+        rows.collect::<Vec<_>>().join(",")
+    };
+    let one = publish(&format!("Here it is:\n{{\"total\":600,\"movies\":[{}]}}\n", rows("movie")));
+    assert_eq!(one.file("records").records, ROWS as u64, "{}", one.descriptor);
+    assert_eq!(one.descriptor["total"], 600);
+
+    let two = publish(&format!("Here:\n{{\"movies\":[{}],\"actors\":[{}]}}\n", rows("movie"), rows("actor")));
+    let sections: Vec<&str> = two.files().iter().map(|file| file.section.as_str()).collect();
+    assert_eq!(sections, ["text", "movies", "actors"], "{}", two.descriptor);
+    assert_eq!(two.records("actors")[7], json!({"id": 7, "kind": "actor"}));
+}
+
+fn markdown() -> String {
+    let mut text = String::from("# Guide\n\nWords.\n\n");
+    for chapter in 1..=14 {
+        let _ = write!(text, "## Chapter {chapter}\n\n{}\n", "A line of the chapter.\n".repeat(chapter * 5));
+    }
+    text
+}
+
+fn log() -> String {
+    let line = |number: usize| {
+        let (level, message) = [("INFO", "request"), ("INFO", "answer"), ("ERROR", "timeout of")][number % 3];
+        format!("2026-11-20T09:{:02}:{:02}Z {level} {message} {number}\n", number / 60 % 60, number % 60)
+    };
+    (0..2_000).map(line).collect()
+}
+
+#[test]
+fn a_text_without_records_has_an_outline() {
+    for (content, kind, entry, title) in
+        [(markdown(), "Markdown with 15 headings", 3, "Chapter 3"), (log(), "log of 2,000 lines", 0, "INFO")]
+    {
+        let published = publish(&content);
+        let outline = published.file("outline");
+        assert_eq!((outline.origin, outline.kind), (Origin::Outline, FileKind::Records));
+        assert_eq!(outline.derived_from.as_deref(), Some(published.file("text").name.as_str()));
+        let entries = published.records("outline");
+        assert!(entries[entry]["title"].as_str().unwrap().contains(title), "{entries:?}");
+        let summary = &published.descriptor["summary"]["text"];
+        assert!(summary["kind"].as_str().unwrap().starts_with(kind), "{summary}");
+        assert_eq!(summary["lines"], content.lines().count());
+        let best = summary["outline"].as_array().unwrap();
+        assert!((2..=10).contains(&best.len()), "{best:?}");
+        // The line of an entry is where it says.
+        let line = entries[entry]["line"].as_u64().unwrap() as usize;
+        assert!(content.lines().nth(line - 1).unwrap().contains(title), "{entries:?}");
+        // The only records are those of the outline.
+        let count = Question::Query(Query { count: true, ..Query::default() });
+        let answer = extractor().ask(&published.offloaded.offload, None, &count, Budget::default()).unwrap();
+        assert_eq!(answer.lines, format!("{{\"count\":{}}}\n", entries.len()));
+    }
+}
+
+#[test]
+fn descriptors_of_texts_keep_to_their_budgets() {
+    let titles: String = (0..400).map(|n| format!("# {n} {}\n\ntext\n\n", "a long title ".repeat(20))).collect();
+    let mut contents: Vec<String> = forms().into_iter().map(|(content, ..)| content).collect();
+    contents.extend([markdown(), log(), titles, "words and words\n\n".repeat(3_000), "w".repeat(100_000)]);
+    for content in contents {
+        for (level, most) in [(DescriptorLevel::Standard, 600), (DescriptorLevel::Pointer, 100)] {
+            for abilities in [Abilities::SHELL, Abilities::EXTRACT_TOOL | Abilities::READ_TOOL] {
+                let settings = PolicySettings { level, ..always() };
+                let request =
+                    lro_host::filter::Request { abilities, settings: Arc::new(settings), ..request(always()) };
+                let root = TempDir::new().unwrap();
+                let found = offloaded(filter(root.path()).apply(&request, &text(content.clone())));
+                let path = found.offload.path().to_str().unwrap();
+                let shown = found.descriptor.replace(path, "");
+                let shown = shown.split(",\"integrity\":").next().unwrap();
+                assert!(lro_jsonl::tokens(shown) < most, "{} tokens: {shown}", lro_jsonl::tokens(shown));
+            }
+        }
+    }
+}
