@@ -494,7 +494,7 @@ fn policies_are_changed_by_command() {
     home.write("one.wasm.minisig", signer.sign(&version(1)));
     home.write("two.wasm.minisig", signer.sign(&version(2)));
     let bounds = format!(
-        "policy-keep = {:?}\nmode = \"always\"\ncustom = \"sign\"\n[loading]\ncomponent-bytes = 400000\n",
+        "policy-keep = {:?}\nmode = \"always\"\ncustom = \"sign\"\n[loading]\ncomponent-bytes = 4000000\n",
         path_text(&home.path("kept"))
     );
     let ann = format!("[tenants.ann]\n{}policy-keys = [{:?}]\n", home.policy("one.wasm"), signer.public());
@@ -525,12 +525,12 @@ fn policies_are_changed_by_command() {
     let cut = small("cut.wasm", &version(2)[..5000]);
     let module = small("module.wasm", b"\0asm\x01\0\0\0");
     let world = small("world.wasm", b"\0asm\x0d\0\x01\0");
-    let large = small("large.wasm", &vec![0; 400_001]);
+    let large = small("large.wasm", &vec![0; 4_000_001]);
     for (tenant, file, reason) in [
         ("policies", &cut, "is not a WebAssembly component"),
         ("policies", &module, "is a core module"),
         ("policies", &world, "so it is not of the world `"),
-        ("policies", &large, "the component is larger than 400000 bytes (loading.component-bytes)"),
+        ("policies", &large, "the component is larger than 4000000 bytes (loading.component-bytes)"),
         ("bob", &two, "is pinned"),
         ("ann", &three, "is not signed"),
     ] {
