@@ -36,10 +36,12 @@ fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
             Form::Delimited(Delimited { delimiter: delimiter.into(), header })
         }
         lro_text::Form::MarkdownTable => Form::MarkdownTable,
-        lro_text::Form::RuledTable | lro_text::Form::AlignedTable => Form::AlignedTable,
+        lro_text::Form::RuledTable | lro_text::Form::AlignedTable | lro_text::Form::PaddedTable { .. } => {
+            Form::AlignedTable
+        }
         lro_text::Form::PythonLiteral { .. } => Form::PythonLiteral,
         lro_text::Form::YamlList => Form::Yaml,
-        lro_text::Form::XmlElements { .. } => Form::Markup,
+        lro_text::Form::XmlElements { .. } | lro_text::Form::HtmlTable => Form::Markup,
         _ => return None,
     })
 }
@@ -75,7 +77,7 @@ pub(crate) fn in_words(form: Form) -> String {
         Form::AlignedTable => "aligned table",
         Form::PythonLiteral => "Python literal",
         Form::Yaml => "YAML list",
-        Form::Markup => "XML elements",
+        Form::Markup => "elements of XML or HTML",
         Form::JsonColumns => "JSON columns",
     };
     words.to_owned()

@@ -8,6 +8,9 @@ mod json;
 mod lines;
 mod markup;
 mod python;
+mod tabular;
+
+pub use tabular::{Tabular, tabular};
 
 use crate::readers::{Reader, Tried};
 
@@ -38,10 +41,22 @@ pub enum Form {
     },
     /// One table of Markdown, with any text around it.
     MarkdownTable,
-    /// One table whose rule marks its columns: psql's `---+---`, MySQL's `+---+---+`.
+    /// One table whose rule marks its columns: psql's `---+---`, MySQL's `+---+---+`, and `┌───┬───┐` as sqlite3, DuckDB,
+    /// Polars and Rich draw it.
     RuledTable,
     /// Cells below their names: `kubectl get`, `docker ps`, sqlite3's column mode.
     AlignedTable,
+    /// Words padded to stand below their names on either side, the last of them with spaces: `df`, `ps aux`.
+    PaddedTable {
+        /// How many names the first line has; the last one may hold spaces.
+        columns: usize,
+    },
+    /// Blocks of lines that each name a value, the same names in every block: sqlite3's `-line`, psql's expanded display,
+    /// MySQL's `\G`, `key: value` blocks. Each block is a record.
+    KeyedBlocks {
+        /// Between a name and its value: `=`, `:`, or the `|` of psql.
+        delimiter: u8,
+    },
     /// Python's `repr` of lists, tuples and dicts.
     PythonLiteral {
         /// As in [`Form::JsonWithin`].
@@ -49,6 +64,9 @@ pub enum Form {
     },
     /// A YAML list of maps: each is a record.
     YamlList,
+    /// One table of HTML, with any page around it, or rows of HTML without a table, as sqlite3 prints them. The columns have
+    /// names when the first row is one of headings.
+    HtmlTable,
     /// Repeated elements of an XML document.
     XmlElements {
         /// The names from the root to the records, with slashes: `feed/entry`.
@@ -91,7 +109,7 @@ impl Hints<'_> {
 }
 
 /// Recognizes the form of a text from its first [`HEAD_BYTES_MAX`] bytes; `None` for a text without records, for one
-/// JSON document, and when in doubt.
+/// JSON document, which [`tabular`] looks at, and when in doubt.
 #[must_use]
 pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
     let head = head.strip_prefix('\u{feff}').unwrap_or(head);
@@ -102,13 +120,16 @@ pub fn recognize(head: &str, hints: &Hints<'_>) -> Option<Form> {
         Some(json::Values::Document) => return None,
         None => {}
     }
-    let recognizers: [fn(&Head<'_>) -> Option<Form>; 8] = [
+    let recognizers: [fn(&Head<'_>) -> Option<Form>; 11] = [
         python::literal,
         json::within,
         lines::markdown,
         lines::ruled,
         lines::aligned,
+        lines::padded,
+        lines::blocks,
         lines::yaml,
+        markup::html,
         markup::xml,
         delimited::delimited,
     ];

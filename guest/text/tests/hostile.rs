@@ -1,5 +1,7 @@
 //! Hostile text ends with a named error or is read, in bounded memory.
 
+#![expect(unsafe_code, reason = "an allocator that counts is unsafe to write")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,11 +88,29 @@ fn a_long_value_streams() {
 
 #[test]
 fn a_long_line_is_a_named_limit_elsewhere() {
-    for form in [Form::MarkdownTable, Form::RuledTable, Form::AlignedTable, Form::YamlList] {
+    let forms = [
+        Form::MarkdownTable,
+        Form::RuledTable,
+        Form::AlignedTable,
+        Form::PaddedTable { columns: 3 },
+        Form::KeyedBlocks { delimiter: b'=' },
+        Form::YamlList,
+    ];
+    for form in forms {
         assert_eq!(stream(&form, "", "abcdefgh", LONG_BYTES, "").map(drop), Err(Fault::Line), "{form:?}");
     }
     assert_eq!(stream(&Form::YamlList, "- a: |\n", "    abc\n", LONG_BYTES, "").map(drop), Err(Fault::Item));
     assert_eq!(stream(&CSV, "", "abcdefgh", LONG_BYTES, "").map(drop), Err(Fault::FirstRow));
+}
+
+#[test]
+fn a_long_cell_of_html_is_a_named_limit() {
+    let html = |piece| stream(&Form::HtmlTable, "<table><tr><td>", piece, LONG_BYTES, "</table>").map(drop);
+    assert_eq!(html("abcdefgh"), Err(Fault::Element));
+    assert_eq!(html("<td>x"), Err(Fault::FirstRow));
+    assert_eq!(html("<!-- -"), Err(Fault::Token));
+    assert_eq!(html("<script>"), Err(Fault::End));
+    assert_eq!(html("<tr><td>1"), Ok(()));
 }
 
 #[test]
@@ -128,8 +148,8 @@ fn unbalanced_and_deep() {
 #[test]
 fn any_repeated_text_is_looked_at() {
     let pieces = [
-        "[", "{", "(", "[[", "{\"a\":", "['", "- ", "- a:\n", "|", "|-", "+-", "a,", "\"", "\\", "a: {", ": [",
-        "\n[\n", "\n", "\0",
+        "[", "{", "(", "[[", "{\"a\":", "['", "- ", "- a:\n", "|", "|-", "+-", "a,", "\"", "\\", "a: {", ": [", "│",
+        "─┬", "<td>", "<a", "<!--", "&", "&a", "a = b\n", "a: b\n", "a 1 ", "\n[\n", "\n", "\0",
     ];
     for piece in pieces {
         let text = piece.repeat(2 * HEAD_BYTES_MAX / piece.len());

@@ -1,6 +1,7 @@
 //! Hostile text is searched and outlined in bounded memory.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(unsafe_code, reason = "an allocator that counts is unsafe to write")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

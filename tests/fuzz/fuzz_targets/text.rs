@@ -1,10 +1,10 @@
-//! What is recognized in the whole of a text is read; a line is JSON; the slices do not matter.
+//! What is recognized in the whole of a text is read; a line is JSON; the slices do not matter; JSON tables likewise.
 #![no_main]
 
 use std::convert::Infallible;
 
 use libfuzzer_sys::fuzz_target;
-use lro_text::{Error, Form, Hints, ReadError, Reader, Report, recognize};
+use lro_text::{Error, Form, Hints, ReadError, Reader, Report, Tabular, TabularReader, recognize, tabular};
 use serde_json::value::RawValue;
 
 fn read(form: &Form, text: &str, slice_bytes: usize) -> Result<(Vec<u8>, Report), ReadError> {
@@ -28,6 +28,24 @@ fn read(form: &Form, text: &str, slice_bytes: usize) -> Result<(Vec<u8>, Report)
     Ok((lines, report))
 }
 
+/// The lines of a document that is this table.
+fn read_table(table: &Tabular, text: &str, slice_bytes: usize) -> Option<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut out = |bytes: &[u8]| {
+        lines.extend_from_slice(bytes);
+        Ok::<(), Infallible>(())
+    };
+    let mut reader = TabularReader::new(table);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (slice, after) = rest.split_at(rest.ceil_char_boundary(slice_bytes.min(rest.len())));
+        reader.push(slice, &mut out).ok()?;
+        rest = after;
+    }
+    reader.finish(&mut out).ok()?;
+    Some(lines)
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((&seed, data)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -39,8 +57,13 @@ fuzz_target!(|data: &[u8]| {
         Form::MarkdownTable,
         Form::RuledTable,
         Form::AlignedTable,
+        Form::PaddedTable { columns: 3 },
+        Form::KeyedBlocks { delimiter: b'=' },
+        Form::KeyedBlocks { delimiter: b':' },
+        Form::KeyedBlocks { delimiter: b'|' },
         Form::PythonLiteral { document: seed & 1 == 0 },
         Form::YamlList,
+        Form::HtmlTable,
         Form::XmlElements { path: "a/b".into() },
     ];
     for form in forms.iter().chain(&recognized) {
@@ -51,6 +74,15 @@ fuzz_target!(|data: &[u8]| {
         let lines = String::from_utf8(lines).expect("UTF-8");
         assert_eq!(lines.lines().count() as u64, report.records);
         for line in lines.lines() {
+            serde_json::from_str::<&RawValue>(line).expect("a line is JSON");
+        }
+    }
+    let names = vec!["a".to_owned(), "b".to_owned()];
+    let rows = Tabular::Rows { member: "rows".into(), names: names.clone() };
+    for table in [rows, Tabular::HeaderRow { names }, Tabular::Parallel].into_iter().chain(tabular(text)) {
+        let lines = read_table(&table, text, usize::MAX);
+        assert_eq!(lines, read_table(&table, text, usize::from(seed) + 1), "{table:?}");
+        for line in String::from_utf8(lines.unwrap_or_default()).expect("UTF-8").lines() {
             serde_json::from_str::<&RawValue>(line).expect("a line is JSON");
         }
     }

@@ -1,9 +1,11 @@
 //! Forms that are read a whole line at a time.
 
+use super::blocks::Blocks;
 use super::columns::Columns;
 use super::error::Fault;
 use super::lines::Lines;
 use super::markdown::Markdown;
+use super::padded::Padded;
 use super::records::Records;
 use super::ruled::Ruled;
 use super::yaml::Yaml;
@@ -17,8 +19,10 @@ pub(crate) struct ByLine {
 
 #[derive(Debug)]
 pub(crate) enum LineForm {
+    Blocks(Blocks),
     Columns(Columns),
     Markdown(Markdown),
+    Padded(Padded),
     Ruled(Ruled),
     Yaml(Yaml),
 }
@@ -38,6 +42,7 @@ impl ByLine {
             self.form.line(&line, records)?;
         }
         match &mut self.form {
+            LineForm::Blocks(blocks) => blocks.finish(records),
             LineForm::Yaml(yaml) => yaml.finish(records),
             table => table.settle(records),
         }
@@ -52,8 +57,10 @@ impl ByLine {
 impl LineForm {
     fn line(&mut self, line: &str, records: &mut Records) -> Result<(), Fault> {
         match self {
+            Self::Blocks(blocks) => blocks.line(line, records),
             Self::Columns(columns) => columns.line(line, records),
             Self::Markdown(markdown) => markdown.line(line, records),
+            Self::Padded(padded) => padded.line(line, records),
             Self::Ruled(ruled) => ruled.line(line, records),
             Self::Yaml(yaml) => yaml.line(line, records),
         }
@@ -61,8 +68,10 @@ impl LineForm {
 
     fn settle(&mut self, records: &mut Records) -> Result<(), Fault> {
         match self {
+            Self::Blocks(blocks) => blocks.settle(records),
             Self::Columns(columns) => columns.finish(records),
             Self::Markdown(markdown) => markdown.finish(records),
+            Self::Padded(padded) => padded.finish(records),
             Self::Ruled(ruled) => ruled.finish(records),
             Self::Yaml(_) => Ok(()),
         }

@@ -3,7 +3,10 @@
 use lro_json::SyntaxErrorKind;
 use thiserror::Error as ThisError;
 
-use super::{COLUMNS_MAX, ELEMENT_BYTES_MAX, LINE_BYTES_MAX, NAME_BYTES_MAX, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX};
+use super::{
+    COLUMNS_MAX, ELEMENT_BYTES_MAX, LINE_BYTES_MAX, NAME_BYTES_MAX, PARALLEL_BYTES_MAX, SAMPLE_BYTES_MAX,
+    TOKEN_BYTES_MAX,
+};
 
 /// A text that does not keep its [`Form`](crate::Form), and how far it did.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
@@ -49,9 +52,16 @@ pub enum Fault {
     /// The name of a column is too long.
     #[error("the name of a column is longer than {NAME_BYTES_MAX} bytes")]
     Name,
-    /// A row does not stand below the names or the rule of its table, or a cell goes over several lines.
+    /// A row does not stand below the names or the rule of its table or has not as many values, or a cell goes over
+    /// several lines.
     #[error("a row does not fit the columns of its table")]
     Misaligned,
+    /// A table shows dots where its printer left out rows or columns.
+    #[error("the table leaves out rows or columns")]
+    Omitted,
+    /// A document of parallel arrays, which has to be held in memory, is too long.
+    #[error("parallel arrays take more than {PARALLEL_BYTES_MAX} bytes")]
+    Parallel,
     /// Python's text has something that JSON cannot say, such as a set or `datetime(…)`, or is no literal.
     #[error("a Python literal has no form in JSON")]
     Literal,
@@ -61,13 +71,19 @@ pub enum Fault {
     /// XML that is not well-formed, or has a `DOCTYPE` with definitions, or names of characters that need one.
     #[error("the XML is not well-formed, or needs a document type")]
     Markup,
-    /// Text stands between the elements of a record, which an object has no place for.
-    #[error("text stands between the elements of a record")]
+    /// A cell of HTML stands in several rows or columns.
+    #[error("a cell stands in several rows or columns")]
+    Span,
+    /// HTML has a name of a character that is not one of the common ones, or a number that is no character.
+    #[error("a reference to a character is not known")]
+    Reference,
+    /// Text stands between the elements of a record or the cells of a row, which an object has no place for.
+    #[error("text stands between the elements of a record or the cells of a row")]
     Mixed,
     /// A tag, comment or CDATA section is too long.
     #[error("a tag or comment is longer than {TOKEN_BYTES_MAX} bytes")]
     Token,
-    /// An element that is a record is too long.
+    /// An element that is a record, or a cell of HTML, is too long.
     #[error("a record takes more than {ELEMENT_BYTES_MAX} bytes of memory")]
     Element,
     /// Containers are nested too deep.

@@ -91,7 +91,7 @@ impl Value {
 
 /// Appends the bytes that are not white space.
 #[inline(always)]
-fn copy(bytes: &[u8], mut white: u64, lines: &mut Vec<u8>) {
+pub(crate) fn copy(bytes: &[u8], mut white: u64, lines: &mut Vec<u8>) {
     let mut from = 0;
     while white != 0 {
         let at = white.trailing_zeros() as usize;

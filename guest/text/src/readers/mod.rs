@@ -1,15 +1,19 @@
 //! Readers: a text in slices goes in, JSON Lines come out.
 
+mod blocks;
 mod by_line;
 mod columns;
 mod delimited;
+mod drawing;
 mod error;
+mod html;
 mod json;
 mod lines;
 mod markdown;
 mod markup;
 mod masks;
 mod names;
+mod padded;
 mod python;
 mod records;
 mod rule;
@@ -17,6 +21,7 @@ mod ruled;
 mod sample;
 mod string;
 mod table;
+mod tabular;
 mod values;
 mod within;
 mod yaml;
@@ -27,17 +32,23 @@ pub use names::NAME_BYTES_MAX;
 pub use records::{Column, Report};
 pub use rule::{DIGITS_MAX, Rule};
 pub use table::{COLUMNS_MAX, SAMPLE_BYTES_MAX};
+pub use tabular::{PARALLEL_BYTES_MAX, TabularReader};
 
+pub(crate) use blocks::{is_record_heading, is_row_heading};
 pub(crate) use columns::{is_underline, starts};
 pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token};
+pub(crate) use padded::cells as padded_cells;
 pub(crate) use within::may_follow;
 
 use crate::Form;
+use blocks::Blocks;
 use by_line::{ByLine, LineForm};
 use columns::Columns;
 use delimited::Delimited;
+use html::Html;
 use markdown::Markdown;
 use markup::Markup;
+use padded::Padded;
 use python::Python;
 use records::Records;
 use ruled::Ruled;
@@ -76,6 +87,7 @@ enum Kind {
     Python(Box<Python>),
     ByLine(Box<ByLine>),
     Markup(Box<Markup>),
+    Html(Box<Html>),
 }
 
 /// What a reader makes of the beginning of a text.
@@ -95,9 +107,12 @@ impl Reader {
             &Form::Delimited { delimiter, header } => Kind::Delimited(Box::new(Delimited::new(delimiter, header))),
             &Form::PythonLiteral { document } => Kind::Python(Box::new(Python::new(document))),
             Form::AlignedTable => by_line(LineForm::Columns(Columns::default())),
+            &Form::KeyedBlocks { delimiter } => by_line(LineForm::Blocks(Blocks::new(delimiter))),
             Form::MarkdownTable => by_line(LineForm::Markdown(Markdown::default())),
+            &Form::PaddedTable { columns } => by_line(LineForm::Padded(Padded::new(columns))),
             Form::RuledTable => by_line(LineForm::Ruled(Ruled::default())),
             Form::YamlList => by_line(LineForm::Yaml(Yaml::default())),
+            Form::HtmlTable => Kind::Html(Box::default()),
             Form::XmlElements { path } => Kind::Markup(Box::new(Markup::new(path))),
         };
         Self { kind, records: Records::default(), at_start: true }
@@ -140,6 +155,7 @@ impl Reader {
             Kind::Python(python) => python.finish(),
             Kind::ByLine(by_line) => by_line.finish(records),
             Kind::Markup(markup) => markup.finish(),
+            Kind::Html(html) => html.finish(records),
         };
         result.map_err(|fault| ReadError { records: self.records.report.records, fault })?;
         if !self.records.lines.is_empty() {
@@ -165,6 +181,7 @@ impl Reader {
         match &mut reader.kind {
             Kind::Delimited(delimited) => delimited.settle(records).ok()?,
             Kind::ByLine(by_line) => by_line.settle(records).ok()?,
+            Kind::Html(html) => html.settle(records).ok()?,
             Kind::Values(_) | Kind::Within(_) | Kind::Python(_) | Kind::Markup(_) => {}
         }
         lines.append(&mut reader.records.lines);
@@ -180,6 +197,7 @@ impl Reader {
             Kind::Python(python) => python.push(piece.as_bytes(), records),
             Kind::ByLine(by_line) => by_line.push(piece, records),
             Kind::Markup(markup) => markup.push(piece, records),
+            Kind::Html(html) => html.push(piece, records),
         }
     }
 

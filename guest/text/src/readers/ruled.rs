@@ -1,7 +1,9 @@
-//! A table whose rule marks the boundaries of its columns: psql's `---+---`, MySQL's `+---+---+`.
+//! A table whose rule marks the boundaries of its columns: psql's `---+---`, MySQL's `+---+---+`, and `┌───┬───┐` in
+//! lines of any kind, as sqlite3, DuckDB, Polars and Rich draw them.
 //!
 //! Cells are trimmed: a table cannot show white space at their ends.
 
+use super::drawing::{Lines, boundaries, is_bottom, is_footer, is_rule, is_wrapping};
 use super::error::Fault;
 use super::records::Records;
 use super::table::Table;
@@ -11,9 +13,11 @@ use super::table::Table;
 pub(crate) struct Ruled {
     table: Table,
     place: Place,
+    /// What the rules are drawn with.
+    lines: Lines,
     /// The line before: the header, if psql's rule follows.
     previous: String,
-    /// Where a row has `|`, in characters.
+    /// Where a row has a boundary, in characters.
     boundaries: Vec<usize>,
     /// Characters of the rule.
     width: usize,
@@ -25,6 +29,8 @@ pub(crate) struct Ruled {
     groups: u64,
     /// Whether several rows stand between two rules. In a grid they would be lines of one row.
     has_long_group: bool,
+    /// Whether the drawing is one whose printer wraps cells without a mark.
+    may_wrap: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +47,7 @@ impl Default for Ruled {
         Self {
             table: Table::new(true),
             place: Place::Before,
+            lines: Lines::Ascii,
             previous: String::new(),
             boundaries: Vec::new(),
             width: 0,
@@ -48,6 +55,7 @@ impl Default for Ruled {
             rows: 0,
             groups: 0,
             has_long_group: false,
+            may_wrap: false,
         }
     }
 }
@@ -57,20 +65,18 @@ impl Ruled {
         let is_rule = is_rule(line);
         match self.place {
             Place::Before if is_rule => return self.begin(line, records),
-            Place::Header if !is_rule => return self.row(line, records),
+            Place::Header if !is_rule => return self.header(line, records),
             Place::Header => {
                 self.place = Place::Rows;
+                self.may_wrap = is_wrapping(line);
                 self.rows = 0;
                 return Ok(());
             }
-            Place::Rows if is_rule && self.is_box => {
-                self.rule();
-                return Ok(());
-            }
-            Place::Rows if line.contains('|') => return self.next_row(line, records),
-            Place::Rows if is_rule => return Err(Fault::Second),
+            Place::Rows if is_rule && self.is_box && !is_footer(line) => return self.rule(),
+            Place::Rows if !is_rule && line.contains(self.lines.boundary()) => return self.next_row(line, records),
+            Place::Rows if is_rule && !self.is_box => return Err(Fault::Second),
             Place::Rows => self.place = Place::After,
-            Place::After if is_rule => return Err(Fault::Second),
+            Place::After if is_rule && !is_bottom(line) => return Err(Fault::Second),
             Place::Before | Place::After => {}
         }
         records.report.outside += line.len() as u64 + 1;
@@ -81,9 +87,10 @@ impl Ruled {
 
     /// Begins the table at its first rule.
     fn begin(&mut self, rule: &str, records: &mut Records) -> Result<(), Fault> {
-        self.boundaries = rule.bytes().enumerate().filter(|(_, byte)| *byte == b'+').map(|(at, _)| at).collect();
-        self.width = rule.len();
-        self.is_box = rule.starts_with('+');
+        self.lines = Lines::of(rule);
+        self.boundaries = boundaries(rule);
+        self.width = rule.chars().count();
+        self.is_box = self.boundaries.first() == Some(&0);
         if self.is_box {
             self.place = Place::Header;
             return Ok(());
@@ -95,11 +102,25 @@ impl Ruled {
         Ok(())
     }
 
+    /// Takes a line of the header of a box: the names, then the types of DuckDB and Polars, which are not records.
+    fn header(&mut self, line: &str, records: &mut Records) -> Result<(), Fault> {
+        self.rows += 1;
+        if self.rows == 1 {
+            return self.row(line, records);
+        }
+        let mut cells = line.split(self.lines.boundary()).map(str::trim).filter(|cell| !cell.is_empty());
+        if self.lines == Lines::Drawn && cells.all(is_type) { Ok(()) } else { Err(Fault::Misaligned) }
+    }
+
     /// Handles a rule after the header of a box: its end, or the end of a row of a grid.
-    fn rule(&mut self) {
+    fn rule(&mut self) -> Result<(), Fault> {
+        if self.groups > 0 && self.rows == 0 {
+            return Err(Fault::Second);
+        }
         self.has_long_group |= self.rows > 1;
         self.groups += 1;
         self.rows = 0;
+        Ok(())
     }
 
     fn next_row(&mut self, line: &str, records: &mut Records) -> Result<(), Fault> {
@@ -110,12 +131,12 @@ impl Ruled {
 
     fn row(&mut self, line: &str, records: &mut Records) -> Result<(), Fault> {
         let at = self.split(line).ok_or(Fault::Misaligned)?;
-        let mut from = 0;
+        let (mut from, mut cells, mut dots) = (0, 0, 0);
         for end in at.iter().copied().chain([line.len()]) {
             let cell = &line[from..end];
             // psql marks a line break in a cell with a plus in its last column.
             let is_cut =
-                !self.is_box && cell.ends_with('+') && (end < line.len() || line.chars().count() >= self.width);
+                !self.is_box && cell.ends_with(['+', '↵']) && (end < line.len() || line.chars().count() >= self.width);
             if is_cut {
                 return Err(Fault::Misaligned);
             }
@@ -124,16 +145,28 @@ impl Ruled {
             match cell.trim() {
                 "" if is_edge => {}
                 _ if is_edge => return Err(Fault::Misaligned),
-                cell => self.table.cell(cell.as_bytes(), false, records)?,
+                // A cell that Rich wraps goes on below, where the others are empty.
+                "" if self.may_wrap => return Err(Fault::Misaligned),
+                cell => {
+                    cells += 1;
+                    dots += usize::from(matches!(cell, "·" | "…"));
+                    self.table.cell(cell.as_bytes(), false, records)?;
+                }
             }
-            from = (end + 1).min(line.len());
+            from = end + line[end..].chars().next().map_or(0, char::len_utf8);
+        }
+        // DuckDB and Polars put dots where they leave out rows, and in the header where they leave out columns.
+        let is_header = self.place == Place::Header;
+        if self.lines == Lines::Drawn && dots > 0 && (is_header || dots == cells) {
+            return Err(Fault::Omitted);
         }
         self.table.end_row(records)
     }
 
-    /// Where the boundaries of a row are, in bytes. Wide characters move them; then every `|` has to be one.
+    /// Where the boundaries of a row are, in bytes. Wide characters move them; then every `|` or its like has to be one.
     fn split(&self, line: &str) -> Option<Vec<usize>> {
-        let pipes = || line.char_indices().enumerate().filter(|(_, (_, character))| *character == '|');
+        let boundary = self.lines.boundary();
+        let pipes = || line.char_indices().enumerate().filter(|(_, (_, character))| boundary.contains(character));
         let aligned: Vec<_> =
             pipes().filter(|(at, _)| self.boundaries.binary_search(at).is_ok()).map(|(_, (at, _))| at).collect();
         if aligned.len() == self.boundaries.len() {
@@ -148,7 +181,15 @@ impl Ruled {
     }
 }
 
-/// Whether a line is a rule with at least one boundary.
-fn is_rule(line: &str) -> bool {
-    line.contains('+') && line.contains(['-', '=']) && line.bytes().all(|byte| matches!(byte, b'-' | b'+' | b'='))
+/// Types below names, as DuckDB and Polars print them, without their parameters.
+const TYPES: &str = "\
+    --- array bigint binary bit blob bool boolean cat date datetime decimal double duration enum f32 f64 float \
+    hugeint i128 i16 i32 i64 i8 int128 int16 int32 int64 int8 integer interval json list map null object \
+    smallint str struct time timestamp timestamp_ms timestamp_ns timestamp_s tinyint u16 u32 u64 u8 uint128 \
+    uint16 uint32 uint64 uint8 uuid varchar";
+
+/// Whether a cell below a name is its type.
+fn is_type(cell: &str) -> bool {
+    let name = cell.split(['(', '[', ' ']).next().unwrap_or_default();
+    TYPES.split(' ').any(|known| known == name)
 }

@@ -1,0 +1,94 @@
+//! Arrays of equal length side by side.
+
+use lro_json::unescaped_lossy;
+use lro_json::walk::{Damaged, members, skip_white, value_end};
+
+use super::prefixes;
+use crate::readers::COLUMNS_MAX;
+use crate::readers::error::Fault;
+use crate::readers::json::Value;
+use crate::readers::records::Records;
+
+/// Largest document of parallel arrays, in bytes: 4 MiB. It is held in memory, beside what a policy needs.
+pub const PARALLEL_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Gathers the document.
+#[derive(Debug, Default)]
+pub(super) struct Parallel {
+    document: String,
+}
+
+impl Parallel {
+    pub(super) fn push(&mut self, text: &str) -> Result<(), Fault> {
+        if self.document.len() + text.len() > PARALLEL_BYTES_MAX {
+            return Err(Fault::Parallel);
+        }
+        self.document.push_str(text);
+        Ok(())
+    }
+
+    /// The columns of the whole document, each before its first value.
+    pub(super) fn columns(self) -> Result<Columns, Fault> {
+        lro_json::validate(&self.document).map_err(|error| Fault::Json(error.kind))?;
+        let text = self.document.as_bytes();
+        let (mut names, mut places) = (Vec::new(), Vec::new());
+        let start = skip_white(text, 0);
+        if text.get(start) != Some(&b'{') {
+            return Err(Fault::Misaligned);
+        }
+        members(text, start, |key, value| {
+            if text.get(value) != Some(&b'[') || names.len() == COLUMNS_MAX {
+                return Err(Damaged);
+            }
+            names.push(String::from_utf8_lossy(&unescaped_lossy(key.bytes)).into_owned());
+            places.push(skip_white(text, value + 1));
+            Ok(())
+        })
+        .map_err(|Damaged| Fault::Misaligned)?;
+        if names.is_empty() {
+            return Err(Fault::Misaligned);
+        }
+        let prefixes = prefixes(names.iter().map(String::as_str));
+        Ok(Columns { document: self.document, prefixes, places })
+    }
+}
+
+/// The next value of every column.
+#[derive(Debug)]
+pub(super) struct Columns {
+    document: String,
+    /// What is written before the value of each column.
+    prefixes: Vec<Vec<u8>>,
+    /// Where the next values begin, or their arrays end.
+    places: Vec<usize>,
+}
+
+impl Columns {
+    /// Writes the next record; `false` when all arrays have ended.
+    pub(super) fn next(&mut self, records: &mut Records) -> Result<bool, Fault> {
+        let text = self.document.as_bytes();
+        let ended = self.places.iter().filter(|at| text.get(**at) == Some(&b']')).count();
+        match ended {
+            0 => {}
+            _ if ended == self.places.len() => return Ok(false),
+            _ => return Err(Fault::Misaligned),
+        }
+        for (prefix, place) in self.prefixes.iter().zip(&mut self.places) {
+            records.lines.extend_from_slice(prefix);
+            let end = value_end(text, *place).map_err(|Damaged| Fault::Misaligned)?;
+            let value = &self.document[*place..end];
+            if value.starts_with(['{', '[']) {
+                Value::default().read(value, &mut records.lines)?;
+            } else {
+                records.lines.extend_from_slice(value.as_bytes());
+            }
+            *place = skip_white(text, end);
+            if text.get(*place) == Some(&b',') {
+                *place = skip_white(text, *place + 1);
+            }
+        }
+        records.lines.push(b'}');
+        records.end();
+        Ok(true)
+    }
+}
