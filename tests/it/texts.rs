@@ -218,7 +218,7 @@ fn log() -> String {
 #[test]
 fn a_text_without_records_has_an_outline() {
     for (content, kind, entry, title) in
-        [(markdown(), "Markdown with 15 headings", 3, "Chapter 3"), (log(), "log of 2,000 lines", 0, "INFO")]
+        [(markdown(), "Markdown with 15 headings", 3, "Chapter 3"), (log(), "log of 2,000 lines", 0, "ERROR")]
     {
         let published = publish(&content);
         let outline = published.file("outline");

@@ -152,6 +152,8 @@ class Offload:
 
 def lossless(directory, path):
     offload = Offload(directory)
+    # Records of a text and outlines repeat what another file keeps.
+    offload.files = [file for file in offload.files if file["origin"] == "content"]
     kinds = {file["kind"] for file in offload.files}
     if kinds == {"text"}:
         return lossless_text(offload, Path(path).read_bytes())
