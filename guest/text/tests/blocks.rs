@@ -1,7 +1,5 @@
 //! Blocks of named values: what a naive printer writes is read back, wherever the text is cut.
 
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
-
 mod support;
 
 use lro_text::{Fault, Form, LINE_BYTES_MAX, SAMPLE_BYTES_MAX};

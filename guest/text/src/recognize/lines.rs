@@ -37,7 +37,7 @@ pub(super) fn padded(head: &Head<'_>) -> Option<Form> {
     let header = head.text.lines().next()?;
     let words = header.split_whitespace().count();
     let is_name = |word: &str| word.contains(char::is_alphabetic);
-    if words < PADDED_COLUMNS_MIN || words > COLUMNS_MAX || !header.split_whitespace().all(is_name) {
+    if !(PADDED_COLUMNS_MIN..=COLUMNS_MAX).contains(&words) || !header.split_whitespace().all(is_name) {
         return None;
     }
     // The last name may be two words: `Mounted on`.

@@ -179,7 +179,7 @@ impl Connections {
             // The request is in flight until the body of its response is written.
             let written = async move {
                 let _in_flight = in_flight;
-                pending().await
+                pending::<()>().await;
             };
             async move { Ok::<_, Infallible>(answered.await.map(|body| body::until(body, written))) }
         });
