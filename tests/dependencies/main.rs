@@ -20,7 +20,7 @@ const LICENSES: [&str; 8] =
     ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Crates that the command contains in several versions, and which of its dependencies is behind the others.
-const DUPLICATES: [(&str, &str); 14] = [
+const DUPLICATES: [(&str, &str); 10] = [
     ("base64", "metrics-exporter-prometheus, and so we, use 0.22"),
     ("cpufeatures", "chacha20 uses 0.3, and sha2 0.2"),
     ("embedded-io", "postcard offers its users both"),
