@@ -409,7 +409,7 @@ fn the_tool_searches_all_that_the_result_had() {
         (json!({"search": "x", "context": 2, "after": 1}), "both `before` and `after`"),
         (json!({"search": "a(b", "regex": true}), "not a regular expression"),
         (json!({"search": ""}), "empty"),
-        (json!({"search_": "x"}), "did you mean `search`?"),
+        (json!({"xsearch": "x"}), "did you mean `search`?"),
         (json!({"search": "x", "section": "nothing"}), "there is no section `nothing`"),
         (json!({"where": "id > 1", "section": text}), "search it"),
     ] {

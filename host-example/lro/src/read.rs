@@ -77,11 +77,10 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 }
 
 fn only_section(offload: &Offload) -> anyhow::Result<String> {
-    match offload.record().files.as_slice() {
-        [] => anyhow::bail!("the offload has no files"),
-        [only] => Ok(only.name.clone()),
-        files => {
-            let sections: Vec<&str> = files.iter().map(|file| file.section.as_str()).collect();
+    match offload.only_file() {
+        Ok(file) => Ok(file.name.clone()),
+        Err(sections) if sections.is_empty() => anyhow::bail!("the offload has no files"),
+        Err(sections) => {
             anyhow::bail!("the offload has several sections: choose one with --section: {}", sections.join(", "))
         }
     }

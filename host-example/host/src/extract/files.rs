@@ -21,6 +21,10 @@ pub(super) fn files<'a>(
     let usual: Vec<&FileRecord> = all.iter().copied().filter(|file| is_usual(file, question)).collect();
     match (question, usual.as_slice(), all.as_slice()) {
         (Question::Query(_) | Question::Jq(_), _, []) => Err(ExtractError::NoRecords),
+        // Whoever names no section does not ask about an outline.
+        (Question::Query(_) | Question::Jq(_), [], [only]) if only.origin == Origin::Outline => {
+            Err(ExtractError::NoRecords)
+        }
         (_, _, []) => Err(ExtractError::NoText),
         (Question::Search(search), [_, ..], _) => Ok(searched(usual, search.rank)),
         (_, [only], _) | (_, [], [only]) => Ok(vec![only]),

@@ -146,13 +146,10 @@ impl Tools {
 
 /// The section of an offload with one file.
 fn only_file(offload: &Offload) -> Result<String, Failure> {
-    match offload.record().files.as_slice() {
-        [only] => Ok(only.name.clone()),
-        files => {
-            let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.section)).collect();
-            Err(Failure::Tool(format!("the offload has several sections: name one of {}", names.join(", "))))
-        }
-    }
+    offload.only_file().map(|file| file.name.clone()).map_err(|sections| {
+        let names: Vec<String> = sections.iter().map(|section| format!("`{section}`")).collect();
+        Failure::Tool(format!("the offload has several sections: name one of {}", names.join(", ")))
+    })
 }
 
 /// A tool result: the text for the model, and the structured content as JSON.

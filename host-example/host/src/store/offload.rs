@@ -7,7 +7,9 @@ use std::{
     time::SystemTime,
 };
 
-use super::{FileRecord, OffloadRecord, StoreError, Ulid, directory::Directory, reader::Reader, verified::Verified};
+use super::{
+    FileRecord, OffloadRecord, Origin, StoreError, Ulid, directory::Directory, reader::Reader, verified::Verified,
+};
 
 /// A published offload. It keeps no file open, and does not prevent the removal of the offload.
 #[derive(Clone, Debug)]
@@ -50,6 +52,18 @@ impl Offload {
     pub fn file(&self, name: &str) -> Option<&FileRecord> {
         let files = &self.record.files;
         files.iter().find(|file| file.name == name).or_else(|| files.iter().find(|file| file.section == name))
+    }
+
+    /// The file that a reader means who names none: the only one that is not made from another.
+    ///
+    /// # Errors
+    /// The sections to choose from, none or several.
+    pub fn only_file(&self) -> Result<&FileRecord, Vec<&str>> {
+        let mut content = self.record.files.iter().filter(|file| file.origin == Origin::Content);
+        match (content.next(), content.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(self.record.files.iter().map(|file| file.section.as_str()).collect()),
+        }
     }
 
     /// Opens the directory, which must not be a link.
