@@ -144,7 +144,7 @@ fn a_tenant_has_a_bounded_number_of_calls() {
     let slot = Arc::new(Slot::new(Some(hostile_policy()), SlotSettings { admission, breaker }));
     let strict = strict(slot, &root.path().join("crowded"));
     // Each call that is let through runs until its deadline, which is after the last one has asked.
-    let limits = Limits { wall_time: Duration::from_secs(15), ..strict.limits.clone() };
+    let limits = Limits { wall_time: Duration::from_secs(30), ..strict.limits.clone() };
     let crowded = Filter { failure: FailureMode::Open, limits, ..strict };
     let neighbour = filter(hostile_policy().into(), &root.path().join("neighbour"));
     let (all_there, ended) = (Barrier::new(CALLS + 1), AtomicUsize::new(0));
