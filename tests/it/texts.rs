@@ -1,6 +1,6 @@
 //! Texts: their records, their outlines, and the original beside both.
 
-use lro_host::extract::{Aggregate, AggregateKind, Budget, Group, Query, Question, Selection};
+use lro_host::extract::{Aggregate, AggregateKind, Budget, ExtractError, Group, Query, Question, Selection};
 use lro_host::filter::Offloaded;
 use lro_host::sandbox::types::Abilities;
 use lro_host::settings::{DescriptorLevel, PolicySettings};
@@ -234,9 +234,11 @@ fn a_text_without_records_has_an_outline() {
         // The line of an entry is where it says.
         let line = entries[entry]["line"].as_u64().unwrap() as usize;
         assert!(content.lines().nth(line - 1).unwrap().contains(title), "{entries:?}");
-        // The only records are those of the outline.
+        // The only records are those of the outline, which is asked about by its name.
         let count = Question::Query(Query { count: true, ..Query::default() });
-        let answer = extractor().ask(&published.offloaded.offload, None, &count, Budget::default()).unwrap();
+        let ask = |section| extractor().ask(&published.offloaded.offload, section, &count, Budget::default());
+        assert!(matches!(ask(None), Err(ExtractError::NoRecords)));
+        let answer = ask(Some("outline")).unwrap();
         assert_eq!(answer.lines, format!("{{\"count\":{}}}\n", entries.len()));
     }
 }
