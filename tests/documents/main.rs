@@ -1,7 +1,7 @@
 //! What the documents show: shell blocks run, configuration and JSON can be read, links lead somewhere, and the table of the
 //! settings is that of the code.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+#![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod blocks;
 mod settings;

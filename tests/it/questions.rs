@@ -50,7 +50,7 @@ fn airports() -> Published {
         let elevation = if id.is_multiple_of(2) { json!(id * 10) } else { json!((id * 10).to_string()) };
         json!({
             "id": id, "zip": format!("{:05}", id * 7), "lat": id, "state": state,
-            "elevation": elevation, "open": id % 2 == 0, "first name": format!("N{id}"), "a.b": id % 5,
+            "elevation": elevation, "open": id.is_multiple_of(2), "first name": format!("N{id}"), "a.b": id % 5,
             "tags": [format!("Tag-{}", id % 4), "all"], "owner": {"name": format!("o{}", id % 2)},
         })
     };

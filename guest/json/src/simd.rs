@@ -149,6 +149,7 @@ mod wasm32 {
 }
 
 /// For other processors, and the reference of the tests.
+#[cfg_attr(test, allow(unreachable_pub, reason = "only the tests of other processors reach it"))]
 #[cfg(any(test, not(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))))]
 mod portable {
     use super::LANE;

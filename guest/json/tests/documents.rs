@@ -1,5 +1,4 @@
 //! `Validator`, `members`, `elements`, and `walk`, which moves through the same documents without validating them.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
