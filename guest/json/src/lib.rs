@@ -9,8 +9,8 @@
 //! | [`masks`] | classes of bytes as bit masks: what scanners are made of |
 //! | [`unescape`], [`pieces`] | escapes |
 //! | [`check_string`], [`decode_string`] | long strings, a slice at a time |
-//! | [`write`] | strings, arrays, objects |
-//! | [`pointer`] | steps of JSON Pointers |
+//! | [`mod@write`] | strings, arrays, objects |
+//! | [`mod@pointer`] | steps of JSON Pointers |
 //!
 //! # Accepted documents
 //!

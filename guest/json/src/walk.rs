@@ -33,7 +33,7 @@ pub struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// The text without escapes, see [`unescaped_lossy`](crate::unescaped_lossy).
+    /// The text without escapes, see [`unescaped_lossy`].
     #[must_use]
     pub fn unescaped(self) -> Cow<'a, [u8]> {
         if self.has_escapes { Cow::Owned(unescaped_lossy(self.bytes)) } else { Cow::Borrowed(self.bytes) }
