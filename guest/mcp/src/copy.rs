@@ -1,5 +1,6 @@
 //! Detects text that is only a serialized copy of the structured content, whatever its white space and escapes.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,54 +23,94 @@ pub(super) enum Same {
     Text,
 }
 
-/// Compares a text part with the structured content.
+/// The structured content of a message, prepared once for the comparison with many texts.
 ///
-/// Ignores white space between tokens and the escaping of characters in strings; compares numbers as text, and members
-/// in their order. Memory does not grow with the text.
-pub(super) fn same(part: &Part, message: &Bytes, structured: &Span) -> Option<Same> {
-    if part.kind != PartKind::Text || part.name.is_some() {
-        return None;
-    }
-    if same_json(part, message.slice(structured.clone())) {
-        return Some(Same::Structured);
-    }
-    if message.get(structured.start) != Some(&b'{') {
-        return None;
-    }
-    let members = span::members(message, structured.start, 1, |_, _| None).0;
-    let [lone] = members.as_slice() else { return None };
-    let bare = span::literal(message, &lone.value)
-        .and_then(|literal| Part::json_string(PartKind::Text, message.slice(literal)).ok())
-        .is_some_and(|literal| literal.size() == part.size() && same_text(part, &literal));
-    if bare {
-        return Some(Same::Text);
-    }
-    let wrapped = span::member(message, &members, "result")?;
-    same_json(part, message.slice(wrapped.clone())).then_some(Same::Structured)
+/// Comparisons ignore white space between tokens and the escaping of characters in strings; they compare numbers as text,
+/// and members in their order. Memory does not grow with the texts.
+pub(super) struct Structured<'a> {
+    message: &'a Bytes,
+    span: &'a Span,
+    whole: Part,
+    /// Found when it is needed first: most texts are copies of the whole.
+    lone: OnceCell<Lone>,
 }
 
-/// Whether the texts are the elements of the structured content, a list or the only member `result` of an object, in their
-/// order: some SDKs send one text block for each element. Strings stand in the text as they are, other values as JSON.
-pub(super) fn are_elements(parts: &[&Part], message: &Bytes, structured: &Span) -> bool {
-    let list = match message.get(structured.start) {
-        Some(b'[') => structured.clone(),
-        _ => match span::child(message, structured, "result") {
-            Some(list) if message.get(list.start) == Some(&b'[') => list,
-            _ => return false,
-        },
-    };
-    let (elements, _) = span::elements(message, list.start, parts.len() + 1, |_| None);
-    let is_element = |part: &Part, element: &Span| match span::literal(message, element) {
-        Some(literal) => Part::json_string(PartKind::Text, message.slice(literal))
-            .is_ok_and(|literal| literal.size() == part.size() && same_text(part, &literal)),
-        None => same_json(part, message.slice(element.clone())),
-    };
-    elements.len() == parts.len()
-        && parts.iter().all(|part| part.kind == PartKind::Text && part.name.is_none())
-        && parts.iter().zip(&elements).all(|(part, element)| is_element(part, element))
+/// What the only member of an object could be compared as.
+#[derive(Default)]
+struct Lone {
+    /// A string, as text.
+    text: Option<Part>,
+    /// The value of a member `result`, as JSON.
+    result: Option<(Span, Part)>,
+}
+
+impl<'a> Structured<'a> {
+    /// `None` if the value is not UTF-8.
+    pub(super) fn new(message: &'a Bytes, span: &'a Span) -> Option<Self> {
+        Some(Self { message, span, whole: json_part(message, span)?, lone: OnceCell::new() })
+    }
+
+    fn lone(&self) -> &Lone {
+        self.lone.get_or_init(|| {
+            if self.message.get(self.span.start) != Some(&b'{') {
+                return Lone::default();
+            }
+            let members = span::members(self.message, self.span.start, 1, |_, _| None).0;
+            let [lone] = members.as_slice() else { return Lone::default() };
+            let result = span::member(self.message, &members, "result");
+            Lone {
+                text: string_part(self.message, &lone.value),
+                result: result.and_then(|value| Some((value.clone(), json_part(self.message, value)?))),
+            }
+        })
+    }
+
+    /// What a text part and the structured content have in common.
+    pub(super) fn same(&self, part: &Part) -> Option<Same> {
+        if part.kind != PartKind::Text || part.name.is_some() {
+            return None;
+        }
+        if same_json(part, &self.whole) {
+            return Some(Same::Structured);
+        }
+        let lone = self.lone();
+        if lone.text.as_ref().is_some_and(|text| same_text(part, text)) {
+            return Some(Same::Text);
+        }
+        lone.result.as_ref().filter(|(_, json)| same_json(part, json)).map(|_| Same::Structured)
+    }
+
+    /// Whether the texts are the elements of the list that the structured content is or wraps, in their order: some SDKs
+    /// send one text block for each element. Strings stand in the text as they are, other values as JSON.
+    pub(super) fn has_elements(&self, parts: &[&Part]) -> bool {
+        let list = self.lone().result.as_ref().map_or(self.span, |(list, _)| list);
+        if self.message.get(list.start) != Some(&b'[')
+            || parts.iter().any(|part| part.kind != PartKind::Text || part.name.is_some())
+        {
+            return false;
+        }
+        let (elements, _) = span::elements(self.message, list.start, parts.len() + 1, |_| None);
+        elements.len() == parts.len()
+            && parts.iter().zip(&elements).all(|(part, element)| match string_part(self.message, element) {
+                Some(text) => same_text(part, &text),
+                None => json_part(self.message, element).is_some_and(|json| same_json(part, &json)),
+            })
+    }
+}
+
+fn json_part(message: &Bytes, value: &Span) -> Option<Part> {
+    Part::text(PartKind::Structured, message.slice(value.clone())).ok()
+}
+
+/// A JSON string as text; `None` for another value, and for half a surrogate pair.
+fn string_part(message: &Bytes, value: &Span) -> Option<Part> {
+    Part::json_string(PartKind::Text, message.slice(span::literal(message, value)?)).ok()
 }
 
 fn same_text(one: &Part, other: &Part) -> bool {
+    if one.size() != other.size() {
+        return false;
+    }
     let (mut one, mut other) = (Tokens::new(one.clone()), Tokens::new(other.clone()));
     loop {
         match (one.peek(), other.peek()) {
@@ -86,9 +127,8 @@ fn same_text(one: &Part, other: &Part) -> bool {
     }
 }
 
-fn same_json(part: &Part, json: Bytes) -> bool {
-    let Ok(json) = Part::text(PartKind::Structured, json) else { return false };
-    let (mut one, mut other) = (Tokens::new(part.clone()), Tokens::new(json));
+fn same_json(part: &Part, json: &Part) -> bool {
+    let (mut one, mut other) = (Tokens::new(part.clone()), Tokens::new(json.clone()));
     let mut state = LexState { in_string: false, previous: 0 };
     loop {
         if !skip_common(&mut one, &mut other, &mut state) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lro_json::walk::skip_white;
 
 use super::blocks::{FoundBlock, Object, literals, validate};
-use super::copy::{Same, are_elements, same};
+use super::copy::{Same, Structured};
 use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::message::ACKNOWLEDGEMENT;
 use super::message::Message;
@@ -390,17 +390,19 @@ fn without_copies(
 ) -> (Vec<Block>, Vec<Part>, Option<Part>) {
     let (mut blocks, mut parts) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len() + 2));
     let mut text = None;
+    let has_text = || found.iter().any(|block| block.part.as_ref().is_some_and(|part| part.kind == PartKind::Text));
+    let structured = structured.filter(|_| has_text()).and_then(|structured| Structured::new(message, structured));
     if found.len() > 1
-        && let Some(structured) = structured
+        && let Some(structured) = &structured
         && let Some(texts) = found.iter().map(|block| block.part.as_ref()).collect::<Option<Vec<_>>>()
-        && are_elements(&texts, message, structured)
+        && structured.has_elements(&texts)
     {
         blocks.extend(found.into_iter().map(|block| Block { span: block.span, part: None }));
         return (blocks, parts, text);
     }
     for FoundBlock { span, part, .. } in found {
         let part = part.unwrap_or_else(|| Part::checked_text(PartKind::Block, message.slice(span.clone())));
-        let index = match structured.and_then(|structured| same(&part, message, structured)) {
+        let index = match structured.as_ref().and_then(|structured| structured.same(&part)) {
             Some(Same::Structured) => None,
             Some(Same::Text) => {
                 text = Some(part);

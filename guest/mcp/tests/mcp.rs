@@ -279,6 +279,18 @@ fn texts_that_are_the_elements_of_the_structured_content_are_no_parts() {
     }
 }
 
+// Each text is compared, but the structured content is not read again for each: that would take minutes.
+#[test]
+fn many_texts_stand_beside_large_structured_content() {
+    const TEXTS: usize = 20_000;
+    for value in [json!("x".repeat(4 << 20)), json!(["x".repeat(4 << 20)])] {
+        let blocks: Vec<Value> = (0..TEXTS).map(|number| text(&number.to_string())).collect();
+        let message = json!({"content": blocks, "structuredContent": {"result": value}}).to_string();
+        let result = ToolResult::parse(Bytes::from(message)).unwrap();
+        assert_eq!(kinds(&result).len(), TEXTS + 1);
+    }
+}
+
 #[test]
 fn a_text_that_repeats_the_structured_content_is_no_part() {
     let structured = r#"{"rows":[{"n":"é/😀","v":1.0},{"n":"","v":1e2}],"k":null}"#;
