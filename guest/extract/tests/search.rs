@@ -181,7 +181,7 @@ fn lines_are_given_by_their_numbers() {
     assert_eq!((cut.results, cut.total, cut.next_bytes.is_some()), (1, 8, true));
     assert!(invalid(range(text, 0, 3)).contains("counted from 1"));
     assert!(invalid(range(text, 3, 2)).contains("lines from 3 to 2"));
-    // More than one reading keeps: from the end there is no sensible part of it.
+    // Lines counted from the end are held until the end; more than the reader holds is an error.
     let long = format!("{}\n", "x".repeat(4000)).repeat(400);
     assert!(matches!(range(&long, -400, -1), Err(ExtractError::Limit(message)) if message.starts_with("lines-bytes")));
 }

@@ -62,7 +62,7 @@ pub enum Fault {
     /// A document of parallel arrays, which has to be held in memory, is too long.
     #[error("parallel arrays take more than {PARALLEL_BYTES_MAX} bytes")]
     Parallel,
-    /// Python's text has something that JSON cannot say, such as a set or `datetime(…)`, or is no literal.
+    /// Python's text has something that JSON cannot say, such as a set or `datetime(…)`, or is not a literal.
     #[error("a Python literal has no form in JSON")]
     Literal,
     /// YAML beyond lists of maps, strings, numbers, booleans and null: anchors, tags, flow collections; or no YAML.
@@ -74,7 +74,7 @@ pub enum Fault {
     /// A cell of HTML stands in several rows or columns.
     #[error("a cell stands in several rows or columns")]
     Span,
-    /// HTML has a name of a character that is not one of the common ones, or a number that is no character.
+    /// HTML has a name of a character that is not one of the common ones, or a number that is not a character.
     #[error("a reference to a character is not known")]
     Reference,
     /// Text stands between the elements of a record or the cells of a row, which an object has no place for.

@@ -72,7 +72,7 @@ fn is_delimiter_row(line: &str) -> bool {
     })
 }
 
-/// The trimmed cells of a row; `\|` is no boundary.
+/// The trimmed cells of a row; `\|` does not end a cell.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);

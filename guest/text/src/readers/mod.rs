@@ -22,6 +22,7 @@ mod sample;
 mod string;
 mod table;
 mod tabular;
+mod tags;
 mod values;
 mod within;
 mod yaml;
@@ -59,13 +60,6 @@ use yaml::Yaml;
 /// Longest line of a table that is not delimited, and longest item of a list, in bytes: 1 MiB. They are held in memory.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of lines that are gathered before they are given: 64 KiB.
-const BLOCK_BYTES: usize = 64 * 1024;
-
-/// Bytes of text that are read between two looks at the gathered lines: 4 KiB. A name of [`NAME_BYTES_MAX`] before every
-/// cell of one byte makes 2 MiB of them.
-const PIECE_BYTES: usize = 4 * 1024;
-
 /// Reads the records of one text as JSON Lines.
 ///
 /// The output does not depend on where the text is cut into slices. Memory: [`SAMPLE_BYTES_MAX`] and the columns of a
@@ -75,8 +69,6 @@ const PIECE_BYTES: usize = 4 * 1024;
 pub struct Reader {
     kind: Kind,
     records: Records,
-    /// Whether nothing has been read.
-    at_start: bool,
 }
 
 #[derive(Debug)]
@@ -115,7 +107,7 @@ impl Reader {
             Form::HtmlTable => Kind::Html(Box::default()),
             Form::XmlElements { path } => Kind::Markup(Box::new(Markup::new(path))),
         };
-        Self { kind, records: Records::default(), at_start: true }
+        Self { kind, records: Records::default() }
     }
 
     /// Reads the next slice of the text, cut between any two characters, and gives `out` any number of lines, cut
@@ -125,20 +117,8 @@ impl Reader {
     ///
     /// [`Error::Text`] where the text does not keep its form, [`Error::Output`] as soon as `out` fails.
     pub fn push<E>(&mut self, text: &str, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Error<E>> {
-        let mut rest = text;
-        if self.at_start && !rest.is_empty() {
-            self.at_start = false;
-            rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
-        }
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
-            rest = after;
-            self.read(piece).map_err(|fault| self.error(fault))?;
-            if self.records.lines.len() >= BLOCK_BYTES {
-                self.give(out)?;
-            }
-        }
-        Ok(())
+        let Self { kind, records } = self;
+        records.read(text, out, |piece, records| kind.read(piece, records))
     }
 
     /// Ends the text.
@@ -148,7 +128,7 @@ impl Reader {
     /// As for [`Reader::push`]; also when the text ends too early.
     pub fn finish<E>(mut self, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<Report, Error<E>> {
         let records = &mut self.records;
-        let result = match self.kind {
+        let ended = match self.kind {
             Kind::Values(values) => values.finish(records),
             Kind::Within(within) => within.finish(),
             Kind::Delimited(delimited) => delimited.finish(records),
@@ -157,10 +137,8 @@ impl Reader {
             Kind::Markup(markup) => markup.finish(),
             Kind::Html(html) => html.finish(records),
         };
-        result.map_err(|fault| ReadError { records: self.records.report.records, fault })?;
-        if !self.records.lines.is_empty() {
-            out(&self.records.lines).map_err(Error::Output)?;
-        }
+        ended.map_err(|fault| self.records.error(fault))?;
+        self.records.give(1, out)?;
         Ok(self.records.report)
     }
 
@@ -187,27 +165,18 @@ impl Reader {
         lines.append(&mut reader.records.lines);
         Some(Tried { report: reader.records.report, lines })
     }
+}
 
-    fn read(&mut self, piece: &str) -> Result<(), Fault> {
-        let records = &mut self.records;
-        match &mut self.kind {
-            Kind::Values(values) => values.push(piece, records),
-            Kind::Within(within) => within.push(piece, records),
-            Kind::Delimited(delimited) => delimited.push(piece.as_bytes(), records),
-            Kind::Python(python) => python.push(piece.as_bytes(), records),
-            Kind::ByLine(by_line) => by_line.push(piece, records),
-            Kind::Markup(markup) => markup.push(piece, records),
-            Kind::Html(html) => html.push(piece, records),
+impl Kind {
+    fn read(&mut self, piece: &str, records: &mut Records) -> Result<(), Fault> {
+        match self {
+            Self::Values(values) => values.push(piece, records),
+            Self::Within(within) => within.push(piece, records),
+            Self::Delimited(delimited) => delimited.push(piece.as_bytes(), records),
+            Self::Python(python) => python.push(piece.as_bytes(), records),
+            Self::ByLine(by_line) => by_line.push(piece, records),
+            Self::Markup(markup) => markup.push(piece, records),
+            Self::Html(html) => html.push(piece, records),
         }
-    }
-
-    fn give<E>(&mut self, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Error<E>> {
-        out(&self.records.lines).map_err(Error::Output)?;
-        self.records.lines.clear();
-        Ok(())
-    }
-
-    fn error(&self, fault: Fault) -> ReadError {
-        ReadError { records: self.records.report.records, fault }
     }
 }

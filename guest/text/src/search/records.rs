@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use lro_json::pointer::push_step;
 use lro_json::unescaped_lossy;
 use memchr::{memchr, memchr2};
 
@@ -196,13 +197,9 @@ fn unescape(raw: &[u8]) -> Cow<'_, [u8]> {
 fn pointer(steps: &[Step<'_>]) -> String {
     let mut out = String::new();
     for step in steps {
-        out.push('/');
         match step {
-            Step::Element(index) => out.push_str(&index.to_string()),
-            Step::Member(raw) => {
-                let key = unescape(raw);
-                out.push_str(&String::from_utf8_lossy(&key).replace('~', "~0").replace('/', "~1"));
-            }
+            Step::Element(index) => push_step(&mut out, &index.to_string()),
+            Step::Member(raw) => push_step(&mut out, &String::from_utf8_lossy(&unescape(raw))),
         }
     }
     out

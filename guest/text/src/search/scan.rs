@@ -281,11 +281,7 @@ mod vector {
             };
             v128_and(equal(left, first), equal(right, second))
         });
-        if !v128_any_true(v128_or(v128_or(found[0], found[1]), v128_or(found[2], found[3]))) {
-            return 0;
-        }
-        let bits = |index: usize| u64::from(i8x16_bitmask(found[index])) << (index * 16);
-        bits(0) | bits(1) | bits(2) | bits(3)
+        bits(found)
     }
 
     /// Marks where the next bytes fit a bucket.
@@ -309,12 +305,18 @@ mod vector {
                 let high = i8x16_swizzle(high, u8x16_shr(bytes, 4));
                 buckets = v128_and(buckets, v128_and(low, high));
             }
-            buckets
+            i8x16_ne(buckets, u8x16_splat(0))
         });
+        bits(found)
+    }
+
+    /// A bit for each byte of ones; the others are zero.
+    #[inline(always)]
+    fn bits(found: [v128; 4]) -> u64 {
         if !v128_any_true(v128_or(v128_or(found[0], found[1]), v128_or(found[2], found[3]))) {
             return 0;
         }
-        let bits = |index: usize| u64::from(i8x16_bitmask(i8x16_ne(found[index], u8x16_splat(0)))) << (index * 16);
+        let bits = |index: usize| u64::from(i8x16_bitmask(found[index])) << (index * 16);
         bits(0) | bits(1) | bits(2) | bits(3)
     }
 }

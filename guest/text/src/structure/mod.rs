@@ -78,7 +78,7 @@ impl Tracker {
     #[inline]
     pub(crate) fn line(&mut self, line: &[u8]) -> Option<Mark> {
         match self.kind {
-            // Headings of HTML need no line of their own.
+            // Headings of HTML need not stand alone on a line.
             Kind::Log | Kind::Plain | Kind::Html => None,
             Kind::Markdown => self.markdown.line(line, &mut self.parents),
             Kind::Diff => self.diff.line(line, &mut self.parents),

@@ -1,5 +1,6 @@
 //! What the manifest knows about the fields of a section: the JSON Schema of a line.
 
+use lro_json::pointer::{key_of_step, push_step};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -73,7 +74,7 @@ impl Types {
 /// The keys of a field, as `test` in `wit/types.wit` describes it.
 pub(super) fn keys(field: &str) -> Vec<String> {
     match field.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect(),
+        Some(pointer) => pointer.split('/').map(key_of_step).collect(),
         None if field.is_empty() => Vec::new(),
         None => field.split('.').map(str::to_owned).collect(),
     }
@@ -84,5 +85,7 @@ pub(super) fn spelled(keys: &[String]) -> String {
     if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
         return keys.join(".");
     }
-    keys.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1"))).collect()
+    let mut pointer = String::new();
+    keys.iter().for_each(|key| push_step(&mut pointer, key));
+    pointer
 }

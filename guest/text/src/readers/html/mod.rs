@@ -12,7 +12,7 @@ use super::table::Table;
 use super::{ELEMENT_BYTES_MAX, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX};
 use token::{Token, decode, is_span, next};
 
-/// Elements whose content is no markup and not seen.
+/// Elements whose content is neither markup nor shown.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
 
 /// Elements that begin a line.
@@ -61,7 +61,7 @@ struct Row {
     size: usize,
     cells: u64,
     headings: u64,
-    /// Cells that are no headings and not empty.
+    /// Cells with text that are not headings.
     values: u64,
 }
 
@@ -220,7 +220,7 @@ impl Html {
             return Ok(());
         }
         match &mut self.table {
-            // A second header is no record.
+            // A second header is not a record.
             Some(_) if self.in_head || row.headings == row.cells => Err(Fault::Misaligned),
             Some(table) => table.end_row(records),
             None => {

@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use crate::readers::error::Fault;
-
-/// Longest reference to a character, in bytes, with `&` and `;`: 12.
-const REFERENCE_BYTES_MAX: usize = 12;
+use crate::readers::tags::{REFERENCE_BYTES_MAX, text_length};
 
 /// A piece of HTML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +81,9 @@ fn tag_end(text: &str) -> Option<usize> {
     None
 }
 
-/// Text up to the next tag, without a reference that the end of the piece cuts.
+/// Text up to the next tag.
 fn plain(text: &str) -> Option<(Token<'_>, usize)> {
-    let length = match text.find('<') {
-        Some(at) => at,
-        None => match text.rfind('&') {
-            Some(at) if text.len() - at < REFERENCE_BYTES_MAX && !text[at..].contains(';') => at,
-            _ => text.len(),
-        },
-    };
+    let length = text_length(text);
     (length > 0).then(|| (Token::Text(&text[..length]), length))
 }
 

@@ -3,10 +3,9 @@
 mod parallel;
 mod rows;
 
-use super::error::{Error, Fault, ReadError};
-use super::records::{Records, Report};
+use super::error::Error;
+use super::records::{BLOCK_BYTES, Records, Report};
 use super::string::quote;
-use super::{BLOCK_BYTES, PIECE_BYTES};
 use crate::Tabular;
 pub use parallel::PARALLEL_BYTES_MAX;
 use parallel::Parallel;
@@ -16,9 +15,9 @@ use rows::Rows;
 /// except for white space between tokens.
 ///
 /// The output does not depend on where the text is cut into slices; which fault is named may, when a document is neither
-/// JSON nor this table. Rows stream: memory is the names and up to 2 MiB of
-/// lines. Parallel arrays are held, up to [`PARALLEL_BYTES_MAX`], and given at the end, because the first record has a
-/// part in every array. Must not be used after an error.
+/// JSON nor this table. Rows stream: memory is the names and up to 2 MiB of lines. Parallel arrays are held, up to
+/// [`PARALLEL_BYTES_MAX`], and given at the end, because the first record has a part in every array. Must not be used after
+/// an error.
 ///
 /// ```
 /// use lro_text::{TabularReader, tabular};
@@ -36,8 +35,6 @@ use rows::Rows;
 pub struct TabularReader {
     kind: Kind,
     records: Records,
-    /// Whether nothing has been read.
-    at_start: bool,
 }
 
 #[derive(Debug)]
@@ -55,7 +52,7 @@ impl TabularReader {
             Tabular::HeaderRow { names } => Kind::Rows(Box::new(Rows::new(None, names))),
             Tabular::Parallel => Kind::Parallel(Parallel::default()),
         };
-        Self { kind, records: Records::default(), at_start: true }
+        Self { kind, records: Records::default() }
     }
 
     /// Reads the next slice of the document, cut between any two characters, and gives `out` any number of lines, cut
@@ -65,26 +62,15 @@ impl TabularReader {
     ///
     /// [`Error::Text`] where the document is not JSON or not this table, [`Error::Output`] as soon as `out` fails.
     pub fn push<E>(&mut self, text: &str, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Error<E>> {
-        let mut rest = text;
-        if self.at_start && !rest.is_empty() {
-            self.at_start = false;
-            rest = rest.strip_prefix('\u{feff}').unwrap_or(rest);
-        }
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
-            rest = after;
-            let result = match &mut self.kind {
-                Kind::Rows(rows) => rows.push(piece.as_bytes(), &mut self.records),
-                Kind::Parallel(parallel) => parallel.push(piece),
-            };
-            result.map_err(|fault| error(&self.records, fault))?;
-            give(BLOCK_BYTES, &mut self.records, out)?;
-        }
-        Ok(())
+        let Self { kind, records } = self;
+        records.read(text, out, |piece, records| match kind {
+            Kind::Rows(rows) => rows.push(piece.as_bytes(), records),
+            Kind::Parallel(parallel) => parallel.push(piece),
+        })
     }
 
     /// Ends the document. The report has no columns, and its `outside` are the bytes before and after the rows: other
-    /// members are no part of the records.
+    /// members are not part of the records.
     ///
     /// # Errors
     ///
@@ -92,15 +78,15 @@ impl TabularReader {
     pub fn finish<E>(self, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<Report, Error<E>> {
         let mut records = self.records;
         match self.kind {
-            Kind::Rows(rows) => rows.finish(&mut records).map_err(|fault| error(&records, fault))?,
+            Kind::Rows(rows) => rows.finish(&mut records).map_err(|fault| records.error(fault))?,
             Kind::Parallel(parallel) => {
-                let mut columns = parallel.columns().map_err(|fault| error(&records, fault))?;
-                while columns.next(&mut records).map_err(|fault| error(&records, fault))? {
-                    give(BLOCK_BYTES, &mut records, out)?;
+                let mut columns = parallel.columns().map_err(|fault| records.error(fault))?;
+                while columns.next(&mut records).map_err(|fault| records.error(fault))? {
+                    records.give(BLOCK_BYTES, out)?;
                 }
             }
         }
-        give(1, &mut records, out)?;
+        records.give(1, out)?;
         Ok(records.report)
     }
 
@@ -110,19 +96,6 @@ impl TabularReader {
         reader.push(head, &mut |_| Ok::<(), std::convert::Infallible>(())).ok()?;
         Some(reader.records.report.records)
     }
-}
-
-/// Gives the gathered lines once they have so many bytes.
-fn give<E>(bytes: usize, records: &mut Records, out: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Error<E>> {
-    if records.lines.len() >= bytes {
-        out(&records.lines).map_err(Error::Output)?;
-        records.lines.clear();
-    }
-    Ok(())
-}
-
-fn error<E>(records: &Records, fault: Fault) -> Error<E> {
-    Error::Text(ReadError { records: records.report.records, fault })
 }
 
 /// What is written before the values of each name: `{"name":` and `,"name":`.

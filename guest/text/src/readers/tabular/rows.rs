@@ -95,7 +95,7 @@ impl Rows {
             let at = bit.trailing_zeros() as usize;
             self.copy(text, block, from..at, records)?;
             from = at;
-            // Brackets and commas of a row are no part of its values.
+            // Brackets and commas of a row are not part of its values.
             let is_skipped = match text[block.start + at] {
                 bracket if block.open & bit != 0 => self.open(bracket, block.start + at, records)?,
                 _ if block.close & bit != 0 => self.close(block.start + at, records)?,

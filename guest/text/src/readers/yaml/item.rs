@@ -149,7 +149,7 @@ fn key(text: &str) -> Result<Option<(String, &str)>, Fault> {
             if !scalar::is_plain(name) || name.contains(['[', ']', '{', '}', ',']) || name.contains(" #") {
                 return Err(Fault::Yaml);
             }
-            // Merge keys need anchors; a key that is no string has no name in JSON.
+            // Merge keys need anchors; JSON has no name for a key that is not a string.
             if name == "<<" || scalar::is_keyword(name) {
                 return Err(Fault::Yaml);
             }

@@ -260,7 +260,7 @@ fn block(text: &str, lines: &mut Lines<'_>, indent: usize) -> Result<String, Fau
     let last = content.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
     let after = content.len() - last;
     content.truncate(last);
-    // Lines that are indented further, or have no text, fold by rules of their own.
+    // Lines that are indented further, or have no text, fold by other rules.
     if is_folded && content.iter().any(|line| line.starts_with([' ', '\t']) || line.is_empty()) {
         return Err(Fault::Yaml);
     }

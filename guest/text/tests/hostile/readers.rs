@@ -1,41 +1,10 @@
-//! Hostile text ends with a named error or is read, in bounded memory.
+//! Readers of records.
 
-#![expect(unsafe_code, reason = "an allocator that counts is unsafe to write")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use lro_text::{Error, Fault, Form, HEAD_BYTES_MAX, Hints, Reader, Report, recognize};
 
-/// Counts allocated bytes and their peak.
-struct Counting;
-
-/// Every test holds this lock, because the allocator counts for all threads.
-static ALONE: Mutex<()> = Mutex::new(());
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as promised by the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as promised by the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::memory::{alone, peak};
 
 /// Most memory of a reader, in bytes: 6 MiB, so that a policy stays under 8.
 const MEMORY_MAX: usize = 6 * 1024 * 1024;
@@ -45,10 +14,8 @@ const LONG_BYTES: usize = if cfg!(debug_assertions) { 20_000_000 } else { 200_00
 
 /// Reads `before`, then `bytes` bytes of the repeated `piece`, then `after`; the report, and the bytes of the lines.
 fn stream(form: &Form, before: &str, piece: &str, bytes: usize, after: &str) -> Result<(Report, u64), Fault> {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let slice = piece.repeat(64 * 1024 / piece.len());
-    let start = NOW.load(Ordering::Relaxed);
-    MOST.store(start, Ordering::Relaxed);
     let mut written = 0;
     let mut out = |lines: &[u8]| {
         written += lines.len() as u64;
@@ -58,12 +25,13 @@ fn stream(form: &Form, before: &str, piece: &str, bytes: usize, after: &str) -> 
         Error::Text(error) => error.fault,
         Error::Output(never) => match never {},
     };
-    let mut reader = Reader::new(form);
     let slices = std::iter::repeat_n(slice.as_str(), bytes / slice.len());
-    let pushed =
-        std::iter::once(before).chain(slices).chain([after]).try_for_each(|slice| reader.push(slice, &mut out));
-    let result = pushed.and_then(|()| reader.finish(&mut out)).map_err(fault);
-    let most = MOST.load(Ordering::Relaxed) - start;
+    let (result, most) = peak(|| {
+        let mut reader = Reader::new(form);
+        let pushed =
+            std::iter::once(before).chain(slices).chain([after]).try_for_each(|slice| reader.push(slice, &mut out));
+        pushed.and_then(|()| reader.finish(&mut out)).map_err(fault)
+    });
     assert!(most < MEMORY_MAX, "{form:?}: {most} bytes");
     result.map(|report| (report, written))
 }
