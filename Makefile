@@ -45,9 +45,9 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 test: ready ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
-	@$(CARGO) test --locked --release $(HOST) -p lro-tests
-	@$(CARGO) test --locked --release $(GUEST) -p lro-extract -p lro-redact
-	@$(CARGO) test --locked --release -p lro-fail-points
+	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
+	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-extract -p lro-redact
+	@$(CARGO) test --locked --release --no-fail-fast -p lro-fail-points
 
 .PHONY: conformance
 conformance: ready ## Run the official conformance suite, directly and through the gateway
@@ -74,7 +74,7 @@ bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 
 .PHONY: test-crate
 test-crate: build ## Run the tests of one crate, such as CRATE=lro-mcp
-	@$(CARGO) test --locked --release -p $(or $(CRATE),$(error make test-crate CRATE=NAME))
+	@$(CARGO) test --locked --release --no-fail-fast -p $(or $(CRATE),$(error make test-crate CRATE=NAME))
 
 .PHONY: fmt
 fmt: ## Format the Rust sources

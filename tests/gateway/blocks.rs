@@ -76,7 +76,8 @@ fn many_texts_are_one_text_with_block_numbers() {
         assert!(!result.to_string().contains("omitted"), "{result}");
         assert_eq!(rebuilt(&gateway), texts);
         // The block of a line, by one question.
-        let question = json!({"handle": handle(&found), "where": [{"field": "block", "op": "eq", "value": count - 1}]});
+        let block = json!([{"field": "block", "op": "eq", "value": count - 1}]);
+        let question = json!({"handle": handle(&found), "section": "blocks", "where": block});
         let answer = gateway.call("lro_extract", question);
         assert!(answer.to_string().contains("offset"), "{answer}");
     }
@@ -245,7 +246,7 @@ fn images_count_as_what_they_cost() {
     }
 }
 
-// A client with a limit of its own gets no image that would break it.
+// A client with a limit gets no image that would break it.
 #[test]
 fn an_image_beyond_the_limit_of_the_client_is_a_file() {
     let shot = json!({"content": [image(&png(1_280, 800, 1_500_000))]});

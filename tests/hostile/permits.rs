@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Longest wait for what should come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An engine of its own, so that no other test holds its permits, and the test policies in it.
+/// A separate engine, so that no other test holds its permits, and the test policies in it.
 struct Engine {
     sandbox: Sandbox,
     policy: Policy,

@@ -415,7 +415,7 @@ impl<'a> Builder<'a> {
 
 /// The entry that a dialect with a single file shows.
 fn main_entry<'a>(shown: &[&'a Entry]) -> Option<&'a Entry> {
-    // Lines of a text are no records, and an outline is not the result.
+    // Lines of a text are not records, and an outline is not the result.
     let rank = |entry: &&Entry| (entry.origin != Origin::Outline, entry.form.is_some(), entry.records, entry.bytes);
     shown.iter().copied().max_by_key(rank)
 }

@@ -6,11 +6,12 @@
 use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, PlannedSection, SectionShape};
 use crate::directory::File;
-use crate::entry::{Entry, Preview};
+use crate::entry::Entry;
+use crate::text::Count;
 use crate::write::Writer;
 use crate::{Part, PolicyError, Source};
 use lro_json::write::{Object, string};
-use lro_jsonl::{BLOCK_BYTES, Error, Measure};
+use lro_jsonl::{BLOCK_BYTES, Error};
 use std::ops::Range;
 
 /// Name of the outline of a file that many parts share.
@@ -92,45 +93,35 @@ impl<S: Source> Writer<'_, S> {
         }
     }
 
-    /// Writes texts one after another, each on lines of its own, and their outline.
+    /// Writes texts one after another, each from the beginning of a line, and their outline.
     pub(crate) fn joined_text(&mut self, members: &[u32]) -> Result<(), PolicyError> {
         let section = self.section_names.section("text");
         let file_name = self.file_names.file(&section, self.call.session.as_deref(), "txt");
         let mut file = Buffered::new(self.directory.create(&file_name)?);
-        let (mut lines, mut preview, mut size) = (0, Preview::default(), Measure::text());
+        let mut count = Count::default();
         let mut blocks = Vec::with_capacity(members.len());
         for &part in members {
-            let (start, first) = (file.bytes(), lines);
-            let mut open_line = false;
+            let (start, first) = (file.bytes(), count.breaks);
             self.source.read_text(part, &mut |slice| {
-                lines += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
-                open_line = !slice.ends_with('\n');
-                preview.add(slice);
-                size.push(slice);
+                count.push(slice);
                 file.append(slice.as_bytes()).map(|()| true)
             })?;
             let end = file.bytes();
-            if open_line {
+            if count.end_line() {
                 file.append(b"\n")?;
-                lines += 1;
             }
-            blocks.push(Block { part, bytes: start..end, lines: first + 1..lines + 1 });
+            blocks.push(Block { part, bytes: start..end, lines: first + 1..count.breaks + 1 });
         }
         file.flush()?;
-        self.contents.entries.push(Entry {
-            file_name: file_name.clone(),
+        let entry = Entry {
+            file_name,
             section,
             kind: FileKind::Text,
             parts: members.to_vec(),
             media_type: "text/plain".to_owned(),
-            records: lines,
-            bytes: file.bytes(),
-            tokens: size.tokens(),
-            preview: Some(preview),
             ..Entry::default()
-        });
-        let entries: Vec<String> = blocks.iter().map(|block| block.record(self.parts)).collect();
-        self.outline(&file_name, members, OUTLINE, entries.into_iter())
+        };
+        self.joined(count.into_entry(file.bytes(), entry), &blocks)
     }
 
     /// Writes binary parts one after another, and their outline.
@@ -151,8 +142,8 @@ impl<S: Source> Writer<'_, S> {
             blocks.push(Block { part, bytes: start..file.bytes(), lines: 0..0 });
         }
         file.flush()?;
-        self.contents.entries.push(Entry {
-            file_name: file_name.clone(),
+        let entry = Entry {
+            file_name,
             section,
             kind: FileKind::Bytes,
             parts: members.to_vec(),
@@ -161,9 +152,15 @@ impl<S: Source> Writer<'_, S> {
             // The model would have received binary parts as base64.
             tokens: file.bytes().div_ceil(3),
             ..Entry::default()
-        });
-        let entries: Vec<String> = blocks.iter().map(|block| block.record(self.parts)).collect();
-        self.outline(&file_name, members, OUTLINE, entries.into_iter())
+        };
+        self.joined(entry, &blocks)
+    }
+
+    /// Adds a file of many parts, and writes its outline.
+    fn joined(&mut self, entry: Entry, blocks: &[Block]) -> Result<(), PolicyError> {
+        let (original, members, parts) = (entry.file_name.clone(), entry.parts.clone(), self.parts);
+        self.contents.entries.push(entry);
+        self.outline(&original, &members, OUTLINE, blocks.iter().map(|block| block.record(parts)))
     }
 }
 

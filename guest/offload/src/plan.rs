@@ -12,15 +12,14 @@ use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Sourc
 use lro_json::pointer::{last_key, push_step};
 use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
 
-/// Most small texts and blocks that stay in the reply, and most texts and JSON documents with files of their own. More
+/// Most small texts and blocks that stay in the reply, and most texts and JSON documents that get separate files. More
 /// are data: those that are alike share files.
 const SINGLE_MAX: usize = 8;
 
-/// Most binary parts with files of their own.
+/// Most binary parts that get separate files.
 const BINARY_MAX: usize = 16;
 
-/// Longest JSON text, in bytes, that is one record beside others: 16 KiB. A longer one is searched for sections of its
-/// own.
+/// Longest JSON text, in bytes, that is one record beside others: 16 KiB. A longer one is searched for sections.
 const RECORD_BYTES_MAX: u64 = 16 * 1024;
 
 /// Fewest JSON texts that become the records of one section.
@@ -30,7 +29,7 @@ const RECORDS_MIN: usize = 2;
 /// parts below the 256 files that a host allows by default.
 const FILES_MAX: usize = 96;
 
-/// Name of a section of records without a name of its own.
+/// Name of a section of records to which nothing else gives a name.
 const RECORDS: &str = "records";
 
 /// What a caller wants of a part.
@@ -256,7 +255,7 @@ fn json(
         return Ok(None);
     }
     let Ok(found) = survey.finish(whole) else { return Ok(None) };
-    // What has a name, or sections that the settings name, is a document of its own.
+    // A text with a name stays a separate document, and so does one whose sections the settings name.
     let group = match search && part.name.is_none() {
         true if has_objects => Some(Group::Records),
         true if seen as u64 <= RECORD_BYTES_MAX => Some(Group::Record),

@@ -30,7 +30,7 @@ pub(crate) struct Records<'a> {
     pub(crate) rest: Option<Open>,
 }
 
-/// Where lines come from that are no data of their own.
+/// Where lines come from that repeat other data.
 #[derive(Clone, Copy)]
 pub(crate) struct Derived<'a> {
     /// Name of the file that keeps the data.

@@ -106,10 +106,7 @@ impl<S: Source> Writer<'_, S> {
                 media_type: part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
                 ..Entry::default()
             },
-            preview: Preview::default(),
-            size: Measure::text(),
-            breaks: 0,
-            within_line: false,
+            count: Count::default(),
         })
     }
 
@@ -213,29 +210,57 @@ fn text_of(lines: &[u8]) -> Result<&str, Error<PolicyError>> {
 struct TextFile {
     file: File,
     entry: Entry,
-    preview: Preview,
-    size: Measure,
-    /// Line breaks so far.
-    breaks: u64,
-    within_line: bool,
+    count: Count,
 }
 
 impl TextFile {
     fn push(&mut self, slice: &str) -> Result<(), PolicyError> {
-        self.breaks += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
-        self.within_line = !slice.ends_with('\n');
-        self.preview.add(slice);
-        self.size.push(slice);
+        self.count.push(slice);
         self.file.append(slice.as_bytes())
     }
 
     fn finish(self) -> Entry {
+        self.count.into_entry(self.file.bytes(), self.entry)
+    }
+}
+
+/// What is counted while a text is written.
+pub(crate) struct Count {
+    preview: Preview,
+    size: Measure,
+    /// Line breaks so far.
+    pub(crate) breaks: u64,
+    within_line: bool,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self { preview: Preview::default(), size: Measure::text(), breaks: 0, within_line: false }
+    }
+}
+
+impl Count {
+    pub(crate) fn push(&mut self, slice: &str) {
+        self.breaks += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
+        self.within_line = !slice.ends_with('\n');
+        self.preview.add(slice);
+        self.size.push(slice);
+    }
+
+    /// Ends a line that is open, with a line feed that does not belong to the text; whether there was one.
+    pub(crate) fn end_line(&mut self) -> bool {
+        self.breaks += u64::from(self.within_line);
+        std::mem::take(&mut self.within_line)
+    }
+
+    /// The entry of the file of so many bytes, completed with what was counted.
+    pub(crate) fn into_entry(self, bytes: u64, entry: Entry) -> Entry {
         Entry {
             records: self.breaks + u64::from(self.within_line),
-            bytes: self.file.bytes(),
+            bytes,
             tokens: self.size.tokens(),
             preview: Some(self.preview),
-            ..self.entry
+            ..entry
         }
     }
 }

@@ -100,6 +100,12 @@ pub enum ExtractError {
          `lro_read` or `lro read` to read it in pages"
     )]
     NoRecords,
+    /// The offload has no records but those of the outline with this name.
+    #[error(
+        "the offload has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`, or \
+         name the section `{0}` to query its outline"
+    )]
+    OnlyOutline(String),
     /// The named section has no records.
     #[error(
         "the section `{0}` has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`"

@@ -161,9 +161,10 @@ impl Session {
         tool: &ToolCall,
         settings: PolicySettings,
     ) -> (Bytes, Decision) {
+        let own = self.rules.config.gateway_tool(&tool.name);
         let request = self.policy_request(result, call, tool, settings);
-        let failure = self.rules.config.gateway_tool(&tool.name).failure;
-        let filter = Filter { failure, ..self.rules.filter.clone() };
+        let request = Request { time_to_live: own.time_to_live(), ..request };
+        let filter = Filter { failure: own.failure, ..self.rules.filter.clone() };
         let decision = filter.apply_in_job(&request, result.payload()).await;
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
@@ -248,7 +249,7 @@ impl Session {
             abilities: tools | shell,
             reader_limit: self.reply_limit(&call.client),
             settings: Arc::new(settings),
-            time_to_live: self.rules.config.gateway_tool(&tool.name).time_to_live(),
+            time_to_live: None,
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) fn files<'a>(
         (Question::Query(_) | Question::Jq(_), _, []) => Err(ExtractError::NoRecords),
         // Whoever names no section does not ask about an outline.
         (Question::Query(_) | Question::Jq(_), [], [only]) if only.origin == Origin::Outline => {
-            Err(ExtractError::NoRecords)
+            Err(ExtractError::OnlyOutline(only.section.clone()))
         }
         (_, _, []) => Err(ExtractError::NoText),
         (Question::Search(search), [_, ..], _) => Ok(searched(usual, search.rank)),

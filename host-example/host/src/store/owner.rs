@@ -1,7 +1,7 @@
 //! Owner files: distinguish the staging directories of live and dead stores.
 //!
 //! Each open store locks its own file in `{root}/.owners/`, and its staging directories contain the name of that file.
-//! The system releases the lock when the process ends, however it ends.
+//! The system releases the lock when the process ends, also after a crash.
 
 use std::fs::File;
 

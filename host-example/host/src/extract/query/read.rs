@@ -153,7 +153,7 @@ fn test(members: &mut Members<'_>, node: &Node<'_>) -> Result<Condition, QueryEr
         ignore_case: members.boolean("ignore_case")?,
         parameter: members.text("parameter")?,
     };
-    // A null that an operator without a value got is no value.
+    // A null for an operator that takes no value is not a value.
     let value = operand.value.filter(|value| value.get() != "null" || !comparison.takes_nothing());
     comparison.condition(field.text()?, Operand { value, ..operand }).map_err(|expected| node.unexpected(expected))
 }
