@@ -1,6 +1,6 @@
 //! The contract reads the same in old and new tools, and says what everything means.
 
-use lro_host::policy::{LoadOptions, Policy};
+use lro_host::policy::{Digest, LoadOptions, Policy};
 use lro_tests::{filter_with, offloaded, read, request, sandbox, settings, text, workspace};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -8,13 +8,19 @@ use wit_parser_new::{Docs, PackageId, Resolve, SourceMap, TypeDefKind, Unresolve
 
 const PACKAGE: (&str, &str) = ("lro", "filter");
 
+/// Released versions, with the SHA-256 of their files one after another in the order of their names.
+const RELEASED: [(&str, &str); 1] = [("0.1.0", "f8bfa919ecc3cfe376acde2a2c839d90b7b113433c5dcfc69235baa3e5f08150")];
+
 /// The package in `wit/`. Read file by file: the parser's own directory reader needs a feature that would compile
 /// wasmtime a second time, with other features of its dependencies.
 fn resolve() -> (Resolve, PackageId) {
-    let main = group(&wit_files(&workspace().join("wit")));
-    let dependencies = wit_files(&workspace().join("wit/deps")).into_iter().map(|file| group(&[file])).collect();
+    resolve_files(&texts(&workspace().join("wit")))
+}
+
+fn resolve_files(files: &[String]) -> (Resolve, PackageId) {
+    let dependencies = texts(&workspace().join("wit/deps")).into_iter().map(|file| group(&[file])).collect();
     let mut resolve = Resolve::default();
-    let package = resolve.push_groups(main, dependencies).unwrap();
+    let package = resolve.push_groups(group(files), dependencies).unwrap();
     (resolve, package)
 }
 
@@ -26,10 +32,14 @@ fn wit_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn group(files: &[PathBuf]) -> UnresolvedPackageGroup {
+fn texts(directory: &Path) -> Vec<String> {
+    wit_files(directory).iter().map(|file| read(file)).collect()
+}
+
+fn group(files: &[String]) -> UnresolvedPackageGroup {
     let mut sources = SourceMap::default();
-    for file in files {
-        sources.push_str(&file.display().to_string(), read(file));
+    for (number, file) in files.iter().enumerate() {
+        sources.push_str(&number.to_string(), file.as_str());
     }
     sources.parse().map_err(|(sources, error)| error.render(&sources)).unwrap()
 }
@@ -64,6 +74,64 @@ fn a_released_version_is_frozen() {
     for file in ["lro-filter.wit", "lro-query.wit", "types.wit", "world.wit"] {
         assert_eq!(read(&frozen.join(file)), read(&wit.join(file)), "{file} changed, and the version did not");
     }
+}
+
+#[test]
+fn no_released_version_has_changed() {
+    let folders = std::fs::read_dir(workspace().join("wit")).unwrap().map(|entry| entry.unwrap());
+    let names = folders.map(|entry| entry.file_name().into_string().unwrap());
+    let mut versions: Vec<String> =
+        names.filter(|name| name.starts_with(|first: char| first.is_ascii_digit())).collect();
+    versions.sort();
+    assert_eq!(versions, RELEASED.map(|(version, _)| version), "a version was released or withdrawn: list it");
+    for (version, digest) in RELEASED {
+        let bytes = texts(&workspace().join("wit").join(version)).concat();
+        assert_eq!(Digest::of(bytes.as_bytes()).to_string(), digest, "the files of {version} changed");
+    }
+}
+
+/// Whether components made for the first package can be run by hosts of the second.
+fn compatible(previous: &[String], next: &[String]) -> Result<(), String> {
+    let (mut resolve, previous) = resolve_files(previous);
+    let next = resolve.push_group(group(next)).unwrap();
+    for (name, world) in &resolve.packages[previous].worlds {
+        let next = resolve.packages[next].worlds.get(name).ok_or_else(|| format!("no world {name}"))?;
+        wit_component::semver_check(resolve.clone(), *world, *next).map_err(|error| format!("{error:#}"))?;
+    }
+    Ok(())
+}
+
+/// The numbers up to the first that is not 0, which versions share when components of the earlier run in the later.
+fn track(version: &str) -> &str {
+    let mut end = 0;
+    for number in version.split_inclusive('.') {
+        end += number.len();
+        if number.trim_end_matches('.') != "0" {
+            break;
+        }
+    }
+    &version[..end]
+}
+
+#[test]
+fn versions_of_one_track_are_compatible() {
+    let (resolve, package) = resolve();
+    let version = version(&resolve, package);
+    let current = texts(&workspace().join("wit"));
+    for (released, _) in RELEASED.iter().filter(|(released, _)| track(released) == track(&version)) {
+        compatible(&texts(&workspace().join("wit").join(released)), &current).unwrap();
+    }
+    // The check sees what breaks a component, and nothing else.
+    let edited = |from: &str, to: &str| -> Vec<String> {
+        let edited = current.iter().map(|file| file.replace(from, to));
+        let edited = edited.map(|file| file.replace(&format!("@{version};"), "@999.0.0;")).collect();
+        assert_ne!(current, edited);
+        edited
+    };
+    compatible(&current, &edited("", "")).unwrap();
+    compatible(&current, &edited("world lro-policy {", "interface more {}\nworld lro-policy {")).unwrap();
+    compatible(&current, &edited("budget: budget)", "budget: budget, more: bool)")).unwrap_err();
+    compatible(&current, &edited("world lro-policy {", "world another {")).unwrap_err();
 }
 
 /// The components in `tests/frozen` were built from `guest/template` for the version in their name, and stay as they are.
