@@ -153,7 +153,8 @@ pub(crate) fn with_lro(mut command: Command, arguments: &[&str]) -> Command {
     COMPILED.get_or_init(|| {
         let mut inspect = Command::new(&lro);
         inspect.arg("inspect").env_clear().env("XDG_CACHE_HOME", &cache).stdin(Stdio::null());
-        assert!(output(inspect).status.success(), "the policy does not load");
+        let inspected = output(inspect);
+        assert!(inspected.status.success(), "{}", String::from_utf8_lossy(&inspected.stderr));
     });
     command.arg(lro).args(arguments).env_clear().stdin(Stdio::null());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("XDG_CACHE_HOME", cache);

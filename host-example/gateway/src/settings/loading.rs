@@ -14,7 +14,8 @@ use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
 pub struct Loading {
     /// Maximum size of a component, in bytes. Default: 64 MiB.
     pub component_bytes: NonZeroU64,
-    /// Milliseconds that compiling a component may take, and may wait for its turn. Default: 30,000.
+    /// Milliseconds of processor time that compiling a component may take, four times as many by the clock, and that it may
+    /// wait for its turn. Default: 30,000.
     pub compile_ms: NonZeroU64,
     /// Address space of the compiling process, in bytes. Default: 1 GiB.
     pub compile_memory_bytes: NonZeroU64,

@@ -103,7 +103,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("policy-dir", ValueForm::Text, "directory of policies by tenant, `TENANT.wasm`"),
     variable("policy-keep", ValueForm::Text, "private directory for the last good policies of one gateway: it starts with them when it finds bad ones, and can roll back"),
     variable("loading.component-bytes", ValueForm::Bytes, "most bytes of a policy component"),
-    variable("loading.compile-ms", ValueForm::Integer, "milliseconds that compiling a policy takes, and that it waits for its turn"),
+    variable("loading.compile-ms", ValueForm::Integer, "milliseconds of processor time that compiling a policy takes, and that it waits for its turn"),
     variable("loading.compile-memory-bytes", ValueForm::Bytes, "bytes of address space of the process that compiles"),
     variable("breaker.failures", ValueForm::Integer, "failures in a row that park a policy"),
     variable("breaker.pause-ms", ValueForm::Integer, "milliseconds until a parked policy is tried again; doubled with each failure"),
