@@ -1,9 +1,10 @@
 //! Results of every form, as servers give them: each question of a model is answered by one call.
 //!
 //! `tests/kinds/kinds.json` has the table: which tool of which server, what a model asks, and a command of other programs
-//! that works out the answer from the result itself.
+//! that works out the answer from the result itself. `tests/kinds/snapshot.txt` was recorded with `browser_snapshot` of
+//! @playwright/mcp 0.0.83, as a browser is a large thing to install: a page of 270 invented orders.
 
-use crate::servers::{Gateway, Server, filesystem, git, memory, sqlite};
+use crate::servers::{Gateway, Server, excel, filesystem, git, memory, motherduck, ripgrep, sqlite};
 use crate::support::{driver, installed, path_text, python};
 use crate::wire::{Wire, call, shake_hands};
 use lro_tests::{read, target, workspace};
@@ -122,8 +123,12 @@ fn server(name: &str) -> Server {
     let data = installed_path("npm/node_modules/vega-datasets/data");
     match name {
         "filesystem" => filesystem(&target().join("test-data")),
+        "excel" => excel(&Path::new(&data).join("airports.csv")),
         "git" => git(),
+        "kinds" => filesystem(&workspace().join("tests/kinds")),
         "memory" => memory(),
+        "motherduck" => motherduck(),
+        "ripgrep" => ripgrep(),
         "sqlite" => sqlite(),
         "shapes" => Server::new("shapes", vec![python(), driver("shapes_server.py"), data]),
         "shapes-1" => {
@@ -140,6 +145,7 @@ fn expanded(arguments: &Value, server: &Server) -> Value {
         ("$DATA", installed_path("npm/node_modules/vega-datasets/data")),
         ("$NPM", installed_path("npm/node_modules")),
         ("$MCP", installed_path("mcp/node_modules")),
+        ("$KINDS", path_text(&workspace().join("tests/kinds").canonicalize().unwrap())),
         ("$REPOSITORY", path_text(&server.files.path().join("repository"))),
     ];
     let text = places.iter().fold(arguments.to_string(), |text, (name, path)| text.replace(name, path));

@@ -147,6 +147,31 @@ pub(crate) fn sqlite() -> Server {
     server
 }
 
+/// A server that runs SQL with DuckDB, and answers with columns and rows.
+pub(crate) fn motherduck() -> Server {
+    let program = installed("venv-tables/bin/mcp-server-motherduck");
+    let flags = ["--db-path", ":memory:", "--read-write", "--max-rows", "5000"].map(str::to_owned);
+    Server::new("motherduck", std::iter::once(program).chain(flags).collect())
+}
+
+/// A server of spreadsheets, with one that has the rows of a CSV file.
+pub(crate) fn excel(csv: &Path) -> Server {
+    let mut server = Server::new("excel", vec![installed("venv-tables/bin/excel-mcp-server"), "stdio".to_owned()]);
+    server.variables = environment(&[("EXCEL_FILES_PATH", &path_text(server.files.path()))]);
+    std::fs::copy(csv, server.files.path().join("table.csv")).unwrap();
+    let mut wire = server.wire();
+    shake_hands(&mut wire);
+    let (create, import) = (json!({"path": "table.xlsx"}), json!({"path": "table.xlsx", "csv_path": "table.csv", "sheet": "Sheet1"}));
+    wire.result(&call(1, &json!({"name": "create_workbook", "arguments": create}), false));
+    wire.result(&call(2, &json!({"name": "import_csv", "arguments": import}), false));
+    server
+}
+
+/// A server that searches files with `rg`.
+pub(crate) fn ripgrep() -> Server {
+    Server::new("ripgrep", vec![node(), installed("mcp/node_modules/mcp-ripgrep/dist/index.js")])
+}
+
 /// A FastMCP server with paginated lists.
 pub(crate) fn paged() -> Server {
     Server { modern: true, ..Server::new("paged", vec![python(), driver("paged_server.py")]) }

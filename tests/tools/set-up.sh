@@ -24,11 +24,13 @@ AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 # Servers and clients that the gateway is tested with. None of them needs its install scripts.
 MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
 @modelcontextprotocol/server-memory@2026.8.31 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 \
-@modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12"
+@modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 mcp-ripgrep@0.4.0"
 MCP_PYTHON_PACKAGES="fastmcp==4.1.2 mcp==2.3.0 mcp-server-fetch==2026.10.24 mcp-server-git==2026.10.19 \
 mcp-server-time==2026.10.19"
 # This server breaks with mcp 2, so it has a separate venv.
 SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
+# Servers of tables; one of them pins DuckDB.
+TABLE_PACKAGES="excel-mcp-server==2.2.2 mcp-server-motherduck==1.1.0"
 
 # The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package.
 case "$(uname -sm)" in
@@ -132,10 +134,11 @@ elif [ "${2-}" = runtimes ]; then
     export CARGO_PROFILE_DEV_DEBUG=0
     install_crate cargo-component "$AUTHOR_CRATE" --debug
 else
-    require_tools git:git jq:jq node:nodejs npm:npm python3:python3 strace:strace
+    require_tools git:git jq:jq node:nodejs npm:npm python3:python3 rg:ripgrep sqlite3:sqlite3 strace:strace
     install_npm npm "$NPM_PACKAGES"
     install_npm mcp "$MCP_NPM_PACKAGES"
     install_python venv-sqlite mcp "$SQLITE_PACKAGES"
+    install_python venv-tables mcp "$TABLE_PACKAGES"
     install_python venv data "$PYTHON_PACKAGES"
     install_python venv mcp "$MCP_PYTHON_PACKAGES"
 fi

@@ -115,6 +115,13 @@ def sql(query: str, mode: str) -> str:
 
 
 @server.tool()
+def difference(old: str, new: str) -> str:
+    """What git says about two folders."""
+    command = ["git", "diff", "--no-index", "--no-prefix", old, new]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+@server.tool()
 def log(count: int) -> str:
     """Lines of a log as Python's logging module writes them."""
     text = io.StringIO()
