@@ -82,7 +82,10 @@ fn imports_stand_in_three_groups() {
 
 #[test]
 fn misplaced_imports_are_found() {
-    assert_eq!(misplaced("use std::fmt;\n\nuse serde::{\n    Deserialize,\n};\n\nuse crate::a;\nuse super::b;\n"), None);
+    assert_eq!(
+        misplaced("use std::fmt;\n\nuse serde::{\n    Deserialize,\n};\n\nuse crate::a;\nuse super::b;\n"),
+        None
+    );
     assert_eq!(misplaced("use std::fmt;\nuse serde::Serialize;\n"), Some("use serde::Serialize;"));
     assert_eq!(misplaced("use crate::a;\n\nuse std::fmt;\n"), Some("use std::fmt;"));
     assert_eq!(misplaced("use std::fmt;\n\nuse std::io;\n"), Some("use std::io;"));

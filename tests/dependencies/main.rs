@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
+mod imports;
 mod license;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

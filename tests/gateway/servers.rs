@@ -161,7 +161,8 @@ pub(crate) fn excel(csv: &Path) -> Server {
     std::fs::copy(csv, server.files.path().join("table.csv")).unwrap();
     let mut wire = server.wire();
     shake_hands(&mut wire);
-    let (create, import) = (json!({"path": "table.xlsx"}), json!({"path": "table.xlsx", "csv_path": "table.csv", "sheet": "Sheet1"}));
+    let (create, import) =
+        (json!({"path": "table.xlsx"}), json!({"path": "table.xlsx", "csv_path": "table.csv", "sheet": "Sheet1"}));
     wire.result(&call(1, &json!({"name": "create_workbook", "arguments": create}), false));
     wire.result(&call(2, &json!({"name": "import_csv", "arguments": import}), false));
     server

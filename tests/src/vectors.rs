@@ -8,6 +8,7 @@
 
 mod cases;
 mod json;
+mod kinds;
 
 pub use cases::{LARGE, default_policy, redacting_policy};
 

@@ -70,6 +70,19 @@ fn snapshot() {
 }
 
 #[test]
+fn matches_of_a_search() {
+    let text = "src/a.rs:3:fn main() {\nsrc/a.rs-4-    run();\nsrc/a.rs:9:fn run() {\n--\nC:\\b.rs:12:5:fn b() {\n\
+        src/a.rs:30:fn late() {\n";
+    let outline = outline(text);
+    let expected = [(1, 1, "src/a.rs", 4), (5, 1, "C:\\b.rs", 1), (6, 1, "src/a.rs", 1)];
+    assert_eq!(entries(&outline), expected);
+    assert_eq!(outline.kind, "matches in 3 files");
+    // Times are no paths, and two lines are no search.
+    assert!(self::outline("10:20:30 one\n10:20:31 two\n10:20:32 three\n").kind.starts_with("log of 3 lines"));
+    assert_eq!(self::outline("see a.txt:1:b\n\nsee a.txt:2:b\n").kind, "text of 3 lines in 2 blocks");
+}
+
+#[test]
 fn indented_text() {
     let text = "a:\n  b: 1\n  c:\n    d: 2\n  e: 3\nf: 4\n";
     let outline = outline(text);

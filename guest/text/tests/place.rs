@@ -47,6 +47,15 @@ fn headings_of_html_also_on_one_line() {
 }
 
 #[test]
+fn files_of_matches() {
+    let deep = format!("{}/c.rs", "folder/".repeat(30));
+    let text = format!("src/a.rs:3:fn main\nsrc/b.rs:9:fn run\nsrc/b.rs-10-}}\n--\n{deep}:1:fn deep\n");
+    assert_place(&text, "fn main", &["src/a.rs"]);
+    assert_place(&text, "-10-}", &["src/b.rs"]);
+    assert_place(&text, "fn deep", &[&deep[deep.len() - 160..]]);
+}
+
+#[test]
 fn parents_by_indentation() {
     let yaml = "spec:\n  containers:\n  - name: web\n    ports:\n    - containerPort: 80\n  - name: db\n    image: pg\nstatus: ok\n";
     assert_place(yaml, "containerPort", &["spec", "containers", "name: web", "ports"]);

@@ -1,5 +1,6 @@
 //! The calls of the vectors. Texts and numbers are arbitrary, chosen to show one thing each.
 
+use super::kinds::kinds;
 use super::{Content, Input, Vector};
 use crate::{always, always_full, settings, synthetic};
 use lro_host::sandbox::PartKind;
@@ -76,6 +77,7 @@ pub fn default_policy() -> Vec<Vector> {
             vec![structured(orders(2))],
         ),
     ];
+    vectors.extend(kinds());
     let large = Content::Input(format!("{LARGE}.json"), synthetic::payload(RECORDS));
     let parts = vec![Input::new(PartKind::Structured, large)];
     vectors.push(Vector::new(LARGE, "100,000 records, with the default settings", settings(), parts));
@@ -255,10 +257,10 @@ fn characters(amount: u64) -> Size {
     Size { amount, unit: SizeUnit::Characters }
 }
 
-fn structured(json: impl Into<String>) -> Input {
+pub(super) fn structured(json: impl Into<String>) -> Input {
     Input::new(PartKind::Structured, Content::Text(json.into()))
 }
 
-fn text(text: impl Into<String>) -> Input {
+pub(super) fn text(text: impl Into<String>) -> Input {
     Input::new(PartKind::Text, Content::Text(text.into()))
 }

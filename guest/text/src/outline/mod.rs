@@ -14,6 +14,7 @@
 //! | accessibility snapshot | elements with a label, and landmarks, with their `ref` | depth |
 //! | YAML, trees, XML | lines that others belong to | depth |
 //! | log | levels; the most frequent messages | 1; 2 |
+//! | matches of a search | the files they are in | 1 |
 //! | anything else | blocks between empty lines, by their first line | 1 |
 //!
 //! An outline has at most [`ENTRIES_MAX`] entries: of a longer one, the deepest levels are left out. Memory is bounded by
@@ -285,6 +286,7 @@ fn in_words(kind: Kind, lines: u64, entries: u64, (added, removed): (u64, u64)) 
         Kind::Snapshot => format!("accessibility snapshot with {}", counted("named element")),
         Kind::Indented => format!("indented text {of_lines}"),
         Kind::Source(language) => format!("{} source with {}", language.name(), counted("definition")),
+        Kind::Matches => format!("matches in {}", counted("file")),
         Kind::Log | Kind::Plain => format!("text {of_lines} in {}", counted("block")),
     }
 }

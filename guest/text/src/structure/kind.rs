@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::log::stamp;
 use super::source::{self, Language};
-use super::{diff, indent_of, lines, markdown};
+use super::{diff, indent_of, lines, markdown, matches};
 
 /// Bytes from which the kind is recognized.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -14,6 +14,9 @@ const LINE_BYTES: usize = 400;
 
 /// Bytes in which HTML says that it is HTML.
 const HTML_BYTES: usize = 1024;
+
+/// Fewer lines of files that a search found may be anything.
+const MATCHES_MIN: usize = 3;
 
 /// How much more a line counts that only one language has.
 const SIGN_WEIGHT: usize = 3;
@@ -30,6 +33,8 @@ pub(crate) enum Kind {
     Indented,
     Source(Language),
     Log,
+    /// What a search found in files: `path:line:text`.
+    Matches,
     /// Paragraphs, or anything else.
     Plain,
 }
@@ -45,6 +50,8 @@ struct Counts {
     /// With `[ref=`.
     refs: usize,
     stamped: usize,
+    /// With the path of a file and the number of a line.
+    matches: usize,
     tags: usize,
     closing_tags: usize,
     /// `key:` and `- element`.
@@ -78,6 +85,9 @@ impl Kind {
         }
         if share(counts.stamped, 40) {
             return Self::Log;
+        }
+        if counts.matches >= MATCHES_MIN && share(counts.matches, 80) {
+            return Self::Matches;
         }
         if let Some((language, evidence)) = counts.language()
             && (share(counts.statements, 40) || share(evidence, 20))
@@ -134,6 +144,7 @@ impl Counts {
         self.files += usize::from(line.starts_with(b"+++ ") || line.starts_with(b"diff --git "));
         let stamp = stamp(line);
         self.stamped += usize::from(stamp.time.is_some() || stamp.level.is_some() && columns == 0);
+        self.matches += usize::from(matches::path(line).is_some());
         self.tags += usize::from(text.starts_with(b"<"));
         self.closing_tags += usize::from(memmem::find(text, b"</").is_some());
         self.entries += usize::from(is_entry(text));

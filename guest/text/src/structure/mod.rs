@@ -6,6 +6,7 @@ mod indent;
 mod kind;
 mod log;
 mod markdown;
+mod matches;
 mod source;
 
 use memchr::memchr;
@@ -19,6 +20,7 @@ use crate::shorten::floor_char;
 use diff::Diff;
 use indent::indent_of;
 use markdown::Markdown;
+use matches::Matches;
 
 /// Parents that a line may have. Deeper ones are left out.
 pub(crate) const DEPTH_MAX: usize = 64;
@@ -39,6 +41,7 @@ pub(crate) struct Tracker {
     kind: Kind,
     markdown: Markdown,
     diff: Diff,
+    matches: Matches,
     parents: Parents,
 }
 
@@ -53,7 +56,8 @@ pub(crate) struct Mark {
 
 impl Tracker {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, markdown: Markdown::default(), diff: Diff::default(), parents: Parents::default() }
+        let (markdown, diff, matches) = (Markdown::default(), Diff::default(), Matches::default());
+        Self { kind, markdown, diff, matches, parents: Parents::default() }
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -82,6 +86,7 @@ impl Tracker {
             Kind::Log | Kind::Plain | Kind::Html => None,
             Kind::Markdown => self.markdown.line(line, &mut self.parents),
             Kind::Diff => self.diff.line(line, &mut self.parents),
+            Kind::Matches => self.matches.line(line, &mut self.parents),
             Kind::Snapshot | Kind::Indented => indent::line(line, &mut self.parents),
             Kind::Source(language) => source::line(language, line, &mut self.parents),
         }
@@ -106,6 +111,7 @@ impl Tracker {
     pub(crate) fn place(&self, before: &[u8], line: &[u8]) -> Vec<String> {
         let level = match self.kind {
             Kind::Log => return log_place(before, line),
+            Kind::Matches => return matches::path(line).map(matches::shown).map(lossy).into_iter().collect(),
             Kind::Snapshot | Kind::Indented => indent::level_and_text(line).map_or(u32::MAX, |(level, _)| level),
             Kind::Source(_) => source::level(line),
             Kind::Markdown => markdown::level(line),
@@ -125,6 +131,10 @@ impl Tracker {
     }
 }
 
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
 /// Time and level of a line of a log, or of the last line before it that has them.
 fn log_place(before: &[u8], line: &[u8]) -> Vec<String> {
     let lately = before.get(before.len().saturating_sub(LOOK_BACK_BYTES)..).unwrap_or_default();
@@ -132,7 +142,7 @@ fn log_place(before: &[u8], line: &[u8]) -> Vec<String> {
     let found =
         std::iter::once(line).chain(earlier).map(stamp).find(|stamp| stamp.time.is_some() || stamp.level.is_some());
     let Some(found) = found else { return Vec::new() };
-    let time = found.time.map(|time| String::from_utf8_lossy(time).into_owned());
+    let time = found.time.map(lossy);
     time.into_iter().chain(found.level.map(|level| level.name().to_owned())).collect()
 }
 
