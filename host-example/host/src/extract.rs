@@ -144,6 +144,9 @@ pub enum ExtractError {
     /// The query is invalid.
     #[error("invalid query: {0}")]
     Invalid(String),
+    /// The search, or the range of lines, is invalid.
+    #[error("invalid search: {0}")]
+    InvalidSearch(String),
     /// No record has this field.
     #[error("no record has the field `{field}`; there are {}", listed(.near))]
     UnknownField {
@@ -256,7 +259,8 @@ impl Extractor {
         // If a file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
-        let mut answer = Answer::of_contract(answer?, question, asked_budget, budget)?;
+        let answer = answer.map_err(|error| ExtractError::of_contract(error, question))?;
+        let mut answer = Answer::of_contract(answer, question, asked_budget, budget)?;
         answer.notes.extend(notes);
         Ok(Answer { cost, ..answer })
     }
@@ -336,18 +340,24 @@ pub fn stored_query<'a>(
     Ok((&file.name, query))
 }
 
-impl From<component::ExtractError> for ExtractError {
-    fn from(error: component::ExtractError) -> Self {
-        match error {
-            component::ExtractError::Invalid(text) => Self::Invalid(text),
-            component::ExtractError::UnknownField(unknown) => {
+impl ExtractError {
+    /// The error of the component about this question.
+    fn of_contract(error: component::ExtractError, question: &Question) -> Self {
+        match (error, question) {
+            (component::ExtractError::Invalid(text), Question::Search(_) | Question::Lines(_)) => {
+                Self::InvalidSearch(text)
+            }
+            (component::ExtractError::Invalid(text), Question::Query(_) | Question::Jq(_)) => Self::Invalid(text),
+            (component::ExtractError::UnknownField(unknown), _) => {
                 Self::UnknownField { field: unknown.field, near: unknown.near }
             }
-            component::ExtractError::Syntax(syntax) => Self::Syntax { offset: syntax.offset, message: syntax.message },
-            component::ExtractError::Failed(failures) => Self::Failed(failures.into()),
-            component::ExtractError::Limit(text) => Self::Limit(text),
-            component::ExtractError::Io(text) => Self::Read(text),
-            component::ExtractError::Damaged(record) => Self::Damaged(record),
+            (component::ExtractError::Syntax(syntax), _) => {
+                Self::Syntax { offset: syntax.offset, message: syntax.message }
+            }
+            (component::ExtractError::Failed(failures), _) => Self::Failed(failures.into()),
+            (component::ExtractError::Limit(text), _) => Self::Limit(text),
+            (component::ExtractError::Io(text), _) => Self::Read(text),
+            (component::ExtractError::Damaged(record), _) => Self::Damaged(record),
         }
     }
 }

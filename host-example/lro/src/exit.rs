@@ -56,7 +56,10 @@ pub(crate) fn report(error: &anyhow::Error, terminal: &Terminal) -> Exit {
 
 /// Whether the command line or the configuration is invalid, whatever the data. This includes invalid queries.
 fn is_usage(error: &anyhow::Error) -> bool {
-    let is_question = matches!(error.downcast_ref(), Some(ExtractError::Invalid(_) | ExtractError::Syntax { .. }));
+    let is_question = matches!(
+        error.downcast_ref(),
+        Some(ExtractError::Invalid(_) | ExtractError::InvalidSearch(_) | ExtractError::Syntax { .. })
+    );
     is_question || error.is::<SettingsError>()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use clap::builder::TypedValueParser;
-use clap::{ArgGroup, Args, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, value_parser};
 use lro_gateway::parts;
 use lro_gateway::settings::{Config, DecisionMode};
 use lro_host::extract::{
@@ -15,11 +15,13 @@ use lro_host::filter::Outcome;
 use lro_host::store::{Offload, Store};
 use serde_json::value::RawValue;
 
+use crate::destination::Destination;
 use crate::exit::Exit;
+use crate::format::Format;
 use crate::handle::HandleArguments;
+use crate::host;
 use crate::output::{self, Terminal};
 use crate::search::{self, SearchArguments};
-use crate::{host, table};
 
 const EXAMPLES: &str = "Examples:
   lro extract HANDLE --where 'category eq billing' --where 'score > 0.9' --select id,title
@@ -33,6 +35,7 @@ const EXAMPLES: &str = "Examples:
   lro extract HANDLE --search 'how are orders retried' --rank --limit 5
   lro extract HANDLE --lines 120:160
   lro extract HANDLE --lines -20:
+  lro extract HANDLE --where 'score > 0.9' --format csv --output scores.csv
   lro extract HANDLE --recipes
   lro extract HANDLE --recipe orders_where --param status=failed
 
@@ -131,10 +134,12 @@ pub(crate) struct Arguments {
     recipes: bool,
 
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "lines")]
+    #[arg(long, value_name = "FORM", default_value = "jsonl")]
     format: Format,
+    #[command(flatten)]
+    destination: Destination,
     /// Offload the answer again and print its descriptor
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     offload_answer: bool,
 }
 
@@ -151,41 +156,28 @@ enum ConditionArgument {
 /// `NAME=VALUE`, any JSON value.
 type NamedValue = (String, Box<RawValue>);
 
-/// Output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// One JSON value per line
-    Lines,
-    /// One line of JSON: {"results": […], "offset", "total", "left", "matched", "examined"}, and "cut", "next_bytes",
-    /// "failures" and "notes" if applicable
-    Json,
-    /// Columns, for people
-    Table,
-}
-
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     let store = host::store(config)?;
     let (offload, section) = arguments.handle.find(&store)?;
     if arguments.recipes {
-        return recipes(&offload, arguments.format);
+        return recipes(&offload, arguments);
     }
     let (section, question) = arguments.question(&offload, section)?;
-    let budget = Budget::from(&config.query);
-    if arguments.offload_answer {
-        let budget = Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX };
-        let question = unlimited(question);
-        let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
-        report(arguments, &question, &answer, terminal);
-        return offload_again(arguments, config, store, answer);
-    }
+    // The usual budget is for what a model reads.
+    let is_for_files = arguments.offload_answer || arguments.destination.output.is_some();
+    let (question, budget) = match is_for_files {
+        true => (unlimited(question), Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }),
+        false => (question, Budget::from(&config.query)),
+    };
     let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
-    match arguments.format {
-        Format::Lines => output::data(answer.lines.as_bytes())?,
-        Format::Json => output::json(&answer)?,
-        Format::Table => output::text(&table::of_lines(&answer.lines))?,
+    if !arguments.offload_answer {
+        arguments.destination.write(|out| arguments.format.write(&answer.lines, &answer, out))?;
     }
     report(arguments, &question, &answer, terminal);
-    Ok(Exit::Success)
+    match arguments.offload_answer {
+        true => offload_again(arguments, config, store, answer),
+        false => Ok(Exit::Success),
+    }
 }
 
 impl Arguments {
@@ -311,7 +303,7 @@ fn aggregate(text: &str) -> Result<Aggregate, QueryError> {
     Ok(Aggregate { name, ..value.parse()? })
 }
 
-/// Raises the default limit, for an answer that is offloaded.
+/// Raises the default limit, for an answer that goes to a file.
 fn unlimited(question: Question) -> Question {
     match question {
         Question::Query(query) => Question::Query(Query { limit: Some(query.limit.unwrap_or(RESULTS_MAX)), ..query }),
@@ -379,7 +371,8 @@ fn report_rest(arguments: &Arguments, question: &Question, answer: &Answer, term
             --query-answer-tokens"
         )),
         Some(Cut::Budget(_)) => {
-            let again = if arguments.offload_answer { "" } else { ", or write all to files with --offload-answer" };
+            let is_largest = arguments.offload_answer || arguments.destination.output.is_some();
+            let again = if is_largest { "" } else { ", or write more to a file with --output or --offload-answer" };
             terminal.message(&format!(
                 "{results} of {total} results fit in the answer; continue with {next}, or {smaller}{again}"
             ));
@@ -394,14 +387,17 @@ fn report_rest(arguments: &Arguments, question: &Question, answer: &Answer, term
     }
 }
 
-fn recipes(offload: &Offload, format: Format) -> anyhow::Result<Exit> {
-    let queries = || offload.record().files.iter().flat_map(|file| &file.queries);
-    match format {
-        Format::Lines | Format::Json => queries().try_for_each(output::json)?,
+fn recipes(offload: &Offload, arguments: &Arguments) -> anyhow::Result<Exit> {
+    let queries: Vec<_> = offload.record().files.iter().flat_map(|file| &file.queries).collect();
+    let lines =
+        queries.iter().map(|query| Ok(serde_json::to_string(query)? + "\n")).collect::<anyhow::Result<String>>()?;
+    arguments.destination.write(|out| match arguments.format {
+        Format::Jsonl | Format::Json => Ok(out.write_all(lines.as_bytes())?),
         Format::Table => {
-            let rows: Vec<(&str, String)> = queries().map(|one| (one.name.as_str(), one.description.clone())).collect();
-            output::text(&output::columns(&rows))?;
+            let rows: Vec<_> = queries.iter().map(|one| (one.name.as_str(), one.description.clone())).collect();
+            Ok(out.write_all(output::printable(&output::columns(&rows)).as_bytes())?)
         }
-    }
+        format => format.write(&lines, &queries, out),
+    })?;
     Ok(Exit::Success)
 }

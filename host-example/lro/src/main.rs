@@ -2,17 +2,22 @@
 
 mod admin;
 mod clean;
+mod columns;
 mod compile;
 mod config;
+mod csv;
+mod destination;
 mod enter;
 mod exit;
 mod extract;
 mod flags;
+mod format;
 mod gateway;
 mod handle;
 mod host;
 mod input;
 mod inspect;
+mod markdown;
 mod offload;
 mod output;
 mod policy;
@@ -49,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   curl -s https://example.org/data | lro offload --report
   lro offload --unit tokens --threshold 25000 --json - < result.json
   lro extract HANDLE --where 'score > 0.9' --select id,title
+  lro extract HANDLE --format csv --output rows.csv
   lro read HANDLE --from 900000 --limit 10
   lro policy check my-policy.wasm
   lro config";

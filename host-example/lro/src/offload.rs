@@ -1,5 +1,6 @@
 //! `lro offload`: filters one result and prints the reply.
 
+use anyhow::anyhow;
 use bytes::Bytes;
 use clap::Args;
 use lro_gateway::settings::Config;
@@ -16,6 +17,7 @@ use crate::{host, truncate};
 const EXAMPLES: &str = "Examples:
   lro offload result.json                      print the reply, or the descriptor of plain input
   lro offload --report < rows.json             also print a report to stderr
+  lro extract $(lro offload --handle --mode always rows.json) --limit 5
   lro offload --json --mode always rows.json | jq -r '.files[].path'
   lro offload --as text --reader shell,extract build.log
   lro offload --action truncate --unit bytes --threshold 4096 rows.json";
@@ -32,6 +34,9 @@ pub(crate) struct Arguments {
     /// Print a report as one line of JSON; its member `reply` is the reply, or null if the input passes unchanged
     #[arg(long)]
     json: bool,
+    /// Print only the handle, for the other subcommands; an error if the result is not offloaded
+    #[arg(long, conflicts_with = "json")]
+    handle: bool,
     /// Also print a report to stderr: verdict, tokens, files, time
     #[arg(long)]
     report: bool,
@@ -54,7 +59,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         }
         None => Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None },
     };
-    let failure = decision.failure.take().map(|error| anyhow::Error::new(error).context(describe(&decision.outcome)));
+    let mut failure =
+        decision.failure.take().map(|error| anyhow::Error::new(error).context(describe(&decision.outcome)));
     let reply = reply(&input, &decision.outcome);
     let mut report = None;
     if arguments.json || arguments.report {
@@ -70,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     }
     match report.filter(|_| arguments.json) {
         Some(report) => output::json(&report)?,
+        None if arguments.handle => print_handle(&decision.outcome, &mut failure)?,
         None => print(&input, &decision.outcome, reply.as_deref())?,
     }
     finish(&input, &decision.outcome, failure, terminal)
@@ -102,6 +109,18 @@ fn print(input: &Input, outcome: &Outcome, reply: Option<&[u8]>) -> std::io::Res
         (_, Some(reply)) => output::data(reply),
         (_, None) => output::data(&input.bytes()),
     }
+}
+
+/// Prints the handle. An outcome that is an error of its own prints nothing; any other without a handle fails, because of
+/// `failure` if there was one.
+fn print_handle(outcome: &Outcome, failure: &mut Option<anyhow::Error>) -> anyhow::Result<()> {
+    let reason = match outcome {
+        Outcome::Offload(offloaded) => return Ok(output::data(format!("{}\n", offloaded.offload.id()).as_bytes())?),
+        Outcome::Reject(_) | Outcome::Fail(_) => return Ok(()),
+        Outcome::Pass => "the result has no handle, because it passed; --mode always offloads any result",
+        Outcome::Truncate { .. } => "the result has no handle, because it was truncated",
+    };
+    Err(failure.take().unwrap_or_else(|| anyhow!(reason)))
 }
 
 /// Prints messages, and returns the exit code.

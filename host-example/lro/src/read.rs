@@ -1,15 +1,17 @@
 //! `lro read`: prints a page of an offload.
 
+use std::io::Write;
+
 use clap::Args;
 use lro_gateway::settings::Config;
 use lro_host::read::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX, Page, PageContent, PageRequest, Pages, Start};
 use lro_host::store::Offload;
 
 use crate::exit::Exit;
-use crate::extract::Format;
+use crate::format::Format;
 use crate::handle::HandleArguments;
+use crate::host;
 use crate::output::{self, Terminal};
-use crate::{host, table};
 
 const EXAMPLES: &str = "Examples:
   lro read HANDLE
@@ -18,7 +20,8 @@ const EXAMPLES: &str = "Examples:
   lro read HANDLE --cursor CURSOR
   lro read HANDLE --section notes --bytes 4000 --format json | jq -r .next
 
-Records are counted from 0. A record larger than the page is returned in parts.";
+Records and lines are counted from 0, those of `lro extract --lines` and of hits from 1.
+A record larger than the page is returned in parts.";
 
 /// Print a page of an offload: records, lines of a text, or part of a binary file
 ///
@@ -29,7 +32,7 @@ Records are counted from 0. A record larger than the page is returned in parts."
 pub(crate) struct Arguments {
     #[command(flatten)]
     handle: HandleArguments,
-    /// Number of the first record; -10 is the tenth from the end
+    /// Number of the first record or line, from 0; -10 is the tenth from the end
     #[arg(long, value_name = "NUMBER", default_value_t = 0, allow_negative_numbers = true, conflicts_with = "cursor")]
     from: i64,
     /// Continue from this cursor
@@ -42,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(i64::from(PAGE_BYTES_MIN)..=i64::from(PAGE_BYTES_MAX)))]
     bytes: Option<u32>,
     /// Output format
-    #[arg(long, value_name = "FORM", default_value = "lines")]
+    #[arg(long, value_name = "FORM", default_value = "jsonl")]
     format: Format,
 }
 
@@ -62,17 +65,14 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         records: arguments.limit,
     };
     let page = Pages::new(store)?.page(&request)?;
+    let mut text = Vec::new();
     match (arguments.format, &page.content) {
-        (Format::Json, _) => output::json(&page)?,
-        (Format::Lines, PageContent::Records(records)) => output::data(lines(records).as_bytes())?,
-        (Format::Table, PageContent::Records(records)) => output::text(&table::of_lines(&lines(records)))?,
-        (_, PageContent::Text(part) | PageContent::Base64(part)) => {
-            output::data(format!("{}\n", part.data).as_bytes())?;
-        }
+        (Format::Json, _) => return output::json(&page).map(|()| Exit::Success),
+        (format, PageContent::Records(records)) => format.write(&lines(records), &page, &mut text)?,
+        (_, PageContent::Text(part) | PageContent::Base64(part)) => writeln!(text, "{}", part.data)?,
     }
-    if arguments.format != Format::Json {
-        report_position(&page, terminal);
-    }
+    output::data(&text)?;
+    report_position(&page, terminal);
     Ok(Exit::Success)
 }
 

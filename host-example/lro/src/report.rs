@@ -152,6 +152,9 @@ impl Report {
             let percent = saved as f64 * 100.0 / tokens.max(1) as f64;
             rows.push(("reply", format!("about {after} tokens, {percent:.1} % saved")));
         }
+        if let Some(id) = &self.id {
+            rows.push(("handle", id.clone()));
+        }
         for file in &self.files {
             let File { records, bytes, .. } = file;
             let name = file.path.as_ref().unwrap_or(&file.name);

@@ -144,7 +144,7 @@ impl Report {
             rows.push(Row { pid: "all".to_owned(), ..Row::of(&self.totals) });
         }
         let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<String>>>()?;
-        Ok(table::of_lines(&lines.join("\n")))
+        table::of_lines(&lines.join("\n"))
     }
 }
 

@@ -356,10 +356,19 @@ fn a_terminal_gets_no_control_characters() {
             value(shown.lines().next().unwrap());
         }
     }
-    let table = ["extract", &handle, "--format", "table"];
-    for shown in [home.prints(&table), on_terminal(&home, &table)] {
-        assert!(shown.contains(&SHOWN[..30]) && !shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    let is_safe = |shown: &str| shown.contains("\\u001b[2J") && !shown.contains(|c: char| c.is_control() && c != '\n');
+    for format in ["table", "markdown"] {
+        let table = ["extract", &handle, "--format", format];
+        for shown in [home.prints(&table), on_terminal(&home, &table)] {
+            let cells = shown.replace(&SHOWN[..30], "");
+            assert!(cells.len() < shown.len() && !shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+        }
     }
+    // A pipe gets the text itself.
+    let csv = ["extract", &handle, "--format", "csv"];
+    let (piped, shown) = (home.prints(&csv), on_terminal(&home, &csv));
+    assert_eq!(piped, format!("id,text\n1,{}\n2,plain\n", RUDE.replace("\\u001b", "\u{1b}")));
+    assert!(is_safe(&shown), "{shown:?}");
     // Text that is no JSON, with bytes that are no text.
     let raw = b"one\x1b[31m\rtwo\r\n\x9bthree\tfour\n";
     let file = home.file("raw.txt", raw);
@@ -980,8 +989,8 @@ fn texts_and_records_are_searched() {
     assert_eq!((&found[0]["line"], &found[0]["where"]), (&3.into(), &serde_json::json!(["/note"])));
 
     let usage: [(&[&str], &str); 7] = [
-        (&["--search", "a(b", "--regex"], "not a regular expression"),
-        (&["--search", ""], "empty"),
+        (&["--search", "a(b", "--regex"], "error: invalid search: \"a(b\" is not a regular expression"),
+        (&["--search", ""], "error: invalid search: "),
         (&["--search", "x", "--where", "id eq 1"], "cannot be used with"),
         (&["--search", "x", "--jq", "."], "cannot be used with"),
         (&["--regex"], "--search"),
@@ -993,6 +1002,112 @@ fn texts_and_records_are_searched() {
         assert!(code == Some(2) && message.contains(cause), "{arguments:?}: {message}");
     }
     assert!(home.fails(&["extract", &text, "--count"]).1.contains("--search"));
+}
+
+/// The rows of CSV as Python's module reads them, as JSON.
+fn read_csv(home: &Home, csv: &str) -> Value {
+    let program =
+        "import csv, io, json, sys; print(json.dumps(list(csv.reader(io.StringIO(sys.stdin.read(), newline='')))))";
+    let output = run(home.command("python3").args(["-c", program]), csv);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn an_answer_is_written_as_csv() {
+    let home = Home::new();
+    let rows = r#"[{"id":1,"text":"a, \"b\"\nc\r\n"},{"text":"","more":{"x":[1, 2.50]}},{"id":12345678901234567890,"text":null},
+        {"x,y":"  padded","id":"007","text":"#.to_owned()
+        + "\"|<b>\\\\\"}]";
+    let handle = home.offload(&[], &rows);
+    let csv = home.prints(&["extract", &handle, "--format", "csv"]);
+    let header = csv.lines().next().unwrap();
+    assert_eq!(header, r#"id,text,more,"x,y""#, "the fields of all rows in the order of appearance");
+    let expected = serde_json::json!([
+        ["id", "text", "more", "x,y"],
+        ["1", "a, \"b\"\nc\r\n", "", ""],
+        ["", "", r#"{"x":[1,2.50]}"#, ""],
+        ["12345678901234567890", "", "", ""],
+        ["007", "|<b>\\", "", "  padded"],
+    ]);
+    assert_eq!(read_csv(&home, &csv), expected, "{csv}");
+    assert!(csv.contains("\n,\"\",") && csv.contains("67890,,,"), "empty is not null: {csv}");
+    let jq = |program: &str| home.prints(&["extract", &handle, "--jq", program, "--format", "csv"]);
+    assert_eq!(jq(".id"), "value\n1\n\"\"\n12345678901234567890\n007\n", "no row is an empty line");
+    assert_eq!(jq("[.id]").lines().next_back().unwrap(), "\"[\"\"007\"\"]\"");
+    assert_eq!(jq("{}"), "");
+    assert_eq!(jq("empty"), "");
+    let (code, message) = home.fails(&[
+        "extract",
+        &handle,
+        "--jq",
+        "[range(1001) | {key: \"k\\(.)\", value: .}] | from_entries",
+        "--format",
+        "csv",
+    ]);
+    assert!(code == Some(1) && message.contains("more than 1000 fields"), "{message}");
+
+    let markdown = home.prints(&["extract", &handle, "--format", "markdown", "--select", "id,text"]);
+    let expected = "| id | text |\n| --- | --- |\n| 1 | a, \"b\"<br>c<br> |\n|  |  |\n| 12345678901234567890 | null |\n\
+                    | 007 | \\|&lt;b>\\\\ |\n";
+    assert_eq!(markdown, expected);
+    assert_eq!(home.prints(&["extract", &handle, "--format", "lines"]), home.prints(&["extract", &handle]));
+    assert_eq!(home.run(&["read", &handle, "--format", "csv"], "").stdout, csv.as_bytes());
+    let recipes = home.prints(&["extract", &handle, "--recipes", "--format", "csv"]);
+    assert!(recipes.starts_with("name,description,query\n"), "{recipes}");
+}
+
+#[test]
+fn an_answer_goes_to_a_file() {
+    let home = Home::new();
+    let handle = home.offload(&[], tickets(3000));
+    let write = |more: &[&str]| {
+        home.run(&[&["extract", &handle, "--select", "id", "-o", "rows.csv", "--format", "csv"], more].concat(), "")
+    };
+    let output = write(&[]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(output.stdout.is_empty());
+    let all: String = std::iter::once("id\n".to_owned()).chain((0..3000).map(|id| format!("{id}\n"))).collect();
+    let written = || fs::read_to_string(home.path("rows.csv")).unwrap();
+    assert_eq!(written(), all, "the limit of an answer is for readers");
+
+    let again = write(&["--limit", "2"]);
+    assert!(stderr(&again).contains("rows.csv") && stderr(&again).contains("--force"), "{again:?}");
+    assert_eq!((again.status.code(), written()), (Some(1), all.clone()));
+    let failed = write(&["--force", "--where", "none eq 1"]);
+    assert_eq!((failed.status.code(), written()), (Some(1), all), "an error leaves the file");
+    let forced = write(&["--force", "--limit", "2"]);
+    assert_eq!(stderr(&forced), "2 of 3000 results; continue with --offset 2, or raise --limit\n");
+    assert_eq!(written(), "id\n0\n1\n");
+    // Relative, in a directory, and where there is none.
+    fs::create_dir(home.path("sub")).unwrap();
+    assert!(write(&["-o", "x"]).status.code() == Some(2), "one file");
+    let into = |path: &str| home.run(&["extract", &handle, "--count", "--output", path], "");
+    assert!(into("sub/count.jsonl").status.success());
+    assert_eq!(fs::read_to_string(home.path("sub/count.jsonl")).unwrap(), "{\"count\":3000}\n");
+    assert_eq!(into("nowhere/count.jsonl").status.code(), Some(1));
+    assert_eq!(fs::read_dir(home.path("sub")).unwrap().count(), 1, "no other file is left");
+    assert_eq!(home.fails(&["extract", &handle, "--force"]).0, Some(2));
+    assert_eq!(home.fails(&["extract", &handle, "-o", "y", "--offload-answer"]).0, Some(2));
+}
+
+#[test]
+fn offloading_prints_the_handle_alone() {
+    let home = Home::new();
+    let printed = home.run(&["offload", "--handle", "--mode", "always"], tickets(20));
+    assert_eq!((printed.status.code(), stderr(&printed).as_str()), (Some(0), ""));
+    let handle = String::from_utf8(printed.stdout).unwrap();
+    assert_eq!(handle.trim_end().len() + 1, handle.len());
+    assert_eq!(home.prints(&["extract", handle.trim_end(), "--count"]), "{\"count\":20}\n");
+    for (arguments, cause) in
+        [(&["--mode", "never"][..], "passed"), (&["--action", "truncate", "--threshold", "9"], "truncated")]
+    {
+        let none = home.run(&[&["offload", "--handle"], arguments].concat(), tickets(20));
+        assert!(none.stdout.is_empty() && none.status.code() == Some(1) && stderr(&none).contains(cause), "{none:?}");
+    }
+    let report = home.run(&["offload", "--handle", "--report", "--mode", "always"], tickets(20));
+    let handle = String::from_utf8(report.stdout.clone()).unwrap();
+    assert!(stderr(&report).contains(&format!("handle   {handle}")), "{report:?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub fn definitions() -> [Value; 2] {
             "before": whole(0), "after": whole(0),
             "context": {"type": "integer", "minimum": 0, "description": "lines to show before and after each hit"},
             "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2,
-                "description": "only lines [from, to] of a text or records, from 1; [-5, -1] are the last five"},
+                "description": "only lines [from, to] of a text or records, counted from 1 as in hits; [-5, -1] are the last five"},
             "jq": {"type": "string", "description": "program; variables from `args`"},
             "slurp": {"type": "boolean", "description": "run the program once, over the array of all records"},
             "args": {"type": "object"},
@@ -82,7 +82,7 @@ pub fn definitions() -> [Value; 2] {
             something use {EXTRACT_TOOL} instead. Go on with the cursor under `next`, or the call in the last line of a text."),
         "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
             "handle": handle, "section": section,
-            "from": {"type": "integer", "description": "number of the first record or line, from 0; -10 is the tenth from the end"},
+            "from": {"type": "integer", "description": "number of the first record or line, counted from 0: one less than `line` of a hit; -10 is the tenth from the end"},
             "cursor": {"type": "string", "description": "`next` of the page before"},
             "limit": {"type": "integer", "minimum": 1, "description": "most records or lines; by default as many as fit"},
             "bytes": {"type": "integer", "minimum": 256, "description": "most bytes, 20000 by default, at most 200000"},

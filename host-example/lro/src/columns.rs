@@ -1,0 +1,70 @@
+//! Results as rows: a column for each member of an object, in the order of first appearance.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use anyhow::bail;
+
+/// Most columns: 1,000. Each row has all of them, so they bound how much longer a table is than its JSON.
+const COLUMNS_MAX: usize = 1_000;
+
+/// The column of values that are not objects.
+const VALUE: &str = "value";
+
+/// The columns of some results.
+#[derive(Default)]
+pub(crate) struct Columns {
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Columns {
+    /// Finds the columns of JSON Lines. Fails when there are more than [`COLUMNS_MAX`].
+    pub(crate) fn of(lines: &str) -> anyhow::Result<Self> {
+        let mut columns = Self::default();
+        for (name, _) in lines.lines().flat_map(members) {
+            if columns.places.contains_key(name.as_ref()) {
+                continue;
+            }
+            if columns.names.len() == COLUMNS_MAX {
+                bail!("the results have more than {COLUMNS_MAX} fields: select some, or use --format jsonl");
+            }
+            columns.places.insert(name.to_string(), columns.names.len());
+            columns.names.push(name.into_owned());
+        }
+        Ok(columns)
+    }
+
+    /// Their names.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The values of a result as JSON, one for each column; `None` where it has none. Of a member that is there twice, the
+    /// last one counts.
+    pub(crate) fn values<'a>(&self, line: &'a str) -> Vec<Option<&'a str>> {
+        let mut values = vec![None; self.names.len()];
+        for (name, value) in members(line) {
+            if let Some(found) = self.places.get(name.as_ref()).and_then(|place| values.get_mut(*place)) {
+                *found = Some(value);
+            }
+        }
+        values
+    }
+}
+
+/// The members of an object; any other value as the one in [`VALUE`].
+fn members(line: &str) -> Vec<(Cow<'_, str>, &str)> {
+    match lro_json::members(line) {
+        Ok(members) => members.iter().map(|member| (text(member.key), member.value)).collect(),
+        Err(_) => vec![(VALUE.into(), line)],
+    }
+}
+
+/// A string without quotes and escapes; any other value as it is.
+pub(crate) fn text(json: &str) -> Cow<'_, str> {
+    if !json.starts_with('"') {
+        return json.into();
+    }
+    serde_json::from_str(json).map_or(Cow::Borrowed(json), Cow::Owned)
+}
