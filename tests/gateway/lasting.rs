@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// How a client comes to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Face {
+pub(crate) enum Face {
     Stdio,
     /// Over HTTP, with a session.
     Legacy,
@@ -19,7 +19,7 @@ enum Face {
 const FACES: [Face; 3] = [Face::Stdio, Face::Legacy, Face::Modern];
 
 /// A client of a gateway, in front of a command or of a server over HTTP.
-struct Way {
+pub(crate) struct Way {
     face: Face,
     gateway: Scripted,
     session: Option<Session>,
@@ -57,7 +57,7 @@ impl Way {
         }
     }
 
-    fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let answer = match self.face {
             Face::Stdio => return self.gateway.result(method, params),
@@ -80,7 +80,7 @@ impl Way {
         answer["result"].clone()
     }
 
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.result("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
@@ -88,17 +88,22 @@ impl Way {
         descriptor(&self.call(tool, json!({}))).is_some()
     }
 
-    /// How often the server was asked to call this tool, by a server that counts on its own.
-    fn asked(&mut self, tool: &str) -> usize {
+    /// The calls of this tool that the server has received, as lines.
+    pub(crate) fn seen(&mut self, tool: &str) -> Vec<String> {
         let seen = self.result("scripted/seen", json!({}))["lines"].take();
         let lines: Vec<String> = serde_json::from_value(seen).unwrap();
-        let is_call = |line: &&String| line.contains("tools/call") && line.contains(&format!("\"{tool}\""));
-        lines.iter().filter(is_call).count()
+        let is_call = |line: &String| line.contains("tools/call") && line.contains(&format!("\"{tool}\""));
+        lines.into_iter().filter(is_call).collect()
+    }
+
+    /// How often the server was asked to call this tool, by a server that counts on its own.
+    fn asked(&mut self, tool: &str) -> usize {
+        self.seen(tool).len()
     }
 }
 
 /// Every way to a gateway with this configuration.
-fn all_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Way)> + 'a {
+pub(crate) fn all_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Way)> + 'a {
     FACES.into_iter().flat_map(move |face| {
         [false, true].map(move |over_http| {
             let server = if over_http { "HTTP" } else { "a command" };

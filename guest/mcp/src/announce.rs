@@ -23,11 +23,13 @@ pub enum SchemaChange {
 
 /// Changes to a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToolChange {
+pub struct ToolChange<'a> {
     /// Change to its output schema.
     pub schema: SchemaChange,
     /// Least size of a result, in characters, that the tool is to declare.
     pub result_characters: Option<u64>,
+    /// An argument to add to its input schema: the name, and its JSON Schema. A tool that has one of that name keeps its own.
+    pub argument: Option<(&'a str, &'a str)>,
 }
 
 /// Metadata key of a tool: the greatest number of characters of a result that a client passes to its model.
@@ -95,13 +97,14 @@ pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
 }
 
 /// Changes the tools of an answer to `tools/list` and appends more. Everything else is preserved byte for byte.
-pub fn with_tools(answer: &Message, change: impl Fn(&str) -> ToolChange, more: &[String]) -> Bytes {
+pub fn with_tools<'a>(answer: &Message, change: impl Fn(&str) -> ToolChange<'a>, more: &[String]) -> Bytes {
     let bytes = answer.bytes();
     let mut edits = Vec::new();
     for tool in tools(answer) {
         let name = span::child(bytes, &tool, "name").and_then(|name| span::string(bytes, &name));
         let Some(change) = name.map(|name| change(&name)) else { continue };
         let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
+        of_tool.extend(change.argument.and_then(|argument| argument_edit(bytes, &tool, argument)));
         of_tool.extend(change.result_characters.and_then(|characters| size_edit(bytes, &tool, characters)));
         of_tool.sort_by_key(|(span, _)| span.start);
         edits.extend(of_tool);
@@ -128,7 +131,18 @@ fn schema_edit(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Option<(Span
     match change {
         SchemaChange::Keep => None,
         SchemaChange::Widen => Some((schema.clone(), schema::or_replacement(bytes.get(schema)?)?)),
-        SchemaChange::Remove => Some((removal(bytes, tool, "outputSchema")?, Vec::new())),
+        SchemaChange::Remove => Some((span::removal(bytes, tool, "outputSchema")?, Vec::new())),
+    }
+}
+
+/// `None` when the tool has no input schema, or an argument of this name.
+fn argument_edit(bytes: &Bytes, tool: &Span, (name, definition): (&str, &str)) -> Option<(Span, Vec<u8>)> {
+    let schema = span::child(bytes, tool, "inputSchema")?;
+    let argument = format!("{}:{definition}", quoted(name));
+    match span::child(bytes, &schema, "properties") {
+        Some(properties) if span::child(bytes, &properties, name).is_some() => None,
+        Some(properties) => appended(bytes, &properties, b"{}", &[argument]),
+        None => appended(bytes, &schema, b"{}", &[format!("\"properties\":{{{argument}}}")]),
     }
 }
 
@@ -149,6 +163,12 @@ fn metadata_edit(bytes: &Bytes, of: &Span, entry: &str) -> Option<(Span, Vec<u8>
         Some(metadata) => appended(bytes, &metadata, b"{}", &[entry.to_owned()]),
         None => appended(bytes, of, b"{}", &[format!("\"_meta\":{{{entry}}}")]),
     }
+}
+
+/// Whether the input schema of a tool, as JSON, has an argument of this name.
+pub fn has_argument(input_schema: &[u8], name: &str) -> bool {
+    let properties = span::child(input_schema, &(0..input_schema.len()), "properties");
+    properties.is_some_and(|properties| span::child(input_schema, &properties, name).is_some())
 }
 
 /// Appends a template to an answer to `resources/templates/list`.
@@ -191,16 +211,4 @@ fn merge(edits: &mut Vec<(Span, Vec<u8>)>) {
         }
         same
     });
-}
-
-/// The span of a member and of the comma to remove with it.
-fn removal(bytes: &[u8], object: &Span, key: &str) -> Option<Span> {
-    let (members, _) = span::members(bytes, object.start, usize::MAX, |_, _| None);
-    let index = members.iter().position(|member| span::string(bytes, &member.key).is_some_and(|name| name == key))?;
-    let member = members.get(index)?;
-    match (index.checked_sub(1).and_then(|before| members.get(before)), members.get(index + 1)) {
-        (Some(before), _) => Some(before.value.end..member.value.end),
-        (None, Some(next)) => Some(member.key.start..next.key.start),
-        (None, None) => Some(member.key.start..member.value.end),
-    }
 }

@@ -25,8 +25,8 @@ mod text;
 mod truncate;
 
 pub use announce::{
-    ListedTool, SchemaChange, ToolChange, listed_tools, with_capabilities, with_metadata, with_result_characters,
-    with_template, with_tools,
+    ListedTool, SchemaChange, ToolChange, has_argument, listed_tools, with_capabilities, with_metadata,
+    with_result_characters, with_template, with_tools,
 };
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};

@@ -253,6 +253,11 @@ pub struct Params<'a> {
 }
 
 impl Params<'_> {
+    /// Whether the request names its revision, as from 2026-07-28 on.
+    pub fn is_modern(&self) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.protocol_version.is_some())
+    }
+
     /// The subject of a request: the name of a tool or prompt, the URI of a resource, the id of a task. Over HTTP,
     /// revision 2026-07-28 repeats it in the header `Mcp-Name`.
     pub fn subject(&self, method: &str) -> Option<&str> {
@@ -485,6 +490,19 @@ impl Message {
     pub fn with_bytes(&self, path: &[&str], json: &[u8]) -> Bytes {
         match self.find(path) {
             Some(span) => span::spliced(&self.bytes, vec![(span, json.to_vec())]),
+            None => self.bytes.clone(),
+        }
+    }
+
+    /// The message without the member at a path of keys; unchanged when the path does not exist.
+    pub fn without(&self, path: &[&str]) -> Bytes {
+        let removal = || {
+            let (key, object) = path.split_last()?;
+            self.find(path)?;
+            span::removal(&self.bytes, &self.find(object)?, key)
+        };
+        match removal() {
+            Some(span) => span::spliced(&self.bytes, vec![(span, Vec::new())]),
             None => self.bytes.clone(),
         }
     }

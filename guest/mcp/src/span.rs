@@ -97,6 +97,18 @@ pub(super) fn child(text: &[u8], object: &Span, key: &str) -> Option<Span> {
     member(text, &members, key).cloned()
 }
 
+/// The span of a member and of the comma to remove with it.
+pub(super) fn removal(bytes: &[u8], object: &Span, key: &str) -> Option<Span> {
+    let (members, _) = members(bytes, object.start, usize::MAX, |_, _| None);
+    let index = members.iter().position(|member| string(bytes, &member.key).is_some_and(|name| name == key))?;
+    let member = members.get(index)?;
+    match (index.checked_sub(1).and_then(|before| members.get(before)), members.get(index + 1)) {
+        (Some(before), _) => Some(before.value.end..member.value.end),
+        (None, Some(next)) => Some(member.key.start..next.key.start),
+        (None, None) => Some(member.key.start..member.value.end),
+    }
+}
+
 /// Whether a value is an object whose member names are all in these lists and distinct.
 pub(super) fn is_object_of(text: &[u8], value: &Span, names: &[&[&str]]) -> bool {
     if byte(text, value.start) != b'{' {

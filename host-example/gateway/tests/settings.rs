@@ -184,6 +184,7 @@ fn bad_values_are_errors_and_all_are_told() {
         ("fsync = true\nthreshold = ", "line 2, column "),
         ("schema = \"drop\"", "expected one of `rewrite`, `strip`, `shape`, `block`"),
         ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
+        ("[tools.x]\nask = 1", "`tools.x.ask` = `1`"),
         ("[tools.x]\nreuse-seconds = 0", "`tools.x.reuse-seconds` = `0`"),
         ("[clients.x]\ndeclared-size = 0", "`clients.x.declared-size` = `0`"),
         ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
@@ -738,6 +739,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
         schema = "shape"
         threshold = 5
         reuse-seconds = 60
+        ask = true
     "#;
     let config = load(file, &[], &[]).unwrap();
     let tool = |schema, handles| GatewayTool { schema, handles, ..GatewayTool::default() };
@@ -748,7 +750,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
         tool(SchemaStrategy::Rewrite, true),
         "the longest pattern alone counts"
     );
-    let draw = GatewayTool { reuse_seconds: NonZeroU64::new(60), ..tool(SchemaStrategy::Shape, false) };
+    let draw = GatewayTool { reuse_seconds: NonZeroU64::new(60), ask: true, ..tool(SchemaStrategy::Shape, false) };
     assert_eq!(config.gateway_tool("draw"), draw);
     let config = load(file, &[("MCP_LRO_SCHEMA", "block")], &[]).unwrap();
     assert_eq!(config.gateway_tool("search_all"), tool(SchemaStrategy::Block, true));

@@ -63,6 +63,9 @@ impl Guest for Hostile {
                 hold::keep(payload);
                 Ok(Verdict::Offload(plan()))
             }
+            ("inspect-input-schema", _) => {
+                Ok(Verdict::Reject(call.input_schema.as_deref().unwrap_or("none").to_owned()))
+            }
             ("inspect-advice", amount) => Ok(Verdict::Reject("x".repeat(amount))),
             ("sign", _) => Ok(sign::inspect()),
             ("inspect-directories", _) => Ok(Verdict::Reject(get_directories().len().to_string())),

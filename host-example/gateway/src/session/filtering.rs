@@ -1,15 +1,17 @@
 //! Filters tool results: runs the policy, and builds the reply in the form that the client accepts.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
 use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::reuse;
-use crate::session::shape;
 use crate::session::{Call, RequestKind, Session, ToolCall, batch_of};
-use crate::settings::{ClientProfile, DecisionMode, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit};
-use crate::tenants::tasks::{self, TaskAnswer};
+use crate::session::{ask, own, reuse, shape};
+use crate::settings::{
+    ClientProfile, DecisionMode, DescriptorLevel, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit,
+};
+use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
@@ -112,7 +114,8 @@ impl Session {
         let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
-                self.rules.tasks.started(&self.owner.tenant, &task, &tool.name, tool.query.clone());
+                let ToolCall { name, query, asked, .. } = tool.clone();
+                self.rules.tasks.started(&self.owner.tenant, &task, TaskCall { tool: name, query, asked });
             }
             return (result.pass(), None);
         }
@@ -122,6 +125,10 @@ impl Session {
         }
         if tool.inline || call.client.inline {
             settings.mode = DecisionMode::Never;
+        }
+        if tool.asked.is_some() {
+            // The answer says the rest.
+            settings.level = DescriptorLevel::Pointer;
         }
         if self.rules.audits() {
             return (self.audit(result, call, tool, settings).await, None);
@@ -167,7 +174,7 @@ impl Session {
         let filter = Filter { failure: own.failure, ..self.rules.filter.clone() };
         let decision = filter.apply_in_job(&request, result.payload()).await;
         let reply = match &decision.outcome {
-            Outcome::Offload(offloaded) => self.offloaded(result, call, tool, offloaded),
+            Outcome::Offload(offloaded) => self.answered(result, call, tool, offloaded).await,
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
             outcome => mcp::answer(result, outcome),
         };
@@ -199,7 +206,7 @@ impl Session {
         if !self.rules.filter.slot.current()?.policy.is_default() {
             return None;
         }
-        let schema = self.rules.caches.schema(&self.owner.tenant, &tool.name)?;
+        let schema = self.rules.caches.output_schema(&self.owner.tenant, &tool.name)?;
         let shortened = shape::shortened(&result.structured()?, &schema);
         let (tenant, name) = (&self.owner.tenant, &tool.name);
         shortened
@@ -207,8 +214,31 @@ impl Session {
             .ok()?
     }
 
-    /// The reply to an offloaded result, in the form that the tool's output schema requires.
-    fn offloaded(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
+    /// The reply to an offloaded result, with the answer to the question of the call.
+    async fn answered(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
+        let Offloaded { descriptor, offload, .. } = offloaded;
+        let (Some(asked), Some(tools)) = (&tool.asked, &self.rules.tools) else {
+            return self.offloaded(result, call, tool, offloaded, descriptor);
+        };
+        let start = Instant::now();
+        let answer = tools.answer(&self.owner.tenant, offload, &asked.question).await;
+        self.rules.metrics.own_call(ask::ARGUMENT, start.elapsed());
+        let reply = |answer| self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer));
+        let answered = reply(answer.as_deref().map_err(String::as_str));
+        let is_too_large = self.is_too_large(&answered, &call.client);
+        if is_too_large { reply(Err(own::ANSWER_TOO_LARGE)) } else { answered }
+    }
+
+    /// The reply to an offloaded result, in the form that the tool's output schema requires. `shown` is the JSON object in
+    /// the place of what was written to files.
+    fn offloaded(
+        &self,
+        result: &ToolResult,
+        call: &Call,
+        tool: &ToolCall,
+        offloaded: &Offloaded,
+        shown: &str,
+    ) -> Bytes {
         let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
@@ -219,10 +249,10 @@ impl Session {
         let blocks = strategy == SchemaStrategy::Block
             || (strategy == SchemaStrategy::Shape && result.has_structured() && shortened.is_none());
         if blocks {
-            return result.rejected(&offloaded.descriptor).into();
+            return result.rejected(shown).into();
         }
         let replacement = Replacement {
-            descriptor: &offloaded.descriptor,
+            descriptor: shown,
             kept: &offloaded.kept,
             structured: shortened.as_deref(),
             always_structured: false,
@@ -245,12 +275,18 @@ impl Session {
             tool: tool.name.clone(),
             query: tool.query.clone(),
             is_error: result.is_error(),
-            input_schema: None,
+            input_schema: self.input_schema(&tool.name),
             abilities: tools | shell,
             reader_limit: self.reply_limit(&call.client),
             settings: Arc::new(settings),
             time_to_live: None,
         }
+    }
+
+    /// The input schema of a tool as the server listed it last.
+    fn input_schema(&self, tool: &str) -> Option<String> {
+        let schema = self.rules.caches.input_schema(&self.owner.tenant, tool)?;
+        String::from_utf8(schema.into()).ok()
     }
 
     /// Asks the policy for its verdict, records it, and returns the result unchanged.

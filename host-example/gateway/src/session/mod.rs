@@ -1,5 +1,6 @@
 //! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
+mod ask;
 mod decision;
 mod filtering;
 mod handles;
@@ -20,19 +21,22 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedSemaphorePermit;
 
+pub(crate) use self::ask::Asked;
+use self::ask::Asking;
 pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
 pub use self::decision::{Failure, FromClient, FromServer, Refused};
 use self::decision::{Filtering, ServerDecision};
 use crate::session::own::{OwnCall, TEMPLATE, guidance};
 use crate::session::reuse::Reuse;
 use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
-use crate::tenants::memory::{ClientKey, TokenUsage};
+use crate::tenants::memory::{ClientKey, SchemaKind, TokenUsage};
 use crate::tenants::rules::Rules;
+use crate::tenants::tasks::TaskCall;
 use crate::tenants::waiting::{CALLS_MAX, PendingLimits};
 use lro_host::job::Job;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, ListedTool, METHOD_NOT_FOUND,
-    Message, Params, READ_TOOL, SchemaChange, ToolChange, method,
+    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, METHOD_NOT_FOUND, Message,
+    Params, READ_TOOL, SchemaChange, ToolChange, method,
 };
 
 /// Maximum size in bytes of the arguments of a call that the header line of its files shows.
@@ -96,6 +100,9 @@ impl Call {
                 None => tool.query = None,
             }
         }
+        if let RequestKind::Tool(ToolCall { asked: Some(asked), .. }) = &self.kind {
+            self.permits.push(Arc::new(limits.query_permit(asked.bytes)?));
+        }
         Some(self)
     }
 }
@@ -135,6 +142,8 @@ pub(crate) struct ToolCall {
     pub(crate) task: Option<String>,
     /// How to reuse the reply for identical calls.
     pub(crate) reuse: Option<Reuse>,
+    /// The question to answer if the result is offloaded.
+    pub(crate) asked: Option<Asked>,
 }
 
 impl SessionState {
@@ -375,7 +384,7 @@ impl Session {
             .filter(|element| element.kind() == Kind::Request)
             .filter_map(|one| Some((one.id()?, one)))
             .collect();
-        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params()).with_permits(&self.rules.pending);
+        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params(), None).with_permits(&self.rules.pending);
         let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
             let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
             return FromClient::Answer(batch_of(&errors));
@@ -387,10 +396,17 @@ impl Session {
     }
 
     fn request(self: &Arc<Self>, message: Message) -> ClientDecision {
-        let (Some(id), params) = (message.id(), message.params()) else {
-            return FromClient::Forward(message.bytes().clone()).into();
+        let Some(id) = message.id() else { return FromClient::Forward(message.bytes().clone()).into() };
+        let Asking { message: without_question, asked } = match ask::taken(self, &message) {
+            Ok(asking) => asking,
+            Err(reason) => {
+                let error = mcp::with_result_type(mcp::tool_error(&reason), message.params().is_modern());
+                return FromClient::Answer(mcp::response(&id, &error)).into();
+            }
         };
-        let Some(call) = self.call(&message, &params).with_permits(&self.rules.pending) else {
+        let message = without_question.unwrap_or(message);
+        let params = message.params();
+        let Some(call) = self.call(&message, &params, asked).with_permits(&self.rules.pending) else {
             return FromClient::Answer(too_many(&id)).into();
         };
         if let Some(own) = self.own(&id, &call, &message, &params) {
@@ -415,8 +431,8 @@ impl Session {
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
     }
 
-    /// Creates the pending entry of a request.
-    fn call(&self, message: &Message, params: &Params<'_>) -> Call {
+    /// Creates the pending entry of a request, with the question about its result.
+    fn call(&self, message: &Message, params: &Params<'_>, asked: Option<Asked>) -> Call {
         let meta = params.meta.as_ref();
         let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
         let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
@@ -438,11 +454,14 @@ impl Session {
             Some(method::TOOLS_CALL) => {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
                 let name = params.name.as_deref().unwrap_or_default().to_owned();
+                // A reply that is kept answers no other question.
+                let reuse = || reuse::wanted(self, message, &name, &client, revision.is_some());
                 RequestKind::Tool(ToolCall {
                     query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
                     inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
                     task: None,
-                    reuse: reuse::wanted(self, message, &name, &client, revision.is_some()),
+                    reuse: if asked.is_none() { reuse() } else { None },
+                    asked,
                     name,
                 })
             }
@@ -639,8 +658,9 @@ impl Session {
         if message.value(path).is_none_or(|value| value == "null") {
             return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
         }
-        let (name, query) = self.rules.tasks.call(&self.owner.tenant, &task);
-        let kind = RequestKind::Tool(ToolCall { name, query, inline: false, task: Some(task), reuse: None });
+        let TaskCall { tool: name, query, asked } = self.rules.tasks.call(&self.owner.tenant, &task);
+        let call_of_task = ToolCall { name, query, asked, task: Some(task), ..ToolCall::default() };
+        let kind = RequestKind::Tool(call_of_task);
         let call = Call { kind, modern: false, progress: None, ..call.clone() };
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move { session.filter_task(&message, &call, path).await });
@@ -651,6 +671,9 @@ impl Session {
     fn with_own_items(&self, call: &Call, message: &Message) -> Bytes {
         let Call { kind, modern, client, .. } = call;
         let modern = *modern;
+        if matches!(kind, RequestKind::Tools { .. }) {
+            self.learn_schemas(message);
+        }
         if !self.rules.enabled() || self.rules.audits() {
             return message.bytes().clone();
         }
@@ -701,24 +724,37 @@ impl Session {
             self.rules.set_name_conflict();
         }
         let config = &self.rules.config;
-        let keeps_shape = |tool: &&ListedTool<'_>| config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape;
-        let schemas =
-            listed.iter().filter(keeps_shape).filter_map(|tool| Some((tool.name.as_ref(), tool.output_schema?)));
-        self.rules.caches.learn(&self.owner.tenant, schemas);
+        let question = self.rules.announces().then_some((ask::ARGUMENT, self.rules.question_schema.as_str()));
         let change = |name: &str| {
             if config.for_tool(name).mode == DecisionMode::Never {
-                return ToolChange { schema: SchemaChange::Keep, result_characters: None };
+                return ToolChange { schema: SchemaChange::Keep, result_characters: None, argument: None };
             }
-            let schema = match config.gateway_tool(name).schema {
+            let tool = config.gateway_tool(name);
+            let schema = match tool.schema {
                 SchemaStrategy::Rewrite => SchemaChange::Widen,
                 SchemaStrategy::Strip => SchemaChange::Remove,
                 SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
             };
-            ToolChange { schema, result_characters: config.declared_size(name, client) }
+            let argument = question.filter(|_| tool.ask);
+            ToolChange { schema, result_characters: config.declared_size(name, client), argument }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
         let more = if adds_own { self.definitions(client) } else { Cow::Borrowed(&[][..]) };
         mcp::with_tools(message, change, &more)
+    }
+
+    /// Keeps the schemas of the listed tools: of arguments for the policy, of output for tools that keep its shape.
+    fn learn_schemas(&self, message: &Message) {
+        let config = &self.rules.config;
+        let listed = mcp::listed_tools(message);
+        let schemas = listed.iter().flat_map(|tool| {
+            let keeps_shape = config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape;
+            let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
+            let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
+            let of_tool = input.into_iter().chain(output);
+            of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))
+        });
+        self.rules.caches.learn(&self.owner.tenant, schemas);
     }
 
     /// The definitions of the gateway's tools for a client. The model chooses the length of their results.
@@ -732,7 +768,7 @@ impl Session {
 }
 
 fn too_many(id: &Id) -> Bytes {
-    let text = format!("{CALLS_MAX} requests of this tenant are pending already: wait for their responses");
+    let text = format!("{CALLS_MAX} requests of this tenant are pending, or long questions: wait for their responses");
     mcp::error_response(Some(id), INTERNAL_ERROR, &text)
 }
 

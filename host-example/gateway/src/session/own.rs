@@ -16,6 +16,10 @@ use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 /// change a list.
 pub(crate) const TEMPLATE: &str = r#"{"uriTemplate":"lro://{offload}/{section}{?offset,limit}","name":"lro-section","title":"Section of an offloaded result","description":"Records of a large tool result from `offset` on, at most `limit` of them; the handle is in the descriptor of the result and expires"}"#;
 
+/// Error for an answer that exceeds the limit of its client or preset.
+pub(crate) const ANSWER_TOO_LARGE: &str =
+    "the answer is larger than this client accepts: ask for fewer records, fields or bytes";
+
 /// Instructions about the gateway for the model.
 pub(crate) fn guidance() -> String {
     format!(
@@ -105,7 +109,7 @@ impl OwnCall {
         if !self.session.is_too_large(&answer, &self.client) {
             return FromClient::Answer(answer);
         }
-        self.refused("the answer is larger than this client accepts: ask for fewer records, fields or bytes")
+        self.refused(ANSWER_TOO_LARGE)
     }
 
     /// The outcome of a call that was refused for this reason.

@@ -89,6 +89,10 @@ pub struct ToolOverride {
     /// goes to the server. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<bool>,
+    /// Whether the tool gets one more argument, `lro_query`: a question about its result, which is answered at once if the
+    /// result is offloaded. The server does not see it. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask: Option<bool>,
     /// Seconds for which identical calls of the same tenant reuse the offload of the first one, without calling the
     /// server; at least 1. Only for tools that change nothing and whose results depend only on the arguments. Default:
     /// none, every call goes to the server.
@@ -108,6 +112,8 @@ pub struct GatewayTool {
     /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
     /// goes to the server.
     pub handles: bool,
+    /// Whether the tool gets the argument `lro_query`, a question about its result.
+    pub ask: bool,
     /// Seconds for which identical calls reuse the offload of the first one.
     pub reuse_seconds: Option<NonZeroU64>,
 }
@@ -167,6 +173,7 @@ impl Config {
             ttl_seconds: own.ttl_seconds,
             schema: own.schema.unwrap_or(self.schema),
             handles: own.handles.unwrap_or_default(),
+            ask: own.ask.unwrap_or_default(),
             reuse_seconds: own.reuse_seconds,
         }
     }

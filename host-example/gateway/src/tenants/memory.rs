@@ -1,4 +1,4 @@
-//! Bounded caches of each tenant: token budgets of clients, output schemas of tools, and replies to reuse for identical
+//! Bounded caches of each tenant: token budgets of clients, schemas of tools, and replies to reuse for identical
 //! calls.
 //!
 //! Over HTTP a client of revision 2026-07-28 has no session, so it is identified by its name, version and address;
@@ -45,14 +45,24 @@ pub(crate) const CLIENTS_MAX: usize = 1_024;
 /// Length at which the name and the version of a client are truncated, in bytes.
 const CLIENT_BYTES_MAX: usize = 128;
 
-/// Maximum size of the output schemas of a tenant's tools: 4 MiB.
+/// Maximum size of the schemas of a tenant's tools: 4 MiB.
 pub(crate) const SCHEMAS_BYTES_MAX: usize = 4 << 20;
+
+/// Maximum size of an input schema that is kept: 64 KiB. A policy gets it with each result of the tool.
+const INPUT_SCHEMA_BYTES_MAX: usize = 64 << 10;
 
 /// Maximum size of the reusable replies of a tenant: 4 MiB.
 pub(crate) const REPLIES_BYTES_MAX: usize = 4 << 20;
 
 /// Overhead of an entry besides its name and value, in bytes.
 const ENTRY_BYTES: usize = 128;
+
+/// Which schema of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum SchemaKind {
+    Input,
+    Output,
+}
 
 /// Estimated tokens of results that a client received inline.
 #[derive(Debug, Default)]
@@ -92,7 +102,7 @@ pub(crate) struct TenantCaches(Mutex<LruCache<String, TenantCache>>);
 #[derive(Debug)]
 struct TenantCache {
     clients: LruCache<ClientKey, (Arc<TokenUsage>, Instant)>,
-    schemas: SizedLruCache<String, Bytes>,
+    schemas: SizedLruCache<(SchemaKind, String), Bytes>,
     replies: SizedLruCache<CallKey, Arc<CachedReply>>,
 }
 
@@ -126,23 +136,37 @@ impl TenantCaches {
         })
     }
 
-    /// Stores the output schemas of tools.
-    pub(crate) fn learn<'a>(&self, tenant: &str, schemas: impl Iterator<Item = (&'a str, &'a [u8])>) {
+    /// Stores the schemas of tools.
+    pub(crate) fn learn<'a>(&self, tenant: &str, schemas: impl Iterator<Item = ((SchemaKind, String), &'a [u8])>) {
         let schemas: BTreeMap<_, _> = schemas.collect();
         if schemas.is_empty() {
             return;
         }
         self.with(tenant, |tenant| {
-            for (tool, schema) in schemas {
-                let bytes = tool.len() + schema.len();
-                tenant.schemas.put(tool.to_owned(), Bytes::copy_from_slice(schema), bytes);
+            for (key, schema) in schemas {
+                if key.0 == SchemaKind::Input && schema.len() > INPUT_SCHEMA_BYTES_MAX {
+                    // An older one is wrong now.
+                    tenant.schemas.remove(&key);
+                    continue;
+                }
+                let bytes = key.1.len() + schema.len();
+                tenant.schemas.put(key, Bytes::copy_from_slice(schema), bytes);
             }
         });
     }
 
-    /// The output schema of a tool, if it has been listed.
-    pub(crate) fn schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
-        self.with(tenant, |tenant| tenant.schemas.get(tool).cloned())
+    /// The input schema of a tool, if it has been listed.
+    pub(crate) fn input_schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
+        self.schema(tenant, (SchemaKind::Input, tool.to_owned()))
+    }
+
+    /// The output schema of a tool that keeps its shape, if it has been listed.
+    pub(crate) fn output_schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
+        self.schema(tenant, (SchemaKind::Output, tool.to_owned()))
+    }
+
+    fn schema(&self, tenant: &str, key: (SchemaKind, String)) -> Option<Bytes> {
+        self.with(tenant, |tenant| tenant.schemas.get(&key).cloned())
     }
 
     /// The reply to an earlier identical call.
@@ -181,12 +205,16 @@ impl<K: Hash + Eq, V> SizedLruCache<K, V> {
         self.entries.get(key).map(|(value, _)| value)
     }
 
+    fn remove(&mut self, key: &K) {
+        if let Some((_, bytes)) = self.entries.pop(key) {
+            self.bytes -= bytes;
+        }
+    }
+
     /// Inserts or replaces an entry. One that is larger than the whole cache is not kept.
     fn put(&mut self, key: K, value: V, bytes: usize) {
         let bytes = bytes.saturating_add(ENTRY_BYTES);
-        if let Some((_, before)) = self.entries.pop(&key) {
-            self.bytes -= before;
-        }
+        self.remove(&key);
         if bytes > self.bytes_max {
             return;
         }

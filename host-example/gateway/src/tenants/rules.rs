@@ -41,6 +41,8 @@ pub struct Rules {
     pub(crate) pending: PendingLimits,
     /// Definitions of the gateway's tools, as JSON.
     pub(crate) definitions: Vec<String>,
+    /// JSON Schema of the argument for a question about the result of a call.
+    pub(crate) question_schema: String,
     /// Whether the server has tools with the same names, as another gateway does.
     name_conflict: AtomicBool,
     /// Dropped messages and lines of servers.
@@ -59,6 +61,7 @@ impl Rules {
         };
         Self {
             definitions: mcp::definitions().iter().map(ToString::to_string).collect(),
+            question_schema: mcp::question_schema().to_string(),
             limits: Arc::new(limits),
             metrics: Arc::default(),
             tenants: None,
@@ -102,6 +105,7 @@ impl Rules {
             pending: before.map(|before| before.pending.clone()).unwrap_or_default(),
             caches: before.map(|before| Arc::clone(&before.caches)).unwrap_or_default(),
             definitions: self.definitions.clone(),
+            question_schema: self.question_schema.clone(),
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
             dropped: Arc::clone(&self.dropped),
         }

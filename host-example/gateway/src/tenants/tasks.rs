@@ -7,16 +7,26 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use crate::session::Asked;
 use lro_host::store::Ulid;
 
 /// Maximum number of tasks. The oldest is evicted first; its result is then offloaded once more.
 pub(crate) const TASKS_MAX: usize = 4_096;
 
+/// The call behind a task.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskCall {
+    pub(crate) tool: String,
+    /// The arguments as JSON.
+    pub(crate) query: Option<String>,
+    /// The question about the result.
+    pub(crate) asked: Option<Asked>,
+}
+
 /// One task of a tenant.
 #[derive(Clone, Debug, Default)]
 struct Task {
-    tool: String,
-    query: Option<String>,
+    call: TaskCall,
     answer: Option<TaskAnswer>,
 }
 
@@ -42,16 +52,16 @@ struct TaskTable {
 }
 
 impl Tasks {
-    /// Records the tool and the arguments behind a task.
-    pub(crate) fn started(&self, tenant: &str, task: &str, tool: &str, query: Option<String>) {
-        self.with(tenant, task, |task| (task.tool, task.query) = (tool.to_owned(), query));
+    /// Records the call behind a task.
+    pub(crate) fn started(&self, tenant: &str, task: &str, call: TaskCall) {
+        self.with(tenant, task, |task| task.call = call);
     }
 
-    /// The tool and the arguments behind a task; empty if the task is unknown.
-    pub(crate) fn call(&self, tenant: &str, task: &str) -> (String, Option<String>) {
+    /// The call behind a task; empty if the task is unknown.
+    pub(crate) fn call(&self, tenant: &str, task: &str) -> TaskCall {
         let key = (tenant.to_owned(), task.to_owned());
         let table = self.0.lock();
-        table.tasks.get(&key).map(|task| (task.tool.clone(), task.query.clone())).unwrap_or_default()
+        table.tasks.get(&key).map(|task| task.call.clone()).unwrap_or_default()
     }
 
     /// The earlier reply to this result of a task.

@@ -7,4 +7,6 @@ mod tools;
 pub use answer::{answer, answer_within_schema};
 pub use lro_mcp::*;
 pub use resource::resource_links;
-pub use tools::{EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, Tools, definitions};
+pub use tools::{
+    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, ToolQuestion, Tools, definitions, question_schema,
+};

@@ -3,12 +3,14 @@
 //! An error that the model can mend by calling again is a tool error that says how. An unknown tool is a protocol error.
 
 mod arguments;
+mod ask;
 mod definitions;
 mod search;
 
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
+pub use ask::{ToolQuestion, question_schema};
 pub use definitions::definitions;
 
 use self::arguments::{Asked, ExtractArguments, ReadArguments};
@@ -106,18 +108,29 @@ impl Tools {
     async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
         let ExtractArguments { handle, section, asked } = arguments::extract(arguments)?;
         let offload = self.store.find(tenant, id(&handle)?).map_err(|error| find_failure(tenant, &handle, &error))?;
+        let json = self.answer_about(tenant, &offload, section, asked).await?;
+        Ok(result_of(&json, &json))
+    }
+
+    /// The answer to a question about an offload, as JSON.
+    async fn answer_about(
+        &self,
+        tenant: &str,
+        offload: &Offload,
+        section: Option<String>,
+        asked: Asked,
+    ) -> Result<String, Failure> {
         let (section, question) = match asked {
             Asked::Question(question) => (section, question),
             Asked::Recipe { name, parameters, offset, limit } => {
                 let (file, query) =
-                    stored_query(&offload, &name, &parameters).map_err(|error| extract_failure(tenant, &error))?;
+                    stored_query(offload, &name, &parameters).map_err(|error| extract_failure(tenant, &error))?;
                 let (offset, limit) = (offset.unwrap_or(query.offset), limit.or(query.limit));
                 (Some(file.to_owned()), Question::Query(Query { offset, limit, ..query }))
             }
         };
-        let answer = self.extractor.answer(&offload, section.as_deref(), &question, self.budget).await;
-        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)?;
-        Ok(result_of(&json, &json))
+        let answer = self.extractor.answer(offload, section.as_deref(), &question, self.budget).await;
+        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {

@@ -180,13 +180,14 @@ fn expect_abilities(value: &mut Value) {
     }
 }
 
-fn change_of(tool: &str) -> ToolChange {
+fn change_of(tool: &str) -> ToolChange<'static> {
     let schema = match tool.len() % 3 {
         0 => SchemaChange::Widen,
         1 => SchemaChange::Keep,
         _ => SchemaChange::Remove,
     };
-    ToolChange { schema, result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS) }
+    let argument = tool.len().is_multiple_of(3).then_some(("question", "{}"));
+    ToolChange { schema, result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS), argument }
 }
 
 /// Expected changes to a list of tools, except those of schemas.
@@ -201,6 +202,9 @@ fn expect_tools(value: &mut Value) {
         if change_of(name).result_characters.is_some() {
             expect_size(tool);
         }
+        if let Some((argument, _)) = change_of(name).argument {
+            expect_argument(tool, argument);
+        }
     }
     tools.push(serde_json::from_str(TOOL).expect("JSON"));
 }
@@ -213,6 +217,13 @@ fn expect_size(tool: &mut serde_json::Map<String, Value>) {
     if !is_enough {
         metadata.insert(KEY.to_owned(), json!(RESULT_CHARACTERS));
     }
+}
+
+/// A tool has an argument of this name, unless its input schema has no object for arguments.
+fn expect_argument(tool: &mut serde_json::Map<String, Value>, argument: &str) {
+    let Some(schema) = tool.get_mut("inputSchema").and_then(Value::as_object_mut) else { return };
+    let Some(arguments) = schema.entry("properties").or_insert_with(|| json!({})).as_object_mut() else { return };
+    arguments.entry(argument).or_insert_with(|| json!({}));
 }
 
 /// Checks the widened schemas of a changed list and replaces them with the original ones.

@@ -45,6 +45,7 @@ pub(super) struct ExtractArguments {
 }
 
 /// What is asked.
+#[derive(Clone, Debug)]
 pub(super) enum Asked {
     Question(Question),
     /// A stored query, and what overrides its own values.
@@ -69,9 +70,23 @@ pub(super) struct ReadArguments {
 pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
     let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
     let handle = handle(&mut members)?;
+    let (section, asked) = asked(members)?;
+    Ok(ExtractArguments { handle, section, asked })
+}
+
+/// Reads the arguments of `lro_extract` without `handle`: the section, and what is asked.
+pub(super) fn question(arguments: &str) -> Result<(Option<String>, Asked), Failure> {
+    let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
+    if members.take("handle").is_some() {
+        return Err(Failure::Tool("the question is about the result of this call: leave out `handle`".to_owned()));
+    }
+    asked(members)
+}
+
+fn asked(mut members: Members<'_>) -> Result<(Option<String>, Asked), Failure> {
     let section = members.text("section")?;
     if let Some(question) = search::take(&mut members)? {
-        return Ok(ExtractArguments { handle, section, asked: Asked::Question(question) });
+        return Ok((section, Asked::Question(question)));
     }
     let (jq, recipe) = (members.text("jq")?, members.text("recipe")?);
     let slurp = members.boolean("slurp")?;
@@ -102,7 +117,7 @@ pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
             }
         }
     };
-    Ok(ExtractArguments { handle, section, asked })
+    Ok((section, asked))
 }
 
 /// Reads the arguments of `lro_read`.
