@@ -3,10 +3,10 @@
 use crate::bindings::lro::filter::types::{Delimited, Form};
 use crate::{Part, PolicyError, Source};
 use lro_json::Validator;
-use lro_text::{HEAD_BYTES_MAX, Hints, recognize};
+use lro_text::{HEAD_BYTES_MAX, Hints, recognize, tabular};
 
-/// The form of a text part, as its reader and as the contract names it; nothing for a text without records, and when in
-/// doubt.
+/// The form of a text or a JSON part, as its reader and as the contract names it; nothing for a text without records, for a
+/// JSON document that is not a table, and when in doubt.
 pub(crate) fn form(
     source: &impl Source,
     index: u32,
@@ -22,7 +22,7 @@ pub(crate) fn form(
         name: part.name.as_deref(),
         complete: head.len() <= HEAD_BYTES_MAX,
     };
-    let found = recognize(&head, &hints);
+    let found = recognize(&head, &hints).or_else(|| tabular(&head).map(lro_text::Form::Tabular));
     Ok(found.and_then(|form| named(&form, &head).map(|named| (form, named))))
 }
 
@@ -39,9 +39,11 @@ fn named(form: &lro_text::Form, head: &str) -> Option<Form> {
         lro_text::Form::RuledTable | lro_text::Form::AlignedTable | lro_text::Form::PaddedTable { .. } => {
             Form::AlignedTable
         }
+        lro_text::Form::KeyedBlocks { .. } => Form::KeyedBlocks,
         lro_text::Form::PythonLiteral { .. } => Form::PythonLiteral,
         lro_text::Form::YamlList => Form::Yaml,
         lro_text::Form::XmlElements { .. } | lro_text::Form::HtmlTable => Form::Markup,
+        lro_text::Form::Tabular(_) => Form::JsonColumns,
         _ => return None,
     })
 }
@@ -78,7 +80,8 @@ pub(crate) fn in_words(form: Form) -> String {
         Form::PythonLiteral => "Python literal",
         Form::Yaml => "YAML list",
         Form::Markup => "elements of XML or HTML",
-        Form::JsonColumns => "JSON columns",
+        Form::JsonColumns => "JSON table",
+        Form::KeyedBlocks => "blocks of named values",
     };
     words.to_owned()
 }

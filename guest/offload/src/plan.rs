@@ -11,6 +11,7 @@ use crate::names::Names;
 use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 use lro_json::pointer::{last_key, push_step};
 use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
+use lro_text::{HEAD_BYTES_MAX, PARALLEL_BYTES_MAX, Tabular, tabular};
 
 /// Most small texts and blocks that stay in the reply, and most texts and JSON documents that get separate files. More
 /// are data: those that are alike share files.
@@ -52,7 +53,16 @@ enum Class {
     Records(Form),
     Bytes,
     /// JSON with these sections.
-    Document(Vec<Section>),
+    Document {
+        sections: Vec<Section>,
+        /// Whether it is a table, whose rows are no records of their own.
+        is_table: bool,
+    },
+}
+
+impl Class {
+    /// JSON without sections.
+    const PLAIN: Self = Self::Document { sections: Vec::new(), is_table: false };
 }
 
 /// Parts that are alike, and share files when there are enough of them.
@@ -87,8 +97,12 @@ pub fn plan(call: &Call, source: &impl Source, parts: &[Part], wishes: &[Wish]) 
     }
     join_documents(parts, &mut found);
     for ((index, part), (class, group)) in (0..).zip(parts).zip(&mut found) {
-        if matches!(class, Class::Text) && group.is_none() && part.kind == PartKind::Text {
-            *class = form(source, index, part)?.map_or(Class::Text, |(_, named)| Class::Records(named));
+        match class {
+            Class::Text if group.is_none() && part.kind == PartKind::Text => {
+                *class = form(source, index, part)?.map_or(Class::Text, |(_, named)| Class::Records(named));
+            }
+            Class::Document { is_table: true, .. } if group.is_none() => *class = Class::Records(Form::JsonColumns),
+            _ => {}
         }
     }
     Ok(Plan { parts: planned(found) })
@@ -108,7 +122,7 @@ fn join_documents(parts: &[Part], found: &mut [(Class, Option<Group>)]) {
             found.iter_mut().filter(|(_, of)| *of == Some(group)).for_each(|(_, of)| *of = None);
         }
     }
-    let is_single = |class: &Class, part: &Part| matches!(class, Class::Document(_)) && part.kind == PartKind::Text;
+    let is_single = |class: &Class, part: &Part| matches!(class, Class::Document { .. }) && part.kind == PartKind::Text;
     let single = || found.iter().zip(parts).filter(|((class, group), part)| group.is_none() && is_single(class, part));
     if single().count() > SINGLE_MAX {
         for ((class, group), part) in found.iter_mut().zip(parts) {
@@ -121,7 +135,7 @@ fn join_documents(parts: &[Part], found: &mut [(Class, Option<Group>)]) {
 
 /// The planned parts. The first of a group is written, the others join it.
 fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
-    let is_single = |(class, group): &&(Class, Option<Group>)| group.is_none() && matches!(class, Class::Document(_));
+    let is_single = |(class, group): &&(Class, Option<Group>)| group.is_none() && matches!(class, Class::Document { .. });
     let sections_max = files_each(found.iter().filter(is_single).count());
     let mut names = Names::default();
     let mut first: Vec<(Group, u32)> = Vec::new();
@@ -137,8 +151,8 @@ fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
             (Class::Text, _) => PlannedPart::Text,
             (Class::Bytes, _) => PlannedPart::Bytes,
             (Class::Records(form), _) => PlannedPart::Records(PlannedRecords { form, name: names.section(RECORDS) }),
-            (Class::Document(_), Some(group)) => PlannedPart::Sections(vec![whole(group, &mut names)]),
-            (Class::Document(sections), None) => {
+            (Class::Document { .. }, Some(group)) => PlannedPart::Sections(vec![whole(group, &mut names)]),
+            (Class::Document { sections, .. }, None) => {
                 PlannedPart::Sections(named(sections.into_iter().take(sections_max), &mut names))
             }
         });
@@ -218,9 +232,9 @@ fn is_cursor(part: &Part) -> bool {
 fn class(call: &Call, source: &impl Source, index: u32, part: &Part) -> Result<(Class, Option<Group>), PolicyError> {
     Ok(match part.kind {
         PartKind::Binary => (Class::Bytes, Some(Group::Binaries)),
-        PartKind::Meta if is_cursor(part) => (Class::Document(Vec::new()), None),
+        PartKind::Meta if is_cursor(part) => (Class::PLAIN, None),
         PartKind::Meta => (Class::Text, None),
-        PartKind::Block => (Class::Document(Vec::new()), Some(Group::Blocks)),
+        PartKind::Block => (Class::PLAIN, Some(Group::Blocks)),
         PartKind::Structured => (json(call, source, index, part)?.map_or(Class::Text, |(class, _)| class), None),
         PartKind::Text => json(call, source, index, part)?.unwrap_or((Class::Text, Some(Group::Texts))),
     })
@@ -235,7 +249,7 @@ fn json(
 ) -> Result<Option<(Class, Option<Group>)>, PolicyError> {
     let search = call.settings.sections.is_empty();
     let (mut survey, mut seen, mut is_json, mut whole) = (Survey::new(), 0, part.kind != PartKind::Text, true);
-    let mut has_objects = false;
+    let (mut has_objects, mut head) = (false, String::new());
     source.read_text(index, &mut |slice| {
         if seen == 0 {
             let beginning = slice.trim_start();
@@ -245,6 +259,9 @@ fn json(
         if is_json {
             // Not JSON, or nested deeper than the splitter allows.
             is_json = survey.push(slice).is_ok();
+        }
+        if !has_objects && head.len() < HEAD_BYTES_MAX {
+            head.push_str(&slice[..slice.floor_char_boundary(HEAD_BYTES_MAX)]);
         }
         seen += slice.len();
         // Configured sections need no search; the first slice shows whether this is JSON.
@@ -261,7 +278,24 @@ fn json(
         true if seen as u64 <= RECORD_BYTES_MAX => Some(Group::Record),
         _ => None,
     };
-    Ok(Some((Class::Document(if search { found } else { configured(call) }), group)))
+    let is_table = search && !has_objects && is_table(call, part, &head, &found);
+    let sections = if search { found } else { configured(call) };
+    Ok(Some((Class::Document { sections, is_table }, group)))
+}
+
+/// Whether a document with these sections is a table. One of whose members the settings name a few stays a document.
+fn is_table(call: &Call, part: &Part, head: &str, found: &[Section]) -> bool {
+    let settings = &call.settings;
+    if !settings.inline_keys.is_empty() || settings.session_key.is_some() {
+        return false;
+    }
+    match tabular(head) {
+        // Its reader holds it.
+        Some(Tabular::Parallel) => part.complete && part.size <= PARALLEL_BYTES_MAX as u64,
+        // A second large member would be out of reach.
+        Some(_) => found.len() <= 1,
+        None => false,
+    }
 }
 
 /// The sections that the settings name.

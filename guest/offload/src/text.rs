@@ -1,7 +1,7 @@
 //! A text part: its file, the records in it, or its outline.
 
 use crate::array::Array;
-use crate::bindings::lro::filter::types::{FileKind, Origin, PlannedRecords, PlannedSection, SectionShape};
+use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords, PlannedSection, SectionShape};
 use crate::directory::File;
 use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
 use crate::form::{form, is_document};
@@ -20,7 +20,7 @@ const OUTLINE: &str = "outline";
 impl<S: Source> Writer<'_, S> {
     /// Writes a text and its outline.
     pub(crate) fn text(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        let mut file = self.text_file(index, part)?;
+        let mut file = self.text_file(index, part, part.kind == PartKind::Meta)?;
         let mut outliner = Outliner::default();
         self.source.read_text(index, &mut |slice| {
             outliner.push(slice.as_bytes());
@@ -34,7 +34,8 @@ impl<S: Source> Writer<'_, S> {
         Ok(())
     }
 
-    /// Writes a text and its records. A text that does not keep its form is written with its outline.
+    /// Writes a text and its records. A text that does not keep its form is written with its outline, a JSON document that is
+    /// not the table it began as with its sections.
     pub(crate) fn text_with_records(
         &mut self,
         index: u32,
@@ -45,7 +46,7 @@ impl<S: Source> Writer<'_, S> {
             self.contents.notes.push(format!("part {index} has no records; written as text"));
             return self.text(index, part);
         };
-        let mut file = self.text_file(index, part)?;
+        let mut file = self.text_file(index, part, matches!(planned.form, Form::JsonColumns))?;
         let original = file.entry.file_name.clone();
         let sections = self.sections_of_text(index, &form, planned)?;
         let options = self.options(&sections);
@@ -76,6 +77,14 @@ impl<S: Source> Writer<'_, S> {
                 self.add_document(document, files, &kept);
                 Ok(())
             }
+            Err(broken) if matches!(planned.form, Form::JsonColumns) => {
+                records.discard()?;
+                self.directory.remove(&original)?;
+                self.contents.notes.push(format!("part {index} is not a table: {broken}; its sections are written"));
+                let document = lro_text::Form::JsonWithin { start: 0, document: true };
+                let sections = self.sections_of_text(index, &document, planned)?;
+                self.json(index, part, &sections)
+            }
             Err(broken) => {
                 records.discard()?;
                 self.contents.notes.push(format!("part {index} has no records: {broken}; written as text"));
@@ -89,12 +98,9 @@ impl<S: Source> Writer<'_, S> {
         }
     }
 
-    fn text_file(&mut self, index: u32, part: &Part) -> Result<TextFile, PolicyError> {
+    fn text_file(&mut self, index: u32, part: &Part, is_json: bool) -> Result<TextFile, PolicyError> {
         let section = self.section_names.section(self.plain_name(part, "text").as_str());
-        let (extension, media_type) = match part.kind {
-            PartKind::Meta => ("json", "application/json"),
-            _ => ("txt", "text/plain"),
-        };
+        let (extension, media_type) = if is_json { ("json", "application/json") } else { ("txt", "text/plain") };
         let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
         Ok(TextFile {
             file: self.directory.create(&file_name)?,

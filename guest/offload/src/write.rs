@@ -123,7 +123,7 @@ pub(crate) struct Writer<'a, S> {
 }
 
 impl<S: Source> Writer<'_, S> {
-    fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
+    pub(crate) fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
         let options = self.options(planned);
         let (source, parts) = (self.source, [index]);
         let mut records = self.records(&parts, planned, None);

@@ -3,8 +3,7 @@
 //!
 //! | | what it does |
 //! |---|---|
-//! | [`recognize`], [`Reader`] | the form of a text, and its records as JSON Lines |
-//! | [`tabular`], [`TabularReader`] | the table that one JSON document is, and its rows as JSON Lines |
+//! | [`recognize`], [`tabular`], [`Reader`] | the form of a text or the table that one JSON document is, and the records as JSON Lines |
 //! | [`search`] | finds lines by words, a literal or a regular expression, and says where each one stands |
 //! | [`outline`] | the headings, files, definitions, elements, message patterns or blocks of a text |
 //!
@@ -44,6 +43,6 @@ mod structure;
 
 pub use readers::{
     COLUMNS_MAX, Column, DIGITS_MAX, ELEMENT_BYTES_MAX, Error, Fault, LINE_BYTES_MAX, NAME_BYTES_MAX,
-    PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, TabularReader,
+    PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX,
 };
 pub use recognize::{Form, HEAD_BYTES_MAX, Hints, Tabular, recognize, tabular};

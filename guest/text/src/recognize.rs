@@ -72,6 +72,9 @@ pub enum Form {
         /// The names from the root to the records, with slashes: `feed/entry`.
         path: String,
     },
+    /// One JSON document that is a table. [`tabular`] finds it; the outside of its report are the bytes around the rows, and
+    /// other members are not part of the records.
+    Tabular(Tabular),
 }
 
 /// What is known of a text besides its characters.

@@ -6,7 +6,7 @@ mod support;
 
 use std::convert::Infallible;
 
-use lro_text::{Error, Fault, HEAD_BYTES_MAX, PARALLEL_BYTES_MAX, ReadError, Report, Tabular, TabularReader, tabular};
+use lro_text::{Error, Fault, Form, HEAD_BYTES_MAX, PARALLEL_BYTES_MAX, ReadError, Reader, Report, Tabular, tabular};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use support::{dice, slices};
@@ -21,7 +21,7 @@ fn read<'a>(tabular: &Tabular, slices: impl IntoIterator<Item = &'a str>) -> Res
         Error::Text(error) => error,
         Error::Output(never) => match never {},
     };
-    let mut reader = TabularReader::new(tabular);
+    let mut reader = Reader::new(&Form::Tabular(tabular.clone()));
     for slice in slices {
         reader.push(slice, &mut out).map_err(text_error)?;
     }

@@ -209,6 +209,7 @@ fn form(form: Form) -> Value {
         Form::Yaml => json!("yaml"),
         Form::Markup => json!("markup"),
         Form::JsonColumns => json!("json-columns"),
+        Form::KeyedBlocks => json!("keyed-blocks"),
     }
 }
 

@@ -33,7 +33,7 @@ pub use names::NAME_BYTES_MAX;
 pub use records::{Column, Report};
 pub use rule::{DIGITS_MAX, Rule};
 pub use table::{COLUMNS_MAX, SAMPLE_BYTES_MAX};
-pub use tabular::{PARALLEL_BYTES_MAX, TabularReader};
+pub use tabular::PARALLEL_BYTES_MAX;
 
 pub(crate) use blocks::{is_record_heading, is_row_heading};
 pub(crate) use columns::{is_underline, starts};
@@ -41,7 +41,7 @@ pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token
 pub(crate) use padded::cells as padded_cells;
 pub(crate) use within::may_follow;
 
-use crate::Form;
+use crate::{Form, Tabular};
 use blocks::Blocks;
 use by_line::{ByLine, LineForm};
 use columns::Columns;
@@ -53,6 +53,7 @@ use padded::Padded;
 use python::Python;
 use records::Records;
 use ruled::Ruled;
+use tabular::{Parallel, Rows};
 use values::Values;
 use within::Within;
 use yaml::Yaml;
@@ -64,7 +65,8 @@ pub const LINE_BYTES_MAX: usize = 1024 * 1024;
 ///
 /// The output does not depend on where the text is cut into slices. Memory: [`SAMPLE_BYTES_MAX`] and the columns of a
 /// table, [`LINE_BYTES_MAX`] where the form has to see whole lines, and up to 2 MiB of lines; never a record or a cell
-/// of delimited text or of JSON. Must not be used after an error.
+/// of delimited text or of JSON. Parallel arrays alone are held, up to [`PARALLEL_BYTES_MAX`], and given at the end, because
+/// the first record has a part in every array. Must not be used after an error.
 #[derive(Debug)]
 pub struct Reader {
     kind: Kind,
@@ -80,6 +82,8 @@ enum Kind {
     ByLine(Box<ByLine>),
     Markup(Box<Markup>),
     Html(Box<Html>),
+    Rows(Box<Rows>),
+    Parallel(Parallel),
 }
 
 /// What a reader makes of the beginning of a text.
@@ -106,6 +110,9 @@ impl Reader {
             Form::YamlList => by_line(LineForm::Yaml(Yaml::default())),
             Form::HtmlTable => Kind::Html(Box::default()),
             Form::XmlElements { path } => Kind::Markup(Box::new(Markup::new(path))),
+            Form::Tabular(Tabular::Rows { member, names }) => Kind::Rows(Box::new(Rows::new(Some(member), names))),
+            Form::Tabular(Tabular::HeaderRow { names }) => Kind::Rows(Box::new(Rows::new(None, names))),
+            Form::Tabular(Tabular::Parallel) => Kind::Parallel(Parallel::default()),
         };
         Self { kind, records: Records::default() }
     }
@@ -136,6 +143,8 @@ impl Reader {
             Kind::ByLine(by_line) => by_line.finish(records),
             Kind::Markup(markup) => markup.finish(),
             Kind::Html(html) => html.finish(records),
+            Kind::Rows(rows) => rows.finish(records),
+            Kind::Parallel(parallel) => return parallel.finish(self.records, out),
         };
         ended.map_err(|fault| self.records.error(fault))?;
         self.records.give(1, out)?;
@@ -160,7 +169,12 @@ impl Reader {
             Kind::Delimited(delimited) => delimited.settle(records).ok()?,
             Kind::ByLine(by_line) => by_line.settle(records).ok()?,
             Kind::Html(html) => html.settle(records).ok()?,
-            Kind::Values(_) | Kind::Within(_) | Kind::Python(_) | Kind::Markup(_) => {}
+            Kind::Values(_)
+            | Kind::Within(_)
+            | Kind::Python(_)
+            | Kind::Markup(_)
+            | Kind::Rows(_)
+            | Kind::Parallel(_) => {}
         }
         lines.append(&mut reader.records.lines);
         Some(Tried { report: reader.records.report, lines })
@@ -177,6 +191,8 @@ impl Kind {
             Self::ByLine(by_line) => by_line.push(piece, records),
             Self::Markup(markup) => markup.push(piece, records),
             Self::Html(html) => html.push(piece, records),
+            Self::Rows(rows) => rows.push(piece.as_bytes(), records),
+            Self::Parallel(parallel) => parallel.push(piece),
         }
     }
 }

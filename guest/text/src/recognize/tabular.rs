@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use lro_json::unescaped;
 use lro_json::walk::{Damaged, elements, members, skip_white, string, value_end};
 
-use super::HEAD_BYTES_MAX;
-use crate::readers::{NAME_BYTES_MAX, TabularReader};
+use super::{Form, HEAD_BYTES_MAX};
+use crate::readers::{NAME_BYTES_MAX, Reader};
 
 /// Members whose value names the columns, and members that hold the rows.
 const NAMES: [&[u8]; 7] = [b"columns", b"fields", b"headers", b"header", b"column_names", b"columnNames", b"schema"];
@@ -52,7 +52,7 @@ pub fn tabular(head: &str) -> Option<Tabular> {
         b'{' => rows(text, at).or_else(|| parallel(text, at)),
         _ => None,
     }?;
-    let records = TabularReader::try_head(&found, head)?;
+    let records = Reader::try_head(&Form::Tabular(found.clone()), head, false)?.report.records;
     (records > 0 || found == Tabular::Parallel).then_some(found)
 }
 

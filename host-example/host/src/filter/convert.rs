@@ -145,6 +145,7 @@ impl From<types::Form> for store::Form {
             types::Form::Yaml => Self::Yaml,
             types::Form::Markup => Self::Markup,
             types::Form::JsonColumns => Self::JsonColumns,
+            types::Form::KeyedBlocks => Self::KeyedBlocks,
         }
     }
 }

@@ -200,6 +200,8 @@ pub enum Form {
     Markup,
     /// JSON whose records are spread over arrays.
     JsonColumns,
+    /// Blocks of lines that each name a value.
+    KeyedBlocks,
 }
 
 /// Reads a list of numbers, or one number for a list of it.

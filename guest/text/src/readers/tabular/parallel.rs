@@ -5,21 +5,21 @@ use lro_json::walk::{Damaged, members, skip_white, value_end};
 
 use super::prefixes;
 use crate::readers::COLUMNS_MAX;
-use crate::readers::error::Fault;
+use crate::readers::error::{Error, Fault};
 use crate::readers::json::Value;
-use crate::readers::records::Records;
+use crate::readers::records::{BLOCK_BYTES, Records, Report};
 
 /// Largest document of parallel arrays, in bytes: 4 MiB. It is held in memory, beside what a policy needs.
 pub const PARALLEL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Gathers the document.
 #[derive(Debug, Default)]
-pub(super) struct Parallel {
+pub(crate) struct Parallel {
     document: String,
 }
 
 impl Parallel {
-    pub(super) fn push(&mut self, text: &str) -> Result<(), Fault> {
+    pub(crate) fn push(&mut self, text: &str) -> Result<(), Fault> {
         if self.document.len() + text.len() > PARALLEL_BYTES_MAX {
             return Err(Fault::Parallel);
         }
@@ -27,8 +27,22 @@ impl Parallel {
         Ok(())
     }
 
+    /// Ends the document, and gives its records.
+    pub(crate) fn finish<E>(
+        self,
+        mut records: Records,
+        out: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<Report, Error<E>> {
+        let mut columns = self.columns().map_err(|fault| records.error(fault))?;
+        while columns.next(&mut records).map_err(|fault| records.error(fault))? {
+            records.give(BLOCK_BYTES, out)?;
+        }
+        records.give(1, out)?;
+        Ok(records.report)
+    }
+
     /// The columns of the whole document, each before its first value.
-    pub(super) fn columns(self) -> Result<Columns, Fault> {
+    fn columns(self) -> Result<Columns, Fault> {
         lro_json::validate(&self.document).map_err(|error| Fault::Json(error.kind))?;
         let text = self.document.as_bytes();
         let (mut names, mut places) = (Vec::new(), Vec::new());
@@ -55,7 +69,7 @@ impl Parallel {
 
 /// The next value of every column.
 #[derive(Debug)]
-pub(super) struct Columns {
+struct Columns {
     document: String,
     /// What is written before the value of each column.
     prefixes: Vec<Vec<u8>>,
@@ -65,7 +79,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Writes the next record; `false` when all arrays have ended.
-    pub(super) fn next(&mut self, records: &mut Records) -> Result<bool, Fault> {
+    fn next(&mut self, records: &mut Records) -> Result<bool, Fault> {
         let text = self.document.as_bytes();
         let ended = self.places.iter().filter(|at| text.get(**at) == Some(&b']')).count();
         match ended {

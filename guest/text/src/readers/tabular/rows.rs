@@ -13,7 +13,7 @@ const KEY_BYTES_MAX: usize = 6 * NAME_BYTES_MAX;
 
 /// Reads rows token by token.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     scanner: Scanner,
     /// The member of the document that holds the rows; none when the document is the rows, the first of which names the
     /// columns.
@@ -56,7 +56,7 @@ enum Copies {
 }
 
 impl Rows {
-    pub(super) fn new(member: Option<&String>, names: &[String]) -> Self {
+    pub(crate) fn new(member: Option<&String>, names: &[String]) -> Self {
         Self {
             scanner: Scanner::new(),
             member: member.cloned(),
@@ -72,7 +72,7 @@ impl Rows {
         }
     }
 
-    pub(super) fn push(&mut self, text: &[u8], records: &mut Records) -> Result<(), Fault> {
+    pub(crate) fn push(&mut self, text: &[u8], records: &mut Records) -> Result<(), Fault> {
         self.scanner.begin(text).map_err(|error| Fault::Json(error.kind))?;
         let mut start = 0;
         while start < text.len() {
@@ -230,7 +230,7 @@ impl Rows {
         if is_row || self.place == Place::Due { Err(Fault::Misaligned) } else { Ok(()) }
     }
 
-    pub(super) fn finish(self, records: &mut Records) -> Result<(), Fault> {
+    pub(crate) fn finish(self, records: &mut Records) -> Result<(), Fault> {
         self.scanner.finish().map_err(|error| Fault::Json(error.kind))?;
         if self.place != Place::After {
             return Err(Fault::Misaligned);
