@@ -63,7 +63,7 @@ fn the_standard_descriptor() {
     );
     let golden = published.golden();
     assert!(golden.starts_with(wanted), "{golden}");
-    let order = ["offloaded", "files", "note", "page", "summary", "schemas", "jq_recipes", "guidance"];
+    let order = ["offloaded", "files", "note", "page", "summary", "schemas", "samples", "jq_recipes", "guidance"];
     assert_eq!(keys(&golden), order);
     let orders = &published.descriptor["summary"]["orders"];
     assert_eq!(orders["id"], serde_json::json!({"min": 1, "max": 300}), "{orders}");
@@ -74,6 +74,59 @@ fn the_standard_descriptor() {
         "Run a recipe or your own filter; do not read a file whole.",
     );
     assert_eq!(published.descriptor["guidance"], guidance);
+}
+
+// What is the same in every record is said once; what is in arrays is a field; a sample is the first record, shortened.
+#[test]
+fn fields_constants_and_a_sample() {
+    let step = |id: u64| format!(r#"{{"name":"s{id}","arguments":["{}"],"rank":{{"of":{id}}}}}"#, "long ".repeat(40));
+    let row = |id: u64| {
+        format!(
+            r#"{{"type":"run","id":{id},"note":null,"owner":{{"site":"a","name":"n{}"}},"steps":[{},{}],"text":"{}"}}"#,
+            id % 3,
+            step(id),
+            step(id + 1),
+            "é\\n".repeat(60),
+        )
+    };
+    let rows: Vec<String> = (0..100).map(row).collect();
+    let published = with(always(), &format!("[{}]", rows.join(",")));
+    let descriptor = &published.descriptor;
+    let constants = serde_json::json!({"type": "run", "note": null, "owner.site": "a"});
+    assert_eq!(descriptor["summary"]["records"]["constants"], constants, "{descriptor}");
+    assert_eq!(
+        descriptor["schemas"]["records"],
+        serde_json::json!({
+            "id": "integer", "text": "string", "owner.name": "string",
+            "steps[].name": "string", "steps[].arguments[]": "string", "steps[].rank.of": "integer",
+        }),
+    );
+    let sample = &descriptor["samples"]["records"];
+    assert_eq!((&sample["id"], &sample["owner"]), (&0.into(), &serde_json::json!({"name": "n0"})), "{sample}");
+    assert_eq!(sample["steps"][0]["arguments"][0], "long ".repeat(40)[..48].to_owned() + "…");
+    assert_eq!(sample["text"], "é\n".repeat(24) + "…");
+    assert_eq!(descriptor["jq_recipes"]["records_where"].as_str().map(|text| text.contains("owner.name")), Some(true));
+    // A sample and constants are those of the data, whatever it is.
+    lro_tests::check(&[&"summary", &published.offloaded.offload.path()]);
+}
+
+// The first record alone may be as large as the result.
+#[test]
+fn samples_of_large_records_are_short() {
+    let wide: Vec<String> = (0..3_000).map(|key| format!(r#""key {key}":"value {key}""#)).collect();
+    let deep = format!("{}1{}", r#"{"a":["#.repeat(60), "]}".repeat(60));
+    let long = format!(r#"{{"a":"{}\\ud83d\\ude00"}}"#, "\\ud83d\\ude00".repeat(20_000));
+    for record in [
+        format!("{{{}}}", wide.join(",")),
+        deep,
+        long,
+        "9".repeat(30_000),
+        format!("[{}]", vec!["[]"; 9_000].join(",")),
+    ] {
+        let published = with(always(), &format!("[{record},{record},{record}]"));
+        let text = published.golden();
+        assert!(lro_jsonl::tokens(&text) < 600, "{text}");
+    }
 }
 
 #[test]
@@ -120,9 +173,11 @@ fn guidance_names_only_what_the_reader_has() {
             assert_eq!(guidance.contains(word), has(index), "{bits:03b}: {guidance}");
         }
         // Recipes stay beside the native tools: as commands for a shell, else as calls of `lro_extract`.
-        let recipes = published.descriptor["jq_recipes"].as_object().unwrap();
-        assert_eq!(recipes.is_empty(), !has(0) && !has(1), "{bits:03b}");
-        assert!(recipes.values().all(|recipe| recipe.as_str().unwrap().starts_with('{') != has(0)), "{recipes:?}");
+        let (key, other) = if has(0) { ("jq_recipes", "recipes") } else { ("recipes", "jq_recipes") };
+        let recipes = published.descriptor[key].as_object().unwrap();
+        assert_eq!((recipes.is_empty(), published.descriptor.get(other)), (!has(0) && !has(1), None), "{bits:03b}");
+        assert!(recipes.values().all(|recipe| recipe.is_string() == has(0)), "{recipes:?}");
+        assert_eq!(guidance.contains("header"), has(0), "{guidance}");
         // A tool needs the handle; it comes before the files.
         let handle = published.descriptor["handle"].as_str();
         if has(1) || has(2) {
@@ -328,7 +383,8 @@ proptest! {
         let inline_keys = absent.iter().cloned().chain(wanted.iter().map(|(key, _)| key.clone())).collect();
         let published = with(PolicySettings { inline_keys, ..always() }, &document);
         let text = &published.offloaded.descriptor;
-        let own = ["offloaded", "handle", "files", "summary", "schemas", "jq_recipes", "guidance", "inline"];
+        let own =
+            ["offloaded", "handle", "files", "summary", "schemas", "samples", "recipes", "jq_recipes", "guidance", "inline"];
         let members = |text: &str| -> Vec<(String, String)> {
             let members = lro_json::members(text).unwrap();
             members.iter().map(|member| (serde_json::from_str(member.key).unwrap(), member.value.to_owned())).collect()

@@ -214,7 +214,7 @@ fn what_a_descriptor_names_runs_by_that_name() {
         "note": "word ".repeat(20_000),
     });
     let published = published(&document);
-    let recipes = published.descriptor["jq_recipes"].as_object().unwrap();
+    let recipes = published.descriptor["recipes"].as_object().unwrap();
     assert!(!recipes.is_empty(), "{}", published.descriptor);
     let stored = published.offload.record().files.iter().flat_map(|file| &file.queries).map(|query| &query.name);
     for name in recipes.keys().chain(stored) {

@@ -3,9 +3,10 @@
 use lro_host::extract::{Aggregate, AggregateKind, Budget, ExtractError, Group, Query, Question, Selection};
 use lro_host::filter::Offloaded;
 use lro_host::sandbox::types::Abilities;
+use lro_host::sandbox::{Part, Payload};
 use lro_host::settings::{DescriptorLevel, PolicySettings};
 use lro_host::store::{FileKind, FileRecord, Form, Origin};
-use lro_tests::{always, extractor, filter, offloaded, request, text};
+use lro_tests::{always, extractor, filter, offloaded, request, structured, text};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -105,7 +106,39 @@ fn forms() -> Vec<(String, Form, &'static str)> {
         ),
         (format!("[{}]", python.trim_end_matches(", ")), Form::PythonLiteral, "Python literal"),
         (cities(|a, b, c| format!("- id: {a}\n  name: {b}\n  zone: {c}\n")), Form::Yaml, "YAML list"),
+        (cities(|a, b, c| format!("id: {a}\nname: {b}\nzone: {c}\n\n")), Form::KeyedBlocks, "blocks of named values"),
+        (
+            format!(r#"{{"columns":["id","name","zone"],"rows":[{}],"of":9}}"#, json_rows()),
+            Form::JsonColumns,
+            "JSON table",
+        ),
+        (
+            format!(
+                r#"{{"schema":{{"fields":[{{"name":"id"}},{{"name":"name"}},{{"name":"zone"}}]}},"data":[{}]}}"#,
+                json_rows()
+            ),
+            Form::JsonColumns,
+            "JSON table",
+        ),
+        (format!(r#"[["id","name","zone"],{}]"#, json_rows()), Form::JsonColumns, "JSON table"),
+        (format!(r#"{{"result":[["id","name","zone"],{}]}}"#, json_rows()), Form::JsonColumns, "JSON table"),
+        (
+            json!({
+                "id": (0..ROWS).collect::<Vec<_>>(),
+                "name": (0..ROWS).map(|id| city(id).1).collect::<Vec<_>>(),
+                "zone": (0..ROWS).map(|id| city(id).2).collect::<Vec<_>>(),
+            })
+            .to_string(),
+            Form::JsonColumns,
+            "JSON table",
+        ),
     ]
+}
+
+/// The rows of the tables as JSON arrays with commas between them.
+fn json_rows() -> String {
+    let rows = (0..ROWS).map(city).map(|(id, name, zone)| json!([id, name, zone]).to_string());
+    rows.collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -179,6 +212,113 @@ fn a_text_that_breaks_its_form_is_a_text() {
         let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         assert!(!names.iter().any(|name| name.to_string_lossy().starts_with("records")), "{names:?}");
         assert!(published.descriptor["summary"]["text"]["kind"].is_string(), "{}", published.descriptor);
+    }
+}
+
+// Structured content too; what the settings name of a document stays in the descriptor.
+#[test]
+fn a_table_of_structured_content_is_records() {
+    let document = format!(r#"{{"columns":["id","name","zone"],"rows":[{}],"total":600}}"#, json_rows());
+    let root = TempDir::new().unwrap();
+    let apply = |settings| offloaded(filter(root.path()).apply(&request(settings), &structured(document.clone())));
+    let found = apply(always());
+    let files = &found.offload.record().files;
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["structured.json", "records.jsonl"]);
+    assert_eq!((files[0].media_type.as_str(), files[1].records), ("application/json", ROWS as u64));
+    assert_eq!(std::fs::read(found.offload.path().join(names[0])).unwrap(), document.as_bytes());
+
+    let found = apply(PolicySettings { inline_keys: vec!["total".to_owned()], ..always() });
+    let descriptor: Value = serde_json::from_str(&found.descriptor).unwrap();
+    assert_eq!((&descriptor["total"], found.offload.record().files.len()), (&600.into(), 1), "{descriptor}");
+}
+
+// A row that does not fit makes it a document again; a second large member is not hidden behind a table.
+#[test]
+fn a_document_that_is_no_table_to_its_end_has_its_sections() {
+    let rows = "[7,\"Ada\"],".repeat(20_000);
+    let more = (0..2_000).map(|id| json!({"id": id}).to_string()).collect::<Vec<_>>().join(",");
+    for document in [
+        format!(r#"{{"columns":["id","name"],"rows":[{rows}[8]]}}"#),
+        format!(r#"[["id","name"],{rows}{{}}]"#),
+        format!(r#"{{"columns":["id","name"],"rows":[{rows}[8,"x"]],"users":[{more}]}}"#),
+    ] {
+        let root = TempDir::new().unwrap();
+        let found = offloaded(filter(root.path()).apply(&request(always()), &text(document.clone())));
+        let files = &found.offload.record().files;
+        assert!(
+            files.iter().all(|file| file.origin == Origin::Content && file.form.is_none()),
+            "{:.99}",
+            found.descriptor
+        );
+        assert!(files.iter().any(|file| file.records > 20_000), "{:.99}", found.descriptor);
+        let listed = std::fs::read_dir(found.offload.path()).unwrap().filter_map(Result::ok);
+        let listed = listed.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count();
+        assert_eq!(listed, files.len() + 1, "and the manifest: {:.99}", found.descriptor);
+    }
+}
+
+// Arrays side by side are held in memory, as many as fit in it.
+#[test]
+fn large_arrays_side_by_side_stay_in_the_memory_of_a_policy() {
+    // The first array is in the beginning that is looked at.
+    let numbers = vec!["1"; 30_000].join(",");
+    for (characters, is_table) in [(130, true), (200, false)] {
+        let texts = vec![format!("\"{}\"", "x".repeat(characters)); 30_000].join(",");
+        let root = TempDir::new().unwrap();
+        let payload = text(format!(r#"{{"a":[{numbers}],"b":[{texts}]}}"#));
+        let decision = filter(root.path()).apply(&request(always()), &payload);
+        for cost in [decision.inspect, decision.write].into_iter().flatten() {
+            assert!(cost.memory_bytes < MEMORY_BYTES_MAX, "{} bytes of memory", cost.memory_bytes);
+        }
+        let found = offloaded(decision);
+        let has_table = found.offload.record().files.iter().any(|file| file.form == Some(Form::JsonColumns));
+        assert_eq!(has_table, is_table, "{characters}");
+    }
+}
+
+// A type that the result does not say is that of the bytes.
+#[test]
+fn bytes_are_named_from_what_they_begin_with() {
+    let archive = |names: &[&str]| -> Vec<u8> {
+        let member = |name: &&str| {
+            let mut bytes = b"PK\x03\x04\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0\x05\0\0\0".to_vec();
+            bytes.extend([name.len() as u8, 0, 0, 0]);
+            bytes.extend(name.bytes());
+            bytes.extend(b"hello");
+            bytes
+        };
+        names.iter().flat_map(member).collect()
+    };
+    let office = |name: &str| format!("application/vnd.openxmlformats-officedocument.{name}");
+    let cases = [
+        (b"%PDF-1.7\n%".to_vec(), "application/pdf".to_owned(), "pdf"),
+        (b"\x89PNG\r\n\x1a\n\0".to_vec(), "image/png".to_owned(), "png"),
+        (
+            archive(&["[Content_Types].xml", "_rels/.rels", "word/document.xml"]),
+            office("wordprocessingml.document"),
+            "docx",
+        ),
+        (archive(&["[Content_Types].xml", "xl/workbook.xml"]), office("spreadsheetml.sheet"), "xlsx"),
+        (archive(&["a.txt", "words/b.txt"]), "application/zip".to_owned(), "zip"),
+        (b"PK\x03\x04".to_vec(), "application/zip".to_owned(), "zip"),
+        (b"\x7fELF".to_vec(), "application/octet-stream".to_owned(), "bin"),
+    ];
+    for (bytes, wanted, extension) in cases {
+        for said in [None, Some("application/octet-stream"), Some("application/x-own")] {
+            let mut part = Part::binary(bytes.clone().into());
+            part.media_type = said.map(str::to_owned);
+            let root = TempDir::new().unwrap();
+            let payload = Arc::new(Payload::new(vec![part]));
+            let found = offloaded(filter(root.path()).apply(&request(always()), &payload));
+            let file = &found.offload.record().files[0];
+            assert_eq!(std::fs::read(found.offload.path().join(&file.name)).unwrap(), bytes);
+            if said == Some("application/x-own") {
+                assert_eq!(file.media_type, "application/x-own");
+            } else {
+                assert_eq!((&file.media_type, file.name.as_str()), (&wanted, format!("binary.{extension}").as_str()));
+            }
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 
 use lro_host::extract::Budget;
 use lro_host::mcp::{EXTRACT_TOOL, INVALID_PARAMS, READ_TOOL, Tools, definitions};
+use lro_host::sandbox::Payload;
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{TENANT, always, extractor, filter, offloaded, request, structured};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// The tools over one offload, kept as long as this lives.
@@ -17,10 +19,14 @@ struct Desk {
 
 impl Desk {
     fn of(document: String) -> Self {
+        Self::of_payload(&structured(document))
+    }
+
+    fn of_payload(payload: &Arc<Payload>) -> Self {
         let root = TempDir::new().unwrap();
         let mut request = request(always());
         request.abilities = Abilities::EXTRACT_TOOL | Abilities::READ_TOOL;
-        let offloaded = offloaded(filter(root.path()).apply(&request, &structured(document)));
+        let offloaded = offloaded(filter(root.path()).apply(&request, payload));
         let store = Store::open(StoreConfig::new(root.path())).unwrap();
         let tools = Tools::new(store, extractor(), Budget::default());
         Self { tools, descriptor: serde_json::from_str(&offloaded.descriptor).unwrap(), _root: root }
@@ -69,9 +75,58 @@ fn one_call_answers() {
     let program = desk.answer(EXTRACT_TOOL, json!({"jq": "select(.id == $n) | .name", "args": {"n": 7}}));
     assert_eq!(program["results"], json!(["Person 7"]));
     // What the descriptor offers is a call as it stands.
-    for (name, call) in desk.descriptor["jq_recipes"].as_object().unwrap() {
-        let call: Value = serde_json::from_str(call.as_str().unwrap()).unwrap();
-        assert!(desk.answer(EXTRACT_TOOL, call)["total"].as_u64().unwrap() > 0, "{name}");
+    let recipes = desk.descriptor["recipes"].as_object().unwrap();
+    assert!(recipes.len() >= 3, "{recipes:?}");
+    for (name, call) in recipes {
+        assert!(desk.answer(EXTRACT_TOOL, call.clone())["total"].as_u64().unwrap() > 0, "{name}");
+    }
+}
+
+/// The arguments of the call that the guidance names.
+fn example(descriptor: &Value) -> Value {
+    let guidance = descriptor["guidance"].as_str().unwrap();
+    let (_, call) = guidance.split_once("lro_extract ").unwrap_or_else(|| panic!("no call: {guidance}"));
+    serde_json::Deserializer::from_str(call).into_iter::<Value>().next().unwrap().unwrap()
+}
+
+// Whatever the names and values of the fields are.
+#[test]
+fn the_call_that_the_guidance_names_answers() {
+    let rows = |key: &str, value: &dyn Fn(u32) -> Value| {
+        json!((0..300).map(|id| json!({key: value(id), "id": id})).collect::<Vec<_>>()).to_string()
+    };
+    let nested = (0..300).map(|id| {
+        let state = ["on", "off"][id as usize % 2];
+        json!({"kind": "x", "in": {"size": id * 3, "state": state}})
+    });
+    let documents = [
+        rows("team", &|id| json!(["red", "blue"][id as usize % 2])),
+        rows("IMDB Rating", &|id| json!(["it's", "a \"b\""][id as usize % 2])),
+        rows("not", &|id| json!(id % 5 == 0)),
+        rows("a.b/c~d", &|id| json!(id % 9)),
+        rows("k\"ey", &|id| json!(f64::from(id) / 7.0)),
+        json!(nested.collect::<Vec<_>>()).to_string(),
+        json!((0..300).map(|id| id % 7).collect::<Vec<_>>()).to_string(),
+        json!({"columns": ["id", "zone"], "rows": (0..300).map(|id| [id, id % 7]).collect::<Vec<_>>()}).to_string(),
+    ];
+    for document in documents {
+        let desk = Desk::of(document);
+        let call = example(&desk.descriptor);
+        assert_eq!(call["handle"], desk.descriptor["handle"]);
+        assert!(desk.answer(EXTRACT_TOOL, call)["total"].as_u64().unwrap() > 0, "{}", desk.descriptor);
+        for (name, call) in desk.descriptor["recipes"].as_object().unwrap() {
+            assert!(
+                desk.answer(EXTRACT_TOOL, call.clone())["total"].as_u64().unwrap() > 0,
+                "{name}: {}",
+                desk.descriptor
+            );
+        }
+    }
+    for text in ["# Install\n\nwords\n\n## Usage\n\nmore\n".repeat(40), "a b c\nfour words in here\n".repeat(40)] {
+        let desk = Desk::of_payload(&lro_tests::text(text));
+        let call = example(&desk.descriptor);
+        assert!(call["search"].is_string(), "{call}");
+        assert!(desk.answer(EXTRACT_TOOL, call)["total"].as_u64().unwrap() > 0, "{}", desk.descriptor);
     }
 }
 

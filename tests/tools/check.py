@@ -23,8 +23,8 @@ from pathlib import Path
 
 # Names reserved by the descriptor, never of data.
 RESERVED = {
-    "offloaded", "handle", "files", "more_files", "inline", "summary", "schemas", "jq_recipes", "guidance", "file_path",
-    "line_schema", "integrity", "warning",
+    "offloaded", "handle", "files", "more_files", "inline", "summary", "schemas", "samples", "recipes", "jq_recipes",
+    "guidance", "file_path", "line_schema", "integrity", "warning",
 }
 HEADER = {
     "type", "operation", "section", "pointer", "shape", "count", "estimated_tokens", "query", "schema_version",
@@ -270,7 +270,8 @@ def schema(directory):
 
 def summary(directory):
     offload, checked = Offload(directory), 0
-    summaries = dict(dict(offload.descriptor)["summary"])
+    descriptor = dict(offload.descriptor)
+    summaries, samples = dict(descriptor["summary"]), dict(descriptor.get("samples", ()))
     for file in offload.files:
         if file["kind"] != "records" or file["section"] not in summaries:
             continue
@@ -280,6 +281,13 @@ def summary(directory):
         fields = {}
         for line in lines:
             gather(exact(line), [], fields)
+        if file["section"] in samples:
+            require(shortens(samples[file["section"]], exact(lines[0])), f"{file['section']}: the sample")
+        for name, value in found.pop("constants", ()):
+            values = fields.get(name, [])
+            is_more = name == "…" and value == "more"
+            is_same = not values if value is None else len(values) == len(lines) and all(same(value, each) for each in values)
+            require(is_more or is_same, f"{file['section']}: `{name}` is not always {value}")
         for name, detail in found.items():
             # A field whose name was taken, such as `count`, has a number appended.
             values = fields.get(name, fields.get(re.sub(r"-\d+$", "", name)))
@@ -287,6 +295,19 @@ def summary(directory):
             compare_summary(f"{file['section']}.{name}", dict(detail), values)
             checked += len(detail)
     return {"figures": checked}
+
+
+def shortens(sample, value):
+    """Whether a sample is a value with strings cut, one element of each array, and some members."""
+    if isinstance(sample, str) and not isinstance(sample, Number) and sample.endswith("…"):
+        return sample == "…" or isinstance(value, str) and value.startswith(sample[:-1])
+    if isinstance(sample, Object) and isinstance(value, Object):
+        members = list(value)
+        return all((name, part) == ("…", "more") or any(name == key and shortens(part, whole) for key, whole in members)
+                   for name, part in sample)
+    if isinstance(sample, list) and isinstance(value, list):
+        return all(part == "…" or shortens(part, whole) for part, whole in zip(sample, value))
+    return same(sample, value)
 
 
 def gather(value, path, fields):

@@ -1,33 +1,39 @@
 //! The descriptor: what the model sees in place of the result.
 //!
-//! The standard level stays under 300 estimated tokens whatever the data: pieces are added in order of importance while
+//! The standard level stays under 600 estimated tokens whatever the data: pieces are added in order of importance while
 //! tokens are left, and a piece that does not fit is omitted as a whole. Kept values and the shown path do not count.
 
+use crate::arguments::Target;
 use crate::bindings::lro::filter::types::{
     Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Origin, SummaryKind,
 };
 use crate::entry::Entry;
-use crate::form::in_words;
+use crate::fields::{display_path, is_spelled_out, pointer, type_names};
 use crate::header::level_name;
 use crate::names::Names;
-use crate::recipes::{self, Recipe};
+use crate::recipes::Recipe;
+use crate::sample::shortened;
+use crate::summary::{constant_paths, counts, distinct, range, top_values};
 use lro_json::write::{Object, array, string};
-use lro_jsonl::{Field, tokens};
+use lro_jsonl::{Field, Profile, tokens};
 
-/// Most estimated tokens of the data in a descriptor at the standard level; its fixed text takes fewer than 40 more.
-const STANDARD_TOKENS: u64 = 250;
+/// Most estimated tokens of the data in a descriptor at the standard level; its fixed text takes fewer than 60 more.
+const STANDARD_TOKENS: u64 = 540;
+
+/// Longest sample of a record at the standard level, in bytes.
+const SAMPLE_BYTES_MAX: usize = 600;
+
+/// Bytes of JSON for an estimated token.
+const BYTES_A_TOKEN: usize = 4;
+
+/// Most recipes of one file, besides configured ones, below the level full.
+const RECIPES_SHOWN: usize = 3;
 
 /// Most files listed at the levels below full; the others are counted here and listed in the manifest.
 const FILES_SHOWN: usize = 4;
 
-/// Most frequent values shown of one field.
-const TOP_VALUES: usize = 3;
-
-/// Longest value, in bytes of JSON, that a summary shows.
-const VALUE_BYTES_MAX: usize = 40;
-
 /// Names that a kept value cannot have at the top level.
-const RESERVED: [&str; 13] = [
+const RESERVED: [&str; 15] = [
     "offloaded",
     "handle",
     "files",
@@ -35,6 +41,8 @@ const RESERVED: [&str; 13] = [
     "inline",
     "summary",
     "schemas",
+    "samples",
+    "recipes",
     "jq_recipes",
     "guidance",
     "file_path",
@@ -93,6 +101,7 @@ struct Builder<'a> {
 struct Pieces {
     summaries: Vec<Object>,
     schemas: Vec<Option<String>>,
+    samples: Vec<Option<String>>,
     recipes: Vec<Recipe>,
 }
 
@@ -110,7 +119,7 @@ impl<'a> Builder<'a> {
         self.head(&mut object, &shown);
         let pieces = self.pieces(&shown);
         match self.call.settings.dialect {
-            DescriptorDialect::Sections => Self::sections_dialect(&mut object, &shown, &pieces),
+            DescriptorDialect::Sections => self.sections_dialect(&mut object, &shown, &pieces),
             DescriptorDialect::Specification => self.specification_dialect(&mut object, &shown, &pieces),
         }
         if self.level != DescriptorLevel::Pointer {
@@ -207,13 +216,13 @@ impl<'a> Builder<'a> {
         // Records say more than the text that they were read from.
         let rank = |entry: &&Entry| (entry.form.is_some(), entry.bytes);
         order.sort_by_key(|&index| std::cmp::Reverse(shown.get(index).map(rank)));
-        pieces.schemas = vec![None; shown.len()];
-        for &index in &order {
-            let Some(entry) = shown.get(index) else { continue };
-            if let Some(slot) = pieces.schemas.get_mut(index) {
-                *slot = self.schema(entry);
-            }
-        }
+        // Half of the tokens are left for samples, recipes and summaries.
+        let reserve = self.tokens_left / 2;
+        pieces.schemas = self.each(shown, &order, |builder, entry, is_last| {
+            let room = builder.tokens_left.saturating_sub(reserve);
+            builder.schema(entry, if is_last { room } else { room / 2 + room / 4 })
+        });
+        pieces.samples = self.each(shown, &order, |builder, entry, _| builder.sample(entry));
         pieces.recipes = self.recipes(shown, &order);
         for &index in &order {
             if let (Some(entry), Some(summary)) = (shown.get(index), pieces.summaries.get_mut(index)) {
@@ -223,25 +232,50 @@ impl<'a> Builder<'a> {
         pieces
     }
 
-    /// At the full level the JSON Schema, else a short configured schema, else the fields and their types while tokens
-    /// are left.
-    fn schema(&mut self, entry: &Entry) -> Option<String> {
+    /// A piece of each entry, made in this order; `make` gets whether an entry is the last.
+    fn each(
+        &mut self,
+        shown: &[&Entry],
+        order: &[usize],
+        make: impl Fn(&mut Self, &Entry, bool) -> Option<String>,
+    ) -> Vec<Option<String>> {
+        let mut pieces = vec![None; shown.len()];
+        for (number, &index) in (1..).zip(order) {
+            if let (Some(entry), Some(piece)) = (shown.get(index), pieces.get_mut(index)) {
+                *piece = make(self, entry, number == order.len());
+            }
+        }
+        pieces
+    }
+
+    /// At the full level the JSON Schema, else a short configured schema, else the fields and their types while tokens of
+    /// `room` are left. Those whose value is the same in all records are left out.
+    fn schema(&mut self, entry: &Entry, room: u64) -> Option<String> {
         if self.level == DescriptorLevel::Full {
             return entry.schema(&self.call.settings);
         }
-        // Half of the tokens are reserved for recipes and summaries, if any.
-        let reserve = if entry.profile.is_some() { self.tokens_left / 2 } else { 0 };
         if let Some(given) = entry.given_schema(&self.call.settings)
-            && tokens(given) + 1 + reserve <= self.tokens_left
+            && tokens(given) < room
         {
             self.take(given);
             return Some(given.to_owned());
         }
+        let profile = entry.profile.as_ref()?;
+        let all: Vec<Field<'_>> = profile.all_fields().collect();
+        // What is in a container follows it.
+        let following = all.iter().skip(1).map(Some).chain([None]);
+        let is_listed = |(field, next): &(&Field<'_>, Option<&Field<'_>>)| {
+            !is_spelled_out(field, *next) && field.constant(profile.records()).is_none()
+        };
+        let mut listed: Vec<&Field<'_>> = all.iter().zip(following).filter(is_listed).map(|(field, _)| field).collect();
+        // The fields of the record before those of its members.
+        listed.sort_by_key(|field| field.path.iter().map(|key| 1 + key.arrays).sum::<usize>());
+        let least = self.tokens_left.saturating_sub(room);
         let mut fields = Object::default();
-        for field in entry.profile.as_ref()?.fields() {
-            let name = recipes::display_path(&field);
-            let types = string(&type_names(&field));
-            if self.tokens_left <= reserve || !self.fits(&format!("{name}{types}")) {
+        for field in listed {
+            let name = display_path(field);
+            let types = string(&type_names(field));
+            if self.tokens_left <= least || !self.fits(&format!("{name}{types}")) {
                 fields.member("…", "\"more\"");
                 break;
             }
@@ -250,23 +284,31 @@ impl<'a> Builder<'a> {
         (!fields.is_empty()).then(|| fields.finish())
     }
 
+    /// The first record, shortened, in at most a third of the tokens that are left.
+    fn sample(&mut self, entry: &Entry) -> Option<String> {
+        if entry.is_rest() || entry.origin == Origin::Outline || entry.first.is_empty() {
+            return None;
+        }
+        let constants = entry.profile.as_ref().map(constant_paths).unwrap_or_default();
+        let room = usize::try_from(self.tokens_left / 3).unwrap_or(usize::MAX).saturating_mul(BYTES_A_TOKEN);
+        let sample = shortened(&entry.first, room.min(SAMPLE_BYTES_MAX), &|path| constants.contains(path))?;
+        self.fits(&sample).then_some(sample)
+    }
+
     /// The recipes that fit, as shell commands, else as arguments of the tool `lro_extract`.
     fn recipes(&mut self, shown: &[&Entry], order: &[usize]) -> Vec<Recipe> {
-        let (has_shell, has_tool) = (
-            self.call.reader.abilities.contains(Abilities::SHELL),
-            self.call.reader.abilities.contains(Abilities::EXTRACT_TOOL),
-        );
+        let abilities = self.call.reader.abilities;
+        let (has_shell, has_tool) = (abilities.contains(Abilities::SHELL), abilities.contains(Abilities::EXTRACT_TOOL));
         let mut chosen = Vec::new();
         for &index in order {
             let Some(entry) = shown.get(index).filter(|entry| self.says_all_of(entry)) else { continue };
-            let mut own_left = if self.level == DescriptorLevel::Full { usize::MAX } else { 2 };
+            let mut own_left = if self.level == DescriptorLevel::Full { usize::MAX } else { RECIPES_SHOWN };
             for recipe in &entry.recipes {
-                let command = match recipe.call(&self.call.id) {
+                let command = match recipe.call(self.target(entry)) {
                     // A reader with the tool can run by name whatever is named, but for a configured command.
                     None if has_tool && !(has_shell && recipe.configured) => continue,
                     _ if has_shell => recipe.command.clone(),
                     Some(call) if has_tool => call,
-                    _ if recipe.configured => recipe.command.clone(),
                     _ => continue,
                 };
                 if !recipe.configured {
@@ -280,6 +322,12 @@ impl<'a> Builder<'a> {
             }
         }
         chosen
+    }
+
+    /// Where a question about an entry goes.
+    fn target<'b>(&'b self, entry: &'b Entry) -> Target<'b> {
+        let is_alone = self.contents.entries.len() == 1;
+        Target { handle: &self.call.id, section: Some(entry.section.as_str()).filter(|_| !is_alone) }
     }
 
     /// Whether recipes and details of an entry may be shown. Below the full level, an outline shows only what it is.
@@ -310,11 +358,15 @@ impl<'a> Builder<'a> {
         let rules =
             entry.rule.and_then(|rule| self.call.settings.sections.get(rule)).map(|rule| rule.summaries.as_slice());
         let mut names = Names::default();
-        for name in ["count", "form"] {
+        for name in ["count", "form", "constants"] {
             names.unique(name);
         }
-        for field in profile.fields() {
-            let pointer = recipes::pointer(&field);
+        let constants = self.constants(profile);
+        if !constants.is_empty() {
+            summary.member("constants", &constants.finish());
+        }
+        for field in profile.fields().filter(|field| field.constant(profile.records()).is_none()) {
+            let pointer = pointer(&field);
             let wanted = |kind| match rules {
                 Some(rules) if !rules.is_empty() => rules.iter().any(|rule| rule.kind == kind && rule.field == pointer),
                 _ => kind != SummaryKind::Distinct || self.level == DescriptorLevel::Full,
@@ -329,14 +381,29 @@ impl<'a> Builder<'a> {
             if wanted(SummaryKind::Distinct) {
                 distinct(&mut detail, &field);
             }
-            let (name, detail) = (recipes::display_path(&field), detail);
+            let (name, detail) = (display_path(&field), detail);
             if !detail.is_empty() && self.fits(&format!("{name}{}", detail.finish())) {
                 summary.member(&names.unique(&name), &detail.finish());
             }
         }
     }
 
-    fn sections_dialect(object: &mut Object, shown: &[&Entry], pieces: &Pieces) {
+    /// The fields whose value is the same in all records, while they fit.
+    fn constants(&mut self, profile: &Profile) -> Object {
+        let mut constants = Object::default();
+        for field in profile.fields() {
+            let Some(value) = field.constant(profile.records()) else { continue };
+            let name = display_path(&field);
+            if !self.fits(&format!("{name}{value}")) {
+                constants.member("…", "\"more\"");
+                break;
+            }
+            constants.member(&name, value);
+        }
+        constants
+    }
+
+    fn sections_dialect(&self, object: &mut Object, shown: &[&Entry], pieces: &Pieces) {
         let mut summary = Object::default();
         for (entry, piece) in shown.iter().zip(&pieces.summaries) {
             summary.member(&entry.section, &piece.finish());
@@ -352,11 +419,20 @@ impl<'a> Builder<'a> {
             }
         }
         object.member("schemas", &schemas.finish());
-        let mut commands = Object::default();
-        for recipe in &pieces.recipes {
-            commands.member(&recipe.name, &string(&recipe.command));
+        let mut samples = Object::default();
+        for (entry, sample) in shown.iter().zip(&pieces.samples) {
+            if let Some(sample) = sample {
+                samples.member(&entry.section, sample);
+            }
         }
-        object.member("jq_recipes", &commands.finish());
+        if !samples.is_empty() {
+            object.member("samples", &samples.finish());
+        }
+        let mut recipes = Object::default();
+        for recipe in &pieces.recipes {
+            recipes.member(&recipe.name, &self.shown_recipe(recipe));
+        }
+        object.member(self.recipes_key(), &recipes.finish());
     }
 
     fn specification_dialect(&self, object: &mut Object, shown: &[&Entry], pieces: &Pieces) {
@@ -379,28 +455,47 @@ impl<'a> Builder<'a> {
         }
         let commands = pieces.recipes.iter().map(|recipe| {
             let mut command = Object::default();
-            command.member("description", &string(&recipe.description)).member("command", &string(&recipe.command));
+            let key = if self.has_shell() { "command" } else { "arguments" };
+            command.member("description", &string(&recipe.description)).member(key, &self.shown_recipe(recipe));
             command.finish()
         });
-        object.member("jq_recipes", &array(commands));
+        object.member(self.recipes_key(), &array(commands));
     }
 
-    /// Advice that names only abilities of the reader that work on these files.
+    fn has_shell(&self) -> bool {
+        self.call.reader.abilities.contains(Abilities::SHELL)
+    }
+
+    /// Commands for a shell use jq; calls of a tool do not.
+    fn recipes_key(&self) -> &'static str {
+        if self.has_shell() { "jq_recipes" } else { "recipes" }
+    }
+
+    /// A command as a string, the arguments of a call as they are.
+    fn shown_recipe(&self, recipe: &Recipe) -> String {
+        if self.has_shell() { string(&recipe.command) } else { recipe.command.clone() }
+    }
+
+    /// Advice that names only abilities of the reader that work on these files, with a call that answers.
     fn guidance(&self, shown: &[&Entry]) -> String {
         let abilities = self.call.reader.abilities;
-        let is_records = |entry: &Entry| entry.kind == FileKind::Records;
-        let extracts = abilities.contains(Abilities::EXTRACT_TOOL) && self.contents.entries.iter().any(is_records);
+        let is_asked = |entry: &Entry| matches!(entry.kind, FileKind::Records | FileKind::Text);
+        let extracts = abilities.contains(Abilities::EXTRACT_TOOL) && self.contents.entries.iter().any(is_asked);
         let mut text = String::from("The result was too large and is in files.");
-        if shown.iter().any(|entry| is_records(entry)) {
-            text.push_str(" Line 1 of a .jsonl file is a header, each later line one record.");
-        }
         if extracts {
-            text.push_str(" Answer with one `lro_extract` call on the handle.");
+            text.push_str(" Answer with one call");
+            if let Some(call) = main_entry(shown).and_then(|entry| self.target(entry).example(entry)) {
+                text.push_str(&format!(", such as lro_extract {call}"));
+            }
+            text.push('.');
         }
         if abilities.contains(Abilities::READ_TOOL) {
             text.push_str(if extracts { " Page with `lro_read`." } else { " Page with `lro_read` on the handle." });
         }
-        if abilities.contains(Abilities::SHELL) {
+        if self.has_shell() {
+            if shown.iter().any(|entry| entry.kind == FileKind::Records) {
+                text.push_str(" Line 1 of a .jsonl file is a header, each later line one record.");
+            }
             text.push_str(" Run a recipe or your own filter; do not read a file whole.");
         }
         if !extracts && !abilities.intersects(Abilities::READ_TOOL | Abilities::SHELL) {
@@ -434,68 +529,4 @@ fn add_value(
     } else {
         clashes.member(&clashing.unique(key), value);
     }
-}
-
-fn counts(summary: &mut Object, entry: &Entry) {
-    match entry.kind {
-        FileKind::Records => summary.member("count", &entry.records.to_string()),
-        FileKind::Text => {
-            if let Some(outline) = &entry.outline {
-                summary.member("kind", &string(&outline.kind));
-            }
-            summary.member("lines", &entry.records.to_string()).member("bytes", &entry.bytes.to_string())
-        }
-        FileKind::Value => summary.member("bytes", &entry.bytes.to_string()),
-        FileKind::Bytes => {
-            summary.member("bytes", &entry.bytes.to_string()).member("media_type", &string(&entry.media_type))
-        }
-    };
-    if let Some(form) = entry.form {
-        summary.member("form", &string(&in_words(form)));
-    }
-}
-
-fn range(detail: &mut Object, field: &Field<'_>) {
-    if let (Some(minimum), Some(maximum)) = (field.minimum, field.maximum)
-        && minimum.len().max(maximum.len()) <= VALUE_BYTES_MAX
-    {
-        detail.member("min", minimum).member("max", maximum);
-    }
-}
-
-/// The number of distinct values, where all of them are known.
-fn distinct(detail: &mut Object, field: &Field<'_>) {
-    let types = field.types;
-    if let Some(distinct) = &field.distinct
-        && types.decimals + types.arrays + types.objects == 0
-        && !distinct.is_empty()
-    {
-        detail.member("distinct", &distinct.len().to_string());
-    }
-}
-
-/// The most frequent values, where some value occurs at least twice.
-fn top_values(detail: &mut Object, field: &Field<'_>) {
-    let Some(distinct) = &field.distinct else { return };
-    let mut values: Vec<_> = distinct.iter().filter(|value| value.json.len() <= VALUE_BYTES_MAX).collect();
-    values.sort_by_key(|value| std::cmp::Reverse(value.count));
-    if values.first().is_none_or(|value| value.count < 2) {
-        return;
-    }
-    let top = values.iter().take(TOP_VALUES).map(|value| format!("[{},{}]", value.json, value.count));
-    detail.member("top", &array(top));
-}
-
-fn type_names(field: &Field<'_>) -> String {
-    let types = field.types;
-    let named = [
-        (types.strings, "string"),
-        (types.decimals, "number"),
-        (if types.decimals == 0 { types.integers } else { 0 }, "integer"),
-        (types.booleans, "boolean"),
-        (types.objects, "object"),
-        (types.arrays, "array"),
-        (types.nulls, "null"),
-    ];
-    named.iter().filter(|(count, _)| *count > 0).map(|(_, name)| *name).collect::<Vec<_>>().join("|")
 }

@@ -15,6 +15,10 @@ const OUTLINE_SHOWN: usize = 10;
 /// Characters shown of the title of such an entry.
 const TITLE_CHARACTERS: usize = 60;
 
+/// Shortest and longest word, in characters, that an example searches for.
+const WORD_CHARACTERS_MIN: usize = 4;
+const WORD_CHARACTERS_MAX: usize = 20;
+
 /// One written file.
 pub(crate) struct Entry {
     pub(crate) file_name: String,
@@ -35,6 +39,8 @@ pub(crate) struct Entry {
     /// Index of the section's rule in the settings.
     pub(crate) rule: Option<usize>,
     pub(crate) profile: Option<Profile>,
+    /// The first record, or its beginning.
+    pub(crate) first: Vec<u8>,
     pub(crate) preview: Option<Preview>,
     pub(crate) outline: Option<TextOutline>,
     pub(crate) recipes: Vec<Recipe>,
@@ -58,6 +64,7 @@ impl Default for Entry {
             tokens: 0,
             rule: None,
             profile: None,
+            first: Vec::new(),
             preview: None,
             outline: None,
             recipes: Vec::new(),
@@ -69,6 +76,12 @@ impl Entry {
     /// The JSON Schema of a line: the configured schema, else the inferred one.
     pub(crate) fn schema(&self, settings: &Settings) -> Option<String> {
         self.given_schema(settings).map(str::to_owned).or_else(|| self.profile.as_ref().map(Profile::schema_json))
+    }
+
+    /// A word in a text that can be searched for.
+    pub(crate) fn word(&self) -> Option<String> {
+        let of_outline = self.outline.as_ref().and_then(|outline| outline.word.clone());
+        of_outline.or_else(|| self.preview.as_ref().and_then(|preview| word(&preview.head)))
     }
 
     /// Whether it holds the small members of a document that found no room in the descriptor.
@@ -86,6 +99,13 @@ impl Entry {
         let is_empty = lro_json::members(schema).is_ok_and(|members| members.is_empty());
         (!is_empty).then_some(schema)
     }
+}
+
+/// The longest word of a text that is worth a search, the first of equally long ones.
+pub(crate) fn word(text: &str) -> Option<String> {
+    let words = text.rsplit(|character: char| !character.is_alphabetic()).map(|word| (word.chars().count(), word));
+    let worth = words.filter(|(length, _)| (WORD_CHARACTERS_MIN..=WORD_CHARACTERS_MAX).contains(length));
+    worth.max_by_key(|(length, _)| *length).map(|(_, word)| word.to_owned())
 }
 
 /// Beginning and end of a text.
@@ -115,6 +135,8 @@ pub(crate) struct TextOutline {
     pub(crate) kind: String,
     /// As JSON strings.
     pub(crate) best: Vec<String>,
+    /// A word of them that can be searched for.
+    pub(crate) word: Option<String>,
 }
 
 impl TextOutline {
@@ -125,7 +147,8 @@ impl TextOutline {
             string(&format!("{}: {title} ({} {lines})", entry.line, entry.lines))
         };
         let count = if outline.entries.len() < OUTLINE_ENTRIES_MIN { 0 } else { OUTLINE_SHOWN };
-        let best = outline.best(count).into_iter().map(shown).collect();
-        Self { kind: outline.kind.clone(), best }
+        let best = outline.best(count);
+        let word = best.iter().find_map(|entry| word(&entry.title));
+        Self { kind: outline.kind.clone(), best: best.into_iter().map(shown).collect(), word }
     }
 }

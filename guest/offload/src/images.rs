@@ -133,6 +133,6 @@ fn big(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
 }
 
 /// An unsigned number of up to four bytes, the least significant first.
-fn little(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
+pub(crate) fn little(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
     Some(bytes.get(at..at + length)?.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte)))
 }

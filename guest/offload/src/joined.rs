@@ -7,6 +7,7 @@ use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, PlannedSection, SectionShape};
 use crate::directory::File;
 use crate::entry::Entry;
+use crate::media::{UNKNOWN, media_type};
 use crate::text::Count;
 use crate::write::Writer;
 use crate::{Part, PolicyError, Source};
@@ -24,6 +25,8 @@ struct Block {
     bytes: Range<u64>,
     /// Number of its first line, from 1, and of the line after it. Of a binary part both are 0.
     lines: Range<u64>,
+    /// Of a binary part.
+    media_type: Option<String>,
 }
 
 /// A file that is written in large pieces.
@@ -110,7 +113,7 @@ impl<S: Source> Writer<'_, S> {
             if count.end_line() {
                 file.append(b"\n")?;
             }
-            blocks.push(Block { part, bytes: start..end, lines: first + 1..count.breaks + 1 });
+            blocks.push(Block { part, bytes: start..end, lines: first + 1..count.breaks + 1, media_type: None });
         }
         file.flush()?;
         let entry = Entry {
@@ -132,14 +135,13 @@ impl<S: Source> Writer<'_, S> {
         let mut blocks = Vec::with_capacity(members.len());
         for &part in members {
             let start = file.bytes();
-            loop {
-                let slice = self.source.read_bytes(part, file.bytes() - start)?;
-                if slice.is_empty() {
-                    break;
-                }
+            let mut slice = self.source.read_bytes(part, 0)?;
+            let media_type = self.parts.get(part as usize).map(|part| media_type(part, &slice));
+            while !slice.is_empty() {
                 file.append(&slice)?;
+                slice = self.source.read_bytes(part, file.bytes() - start)?;
             }
-            blocks.push(Block { part, bytes: start..file.bytes(), lines: 0..0 });
+            blocks.push(Block { part, bytes: start..file.bytes(), lines: 0..0, media_type });
         }
         file.flush()?;
         let entry = Entry {
@@ -147,7 +149,7 @@ impl<S: Source> Writer<'_, S> {
             section,
             kind: FileKind::Bytes,
             parts: members.to_vec(),
-            media_type: "application/octet-stream".to_owned(),
+            media_type: UNKNOWN.to_owned(),
             bytes: file.bytes(),
             // The model would have received binary parts as base64.
             tokens: file.bytes().div_ceil(3),
@@ -176,7 +178,8 @@ impl Block {
         record.member("offset", &self.bytes.start.to_string());
         record.member("bytes", &(self.bytes.end - self.bytes.start).to_string());
         if let Some(part) = parts.get(self.part as usize) {
-            for (key, value) in [("name", &part.name), ("media_type", &part.media_type)] {
+            let media_type = self.media_type.as_ref().filter(|named| *named != UNKNOWN).or(part.media_type.as_ref());
+            for (key, value) in [("name", part.name.as_ref()), ("media_type", media_type)] {
                 if let Some(value) = value {
                     record.member(key, &string(value));
                 }

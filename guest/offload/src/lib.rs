@@ -14,26 +14,36 @@
 //! | `form` | the form of a text with records |
 //! | `array` | many values as records of one file |
 //! | `joined` | the files that many parts share |
+//! | `media` | the media type of bytes |
 //! | `directory` | the preopened directory and the files in it |
 //! | `header` | the first line of a JSONL file |
 //! | `names` | file and section names |
 //! | `entry` | one written file |
+//! | `sample` | a record with its values shortened |
 //! | `descriptor` | what the model sees |
+//! | `summary` | what the descriptor says of values |
+//! | `fields` | names of fields, and those that recipes use |
 //! | `recipes` | commands that run on the files |
+//! | `arguments` | calls of `lro_extract` that ask about them |
 
+mod arguments;
 mod array;
 mod descriptor;
 mod directory;
 mod entry;
+mod fields;
 mod form;
 mod header;
 mod images;
 mod inspect;
 mod joined;
+mod media;
 mod names;
 mod plan;
 mod recipes;
 mod records;
+mod sample;
+mod summary;
 mod text;
 mod write;
 

@@ -11,7 +11,7 @@ use crate::names::Names;
 use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 use lro_json::pointer::{last_key, push_step};
 use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
-use lro_text::{HEAD_BYTES_MAX, PARALLEL_BYTES_MAX, Tabular, tabular};
+use lro_text::{HEAD_BYTES_MAX, Layout, PARALLEL_BYTES_MAX, Tabular, tabular};
 
 /// Most small texts and blocks that stay in the reply, and most texts and JSON documents that get separate files. More
 /// are data: those that are alike share files.
@@ -135,7 +135,8 @@ fn join_documents(parts: &[Part], found: &mut [(Class, Option<Group>)]) {
 
 /// The planned parts. The first of a group is written, the others join it.
 fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
-    let is_single = |(class, group): &&(Class, Option<Group>)| group.is_none() && matches!(class, Class::Document { .. });
+    let is_single =
+        |(class, group): &&(Class, Option<Group>)| group.is_none() && matches!(class, Class::Document { .. });
     let sections_max = files_each(found.iter().filter(is_single).count());
     let mut names = Names::default();
     let mut first: Vec<(Group, u32)> = Vec::new();
@@ -289,13 +290,20 @@ fn is_table(call: &Call, part: &Part, head: &str, found: &[Section]) -> bool {
     if !settings.inline_keys.is_empty() || settings.session_key.is_some() {
         return false;
     }
-    match tabular(head) {
-        // Its reader holds it.
-        Some(Tabular::Parallel) => part.complete && part.size <= PARALLEL_BYTES_MAX as u64,
-        // A second large member would be out of reach.
-        Some(_) => found.len() <= 1,
-        None => false,
-    }
+    let Some(Tabular { path, layout }) = tabular(head) else { return false };
+    let mut pointer = String::new();
+    path.iter().for_each(|step| push_step(&mut pointer, step));
+    // A large member beside the table would be out of reach.
+    let is_inside = |section: &Section| {
+        let rest = section.pointer.strip_prefix(&pointer);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    found.iter().all(is_inside)
+        && match layout {
+            // Its reader holds it.
+            Layout::Parallel => part.complete && part.size <= PARALLEL_BYTES_MAX as u64,
+            _ => !found.is_empty(),
+        }
 }
 
 /// The sections that the settings name.

@@ -1,23 +1,15 @@
 //! Commands and queries that run on the files: they use only existing fields, are safe on null, and quote the path.
 
+use crate::arguments::{Arguments, FIRST_RECORDS, Target, condition, selected};
 use crate::bindings::lro::filter::types::{
     self, Aggregate, AggregateKind, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
 };
 use crate::descriptor::shown_file;
 use crate::entry::Entry;
+use crate::fields::{Fields, display_path, name, plain_name};
 use crate::names::Names;
-use lro_json::pointer::push_step;
 use lro_json::write::{Object, string};
 use lro_jsonl::{Field, Key};
-
-/// Longest value, in bytes of JSON, that a recipe compares with.
-const VALUE_BYTES_MAX: usize = 40;
-
-/// Most fields that a recipe selects from each record.
-const PICKED_FIELDS_MAX: usize = 4;
-
-/// Records that the recipe `first` shows.
-const FIRST_RECORDS: u32 = 3;
 
 /// A command or query for a file.
 #[derive(Clone)]
@@ -27,8 +19,10 @@ pub(crate) struct Recipe {
     pub(crate) description: String,
     /// The shell command.
     pub(crate) command: String,
-    /// The query for the tool `lro_extract`, also stored with the file.
+    /// The query, stored with the file.
     pub(crate) query: Option<Query>,
+    /// The same as arguments of the tool `lro_extract`.
+    pub(crate) arguments: Option<Arguments>,
     /// Whether it comes from the configuration.
     pub(crate) configured: bool,
 }
@@ -39,11 +33,14 @@ impl Recipe {
         Some(StoredQuery { name: self.name.clone(), description: self.description.clone(), query })
     }
 
-    /// The arguments of the tool `lro_extract` that run it.
-    pub(crate) fn call(&self, handle: &str) -> Option<String> {
+    /// The arguments of one call of the tool `lro_extract` that run it.
+    pub(crate) fn call(&self, target: Target<'_>) -> Option<String> {
         let query = self.query.as_ref()?;
+        if let Some(arguments) = &self.arguments {
+            return Some(target.call(arguments));
+        }
         let mut call = Object::default();
-        call.member("handle", &string(handle)).member("recipe", &string(&self.name));
+        call.member("handle", &string(target.handle)).member("recipe", &string(&self.name));
         let mut parameters = Object::default();
         for condition in &query.where_ {
             if let Condition::Test(Test { parameter: Some(name), value: Some(value), .. }) = condition {
@@ -79,6 +76,7 @@ fn configured(recipes: &[types::Recipe], path: &str) -> Vec<Recipe> {
         description: recipe.description.clone(),
         command: recipe.command.replace("{file}", &quoted(path)),
         query: recipe.query.clone(),
+        arguments: None,
         configured: true,
     };
     recipes.iter().map(recipe).collect()
@@ -86,65 +84,65 @@ fn configured(recipes: &[types::Recipe], path: &str) -> Vec<Recipe> {
 
 fn offered(entry: &Entry, path: &str) -> Vec<Recipe> {
     let file = quoted(path);
-    let recipe = |name: &str, description: &str, command: String, query: Option<Query>| Recipe {
-        name: format!("{}_{name}", entry.section),
-        description: description.to_owned(),
-        command,
-        query,
-        configured: false,
+    let recipe = |name: &str, description: &str, command: String, tool: Option<(Query, Arguments)>| {
+        let (query, arguments) = tool.unzip();
+        Recipe {
+            name: format!("{}_{name}", entry.section),
+            description: description.to_owned(),
+            command,
+            query,
+            arguments,
+            configured: false,
+        }
     };
     match entry.kind {
         FileKind::Records => {
             let mut recipes = field_recipes(entry, &file, &recipe);
-            let (first, count) = (Query { limit: Some(FIRST_RECORDS), ..all() }, Query { count: true, ..all() });
             let command = format!("sed -n '2,4p;4q' {file}");
-            recipes.insert(recipes.len().min(1), recipe("first", "the first records", command, Some(first)));
-            recipes.push(recipe("count", "number of records", format!("tail -n +2 {file} | wc -l"), Some(count)));
+            let first = (Query { limit: Some(FIRST_RECORDS), ..all() }, vec![("limit", FIRST_RECORDS.to_string())]);
+            recipes.push(recipe("first", "the first records", command, Some(first)));
+            let count = (Query { count: true, ..all() }, vec![("count", "true".to_owned())]);
+            let command = format!("tail -n +2 {file} | wc -l");
+            recipes.push(recipe("count", "number of records", command, Some(count)));
             recipes
         }
-        FileKind::Text => vec![
-            recipe("head", "the first lines", format!("head -n 20 {file}"), None),
-            recipe("tail", "the last lines", format!("tail -n 20 {file}"), None),
-        ],
+        FileKind::Text => {
+            let word = entry.word();
+            let find = word.map(|word| format!("grep -n -C 2 {} {file}", quoted(&word)));
+            let mut recipes = Vec::from_iter(find.map(|find| recipe("find", "lines with a word", find, None)));
+            recipes.push(recipe("head", "the first lines", format!("head -n 20 {file}"), None));
+            recipes.push(recipe("tail", "the last lines", format!("tail -n 20 {file}"), None));
+            recipes
+        }
         FileKind::Value => vec![recipe("begin", "the beginning of the value", format!("head -c 2000 {file}"), None)],
         FileKind::Bytes => Vec::new(),
     }
 }
 
-/// Makes a recipe from its name, description, command and query.
-type Make<'a> = &'a dyn Fn(&str, &str, String, Option<Query>) -> Recipe;
+/// Makes a recipe from its name, description and command, and the query with its arguments.
+type Make<'a> = &'a dyn Fn(&str, &str, String, Option<(Query, Arguments)>) -> Recipe;
 
 /// Recipes that use fields, for records that are all objects.
 fn field_recipes(entry: &Entry, file: &str, recipe: Make<'_>) -> Vec<Recipe> {
-    let Some(profile) = &entry.profile else { return Vec::new() };
-    let all_fields: Vec<Field<'_>> = profile.fields().filter(|field| field.path.len() <= 1).collect();
-    if all_fields.is_empty() || all_fields.iter().any(|field| field.path.is_empty()) {
-        return Vec::new();
-    }
+    let Some(fields) = Fields::of(entry) else { return Vec::new() };
     let records = format!("tail -n +2 {file} | jq -c");
     let mut recipes = Vec::new();
-    let chosen = all_fields.iter().find_map(|field| Some((field, frequent_value(field)?)));
-    if let Some((field, value)) = &chosen {
+    if let Some((field, value)) = &fields.frequent {
         let filter = format!("select({} == {value})", access(field));
-        let query = tested(field, Operator::Eq, value, "value");
+        let query = tested(field, Operator::Eq, value, "value").zip(condition(field, ("==", "eq"), value));
         recipes.push(recipe("where", "records with one value", format!("{records} {}", quoted(&filter)), query));
-    }
-    if let Some((field, least)) =
-        all_fields.iter().find_map(|field| Some((field, field.minimum.filter(|text| text.len() <= VALUE_BYTES_MAX)?)))
-    {
-        let filter = format!("select(({} | numbers) >= {least})", access(field));
-        let query = tested(field, Operator::Ge, least, "least");
-        recipes.push(recipe("at_least", "records from one number on", format!("{records} {}", quoted(&filter)), query));
-    }
-    let picked = all_fields.iter().take(PICKED_FIELDS_MAX);
-    let keys: Vec<String> = picked.clone().filter_map(|field| Some(key_text(field.path.first()?))).collect();
-    let command = format!("{records} {}", quoted(&format!("{{{}}}", keys.join(", "))));
-    let select = picked.map(selection).collect::<Option<_>>().map(|select| Query { select, ..all() });
-    recipes.push(recipe("fields", "some fields of each record", command, select));
-    if let Some((field, _)) = chosen {
         let command = format!("{records} {} | sort | uniq -c | sort -rn", quoted(&access(field)));
         recipes.push(recipe("groups", "values with their counts", command, grouped(field)));
     }
+    if let Some((field, most)) = &fields.numeric {
+        let filter = format!("select(({} | numbers) >= {most})", access(field));
+        let query = tested(field, Operator::Ge, most, "least").zip(condition(field, (">=", "ge"), most));
+        recipes.push(recipe("at_least", "records from one number on", format!("{records} {}", quoted(&filter)), query));
+    }
+    let members: Vec<String> = fields.picked.iter().map(member).collect();
+    let command = format!("{records} {}", quoted(&format!("{{{}}}", members.join(", "))));
+    let select = fields.picked.iter().map(selection).collect::<Option<_>>().map(|select| Query { select, ..all() });
+    recipes.push(recipe("fields", "some fields of each record", command, select.zip(selected(&fields.picked))));
     recipes
 }
 
@@ -174,43 +172,36 @@ fn tested(field: &Field<'_>, operator: Operator, value: &str, parameter: &str) -
     Some(Query { where_: vec![Condition::Test(test)], ..all() })
 }
 
-/// The values of a field with their counts, the most frequent first.
-fn grouped(field: &Field<'_>) -> Option<Query> {
+/// The values of a field with their counts, the most frequent first, and the same as arguments.
+fn grouped(field: &Field<'_>) -> Option<(Query, Arguments)> {
     let by = selection(field)?;
+    let name = string(&by.field);
     // A field of the name of the number needs another name for the number.
-    let (count, aggregates) = match by.field.as_str() {
+    let (count, aggregates, group) = match by.field.as_str() {
         "count" => {
-            let name = Some("records".to_owned());
-            ("records", vec![Aggregate { kind: AggregateKind::Count, field: None, name }])
+            let records = Some("records".to_owned());
+            let aggregate = Aggregate { kind: AggregateKind::Count, field: None, name: records };
+            let group = format!(r#"{{"by":[{name}],"aggregates":[{{"kind":"count","as":"records"}}]}}"#);
+            ("records", vec![aggregate], group)
         }
-        _ => ("count", Vec::new()),
+        _ => ("count", Vec::new(), format!(r#"{{"by":[{name}]}}"#)),
     };
     let sort = vec![SortKey { field: count.to_owned(), descending: true }];
-    Some(Query { group: Some(Group { by: vec![by], aggregates }), sort, ..all() })
+    let group = plain_name(field).filter(|_| aggregates.is_empty()).map_or(group, |name| string(&name));
+    let arguments = vec![("group", group), ("sort", string(&format!("-{count}")))];
+    Some((Query { group: Some(Group { by: vec![by], aggregates }), sort, ..all() }, arguments))
 }
 
 fn selection(field: &Field<'_>) -> Option<Selection> {
     Some(Selection { field: name(field)?, name: None })
 }
 
-/// The name of a field in a query; `None` when a key has escapes.
-fn name(field: &Field<'_>) -> Option<String> {
-    let is_plain = |key: &Key<'_>| !key.raw.is_empty() && !key.raw.contains(['.', '/', '~']);
-    if field.path.iter().any(|key| key.escaped) {
-        return None;
+/// The member of an object that jq makes: `name`, or `"owner.name": .owner.name`.
+fn member(field: &Field<'_>) -> String {
+    match field.path.as_slice() {
+        [key] => key_text(key),
+        _ => format!("\"{}\": {}", display_path(field), access(field)),
     }
-    Some(if field.path.iter().all(is_plain) { display_path(field) } else { pointer(field) })
-}
-
-/// A value worth filtering by: the most frequent one of at least two.
-fn frequent_value<'a>(field: &Field<'a>) -> Option<&'a str> {
-    if field.types.strings + field.types.booleans == 0 {
-        return None;
-    }
-    let distinct = field.distinct.as_ref().filter(|distinct| distinct.len() > 1)?;
-    // The first of equally frequent values, so that only the order of the data decides.
-    let best = distinct.iter().rev().max_by_key(|value| value.count)?;
-    (best.count > 1 && best.json.len() <= VALUE_BYTES_MAX).then_some(best.json)
 }
 
 /// `.name`, or `."any key"`.
@@ -237,19 +228,4 @@ const RESERVED_WORDS: [&str; 20] = [
 /// A word for the shell: in single quotes, in which nothing has a meaning.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-/// The path of a field in a descriptor: its keys joined by dots.
-pub(crate) fn display_path(field: &Field<'_>) -> String {
-    if field.path.is_empty() {
-        return ".".to_owned();
-    }
-    field.path.iter().map(|key| key.raw).collect::<Vec<_>>().join(".")
-}
-
-/// The path of a field as a JSON Pointer.
-pub(crate) fn pointer(field: &Field<'_>) -> String {
-    let mut pointer = String::new();
-    field.path.iter().for_each(|key| push_step(&mut pointer, key.raw));
-    pointer
 }

@@ -11,6 +11,9 @@ use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Ta
 /// Bytes at the beginning of a file whose tokens are counted; the rest of the file is extrapolated.
 const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
 
+/// Bytes of the first record that are kept for the descriptor: 16 KiB.
+const FIRST_BYTES_MAX: usize = 16 * 1024;
+
 /// Name of the section of small members that do not fit inline.
 const REST: &str = "rest";
 
@@ -120,6 +123,7 @@ impl Records<'_> {
 
 impl Open {
     fn write(&mut self, bytes: &[u8]) -> Result<(), PolicyError> {
+        self.keep_first(bytes);
         let sampled = TOKEN_SAMPLE_BYTES.saturating_sub(usize::try_from(self.sample.bytes()).unwrap_or(usize::MAX));
         let sample = &bytes[..sampled.min(bytes.len())];
         // Cut anywhere: incomplete characters at the two ends do not matter for an estimate.
@@ -132,6 +136,17 @@ impl Open {
             self.file.append(&std::mem::take(&mut self.pending))?;
         }
         self.file.append(bytes)
+    }
+
+    /// Keeps the first record, or its beginning.
+    fn keep_first(&mut self, bytes: &[u8]) {
+        let first = &mut self.entry.first;
+        let room = FIRST_BYTES_MAX - first.len();
+        if room > 0 && first.last() != Some(&b'\n') {
+            let bytes = &bytes[..room.min(bytes.len())];
+            let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
+            first.extend_from_slice(&bytes[..end]);
+        }
     }
 
     fn finish(mut self, report: FileReport) -> Result<Entry, PolicyError> {

@@ -4,6 +4,7 @@ use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, Plann
 use crate::descriptor::{self, Contents};
 use crate::directory::Directory;
 use crate::entry::Entry;
+use crate::media::{extension, media_type};
 use crate::names::Names;
 use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
@@ -204,22 +205,20 @@ impl<S: Source> Writer<'_, S> {
 
     fn bytes(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
         let section = self.section_names.section(self.plain_name(part, "binary").as_str());
-        let extension = extension(part.media_type.as_deref());
-        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
+        let mut slice = self.source.read_bytes(index, 0)?;
+        let media_type = media_type(part, &slice);
+        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension(&media_type));
         let mut file = self.directory.create(&file_name)?;
-        loop {
-            let slice = self.source.read_bytes(index, file.bytes())?;
-            if slice.is_empty() {
-                break;
-            }
+        while !slice.is_empty() {
             file.append(&slice)?;
+            slice = self.source.read_bytes(index, file.bytes())?;
         }
         self.contents.entries.push(Entry {
             file_name,
             section,
             kind: FileKind::Bytes,
             parts: vec![index],
-            media_type: part.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
+            media_type,
             bytes: file.bytes(),
             // The model would have received a binary part as base64.
             tokens: file.bytes().div_ceil(3),
@@ -324,20 +323,4 @@ pub(crate) fn read(
     });
     read.map_err(Error::Output)?;
     wrong.map_or(Ok(()), |error| Err(Error::Syntax(error)))
-}
-
-fn extension(media_type: Option<&str>) -> &'static str {
-    match media_type.unwrap_or_default() {
-        "image/png" => "png",
-        "image/jpeg" => "jpg",
-        "image/gif" => "gif",
-        "image/webp" => "webp",
-        "image/svg+xml" => "svg",
-        "audio/mpeg" => "mp3",
-        "audio/wav" => "wav",
-        "audio/ogg" => "ogg",
-        "application/pdf" => "pdf",
-        "application/zip" => "zip",
-        _ => "bin",
-    }
 }

@@ -6,7 +6,9 @@ mod support;
 
 use std::convert::Infallible;
 
-use lro_text::{Error, Fault, Form, HEAD_BYTES_MAX, PARALLEL_BYTES_MAX, ReadError, Reader, Report, Tabular, tabular};
+use lro_text::{
+    Error, Fault, Form, HEAD_BYTES_MAX, Layout, PARALLEL_BYTES_MAX, ReadError, Reader, Report, Tabular, tabular,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 use support::{dice, slices};
@@ -39,6 +41,16 @@ fn recognized(text: &str) -> Vec<String> {
     let tabular = tabular(text).unwrap_or_else(|| panic!("no table: {text}"));
     let (lines, _) = read(&tabular, [text]).expect("records");
     lines.lines().map(String::from).collect()
+}
+
+const PARALLEL: Tabular = Tabular { path: Vec::new(), layout: Layout::Parallel };
+
+fn rows_at(path: &[&str], names: &[&str]) -> Tabular {
+    Tabular { path: owned(path), layout: Layout::Rows(owned(names)) }
+}
+
+fn header_row_at(path: &[&str], names: &[&str]) -> Tabular {
+    Tabular { path: owned(path), layout: Layout::HeaderRow(owned(names)) }
 }
 
 /// Values as they are written without white space.
@@ -112,7 +124,7 @@ proptest! {
         let (one, two) = if first { (&named, &held) } else { (&held, &named) };
         let text = format!("{{\"index\":[0,[1]],{white}{one}{white},\"n\":{{\"{member}\":[[1]]}},{two}}}{white}");
         let form = tabular(&text);
-        prop_assert_eq!(&form, &Some(Tabular::Rows { member: member.into(), names: owned(names) }), "{}", text);
+        prop_assert_eq!(&form, &Some(rows_at(&[member], names)), "{}", text);
         let (lines, report) = read(&form.expect("a table"), slices(&text, &cuts)).expect("records");
         prop_assert_eq!(lines, expected(&rows));
         prop_assert_eq!(report.outside, (text.len() - held.len() + member.len() + 4) as u64);
@@ -126,7 +138,7 @@ proptest! {
         let header = array(names.iter().map(|name| Value::from(*name).to_string()), white);
         let text = matrix(&rows, white).replacen('[', &format!("[{white}{header},"), 1);
         let form = tabular(&text);
-        prop_assert_eq!(&form, &Some(Tabular::HeaderRow { names: owned(names) }), "{}", text);
+        prop_assert_eq!(&form, &Some(header_row_at(&[], names)), "{}", text);
         prop_assert_eq!(read(&form.expect("a table"), slices(&text, &cuts)).expect("records").0, expected(&rows));
     }
 
@@ -136,19 +148,40 @@ proptest! {
         let member = |(index, name): (usize, &&str)| format!("{}:{}", Value::from(*name), column(index));
         let members: Vec<_> = NAMES[..rows[0].len()].iter().enumerate().map(member).collect();
         let text = format!("{white}{{{white}{}}}{white}", members.join(","));
-        prop_assert_eq!(tabular(&text), Some(Tabular::Parallel));
-        prop_assert_eq!(read(&Tabular::Parallel, slices(&text, &cuts)).expect("records").0, expected(&rows));
+        prop_assert_eq!(tabular(&text), Some(PARALLEL));
+        prop_assert_eq!(read(&PARALLEL, slices(&text, &cuts)).expect("records").0, expected(&rows));
+    }
+
+    /// A member is a table as the document would be.
+    #[test]
+    fn tables_inside_a_document(rows in rows(&VALUES[..SCALARS]), layout in 0..3_usize, white in proptest::sample::select(WHITE), cuts in dice()) {
+        let rows: Vec<Vec<&str>> = rows.into_iter().map(|mut row| { row[1] = "7"; row }).collect();
+        let names = &NAMES[..rows[0].len()];
+        let header = array(names.iter().map(|name| Value::from(*name).to_string()), white);
+        let column = |index: usize| array(rows.iter().map(|row| row[index].to_owned()), white);
+        let columns: Vec<_> = names.iter().enumerate().map(|(at, name)| format!("{}:{}", Value::from(*name), column(at))).collect();
+        let (table, found) = match layout {
+            0 => (format!("{{\"columns\":{header},\"n\":{{\"rows\":1}},\"rows\":{}}}", matrix(&rows, white)), rows_at(&["in \"it\"", "rows"], names)),
+            1 => (matrix(&rows, white).replacen('[', &format!("[{white}{header},"), 1), header_row_at(&["in \"it\""], names)),
+            _ => (format!("{{{}}}", columns.join(",")), Tabular { path: owned(&["in \"it\""]), layout: Layout::Parallel }),
+        };
+        let text = format!("{{\"a\":{{\"rows\":[1]}},{white}\"in \\\"it\\\"\":{white}{table},\"rows\":[[\"x\"]],\"z\":[{{}}]}}");
+        prop_assert_eq!(tabular(&text).as_ref(), Some(&found), "{}", text);
+        prop_assert_eq!(read(&found, slices(&text, &cuts)).expect("records").0, expected(&rows));
     }
 
     /// Any tokens at all: a line is an object, and what is read does not depend on the slices.
     #[test]
     fn any_tokens(text in "(\\[|\\]|\\{|\\}|\"rows\":|\"a\"|\"b\"|:|,|1| ){0,20}", body: bool, cuts in dice()) {
         let text = if body { format!("{{\"rows\":[[{text}]]}}") } else { text };
-        let names = owned(&["a", "b"]);
+        let names = ["a", "b"];
         let forms = [
-            Tabular::Rows { member: "rows".into(), names: names.clone() },
-            Tabular::HeaderRow { names },
-            Tabular::Parallel,
+            rows_at(&["rows"], &names),
+            rows_at(&["a", "rows"], &names),
+            header_row_at(&[], &names),
+            header_row_at(&["a"], &names),
+            PARALLEL,
+            Tabular { path: owned(&["a"]), layout: Layout::Parallel },
         ];
         for form in forms.into_iter().chain(tabular(&text)) {
             let whole = read(&form, [text.as_str()]);
@@ -166,6 +199,10 @@ fn documents_of_real_tools() {
     assert_eq!(recognized(pandas), [r#"{"id":7,"name":"Ada"}"#, r#"{"id":8,"name":"Grace"}"#]);
     let sheet = r#"[["Name","Age"],["Ada","36"],["Grace","85"]]"#;
     assert_eq!(recognized(sheet)[1], r#"{"Name":"Grace","Age":"85"}"#);
+    let wrapped = r#"{"ok":true,"result":[["Name","Age"],["Ada","36"],["Grace","85"]]}"#;
+    assert_eq!(recognized(wrapped)[1], r#"{"Name":"Grace","Age":"85"}"#);
+    // Other data beside it.
+    assert_eq!(tabular(&wrapped.replace("true", &format!("\"{}\"", "x".repeat(9_000)))), None);
     let candles = r#"{"t":[1,2,3],"c":[1.10,2.5,null]}"#;
     assert_eq!(recognized(candles)[0], r#"{"t":1,"c":1.10}"#);
 }
@@ -180,7 +217,7 @@ fn a_head_is_enough() {
     assert!(lines.ends_with("{\"a\":1,\"b\":\"x\"}\n{\"a\":2,\"b\":3}\n"));
     let column = format!("[{}1]", "1,".repeat(HEAD_BYTES_MAX / 5));
     let parallel = format!("{{\"a\":{column},\"b\":{column},\"c\":{column}}}");
-    assert_eq!(tabular(&parallel), Some(Tabular::Parallel));
+    assert_eq!(tabular(&parallel), Some(PARALLEL));
     // Only one whole array is in the head.
     let long = format!("[{}1]", "1,".repeat(HEAD_BYTES_MAX / 3));
     assert_eq!(tabular(&format!("{{\"a\":{long},\"b\":{long}}}")), None);
@@ -209,6 +246,8 @@ fn no_table_when_in_doubt() {
         r#"{"a":[1,2]}"#,
         r#"{"a":[1,2],"a":[1,2]}"#,
         r#"{"nodes":[{},{}],"links":[{},{}]}"#,
+        r#"{"x":[["a","b"],[1,2]],"y":[["a","b"],[1,2]]}"#,
+        r#"{"x":{"y":[["a","b"],[1,2]]}}"#,
         "",
         "1",
         "[",
@@ -223,7 +262,7 @@ fn no_table_when_in_doubt() {
 
 #[test]
 fn faults_are_named() {
-    let rows = Tabular::Rows { member: "rows".into(), names: owned(&["a", "b"]) };
+    let rows = rows_at(&["rows"], &["a", "b"]);
     let misaligned = [
         r#"{"rows":[[1]]}"#,
         r#"{"rows":[[1,2,3]]}"#,
@@ -241,8 +280,8 @@ fn faults_are_named() {
     }
     assert_eq!(fault(&rows, r#"{"rows":[],"r\u006fws":[]}"#), Some(Fault::Second));
     assert!(matches!(fault(&rows, r#"{"rows":[[1,2]"#), Some(Fault::Json(_))));
-    assert_eq!(fault(&Tabular::Parallel, r#"{"a":[1,2],"b":[1]}"#), Some(Fault::Misaligned));
-    assert_eq!(fault(&Tabular::Parallel, r#"{"a":[1],"b":2}"#), Some(Fault::Misaligned));
-    assert_eq!(fault(&Tabular::Parallel, "{}"), Some(Fault::Misaligned));
-    assert_eq!(fault(&Tabular::Parallel, &" ".repeat(PARALLEL_BYTES_MAX + 1)), Some(Fault::Parallel));
+    assert_eq!(fault(&PARALLEL, r#"{"a":[1,2],"b":[1]}"#), Some(Fault::Misaligned));
+    assert_eq!(fault(&PARALLEL, r#"{"a":[1],"b":2}"#), Some(Fault::Misaligned));
+    assert_eq!(fault(&PARALLEL, "{}"), Some(Fault::Misaligned));
+    assert_eq!(fault(&PARALLEL, &" ".repeat(PARALLEL_BYTES_MAX + 1)), Some(Fault::Parallel));
 }

@@ -18,8 +18,8 @@ REDACT = COMPONENTS / "lro_redact.wasm"
 LRO = TARGET / "release" / "lro"
 
 RESERVED = {
-    "offloaded", "handle", "files", "more_files", "inline", "summary", "schemas", "jq_recipes", "guidance", "file_path",
-    "line_schema", "integrity", "warning",
+    "offloaded", "handle", "files", "more_files", "inline", "summary", "schemas", "samples", "recipes",
+    "jq_recipes", "guidance", "file_path", "line_schema", "integrity", "warning",
 }  # fmt: skip
 
 

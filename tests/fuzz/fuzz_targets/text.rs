@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use libfuzzer_sys::fuzz_target;
-use lro_text::{Error, Form, Hints, ReadError, Reader, Report, Tabular, recognize, tabular};
+use lro_text::{Error, Form, Hints, Layout, ReadError, Reader, Report, Tabular, recognize, tabular};
 use serde_json::value::RawValue;
 
 fn read(form: &Form, text: &str, slice_bytes: usize) -> Result<(Vec<u8>, Report), ReadError> {
@@ -60,8 +60,10 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let names = vec!["a".to_owned(), "b".to_owned()];
-    let rows = Tabular::Rows { member: "rows".into(), names: names.clone() };
-    for table in [rows, Tabular::HeaderRow { names }, Tabular::Parallel].into_iter().chain(tabular(text)) {
+    let layouts = [Layout::Rows(names.clone()), Layout::HeaderRow(names), Layout::Parallel];
+    let paths = [vec![], vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()]];
+    let tables = paths.iter().flat_map(|path| layouts.iter().map(|layout| (path.clone(), layout.clone())));
+    for table in tables.map(|(path, layout)| Tabular { path, layout }).chain(tabular(text)) {
         let form = Form::Tabular(table);
         // Which fault is named may depend on the slices.
         let lines = |slice_bytes| read(&form, text, slice_bytes).map(|(lines, _)| lines).unwrap_or_default();

@@ -21,6 +21,21 @@ pub struct Field<'a> {
     pub distinct: Option<Vec<Distinct<'a>>>,
 }
 
+impl Field<'_> {
+    /// Whether it has the same value, a string, a boolean, an integer or null, in each of so many records: that value.
+    #[must_use]
+    pub fn constant(&self, records: u64) -> Option<&str> {
+        if records < 2 || self.types.sum() != records {
+            return None;
+        }
+        match self.distinct.as_deref() {
+            _ if self.types.nulls == records => Some("null"),
+            Some([value]) if value.count == records => Some(value.json),
+            _ => None,
+        }
+    }
+}
+
 /// One key of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
@@ -28,6 +43,8 @@ pub struct Key<'a> {
     pub raw: &'a str,
     /// Whether `raw` contains escapes.
     pub escaped: bool,
+    /// Arrays between the value of the key and what follows in the path: 1 for the elements of an array, and for their fields.
+    pub arrays: usize,
 }
 
 /// One distinct value and its count.

@@ -72,6 +72,12 @@ impl Profile {
     /// The fields of the records, including those of nested objects but not of arrays, in order of first appearance and
     /// each before its own fields. A record that is itself a scalar or an array is one field with an empty path.
     pub fn fields(&self) -> impl Iterator<Item = Field<'_>> {
+        self.all_fields().filter(|field| field.path.iter().all(|key| key.arrays == 0))
+    }
+
+    /// As [`Profile::fields`], and the elements of arrays and their fields: their keys count the arrays. A record that is itself
+    /// an array has none.
+    pub fn all_fields(&self) -> impl Iterator<Item = Field<'_>> {
         let mut fields = Vec::new();
         if let Some(record) = self.nodes.first() {
             if record.types.objects < record.types.sum() {
@@ -89,10 +95,24 @@ impl Profile {
         }
         for property in self.properties(node) {
             let raw = property.key();
-            path.push(Key { raw, escaped: raw.contains('\\') });
+            path.push(Key { raw, escaped: raw.contains('\\'), arrays: 0 });
             fields.push(property.field(path, property.present));
             self.add_fields(property, path, fields);
+            self.add_elements(property, path, fields);
             path.pop();
+        }
+    }
+
+    /// Adds the elements of the arrays at a node, and theirs.
+    fn add_elements<'a>(&'a self, node: &'a Node, path: &mut Vec<Key<'a>>, fields: &mut Vec<Field<'a>>) {
+        let mut array = node;
+        while let Some(elements) = self.nodes.get(array.items as usize).filter(|_| !array.items_unknown) {
+            if let Some(key) = path.last_mut() {
+                key.arrays += 1;
+            }
+            fields.push(elements.field(path, elements.types.sum()));
+            self.add_fields(elements, path, fields);
+            array = elements;
         }
     }
 

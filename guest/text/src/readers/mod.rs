@@ -41,7 +41,7 @@ pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token
 pub(crate) use padded::cells as padded_cells;
 pub(crate) use within::may_follow;
 
-use crate::{Form, Tabular};
+use crate::{Form, Layout, Tabular};
 use blocks::Blocks;
 use by_line::{ByLine, LineForm};
 use columns::Columns;
@@ -110,9 +110,11 @@ impl Reader {
             Form::YamlList => by_line(LineForm::Yaml(Yaml::default())),
             Form::HtmlTable => Kind::Html(Box::default()),
             Form::XmlElements { path } => Kind::Markup(Box::new(Markup::new(path))),
-            Form::Tabular(Tabular::Rows { member, names }) => Kind::Rows(Box::new(Rows::new(Some(member), names))),
-            Form::Tabular(Tabular::HeaderRow { names }) => Kind::Rows(Box::new(Rows::new(None, names))),
-            Form::Tabular(Tabular::Parallel) => Kind::Parallel(Parallel::default()),
+            Form::Tabular(Tabular { path, layout }) => match layout {
+                Layout::Rows(names) => Kind::Rows(Box::new(Rows::new(path, names, false))),
+                Layout::HeaderRow(names) => Kind::Rows(Box::new(Rows::new(path, names, true))),
+                Layout::Parallel => Kind::Parallel(Parallel::new(path)),
+            },
         };
         Self { kind, records: Records::default() }
     }

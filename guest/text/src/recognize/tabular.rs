@@ -18,42 +18,75 @@ const COLUMNS_MIN: usize = 2;
 /// Fewest elements of parallel arrays: 2.
 const ELEMENTS_MIN: usize = 2;
 
+/// Most bytes of the members beside a table inside a document: 8 KiB. A document with more has other data.
+const BESIDE_BYTES_MAX: usize = 8 * 1024;
+
 /// A JSON document that is a table, but no array of objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tabular {
+    /// The keys that lead to the rows, or to the object of the columns; empty when the document is them.
+    pub path: Vec<String>,
+    /// Where the names of the columns are.
+    pub layout: Layout,
+}
+
+/// How the names and the values of a table are laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Tabular {
-    /// `{"columns": ["id", "name"], "rows": [[7, "Ada"]]}`. The names may also be `fields`, `headers` or
-    /// `schema.fields`, as strings or as the `name` of objects, and the rows `data` or `values`.
-    Rows {
-        /// The member that holds the rows.
-        member: String,
-        /// The names of the columns.
-        names: Vec<String>,
-    },
-    /// `[["id", "name"], [7, "Ada"]]`: the first row has the names.
-    HeaderRow {
-        /// The names of the columns.
-        names: Vec<String>,
-    },
+pub enum Layout {
+    /// `{"columns": ["id", "name"], "rows": [[7, "Ada"]]}`: these names, in another member than the rows. It may also be
+    /// `fields`, `headers` or `schema.fields`, with strings or with the `name` of objects, and the rows `data` or `values`.
+    Rows(Vec<String>),
+    /// `[["id", "name"], [7, "Ada"]]`: the first row has these names.
+    HeaderRow(Vec<String>),
     /// `{"id": [7, 8], "name": ["Ada", "Grace"]}`: every member is a column.
     Parallel,
 }
 
-/// Finds the table that a JSON document is, from its first [`HEAD_BYTES_MAX`] bytes; `None` for anything else, and when
-/// in doubt: when the names or the first row are not in these bytes, and when several members could be either.
+/// Finds the table that a JSON document is, or that a member of it is which has next to nothing beside it, from its first
+/// [`HEAD_BYTES_MAX`] bytes; `None` for anything else, and when in doubt: when the names or the first row are not in these
+/// bytes, and when several members could be either.
 #[must_use]
 pub fn tabular(head: &str) -> Option<Tabular> {
     let head = head.strip_prefix('\u{feff}').unwrap_or(head);
     let head = &head[..head.floor_char_boundary(HEAD_BYTES_MAX)];
     let text = head.as_bytes();
     let at = skip_white(text, 0);
-    let found = match text.get(at)? {
+    let found = table(text, at).or_else(|| inside(text, at))?;
+    let records = Reader::try_head(&Form::Tabular(found.clone()), head, false)?.report.records;
+    (records > 0 || found.layout == Layout::Parallel).then_some(found)
+}
+
+/// The table at a value.
+fn table(text: &[u8], at: usize) -> Option<Tabular> {
+    match text.get(at)? {
         b'[' => header_row(text, at),
         b'{' => rows(text, at).or_else(|| parallel(text, at)),
         _ => None,
-    }?;
-    let records = Reader::try_head(&Form::Tabular(found.clone()), head, false)?.report.records;
-    (records > 0 || found == Tabular::Parallel).then_some(found)
+    }
+}
+
+/// The table in the only member of a document that is one, when the others are short.
+fn inside(text: &[u8], at: usize) -> Option<Tabular> {
+    if text.get(at) != Some(&b'{') {
+        return None;
+    }
+    let (mut found, mut beside) = (None, 0);
+    let mut is_only = true;
+    // The last member may be cut, or others behind it.
+    let _ = members(text, at, |key, value| {
+        match table(text, value) {
+            Some(table) => {
+                let name = String::from_utf8(key.unescaped().into_owned()).map_err(|_| Damaged)?;
+                is_only &= found.replace((name, table)).is_none();
+            }
+            None => beside += value_end(text, value).unwrap_or(text.len()) - value,
+        }
+        Ok(())
+    });
+    let (name, Tabular { mut path, layout }) = found.filter(|_| is_only && beside <= BESIDE_BYTES_MAX)?;
+    path.insert(0, name);
+    Some(Tabular { path, layout })
 }
 
 /// Names in the first row, and a column below one that holds no text.
@@ -80,7 +113,7 @@ fn header_row(text: &[u8], at: usize) -> Option<Tabular> {
         .map(drop)
     });
     let is_table = names.len() >= COLUMNS_MIN && rows > 0 && is_data.contains(&true);
-    is_table.then_some(Tabular::HeaderRow { names })
+    is_table.then(|| Tabular { path: Vec::new(), layout: Layout::HeaderRow(names) })
 }
 
 /// Whether a value is a number, a literal, or a string that begins like a number.
@@ -107,7 +140,7 @@ fn rows(text: &[u8], at: usize) -> Option<Tabular> {
     });
     let (Some(names), Some(member)) = (found_names.pop(), found_rows.pop()) else { return None };
     let is_alone = found_names.is_empty() && found_rows.is_empty();
-    is_alone.then_some(Tabular::Rows { member, names })
+    is_alone.then(|| Tabular { path: vec![member], layout: Layout::Rows(names) })
 }
 
 /// The names at a value: an array of names, or an object with one under `fields` or `columns`.
@@ -181,5 +214,6 @@ fn parallel(text: &[u8], at: usize) -> Option<Tabular> {
     });
     let &first = lengths.first()?;
     let is_equal = lengths.iter().all(|length| *length == first) && (end.is_ok() || cut <= first);
-    (is_equal && lengths.len() >= COLUMNS_MIN && first >= ELEMENTS_MIN).then_some(Tabular::Parallel)
+    (is_equal && lengths.len() >= COLUMNS_MIN && first >= ELEMENTS_MIN)
+        .then(|| Tabular { path: Vec::new(), layout: Layout::Parallel })
 }

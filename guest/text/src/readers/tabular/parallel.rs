@@ -13,12 +13,18 @@ use crate::readers::records::{BLOCK_BYTES, Records, Report};
 pub const PARALLEL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Gathers the document.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parallel {
+    /// The keys that lead to the object of the arrays.
+    path: Vec<String>,
     document: String,
 }
 
 impl Parallel {
+    pub(crate) fn new(path: &[String]) -> Self {
+        Self { path: path.to_vec(), document: String::new() }
+    }
+
     pub(crate) fn push(&mut self, text: &str) -> Result<(), Fault> {
         if self.document.len() + text.len() > PARALLEL_BYTES_MAX {
             return Err(Fault::Parallel);
@@ -46,7 +52,10 @@ impl Parallel {
         lro_json::validate(&self.document).map_err(|error| Fault::Json(error.kind))?;
         let text = self.document.as_bytes();
         let (mut names, mut places) = (Vec::new(), Vec::new());
-        let start = skip_white(text, 0);
+        let mut start = skip_white(text, 0);
+        for step in &self.path {
+            start = member(text, start, step)?;
+        }
         if text.get(start) != Some(&b'{') {
             return Err(Fault::Misaligned);
         }
@@ -65,6 +74,21 @@ impl Parallel {
         let prefixes = prefixes(names.iter().map(String::as_str));
         Ok(Columns { document: self.document, prefixes, places })
     }
+}
+
+/// The value of the only member of an object with this key.
+fn member(text: &[u8], object: usize, wanted: &str) -> Result<usize, Fault> {
+    let mut found = None;
+    if text.get(object) == Some(&b'{') {
+        members(text, object, |key, value| {
+            match key.unescaped().as_ref() == wanted.as_bytes() && found.replace(value).is_some() {
+                true => Err(Damaged),
+                false => Ok(()),
+            }
+        })
+        .map_err(|Damaged| Fault::Second)?;
+    }
+    found.ok_or(Fault::Misaligned)
 }
 
 /// The next value of every column.

@@ -15,9 +15,12 @@ const KEY_BYTES_MAX: usize = 6 * NAME_BYTES_MAX;
 #[derive(Debug)]
 pub(crate) struct Rows {
     scanner: Scanner,
-    /// The member of the document that holds the rows; none when the document is the rows, the first of which names the
-    /// columns.
-    member: Option<String>,
+    /// The keys that lead to the rows; none when the document is the rows.
+    path: Vec<String>,
+    /// Objects of the path that are open.
+    entered: usize,
+    /// Whether the first row names the columns.
+    has_header: bool,
     /// What is written before the value of each column.
     prefixes: Vec<Vec<u8>>,
     /// Open containers.
@@ -40,7 +43,9 @@ pub(crate) struct Rows {
 enum Place {
     /// Before the rows, in a member with another key.
     Before,
-    /// After the key of the rows.
+    /// Where the next object of the path begins.
+    Entering,
+    /// Where the rows begin.
     Due,
     /// In the first row, which has the names.
     Header,
@@ -56,14 +61,16 @@ enum Copies {
 }
 
 impl Rows {
-    pub(crate) fn new(member: Option<&String>, names: &[String]) -> Self {
+    pub(crate) fn new(path: &[String], names: &[String], has_header: bool) -> Self {
         Self {
             scanner: Scanner::new(),
-            member: member.cloned(),
+            path: path.to_vec(),
+            entered: 0,
+            has_header,
             prefixes: prefixes(names.iter().map(String::as_str)),
             depth: 0,
             key: Vec::new(),
-            place: if member.is_some() { Place::Before } else { Place::Due },
+            place: if path.is_empty() { Place::Due } else { Place::Entering },
             copies: Copies::Nothing,
             index: 0,
             has_value: false,
@@ -105,7 +112,7 @@ impl Rows {
                     false
                 }
                 _ if block.key & bit != 0 => {
-                    if self.depth == 1 && self.member.is_some() {
+                    if self.depth == self.entered && self.depth > 0 {
                         self.copies = Copies::Key;
                     }
                     false
@@ -145,7 +152,7 @@ impl Rows {
 
     /// Containers around a row.
     fn outer(&self) -> usize {
-        1 + usize::from(self.member.is_some())
+        1 + self.path.len()
     }
 
     fn in_row(&self) -> bool {
@@ -155,12 +162,17 @@ impl Rows {
     fn open(&mut self, bracket: u8, at: usize, records: &mut Records) -> Result<bool, Fault> {
         let is_row = self.depth == self.outer() && matches!(self.place, Place::Header | Place::Rows);
         let begins_rows = self.place == Place::Due;
-        if (is_row || begins_rows) && bracket != b'[' {
+        let wanted = if self.place == Place::Entering { b'{' } else { b'[' };
+        if (is_row || begins_rows || self.place == Place::Entering) && bracket != wanted {
             return Err(Fault::Misaligned);
         }
         self.depth += 1;
+        if self.place == Place::Entering {
+            self.entered += 1;
+            self.place = Place::Before;
+        }
         if begins_rows {
-            self.place = if self.member.is_some() { Place::Rows } else { Place::Header };
+            self.place = if self.has_header { Place::Header } else { Place::Rows };
             records.report.outside += self.offset + at as u64 - self.outside;
         }
         if is_row && self.place == Place::Rows {
@@ -182,8 +194,15 @@ impl Rows {
             self.copies = Copies::Nothing;
         }
         self.depth -= 1;
+        if self.depth < self.entered {
+            // The rows are in this object, or not there.
+            self.entered -= 1;
+            if self.place == Place::Before {
+                return Err(Fault::Misaligned);
+            }
+        }
         match self.place {
-            Place::Header if self.depth == 1 => self.place = Place::Rows,
+            Place::Header if self.depth == self.outer() => self.place = Place::Rows,
             Place::Header | Place::Rows if self.depth + 1 == self.outer() => {
                 self.place = Place::After;
                 self.outside = self.offset + at as u64 + 1;
@@ -215,10 +234,12 @@ impl Rows {
         self.copies = Copies::Nothing;
         let key = std::mem::take(&mut self.key);
         let key = unescaped_lossy(key.get(1..key.len().saturating_sub(1)).unwrap_or_default());
-        let is_member = self.member.as_ref().is_some_and(|member| member.as_bytes() == key);
+        let next = self.path.get(self.entered.saturating_sub(1));
+        let is_next = next.is_some_and(|next| next.as_bytes() == key);
         match self.place {
-            Place::Before if is_member => self.place = Place::Due,
-            Place::After if is_member => return Err(Fault::Second),
+            Place::Before if is_next && self.entered < self.path.len() => self.place = Place::Entering,
+            Place::Before if is_next => self.place = Place::Due,
+            Place::After if is_next => return Err(Fault::Second),
             _ => {}
         }
         Ok(())
@@ -227,7 +248,7 @@ impl Rows {
     /// Handles a string, a number or a literal: the rows are none, and in them only rows stand.
     fn value(&self) -> Result<(), Fault> {
         let is_row = self.depth == self.outer() && matches!(self.place, Place::Header | Place::Rows);
-        if is_row || self.place == Place::Due { Err(Fault::Misaligned) } else { Ok(()) }
+        if is_row || matches!(self.place, Place::Due | Place::Entering) { Err(Fault::Misaligned) } else { Ok(()) }
     }
 
     pub(crate) fn finish(self, records: &mut Records) -> Result<(), Fault> {

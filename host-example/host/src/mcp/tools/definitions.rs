@@ -71,7 +71,7 @@ pub fn definitions() -> [Value; 2] {
             "jq": {"type": "string", "description": "program; variables from `args`"},
             "slurp": {"type": "boolean", "description": "run the program once, over the array of all records"},
             "args": {"type": "object"},
-            "recipe": {"type": "string", "description": "name under `jq_recipes` of the descriptor"},
+            "recipe": {"type": "string", "description": "name under `recipes` or `jq_recipes` of the descriptor"},
             "params": {"type": "object", "description": "values in the place of the recipe's own"},
         }},
     });
