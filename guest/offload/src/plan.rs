@@ -302,7 +302,8 @@ fn is_table(call: &Call, part: &Part, head: &str, found: &[Section]) -> bool {
         && match layout {
             // Its reader holds it.
             Layout::Parallel => part.complete && part.size <= PARALLEL_BYTES_MAX as u64,
-            _ => !found.is_empty(),
+            // Of a small document no member is a section.
+            _ => !found.is_empty() || part.size <= RECORD_BYTES_MAX,
         }
 }
 

@@ -656,7 +656,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
     assert_eq!(config.for_client("", ""), nothing_known);
     let code = ClientProfile { sees: Sees::Structured, declared_size: Some(500_000), ..nothing_known };
     assert_eq!(config.for_client("claude-code", "2.1.0"), code);
-    let desktop = ClientProfile { result_limit: Some(1_000_000), ..nothing_known };
+    let desktop = ClientProfile { shares_disk: Some(false), result_limit: Some(1_000_000), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "0.1.0"), desktop);
     assert_eq!(config.for_client("claude-ai (via mcp-remote 0.1.37)", "0.1.0"), desktop);
     for name in ["codex-mcp-client", "Visual Studio Code - Insiders", "cursor-vscode"] {
@@ -697,7 +697,8 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         ..code
     };
     assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
-    let desktop = ClientProfile { sees: Sees::Text, result_limit: Some(5), ..nothing_known };
+    let desktop =
+        ClientProfile { sees: Sees::Text, shares_disk: Some(false), result_limit: Some(5), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
 }
 

@@ -73,21 +73,29 @@ const CLAUDE_DESKTOP_BYTES_MAX: Option<NonZeroU64> = NonZeroU64::new(1_000_000);
 const CLAUDE_CODE_CHARACTERS_MAX: Option<NonZeroU64> = NonZeroU64::new(500_000);
 
 /// The built-in profiles, by pattern of the name, in alphabetical order. Patterns end in `*` because bridges such as
-/// mcp-remote append to the name of their client. None sets `shares_disk`: over HTTP a client may run anywhere, and its
-/// name is only what it claims.
+/// mcp-remote append to the name of their client. None sets `shares_disk` to true: over HTTP a client may run anywhere, and
+/// its name is only what it claims.
 ///
 /// | pattern | client | behaviour, and source |
 /// |---|---|---|
 /// | `*inspector*` | MCP Inspector | shows links to the person who tests |
 /// | `Visual Studio Code*` | VS Code | shows links to the user, the model cannot read them: microsoft/vscode#291004 |
-/// | `claude-ai*` | Claude Desktop, claude.ai | results of more than 1 MB are rejected: anthropics/claude-code#66519; a link blanks widgets: anthropics/claude-ai-mcp#753 |
+/// | `claude-ai*` | Claude Desktop, claude.ai | its model has no shell; results of more than 1 MB are rejected: anthropics/claude-code#66519; a link blanks widgets: anthropics/claude-ai-mcp#753 |
 /// | `claude-code*` | Claude Code | the model sees only the structured content if there is both: anthropics/claude-code#55677; a link becomes a line of text: agentclientprotocol/claude-agent-acp#1093; a result of more than 50,000 characters becomes a file, or of as many as the tool declares, up to 500,000: anthropics/claude-code#45766 |
 /// | `codex*` | Codex | a link makes the call fail: openai/codex#33404, openai/codex#41280 |
 /// | `cursor*` | Cursor | the model cannot read resources |
 pub const KNOWN_CLIENTS: &[(&str, ClientOverride)] = &[
     ("*inspector*", ClientOverride { resource_links: Some(true), ..UNCHANGED }),
     ("Visual Studio Code*", ClientOverride { resource_links: Some(false), ..UNCHANGED }),
-    ("claude-ai*", ClientOverride { resource_links: Some(false), result_limit: CLAUDE_DESKTOP_BYTES_MAX, ..UNCHANGED }),
+    (
+        "claude-ai*",
+        ClientOverride {
+            resource_links: Some(false),
+            shares_disk: Some(false),
+            result_limit: CLAUDE_DESKTOP_BYTES_MAX,
+            ..UNCHANGED
+        },
+    ),
     (
         "claude-code*",
         ClientOverride {

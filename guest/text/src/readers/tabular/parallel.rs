@@ -9,8 +9,9 @@ use crate::readers::error::{Error, Fault};
 use crate::readers::json::Value;
 use crate::readers::records::{BLOCK_BYTES, Records, Report};
 
-/// Largest document of parallel arrays, in bytes: 4 MiB. It is held in memory, beside what a policy needs.
-pub const PARALLEL_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Largest document of parallel arrays, in bytes: 2 MiB. It is held in memory, up to twice while it grows, beside what a
+/// policy needs.
+pub const PARALLEL_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Gathers the document.
 #[derive(Debug)]
