@@ -697,8 +697,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         ..code
     };
     assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
-    let desktop =
-        ClientProfile { sees: Sees::Text, shares_disk: Some(false), result_limit: Some(5), ..nothing_known };
+    let desktop = ClientProfile { sees: Sees::Text, shares_disk: Some(false), result_limit: Some(5), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
 }
 
