@@ -1058,6 +1058,31 @@ fn an_answer_is_written_as_csv() {
 }
 
 #[test]
+fn any_text_survives_csv() {
+    const LETTERS: [char; 11] = [',', '"', '\n', '\r', '\t', ' ', '\\', '|', 'é', '0', 'n'];
+    let home = Home::new();
+    // A linear congruential generator: the same texts every time.
+    let mut state = 1_u64;
+    let mut below = |end: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % end
+    };
+    let mut rows = vec![["a", "b", "c"].map(str::to_owned)];
+    for _ in 0..300 {
+        let mut row: [String; 3] = Default::default();
+        for cell in &mut row {
+            *cell = (0..below(6)).map(|_| LETTERS[below(LETTERS.len())]).collect();
+        }
+        rows.push(row);
+    }
+    let object = |[a, b, c]: &[String; 3]| serde_json::json!({"a": a, "b": b, "c": c});
+    let handle = home.offload(&[], Value::from_iter(rows[1..].iter().map(object)).to_string());
+    let wide = ["--limit", "300", "--query-answer-bytes", "1000000", "--query-answer-tokens", "1000000"];
+    let csv = home.prints(&[&["extract", &handle, "--format", "csv"], &wide[..]].concat());
+    assert_eq!(read_csv(&home, &csv), serde_json::json!(rows), "{csv}");
+}
+
+#[test]
 fn an_answer_goes_to_a_file() {
     let home = Home::new();
     let handle = home.offload(&[], tickets(3000));
