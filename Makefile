@@ -7,7 +7,7 @@ CARGO     := cargo
 .DEFAULT_GOAL := help
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
-GUEST     := -p lro-json -p lro-jsonl -p lro-text -p lro-payload -p lro-mcp
+GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp
 HOST      := -p lro-transport -p lro-host -p lro-gateway -p lro
 
 .PHONY: help

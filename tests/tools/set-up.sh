@@ -9,8 +9,7 @@
 set -eu
 
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
-PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0"
-BENCH_PACKAGES="duckdb==2.0.0"
+PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0 duckdb==2.0.0"
 LINT_PACKAGES="typos==1.52.0"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
@@ -118,7 +117,7 @@ install_crate() {
 
 if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
-    install_python venv bench "$BENCH_PACKAGES"
+    install_python venv data "$PYTHON_PACKAGES"
     install_crate mcp-proxy "$BENCH_CRATE"
 elif [ "${2-}" = lint ]; then
     require_tools python3:python3

@@ -1,4 +1,4 @@
-//! The component: answers questions about files in the preopened directory.
+//! The component: answers questions about files in the preopened directories.
 
 #![expect(unsafe_code, reason = "the exports are generated")]
 
@@ -12,10 +12,8 @@ bindings::export!(Extract with_types_in bindings);
 
 impl Guest for Extract {
     fn extract(sources: Vec<Source>, question: Question, budget: Budget) -> Result<Answer, ExtractError> {
-        let Some((directory, _)) = get_directories().into_iter().next() else {
-            return Err(ExtractError::Io("no directory is preopened".to_owned()));
-        };
-        let files = sources.iter().map(|source| opened(&directory, source)).collect::<Result<Vec<_>, _>>();
+        let directories: Vec<Descriptor> = get_directories().into_iter().map(|(directory, _)| directory).collect();
+        let files = sources.iter().map(|source| opened(&directories, source)).collect::<Result<Vec<_>, _>>();
         let files = files.map_err(ExtractError::Io)?;
         crate::extract(&sources, &question, budget, &mut |index, offset, length| {
             let (Some(file), Some(source)) = (files.get(index), sources.get(index)) else { return Ok(Vec::new()) };
@@ -25,7 +23,9 @@ impl Guest for Extract {
     }
 }
 
-fn opened(directory: &Descriptor, source: &Source) -> Result<Descriptor, String> {
+fn opened(directories: &[Descriptor], source: &Source) -> Result<Descriptor, String> {
+    let number = source.directory as usize;
+    let directory = directories.get(number).ok_or_else(|| format!("directory {number} is not preopened"))?;
     let opened = directory.open_at(PathFlags::empty(), &source.name, OpenFlags::empty(), DescriptorFlags::READ);
     opened.map_err(|code| failure(source, code))
 }

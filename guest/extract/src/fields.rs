@@ -3,7 +3,7 @@
 use crate::ExtractError;
 use crate::find::{Finder, Record};
 use crate::near;
-use crate::path::{self, Step};
+use lro_json::path::{self, Step};
 use lro_json::walk::{self, Damaged};
 
 /// Index of a field in [`Fields`].
@@ -47,14 +47,19 @@ impl Fields {
                 _ => return Err(near::ranked(spelled, names.clone())),
             };
         }
+        Ok(self.add_steps(spelled.to_owned(), steps))
+    }
+
+    /// Adds a field by its steps.
+    pub(crate) fn add_steps(&mut self, spelled: String, steps: Vec<Step>) -> FieldId {
         if let Some(id) = self.fields.iter().position(|field| field.steps == steps) {
-            return Ok(id);
+            return id;
         }
         let member = steps.first().map(|step| self.member(&step.key));
-        self.fields.push(Field { spelled: spelled.to_owned(), steps, member });
+        self.fields.push(Field { spelled, steps, member });
         let id = self.fields.len() - 1;
         self.unseen.push(id);
-        Ok(id)
+        id
     }
 
     fn member(&mut self, key: &[u8]) -> usize {

@@ -8,8 +8,8 @@ use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::number::{self, Decimal, spelled};
-use crate::path;
 use crate::results::{Output, outputs, write_selected};
+use lro_json::path;
 use lro_json::walk::{self, Damaged};
 use lro_json::write::string;
 

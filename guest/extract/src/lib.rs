@@ -1,4 +1,5 @@
-//! Answers questions about offloaded files: typed queries and jq programs over one JSONL file, searches of texts and records.
+//! Answers questions about offloaded files: typed queries and jq programs over one JSONL file, SQL over
+//! several, searches of texts and records.
 //!
 //! Typed queries stream: the file is read in slices, each record is read in place, and only values needed for the
 //! answer are kept. Fields that the query does not name are not parsed.
@@ -8,12 +9,13 @@
 //! | `component` | the export, and the files in the preopened directory |
 //! | `lines` | the file in slices, and runs of complete lines |
 //! | `masks`, `find` | the wanted members of each record, 64 bytes at a time |
-//! | `json`, `path` | values inside a record |
+//! | `json` | checks of values |
 //! | `number`, `key`, `keys` | exact comparison, order and equality of values |
 //! | `fields`, `near` | the fields of a query, and suggestions for an unknown one |
 //! | `condition`, `group`, `results`, `order` | the steps of a query |
 //! | `query` | a typed query from beginning to end |
 //! | `jq` | a jq program |
+//! | `sql` | a SQL query over one or several files |
 //! | `search`, `range` | a search of texts and records, and lines by their numbers |
 //! | `reach`, `record` | the members that a jq program reads, and records as jq values |
 //! | `answer` | lines within the budget |
@@ -33,13 +35,13 @@ mod lines;
 mod near;
 mod number;
 mod order;
-mod path;
 mod query;
 mod range;
 mod reach;
 mod record;
 mod results;
 mod search;
+mod sql;
 
 /// Rust types of the WIT files.
 #[allow(missing_docs, clippy::all, reason = "generated")]
@@ -48,7 +50,7 @@ pub mod bindings {
 }
 
 pub use bindings::exports::lro::filter::lro_query::{
-    Answer, Argument, Budget, ExtractError, Failures, Guest, Jq, LineRange, Pattern, Question, Search, Source,
+    Answer, Argument, Budget, ExtractError, Failures, Guest, Jq, LineRange, Pattern, Question, Search, Source, Sql,
     SyntaxError, UnknownField,
 };
 pub use bindings::lro::filter::types::FileKind;
@@ -59,6 +61,7 @@ pub use lines::RECORD_BYTES_MAX;
 pub use order::ORDER_BYTES_MAX;
 pub use results::{DISTINCT_BYTES_MAX, LIMIT_DEFAULT, LIMIT_MAX};
 pub use search::HITS_DEFAULT;
+pub use sql::TABLES_MAX;
 
 /// Reads up to a number of bytes from an offset of the file; empty only at its end. The error is a message for people.
 type Read<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, String> + 'a;
@@ -82,7 +85,7 @@ pub fn extract(
     }
     let only = || match sources {
         [source] => Ok(source),
-        _ => Err(ExtractError::Invalid(format!("sources: only a search takes {}, not one", sources.len()))),
+        _ => Err(ExtractError::Invalid(format!("sources: only a search and SQL take {}, not one", sources.len()))),
     };
     let records = || match only()? {
         source if source.kind == FileKind::Records => Ok(source),
@@ -92,6 +95,7 @@ pub fn extract(
         Question::Query(query) => query::run(records()?, query, budget, &mut |offset, length| read(0, offset, length)),
         Question::Jq(jq) => jq::run(records()?, jq, budget, &mut |offset, length| read(0, offset, length)),
         Question::Search(search) => search::run(sources, search, budget, read),
+        Question::Sql(sql) => sql::run(sources, sql, budget, read),
         Question::Lines(range) => range::run(only()?, *range, budget, &mut |offset, length| read(0, offset, length)),
     }
 }

@@ -1,7 +1,7 @@
 //! Suggests existing fields for a query that names an unknown one.
 
-use crate::path;
 use crate::{ExtractError, Read, Source, UnknownField, lines};
+use lro_json::path;
 use lro_json::walk::{self, Damaged};
 use std::cmp::Ordering;
 
@@ -23,19 +23,41 @@ const NEAR_MAX: usize = 10;
 /// The error for a field that no record has.
 pub(crate) fn unknown_field(source: &Source, read: &mut Read<'_>, field: &str) -> ExtractError {
     let mut names = Vec::new();
+    beginning(source, read, |line, at| {
+        let _ = collect(&mut names, &mut Vec::new(), line, at);
+    });
+    ranked(field, names)
+}
+
+/// The keys of the first records, and whether one of these is not an object.
+pub(crate) fn keys(source: &Source, read: &mut Read<'_>) -> (Vec<String>, bool) {
+    let (mut keys, mut is_scalar) = (Vec::new(), false);
+    beginning(source, read, |line, at| match line.get(at) {
+        Some(b'{') => {
+            let _ = walk::members(line, at, |key, _| {
+                add(&mut keys, String::from_utf8_lossy(&key.unescaped()).into_owned());
+                Ok(())
+            });
+        }
+        _ => is_scalar = true,
+    });
+    (keys, is_scalar)
+}
+
+/// Calls `each` with the first records and the index of their values.
+fn beginning(source: &Source, read: &mut Read<'_>, mut each: impl FnMut(&[u8], usize)) {
     let beginning = Source { bytes: source.bytes.min(source.start + BYTES_MAX), ..source.clone() };
     let mut records = 0;
-    // The file was readable before; a failure here only means fewer suggestions.
+    // What cannot be read or is not JSON gets its error when it is asked about; here it only means fewer names.
     let _ = lines::each_run(&beginning, read, |_, run| {
         for line in run.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             if records < RECORDS_MAX {
-                let _ = collect(&mut names, &mut Vec::new(), line, walk::skip_white(line, 0));
+                each(line, walk::skip_white(line, 0));
             }
             records += 1;
         }
         Ok(())
     });
-    ranked(field, names)
 }
 
 /// The error for a field that is not among `names`.

@@ -10,7 +10,7 @@
 //! | [`unescape`], [`pieces`] | escapes |
 //! | [`check_string`], [`decode_string`] | long strings, a slice at a time |
 //! | [`mod@write`] | strings, arrays, objects |
-//! | [`mod@pointer`] | steps of JSON Pointers |
+//! | [`mod@pointer`], [`path`] | steps of JSON Pointers, and paths to a value |
 //!
 //! # Accepted documents
 //!
@@ -22,6 +22,7 @@ mod error;
 mod escape;
 pub mod masks;
 mod parts;
+pub mod path;
 pub mod pointer;
 mod scalar;
 mod scan;

@@ -31,7 +31,7 @@ pub(crate) fn ask_all(
 /// The source of an index, without a header line.
 pub(crate) fn source(index: usize, kind: FileKind, text: &[u8]) -> Source {
     let (name, section) = (format!("file-{index}"), format!("section-{index}"));
-    Source { name, section, kind, start: 0, bytes: text.len() as u64, records: 0 }
+    Source { name, directory: 0, section, kind, start: 0, bytes: text.len() as u64, records: 0 }
 }
 
 pub(crate) fn ask(text: &str, query: Query) -> Result<Answer, ExtractError> {

@@ -1,25 +1,29 @@
-//! Paths to a field: JSON Pointers, or keys joined by dots.
+//! Paths to a value inside another: JSON Pointers, or keys joined by dots.
 
-use lro_json::pointer::{key_of_step, push_step};
-use lro_json::walk::{self, Damaged};
+use crate::pointer::{key_of_step, push_step};
+use crate::walk::{self, Damaged};
 
 /// One step of a path: a key, or the index of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) key: Vec<u8>,
+pub struct Step {
+    /// The key, without escapes.
+    pub key: Vec<u8>,
     /// The key as an index.
     index: Option<usize>,
 }
 
 impl Step {
-    pub(crate) fn new(key: String) -> Self {
+    /// The step to the member with this key, or to the element with this index.
+    #[must_use]
+    pub fn new(key: String) -> Self {
         let is_index = key == "0" || (!key.starts_with('0') && key.bytes().all(|byte| byte.is_ascii_digit()));
         Self { index: key.parse().ok().filter(|_| is_index), key: key.into_bytes() }
     }
 }
 
-/// The steps of a path as a query writes it; empty for the whole record.
-pub(crate) fn steps(field: &str) -> Vec<Step> {
+/// The steps of a path: of a JSON Pointer if it begins with `/`, else between its dots; empty for the whole value.
+#[must_use]
+pub fn steps(field: &str) -> Vec<Step> {
     match field.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|step| Step::new(key_of_step(step))).collect(),
         None if field.is_empty() => Vec::new(),
@@ -27,8 +31,9 @@ pub(crate) fn steps(field: &str) -> Vec<Step> {
     }
 }
 
-/// The path of some keys, joined by dots where that is unambiguous.
-pub(crate) fn spelled(keys: &[String]) -> String {
+/// The path of some keys, joined by dots where that is unambiguous, else a JSON Pointer.
+#[must_use]
+pub fn spelled(keys: &[String]) -> String {
     if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
         return keys.join(".");
     }
@@ -38,14 +43,19 @@ pub(crate) fn spelled(keys: &[String]) -> String {
 }
 
 /// A path in its normal form: keys joined by dots where that is unambiguous.
-pub(crate) fn normal(field: &str) -> String {
+#[must_use]
+pub fn normal(field: &str) -> String {
     let keys: Vec<String> = steps(field).iter().map(|step| String::from_utf8_lossy(&step.key).into_owned()).collect();
     spelled(&keys)
 }
 
 /// Index of the value that `steps` lead to from the value at `at`. The last of several members with the same key is
 /// used.
-pub(crate) fn find(text: &[u8], mut at: usize, steps: &[Step]) -> Result<Option<usize>, Damaged> {
+///
+/// # Errors
+///
+/// [`Damaged`] for a text that is not JSON.
+pub fn find(text: &[u8], mut at: usize, steps: &[Step]) -> Result<Option<usize>, Damaged> {
     for step in steps {
         let mut found = None;
         match text.get(at) {

@@ -1,0 +1,237 @@
+//! Values: read from JSON, compared, written.
+
+use lro_json::walk::{self, Damaged};
+use lro_json::write::push_string;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+/// A value of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Null, and the value of a field that a record lacks.
+    Null,
+    /// `true` or `false`.
+    Boolean(bool),
+    /// An integer of up to 38 digits.
+    Integer(i128),
+    /// Any other number. Never infinite, never NaN.
+    Double(f64),
+    /// A text.
+    Text(Rc<str>),
+    /// An array or object, as its JSON.
+    Json(Rc<str>),
+}
+
+/// A number, of a value that is or can be read as one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    Integer(i128),
+    Double(f64),
+}
+
+impl Number {
+    pub(crate) fn double(self) -> f64 {
+        match self {
+            Self::Integer(integer) => integer as f64,
+            Self::Double(double) => double,
+        }
+    }
+
+    fn compare(self, other: Self) -> Ordering {
+        match (self, other) {
+            (Self::Integer(left), Self::Integer(right)) => left.cmp(&right),
+            (Self::Double(left), Self::Double(right)) => left.partial_cmp(&right).unwrap_or(Ordering::Equal),
+            (Self::Integer(left), Self::Double(right)) => mixed(left, right),
+            (Self::Double(left), Self::Integer(right)) => mixed(right, left).reverse(),
+        }
+    }
+}
+
+/// Compares exactly: an integer beyond 2^53 may round to the floating point number.
+fn mixed(integer: i128, double: f64) -> Ordering {
+    match (integer as f64).partial_cmp(&double) {
+        Some(Ordering::Equal) | None => integer.cmp(&(double as i128)),
+        Some(order) => order,
+    }
+}
+
+impl Value {
+    pub(crate) fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A floating point number; null when it is infinite or NaN, which JSON cannot represent.
+    pub(crate) fn double(double: f64) -> Self {
+        if double.is_finite() { Self::Double(double) } else { Self::Null }
+    }
+
+    /// Reads the JSON value at the beginning of a text.
+    pub(crate) fn read(text: &[u8]) -> Result<Self, Damaged> {
+        match text.first() {
+            Some(b'"') => {
+                let raw = walk::string(text, 0)?.unescaped();
+                std::str::from_utf8(&raw).map(Self::text).map_err(|_| Damaged)
+            }
+            Some(b'{' | b'[') => utf8(walk::value(text)?).map(|json| Self::Json(json.into())),
+            Some(b't') => Ok(Self::Boolean(true)),
+            Some(b'f') => Ok(Self::Boolean(false)),
+            Some(b'n') => Ok(Self::Null),
+            _ => number(utf8(walk::value(text)?)?).ok_or(Damaged),
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        *self == Self::Null
+    }
+
+    /// Bytes that holding it takes.
+    pub(crate) fn size(&self) -> usize {
+        // A shared text has two counters, and the allocator adds to it.
+        const SHARED_BYTES: usize = 32;
+        match self {
+            Self::Text(text) | Self::Json(text) => size_of::<Self>() + SHARED_BYTES + text.len(),
+            _ => size_of::<Self>(),
+        }
+    }
+
+    /// The number that it is, or that its text is.
+    pub(crate) fn number(&self) -> Option<Number> {
+        match self {
+            Self::Boolean(boolean) => Some(Number::Integer(i128::from(*boolean))),
+            Self::Integer(integer) => Some(Number::Integer(*integer)),
+            Self::Double(double) => Some(Number::Double(*double)),
+            Self::Text(text) => match number(text.trim())? {
+                Self::Integer(integer) => Some(Number::Integer(integer)),
+                Self::Double(double) => Some(Number::Double(double)),
+                _ => None,
+            },
+            Self::Null | Self::Json(_) => None,
+        }
+    }
+
+    /// Its text, as CAST gives it; `None` for null.
+    pub(crate) fn to_text(&self) -> Option<Rc<str>> {
+        match self {
+            Self::Null => None,
+            Self::Text(text) | Self::Json(text) => Some(Rc::clone(text)),
+            other => {
+                let mut text = String::new();
+                other.write(&mut text);
+                Some(text.into())
+            }
+        }
+    }
+
+    /// Compares as `=` and `<` do: a text with a number as a number. `None` for null, and for values that cannot be compared.
+    pub(crate) fn compare(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Null, _) | (_, Self::Null) => None,
+            (Self::Text(left) | Self::Json(left), Self::Text(right) | Self::Json(right)) => {
+                Some(left.as_bytes().cmp(right.as_bytes()))
+            }
+            (Self::Boolean(left), Self::Boolean(right)) => Some(left.cmp(right)),
+            (Self::Boolean(left), Self::Text(right)) => Some(left.cmp(&boolean(right)?)),
+            (Self::Text(left), Self::Boolean(right)) => Some(boolean(left)?.cmp(right)),
+            _ => Some(self.number()?.compare(other.number()?)),
+        }
+    }
+
+    /// Compares any two values: by type, then as [`Value::compare`]. Null comes last.
+    pub(crate) fn order(&self, other: &Self) -> Ordering {
+        let by_type = self.rank().cmp(&other.rank());
+        by_type.then_with(|| self.compare(other).unwrap_or(Ordering::Equal))
+    }
+
+    /// The type, in the order of types: booleans, numbers, texts, arrays and objects, null.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Self::Boolean(_) => 0,
+            Self::Integer(_) | Self::Double(_) => 1,
+            Self::Text(_) => 2,
+            Self::Json(_) => 3,
+            Self::Null => 4,
+        }
+    }
+
+    /// Appends bytes that are the same for values of a group: equal ones of a type, and nulls.
+    pub(crate) fn push_key(&self, key: &mut Vec<u8>) {
+        const FRACTION: u8 = u8::MAX;
+        match (self, self.rank()) {
+            (Self::Double(double), _) if integral(*double).is_none() => key.push(FRACTION),
+            (_, rank) => key.push(rank),
+        }
+        match self {
+            Self::Null => {}
+            Self::Boolean(boolean) => key.push(u8::from(*boolean)),
+            Self::Integer(integer) => key.extend_from_slice(&integer.to_le_bytes()),
+            Self::Double(double) => match integral(*double) {
+                Some(integer) => key.extend_from_slice(&integer.to_le_bytes()),
+                None => key.extend_from_slice(&double.to_le_bytes()),
+            },
+            Self::Text(text) | Self::Json(text) => {
+                key.extend_from_slice(&(text.len() as u64).to_le_bytes());
+                key.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+
+    /// Appends it as JSON.
+    pub(crate) fn write(&self, out: &mut String) {
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Boolean(boolean) => out.push_str(if *boolean { "true" } else { "false" }),
+            Self::Integer(integer) => out.push_str(&integer.to_string()),
+            Self::Double(double) => out.push_str(&spelled(*double)),
+            Self::Text(text) => push_string(out, text),
+            Self::Json(text) => out.push_str(text),
+        }
+    }
+}
+
+fn utf8(text: &[u8]) -> Result<&str, Damaged> {
+    std::str::from_utf8(text).map_err(|_| Damaged)
+}
+
+/// A number as JSON and SQL write it; `None` for other texts. Beyond the range of a floating point number it is the largest.
+pub(crate) fn number(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit())
+        && let Ok(integer) = text.parse()
+    {
+        return Some(Value::Integer(integer));
+    }
+    let double: f64 = text.parse().ok()?;
+    Some(Value::Double(double.clamp(-f64::MAX, f64::MAX)))
+}
+
+/// The truth value that a text says.
+pub(crate) fn boolean(text: &str) -> Option<bool> {
+    let is = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match () {
+        () if is(&["true", "t", "yes", "y", "1"]) => Some(true),
+        () if is(&["false", "f", "no", "n", "0"]) => Some(false),
+        () => None,
+    }
+}
+
+/// The integer that a floating point number is equal to.
+fn integral(double: f64) -> Option<i128> {
+    // Powers of two, so exact.
+    let is_small = (-1.7e38..1.7e38).contains(&double);
+    (is_small && double.fract() == 0.0).then_some(double as i128)
+}
+
+/// A floating point number with a fraction or an exponent, in the shortest form that reads back the same.
+fn spelled(double: f64) -> String {
+    let magnitude = double.abs();
+    if magnitude != 0.0 && !(1e-4..1e16).contains(&magnitude) {
+        let text = format!("{double:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    if double.fract() == 0.0 { format!("{double:.1}") } else { format!("{double}") }
+}

@@ -1,0 +1,170 @@
+//! What the subset of SQL does, beside what the comparison with DuckDB covers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::{Lines, answer, rows};
+
+const AIRPORTS: &str = r#"{"iata":"ANC","state":"AK","lat":61.17,"runways":[{"length":3800},{"length":3200}],"tags":["hub","ice"]}
+{"iata":"FAI","state":"AK","lat":64.81,"runways":[{"length":3600}],"tags":[]}
+{"iata":"SEA","state":"WA","lat":47.44,"runways":[],"owner":{"name":"Port of Seattle","since":"1949-07-09"}}
+{"iata":"JFK","state":"NY","lat":40.63,"owner":{"name":"PANYNJ","since":"1948-07-01T12:30:00Z"}}
+"#;
+
+#[test]
+fn the_query_that_everyone_writes() {
+    let sql = "SELECT state, count(*) AS n FROM t WHERE lat > 45 GROUP BY state ORDER BY n DESC LIMIT 5;";
+    assert_eq!(rows(sql, AIRPORTS), [r#"{"state":"AK","n":2}"#, r#"{"state":"WA","n":1}"#]);
+}
+
+#[test]
+fn all_columns_are_the_record_as_it_stands() {
+    let text = "{\"b\":1.50,\"a\":\"\\u0061\",\"n\":123456789012345678901234567890123456789012}\n";
+    assert_eq!(rows("SELECT * FROM t", text), [text.trim_end()]);
+    assert_eq!(rows("SELECT * EXCLUDE (a, n), b * 2 AS c FROM t", text), [r#"{"b":1.50,"c":3.0}"#]);
+    // A name that is there already gets a number.
+    assert_eq!(rows("SELECT * EXCLUDE (n), 1 AS b FROM t", text), [r#"{"b":1.50,"a":"\u0061","b_1":1}"#]);
+}
+
+#[test]
+fn values_inside_others_are_columns() {
+    for column in [
+        "owner.name",
+        "t.owner.name",
+        "\"/owner/name\"",
+        "owner['name']",
+        "owner->>'name'",
+        "json_extract(owner, '$.name')",
+    ] {
+        let sql = format!("SELECT {column} AS owner FROM t WHERE iata = 'SEA'");
+        assert_eq!(rows(&sql, AIRPORTS), [r#"{"owner":"Port of Seattle"}"#], "{column}");
+    }
+    assert_eq!(
+        rows(
+            "SELECT runways[1].length AS first, \"/runways/1/length\" AS second, len(runways) AS n FROM t WHERE len(runways) > 1",
+            AIRPORTS
+        ),
+        [r#"{"first":3800,"second":3200,"n":2}"#]
+    );
+    assert_eq!(rows("SELECT iata FROM t WHERE contains(tags, 'ice')", AIRPORTS), [r#"{"iata":"ANC"}"#]);
+    assert_eq!(
+        rows("SELECT owner FROM t WHERE iata = 'JFK'", AIRPORTS),
+        [r#"{"owner":{"name":"PANYNJ","since":"1948-07-01T12:30:00Z"}}"#]
+    );
+}
+
+#[test]
+fn records_that_are_not_objects_are_the_column_value() {
+    assert_eq!(
+        rows("SELECT value, value * 2 AS twice FROM t WHERE value > 1 ORDER BY value DESC", "1\n2\n3\n"),
+        [r#"{"value":3,"twice":6}"#, r#"{"value":2,"twice":4}"#]
+    );
+    assert_eq!(rows("SELECT * FROM t LIMIT 1", "\"a\"\n\"b\"\n"), [r#"{"value":"a"}"#]);
+}
+
+#[test]
+fn integers_are_exact_and_numbers_keep_their_type() {
+    let text = "{\"id\":12345678901234567890}\n{\"id\":12345678901234567891}\n";
+    assert_eq!(
+        rows("SELECT sum(id) AS s, max(id) AS m FROM t", text),
+        [r#"{"s":24691357802469135781,"m":12345678901234567891}"#]
+    );
+    assert_eq!(rows("SELECT count(DISTINCT id) AS n FROM t WHERE id <> 12345678901234567891", text), [r#"{"n":1}"#]);
+    assert_eq!(
+        rows("SELECT 1 + 1 AS a, 1 + 1.0 AS b, 7 / 2 AS c, 7 // 2 AS d, 1 / 0 AS e, 2 ^ 3 AS f", ""),
+        [r#"{"a":2,"b":2.0,"c":3.5,"d":3,"e":null,"f":8.0}"#]
+    );
+}
+
+#[test]
+fn a_text_is_compared_with_a_number_as_a_number() {
+    let text = "{\"v\":\"10\"}\n{\"v\":9}\n{\"v\":\"x\"}\n";
+    let (rows, notes) = answer("SELECT v FROM t WHERE v > 8", &[Lines { name: "t", text }]).unwrap();
+    assert_eq!(rows, [r#"{"v":"10"}"#, r#"{"v":9}"#]);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert_eq!(support::rows("SELECT v FROM t WHERE v IN (10, 'x')", text), [r#"{"v":"10"}"#, r#"{"v":"x"}"#]);
+}
+
+#[test]
+fn dates_are_texts() {
+    let sql = "SELECT iata, year(owner.since) AS y, date_trunc('month', owner.since) AS m, strftime(owner.since, '%d.%m.%Y %H:%M') AS f, \
+        owner.since < DATE '1949-01-01' AS early FROM t WHERE owner IS NOT NULL ORDER BY 2";
+    assert_eq!(
+        rows(sql, AIRPORTS),
+        [
+            r#"{"iata":"JFK","y":1948,"m":"1948-07-01 00:00:00","f":"01.07.1948 12:30","early":true}"#,
+            r#"{"iata":"SEA","y":1949,"m":"1949-07-01","f":"09.07.1949 00:00","early":false}"#,
+        ]
+    );
+    assert_eq!(
+        rows("SELECT epoch_ms(0) AS a, to_timestamp(86399.5) AS b, extract(epoch FROM '1970-01-02') AS c", ""),
+        [r#"{"a":"1970-01-01 00:00:00","b":"1970-01-01 23:59:59.5","c":86400.0}"#]
+    );
+}
+
+#[test]
+fn an_alias_is_a_name_where_no_field_has_it() {
+    let sql = "SELECT upper(state) AS s, count(*) AS n FROM t WHERE s <> 'NY' GROUP BY s HAVING n > 1";
+    assert_eq!(rows(sql, AIRPORTS), [r#"{"s":"AK","n":2}"#]);
+    // The field comes before the alias, except in ORDER BY.
+    assert_eq!(
+        rows("SELECT 'x' AS state, count(*) AS n FROM t GROUP BY state ORDER BY n DESC LIMIT 1", AIRPORTS),
+        [r#"{"state":"x","n":2}"#]
+    );
+    assert_eq!(rows("SELECT lower(nothing) AS nothing FROM t LIMIT 1", AIRPORTS), [r#"{"nothing":null}"#]);
+}
+
+#[test]
+fn tables_are_joined_by_their_names() {
+    let people =
+        Lines { name: "people", text: "{\"id\":1,\"name\":\"a\"}\n{\"id\":2,\"name\":\"b\"}\n{\"id\":null}\n" };
+    let orders =
+        Lines { name: "result.orders", text: "{\"id\":7,\"person\":1,\"sum\":5}\n{\"id\":8,\"person\":1,\"sum\":6}\n" };
+    let tables = [people, orders];
+    let rows = |sql: &str| answer(sql, &tables).unwrap().0;
+    assert_eq!(
+        rows(
+            "SELECT name, sum(sum) AS total FROM People p LEFT JOIN \"result.orders\" o ON p.id = o.person GROUP BY name ORDER BY total NULLS FIRST, name"
+        ),
+        [r#"{"name":"b","total":null}"#, r#"{"name":null,"total":null}"#, r#"{"name":"a","total":11}"#]
+    );
+    assert_eq!(
+        rows("SELECT * FROM people JOIN result.orders o ON o.person = people.id AND o.sum > 5"),
+        [r#"{"id":1,"name":"a","id_1":8,"person":1,"sum":6}"#]
+    );
+    assert_eq!(
+        rows("SELECT p.id, q.id FROM people p, people q WHERE p.id = q.id AND p.id > 1"),
+        [r#"{"id":2,"id_1":2}"#]
+    );
+    assert_eq!(
+        rows("SELECT * FROM people JOIN people AS q USING (id) WHERE id = 1"),
+        [r#"{"id":1,"name":"a","name_1":"a"}"#]
+    );
+}
+
+#[test]
+fn keys_of_different_types_are_said() {
+    let tables = [Lines { name: "a", text: "{\"id\":1}\n" }, Lines { name: "b", text: "{\"id\":\"1\"}\n" }];
+    let (rows, notes) = answer("SELECT * FROM a JOIN b ON a.id = b.id", &tables).unwrap();
+    assert!(rows.is_empty() && notes.len() == 1, "{notes:?}");
+    let (rows, notes) = answer("SELECT a.id FROM a JOIN b ON a.id = CAST(b.id AS BIGINT)", &tables).unwrap();
+    assert!(rows.len() == 1 && notes.is_empty(), "{notes:?}");
+}
+
+#[test]
+fn queries_in_queries_reach_fields_of_all_columns() {
+    let sql = "WITH north AS (SELECT * FROM t WHERE lat > 60), long AS (SELECT *, runways[1].length AS l FROM north) \
+        SELECT state, max(l) AS l, max(tags[1]) AS tag FROM (SELECT * FROM long ORDER BY lat LIMIT 2) AS x GROUP BY state";
+    assert_eq!(rows(sql, AIRPORTS), [r#"{"state":"AK","l":3800,"tag":"hub"}"#]);
+    let sql = "SELECT iata FROM t WHERE lat = (SELECT max(lat) FROM t) OR state IN (SELECT state FROM t GROUP BY state HAVING min(lat) < 41)";
+    assert_eq!(rows(sql, AIRPORTS), [r#"{"iata":"FAI"}"#, r#"{"iata":"JFK"}"#]);
+    let sql = "SELECT iata, lat FROM (SELECT * FROM t UNION ALL SELECT * FROM t) AS u WHERE state = 'NY'";
+    assert_eq!(rows(sql, AIRPORTS), [r#"{"iata":"JFK","lat":40.63}"#; 2]);
+}
+
+#[test]
+fn scanning_ends_when_no_more_rows_are_wanted() {
+    // The second line is not JSON.
+    assert_eq!(rows("SELECT a FROM t LIMIT 1", "{\"a\":1}\n{\"a\":\n"), [r#"{"a":1}"#]);
+}
