@@ -120,6 +120,7 @@ fn what_may_be_read_cannot_be_changed() {
 
     let source = Source {
         name: "items.jsonl".to_owned(),
+        directory: 0,
         section: "items".to_owned(),
         kind: FileKind::Records,
         start: 13,
@@ -129,7 +130,7 @@ fn what_may_be_read_cannot_be_changed() {
     let question = Question::Jq(Jq { filter: ".".to_owned(), slurp: false, arguments: Vec::new() });
     let budget = Budget { bytes: 10_000, tokens: 10_000 };
     let opened = File::open(directory.path()).unwrap();
-    let (answer, cost) = prepared.extract(&tight(), opened, &[source], &question, budget).unwrap();
+    let (answer, cost) = prepared.extract(&tight(), vec![opened], &[source], &question, budget).unwrap();
     let answer = answer.unwrap();
     assert_eq!(answer.results, 25, "{}", answer.lines);
     for line in answer.lines.lines() {

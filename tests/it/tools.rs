@@ -14,7 +14,7 @@ use tempfile::TempDir;
 struct Desk {
     tools: Tools,
     descriptor: Value,
-    _root: TempDir,
+    root: TempDir,
 }
 
 impl Desk {
@@ -29,7 +29,13 @@ impl Desk {
         let offloaded = offloaded(filter(root.path()).apply(&request, payload));
         let store = Store::open(StoreConfig::new(root.path())).unwrap();
         let tools = Tools::new(store, extractor(), Budget::default());
-        Self { tools, descriptor: serde_json::from_str(&offloaded.descriptor).unwrap(), _root: root }
+        Self { tools, descriptor: serde_json::from_str(&offloaded.descriptor).unwrap(), root }
+    }
+
+    /// The descriptor of another result.
+    fn offload(&self, document: String) -> Value {
+        let offloaded = offloaded(filter(self.root.path()).apply(&request(always()), &structured(document)));
+        serde_json::from_str(&offloaded.descriptor).unwrap()
     }
 
     /// The tool result; the handle is added to the arguments.
@@ -128,6 +134,45 @@ fn the_call_that_the_guidance_names_answers() {
         assert!(call["search"].is_string(), "{call}");
         assert!(desk.answer(EXTRACT_TOOL, call)["total"].as_u64().unwrap() > 0, "{}", desk.descriptor);
     }
+}
+
+// SQL, which every model knows: over one result, and over several.
+#[test]
+fn sql_answers_over_one_result_and_several() {
+    let desk = people();
+    let ask = |sql: &str| desk.answer(EXTRACT_TOOL, json!({ "sql": sql }));
+    for table in ["people", "records"] {
+        let sql =
+            format!("SELECT team, count(*) AS n FROM {table} WHERE id < 100 GROUP BY team ORDER BY n DESC LIMIT 1");
+        assert_eq!(ask(&sql)["results"], json!([{"team": "red", "n": 34}]), "{table}");
+    }
+    let page = desk.answer(EXTRACT_TOOL, json!({"sql": "SELECT id FROM people", "offset": 290, "limit": 5}));
+    assert_eq!((&page["results"][0]["id"], &page["left"], &page["cut"]), (&json!(290), &json!(5), &json!("limit")));
+    assert!(page["advice"].as_str().unwrap().contains("\"offset\": 295"), "{page}");
+    for (sql, hint) in [
+        ("SELECT Team FROM people", "`team`"),
+        ("SELECT id FROM persons", "people"),
+        ("SELECT rank() OVER () FROM people", "GROUP BY"),
+        ("DELETE FROM people", "SELECT"),
+        ("SELECT name + 1 FROM people", "TRY_CAST"),
+    ] {
+        let text = desk.refusal(EXTRACT_TOOL, json!({ "sql": sql }));
+        assert!(text.contains(hint), "{sql}: {text}");
+    }
+
+    let scores = (0..40).map(|id| json!({"person": id * 10, "points": id})).collect::<Vec<_>>();
+    let other = desk.offload(json!({ "scores": scores }).to_string());
+    let (people, scores) = (&desk.descriptor["handle"], &other["handle"]);
+    let sql = "SELECT p.team, sum(s.points) AS points FROM people p JOIN s ON s.person = p.id GROUP BY 1 ORDER BY points DESC";
+    let from = json!([{"handle": people}, {"handle": scores, "section": "scores", "as": "s"}]);
+    let joined = desk.answer(EXTRACT_TOOL, json!({"sql": sql, "from": from}));
+    let results =
+        json!([{"team": "green", "points": 155}, {"team": "blue", "points": 145}, {"team": "red", "points": 135}]);
+    assert_eq!((&joined["results"], &joined["examined"]), (&results, &json!(340)));
+    let twice = json!([{"handle": people}, {"handle": people}]);
+    let text = desk.refusal(EXTRACT_TOOL, json!({"sql": "SELECT 1", "from": twice}));
+    assert!(text.contains("two tables are named `people`"), "{text}");
+    assert!(desk.refusal(EXTRACT_TOOL, json!({"from": [{"handle": people}]})).contains("`sql`"));
 }
 
 // Pages of a default size, a hard cap, and the number of all.

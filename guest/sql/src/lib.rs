@@ -16,7 +16,8 @@
 //! | `compile` | syntax tree to plan: names, groups, functions |
 //! | `value` | values: read from JSON, compared, written |
 //! | `evaluate` | expressions over a row |
-//! | `aggregate`, `sort`, `memory` | groups, orders, and what they may hold |
+//! | `aggregate`, `join`, `sort`, `set` | groups, joins, orders, and the values of IN |
+//! | `memory` | what they may hold |
 //! | `run` | a plan from beginning to end |
 //! | `write` | rows as JSON |
 
@@ -24,18 +25,21 @@ mod aggregate;
 mod compile;
 mod error;
 mod evaluate;
+mod join;
 mod memory;
 mod parse;
 mod plan;
 mod run;
+mod set;
 mod sort;
 mod value;
 mod write;
 
 pub use compile::{QUERIES_MAX, Statement, Table};
 pub use error::Error;
+pub use join::PAIRS_MAX;
 pub use memory::HELD_BYTES_MAX;
 pub use parse::{DEPTH_MAX, OPERATORS_MAX, SQL_BYTES_MAX};
-pub use run::{Flow, PAIRS_MAX, Scan, Visit};
+pub use run::{Flow, Scan, Visit};
 pub use value::Value;
 pub use write::write_row;

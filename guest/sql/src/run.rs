@@ -3,15 +3,13 @@
 use crate::aggregate::Groups;
 use crate::evaluate::{Answered, Environment, Row};
 use crate::memory::{Held, Memory};
-use crate::plan::{Body, Expression, Joined, Name, Query, Rows, Select, Set, Union};
-use crate::sort::{Sorter, size};
+use crate::plan::{Body, Expression, Query, Rows, Select, Union};
+use crate::set::Set;
+use crate::sort::Sorter;
 use crate::{Error, Statement, Value};
 use lro_json::path::Step;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
-
-/// Most pairs of rows that joins without an equality compare: 20 million, about a second.
-pub const PAIRS_MAX: u64 = 20_000_000;
+use std::collections::HashSet;
 
 /// Whether the receiver of rows wants more of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +27,8 @@ pub type Visit<'v> = dyn FnMut(&[Option<&[u8]>]) -> Result<Flow, Error> + 'v;
 /// it says [`Flow::Stop`]. The empty path is the whole record.
 pub type Scan<'s> = dyn FnMut(usize, &[Vec<Step>], &mut Visit<'_>) -> Result<(), Error> + 's;
 
-type Sink<'k> = dyn FnMut(&[Value]) -> Result<Flow, Error> + 'k;
+/// Receives rows.
+pub(crate) type Sink<'k> = dyn FnMut(&[Value]) -> Result<Flow, Error> + 'k;
 
 impl Statement {
     /// Runs the query: calls `each` with one row after another, until it says [`Flow::Stop`]. Returns what the answer leaves
@@ -61,12 +60,13 @@ impl Statement {
 }
 
 /// A running statement.
-struct Run<'m> {
-    environment: Environment,
-    memory: &'m Memory,
-    pairs: Cell<u64>,
+pub(crate) struct Run<'m> {
+    pub(crate) environment: Environment,
+    pub(crate) memory: &'m Memory,
+    /// Pairs of rows compared so far.
+    pub(crate) pairs: Cell<u64>,
     /// Whether the keys of a join have different types, so that none can be equal.
-    mixed_join: Cell<bool>,
+    pub(crate) mixed_join: Cell<bool>,
 }
 
 impl Run<'_> {
@@ -239,7 +239,7 @@ impl Run<'_> {
         Ok(flow)
     }
 
-    fn rows(&self, scan: &mut Scan<'_>, rows: &Rows, each: &mut Sink<'_>) -> Result<Flow, Error> {
+    pub(crate) fn rows(&self, scan: &mut Scan<'_>, rows: &Rows, each: &mut Sink<'_>) -> Result<Flow, Error> {
         match rows {
             Rows::Table(table, fields) => self.filtered_table(scan, *table, fields, None, &mut |row| match row {
                 [values] => each(values),
@@ -249,125 +249,10 @@ impl Run<'_> {
             Rows::One => each(&[]),
         }
     }
-
-    /// Holds the rows of a table on the right of a join.
-    fn build<'p>(&'p self, scan: &mut Scan<'_>, joined: &'p Joined, number: usize) -> Result<Built<'p>, Error> {
-        let mut built = Built {
-            joined,
-            rows: Vec::new(),
-            index: HashMap::new(),
-            ranks: vec![0; joined.keys.len()],
-            nulls: vec![Value::Null; joined.rows.width()],
-            held: self.memory.hold(),
-        };
-        let empty: &[Value] = &[];
-        self.rows(scan, &joined.rows, &mut |values| {
-            let mut row = vec![empty; number];
-            row.push(values);
-            let mut key = Vec::new();
-            for ((_, right), ranks) in joined.keys.iter().zip(&mut built.ranks) {
-                let value = self.environment.value(right, &row)?;
-                if value.is_null() {
-                    return Ok(Flow::More);
-                }
-                *ranks |= 1 << value.rank();
-                value.push_key(&mut key);
-            }
-            built.held.take(size(values) + key.len() + BUILT_BYTES)?;
-            if !joined.keys.is_empty() {
-                built.index.entry(key.into()).or_default().push(built.rows.len());
-            }
-            built.rows.push(values.into());
-            Ok(Flow::More)
-        })?;
-        Ok(built)
-    }
-
-    /// Joins a row of the tables before with the rest.
-    fn join(
-        &self,
-        built: &[Built<'_>],
-        row: &Row<'_>,
-        each: &mut dyn FnMut(&Row<'_>) -> Result<Flow, Error>,
-    ) -> Result<Flow, Error> {
-        let Some((next, rest)) = built.split_first() else { return each(row) };
-        let mut longer: Vec<&[Value]> = row.to_vec();
-        longer.push(&[]);
-        let mut is_matched = false;
-        let mut pair = |values: &[Value]| {
-            let mut longer = longer.clone();
-            if let Some(last) = longer.last_mut() {
-                *last = values;
-            }
-            if let Some(condition) = &next.joined.condition
-                && !self.environment.holds(condition, &longer)?
-            {
-                return Ok(Flow::More);
-            }
-            is_matched = true;
-            self.join(rest, &longer, each)
-        };
-        if next.joined.keys.is_empty() {
-            for values in &next.rows {
-                self.pairs.set(self.pairs.get() + 1);
-                if self.pairs.get() > PAIRS_MAX {
-                    return Err(Error::Limit(format!(
-                        "join-pairs: joins without an equality compare more than {PAIRS_MAX} pairs of rows: join ON a.x = b.y"
-                    )));
-                }
-                if pair(values)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-        } else if let Some(key) = self.key(next, row)? {
-            for number in next.index.get(key.as_slice()).into_iter().flatten() {
-                let values = next.rows.get(*number).map_or(next.nulls.as_slice(), |values| values);
-                if pair(values)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-        }
-        if !is_matched && next.joined.is_left {
-            if let Some(last) = longer.last_mut() {
-                *last = &next.nulls;
-            }
-            return self.join(rest, &longer, each);
-        }
-        Ok(Flow::More)
-    }
-
-    /// The key of a row on the left of a join; `None` when a value is null.
-    fn key(&self, next: &Built<'_>, row: &Row<'_>) -> Result<Option<Vec<u8>>, Error> {
-        let mut key = Vec::new();
-        for ((left, _), ranks) in next.joined.keys.iter().zip(&next.ranks) {
-            let value = self.environment.value(left, row)?;
-            if value.is_null() {
-                return Ok(None);
-            }
-            if *ranks != 0 && *ranks & 1 << value.rank() == 0 {
-                self.mixed_join.set(true);
-            }
-            value.push_key(&mut key);
-        }
-        Ok(Some(key))
-    }
 }
 
-/// What a row of a table on the right takes beside its values, in bytes.
-const BUILT_BYTES: usize = 96;
-
-/// The rows of a table on the right of a join.
-struct Built<'p> {
-    joined: &'p Joined,
-    rows: Vec<Box<[Value]>>,
-    /// Numbers of the rows with these keys.
-    index: HashMap<Box<[u8]>, Vec<usize>>,
-    /// For each key the types of its values, as bits.
-    ranks: Vec<u8>,
-    /// A row for rows on the left that have no other.
-    nulls: Vec<Value>,
-    held: Held<'p>,
-}
+/// What a distinct row takes beside its key, in bytes.
+const DISTINCT_BYTES: usize = 96;
 
 /// The rows that were not there before.
 struct Distinct<'m> {
@@ -390,7 +275,7 @@ impl<'m> Distinct<'m> {
         if seen.contains(self.key.as_slice()) {
             return Ok(false);
         }
-        self.held.take(self.key.len() + BUILT_BYTES)?;
+        self.held.take(self.key.len() + DISTINCT_BYTES)?;
         seen.insert(self.key.as_slice().into());
         Ok(true)
     }
@@ -407,11 +292,4 @@ fn read(values: &mut [Value], texts: &[Option<&[u8]>], is_tested: &[bool], teste
         }
     }
     Ok(())
-}
-
-impl Name {
-    /// Whether it is this name.
-    pub(crate) fn is(&self, name: &str) -> bool {
-        matches!(self, Self::Plain(plain) if plain == name)
-    }
 }

@@ -1,6 +1,7 @@
-//! Questions about an offload: typed queries, jq programs, stored queries, searches, and lines by their numbers.
+//! Questions about an offload: typed queries, jq programs, stored queries, searches, and lines by their numbers; SQL about
+//! several.
 //!
-//! The component `guest/extract` answers them in the sandbox. It sees one published offload, read-only. Meanwhile the host
+//! The component `guest/extract` answers them in the sandbox. It sees these published offloads, read-only. Meanwhile the host
 //! compares the files with their SHA-256, and returns no answer if one has changed.
 
 mod answer;
@@ -10,8 +11,10 @@ mod fit;
 pub(crate) mod query;
 mod schema;
 mod search;
+mod sql;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -20,7 +23,7 @@ use serde_json::value::RawValue;
 use crate::job::{self, Job};
 use crate::policy::{self, LoadError, LoadOptions};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
-use crate::sandbox::{CallError, Limits, PreparedExtraction, Sandbox, types};
+use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox, types};
 use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
 
 pub use self::answer::{Answer, Cut, Failures};
@@ -28,6 +31,7 @@ pub use self::query::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
 };
 pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
+pub use self::sql::{Sql, TABLES_MAX, Tables};
 
 /// The component of `guest/extract`.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
@@ -48,6 +52,13 @@ pub struct Budget {
     pub bytes: u32,
     /// Maximum estimated tokens of its lines.
     pub tokens: u32,
+}
+
+impl Budget {
+    /// At most [`ANSWER_BYTES_MAX`].
+    fn capped(self) -> Self {
+        Self { bytes: self.bytes.min(ANSWER_BYTES_MAX), ..self }
+    }
 }
 
 impl Default for Budget {
@@ -253,16 +264,29 @@ impl Extractor {
         let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
         let directory = offload.directory()?;
         let sources: Vec<_> = files.iter().copied().map(component::Source::from).collect();
-        let limit = component::Budget { bytes: asked_budget.bytes, tokens: asked_budget.tokens };
+        let (answer, cost) = self.call(readers, vec![directory], &sources, &asked, asked_budget).await?;
+        let mut answer = Answer::of_contract(answer, question, asked_budget, budget)?;
+        answer.notes.extend(notes);
+        Ok(Answer { cost, ..answer })
+    }
+
+    /// Calls the component while the files are verified.
+    async fn call(
+        &self,
+        readers: Vec<Reader>,
+        directories: Vec<File>,
+        sources: &[component::Source],
+        question: &component::Question,
+        budget: Budget,
+    ) -> Result<(component::Answer, Cost), ExtractError> {
+        let budget = component::Budget { bytes: budget.bytes, tokens: budget.tokens };
         let verifying = Verification::start(readers);
-        let answered = self.prepared.extract_async(&self.limits, directory, &sources, &asked, limit).await;
+        let answered = self.prepared.extract_async(&self.limits, directories, sources, question, budget).await;
         // If a file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
         let answer = answer.map_err(|error| ExtractError::of_contract(error, question))?;
-        let mut answer = Answer::of_contract(answer, question, asked_budget, budget)?;
-        answer.notes.extend(notes);
-        Ok(Answer { cost, ..answer })
+        Ok((answer, cost))
     }
 
     /// As [`Extractor::ask`], on tokio's blocking threads. Dropping the future cancels the question.
@@ -342,12 +366,13 @@ pub fn stored_query<'a>(
 
 impl ExtractError {
     /// The error of the component about this question.
-    fn of_contract(error: component::ExtractError, question: &Question) -> Self {
+    fn of_contract(error: component::ExtractError, question: &component::Question) -> Self {
         match (error, question) {
-            (component::ExtractError::Invalid(text), Question::Search(_) | Question::Lines(_)) => {
-                Self::InvalidSearch(text)
-            }
-            (component::ExtractError::Invalid(text), Question::Query(_) | Question::Jq(_)) => Self::Invalid(text),
+            (
+                component::ExtractError::Invalid(text),
+                component::Question::Search(_) | component::Question::Lines(_),
+            ) => Self::InvalidSearch(text),
+            (component::ExtractError::Invalid(text), _) => Self::Invalid(text),
             (component::ExtractError::UnknownField(unknown), _) => {
                 Self::UnknownField { field: unknown.field, near: unknown.near }
             }
@@ -371,7 +396,7 @@ impl From<&FileRecord> for component::Source {
             FileKind::Bytes => types::FileKind::Bytes,
         };
         let (name, section) = (file.name.clone(), file.section.clone());
-        Self { name, section, kind, start: file.digest_from, bytes: file.bytes, records: file.records }
+        Self { name, directory: 0, section, kind, start: file.digest_from, bytes: file.bytes, records: file.records }
     }
 }
 

@@ -24,6 +24,7 @@ mod policy;
 mod read;
 mod report;
 mod search;
+mod sql;
 mod status;
 mod table;
 mod truncate;
@@ -55,6 +56,7 @@ const EXAMPLES: &str = "Examples:
   lro offload --unit tokens --threshold 25000 --json - < result.json
   lro extract HANDLE --where 'score > 0.9' --select id,title
   lro extract HANDLE --format csv --output rows.csv
+  lro sql HANDLE 'SELECT category, count(*) FROM records GROUP BY category'
   lro read HANDLE --from 900000 --limit 10
   lro policy check my-policy.wasm
   lro config";
@@ -83,6 +85,7 @@ enum Command {
     Offload(offload::Arguments),
     Inspect(inspect::Arguments),
     Extract(Box<extract::Arguments>),
+    Sql(sql::Arguments),
     Read(read::Arguments),
     Gateway(Box<gateway::Arguments>),
     Status(status::Arguments),
@@ -126,6 +129,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Offload(arguments) => offload::run(arguments, &config, terminal),
         Command::Inspect(arguments) => inspect::run(arguments, &config, terminal),
         Command::Extract(arguments) => extract::run(arguments, &config, terminal),
+        Command::Sql(arguments) => sql::run(arguments, &config, terminal),
         Command::Read(arguments) => read::run(arguments, &config, terminal),
         Command::Gateway(arguments) => {
             let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);

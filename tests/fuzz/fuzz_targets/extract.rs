@@ -187,8 +187,8 @@ fn file(mut input: Unstructured<'_>) -> Result<Vec<u8>> {
 
 /// Queries bytes that are read at most `cut` at a time.
 fn ask(bytes: &[u8], cut: usize, question: &Question, budget: Budget) -> std::result::Result<Answer, ExtractError> {
-    let (name, section) = ("fuzz".to_owned(), "fuzz".to_owned());
-    let source = Source { name, section, kind: FileKind::Records, start: 0, bytes: bytes.len() as u64, records: 0 };
+    let (name, section, length) = ("fuzz".to_owned(), "fuzz".to_owned(), bytes.len() as u64);
+    let source = Source { name, directory: 0, section, kind: FileKind::Records, start: 0, bytes: length, records: 0 };
     extract(&[source], question, budget, &mut |_, offset, length| {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         Ok(rest[..cut.min(length as usize).min(rest.len())].to_vec().into())

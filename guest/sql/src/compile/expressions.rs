@@ -4,7 +4,8 @@ use super::names::Scope;
 use super::{Compiler, constant, functions};
 use crate::Error;
 use crate::evaluate::{Function, Type, Unit};
-use crate::plan::{Expression, Name, Set};
+use crate::plan::{Expression, Name};
+use crate::set::Set;
 use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 use std::rc::Rc;
 

@@ -72,10 +72,7 @@ impl<'a> Compiler<'a> {
         result
     }
 
-    fn query<'q>(&mut self, syntax: &'q ast::Query) -> Result<Query, Error>
-    where
-        'q: 'a,
-    {
+    fn query(&mut self, syntax: &'a ast::Query) -> Result<Query, Error> {
         self.deeper(|compiler| {
             let outer = compiler.ctes.len();
             let query = compiler.query_with(syntax);

@@ -5,7 +5,8 @@ mod like;
 mod number;
 mod text;
 
-use crate::plan::{Expression, Set};
+use crate::plan::Expression;
+use crate::set::Set;
 use crate::value::boolean;
 use crate::{Error, Value};
 pub(crate) use date::Unit;

@@ -7,7 +7,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, RESULTS_MAX, Search, component};
+use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, RESULTS_MAX, Search, Sql, component};
 use crate::sandbox::{Cost, Part, PartError, PartKind, Payload};
 
 /// Default limit of a query, as documented in `wit/types.wit`.
@@ -125,21 +125,14 @@ impl Answer {
         }
     }
 
-    /// The answer of the component, checked.
+    /// The answer of the component to a question, checked.
     pub(super) fn of_contract(
         answer: component::Answer,
         question: &Question,
         asked: Budget,
         budget: Budget,
     ) -> Result<Self, ExtractError> {
-        let component::Answer { lines, results, total, matched, examined, next_bytes, failures, notes } = answer;
-        if lines.len() > asked.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
-            return Err(ExtractError::Answer("wrong number or size of lines"));
-        }
-        let cut = next_bytes.map(Cut::Budget);
-        let failures = failures.map(Into::into);
-        let cost = Cost::default();
-        let mut answer = Self { lines, results, offset: 0, total, matched, examined, cut, failures, notes, cost };
+        let mut answer = Self::checked(answer, asked)?;
         match question {
             Question::Jq(jq) => return answer.page(jq, budget),
             Question::Query(Query { count: true, .. }) | Question::Search(Search { count: true, .. }) => {}
@@ -154,6 +147,24 @@ impl Answer {
             Question::Lines(_) => answer.note_limit(true),
         }
         Ok(answer)
+    }
+
+    /// The answer of the component to a query in SQL, checked.
+    pub(super) fn of_sql(answer: component::Answer, sql: &Sql, asked: Budget) -> Result<Self, ExtractError> {
+        let mut answer = Self { offset: sql.offset, ..Self::checked(answer, asked)? };
+        answer.note_limit(sql.limit.is_some_and(|limit| answer.results >= u64::from(limit)));
+        Ok(answer)
+    }
+
+    fn checked(answer: component::Answer, asked: Budget) -> Result<Self, ExtractError> {
+        let component::Answer { lines, results, total, matched, examined, next_bytes, failures, notes } = answer;
+        if lines.len() > asked.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
+            return Err(ExtractError::Answer("wrong number or size of lines"));
+        }
+        let cut = next_bytes.map(Cut::Budget);
+        let failures = failures.map(Into::into);
+        let cost = Cost::default();
+        Ok(Self { lines, results, offset: 0, total, matched, examined, cut, failures, notes, cost })
     }
 
     /// Notes that results are left because of a limit, if the budget has room for more.
@@ -196,13 +207,12 @@ impl Answer {
 
 /// What to ask the component for: for a page of the results of a jq program, also those before it.
 pub(super) fn asked_budget(question: &Question, budget: Budget) -> Result<Budget, ExtractError> {
-    let bytes = budget.bytes.min(ANSWER_BYTES_MAX);
     match question {
         Question::Jq(jq) if jq.limit.is_some_and(|limit| limit == 0 || limit > RESULTS_MAX) => {
             Err(ExtractError::Invalid(format!("limit: must be between 1 and {RESULTS_MAX}")))
         }
         Question::Jq(jq) if jq.offset > 0 => Ok(Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }),
-        _ => Ok(Budget { bytes, ..budget }),
+        _ => Ok(budget.capped()),
     }
 }
 

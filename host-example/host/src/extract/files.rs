@@ -1,6 +1,6 @@
 //! The files of an offload that a question is about.
 
-use super::{ExtractError, Question};
+use super::{ExtractError, Query, Question};
 use crate::store::{FileKind, FileRecord, Offload, Origin};
 
 /// Finds the files, at least one: those of a named section, or those that the kind of question suggests.
@@ -29,6 +29,23 @@ pub(super) fn files<'a>(
         (Question::Search(search), [_, ..], _) => Ok(searched(usual, search.rank)),
         (_, [only], _) | (_, [], [only]) => Ok(vec![only]),
         _ => Err(ExtractError::Ambiguous(sections())),
+    }
+}
+
+/// Finds the tables of SQL: as for a typed query, but all usual ones if several are possible and none has a name.
+pub(super) fn tables<'a>(
+    offload: &'a Offload,
+    section: Option<&str>,
+    has_name: bool,
+) -> Result<Vec<&'a FileRecord>, ExtractError> {
+    let question = Question::Query(Query::default());
+    match files(offload, section, &question) {
+        Err(ExtractError::Ambiguous(_)) if !has_name => {
+            let all = offload.record().files.iter().filter(|file| can_answer(file, &question));
+            let (usual, others): (Vec<_>, Vec<_>) = all.partition(|file| is_usual(file, &question));
+            Ok(if usual.is_empty() { others } else { usual })
+        }
+        found => found,
     }
 }
 

@@ -6,6 +6,7 @@ mod arguments;
 mod ask;
 mod definitions;
 mod search;
+mod sql;
 
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -14,8 +15,9 @@ pub use ask::{ToolQuestion, question_schema};
 pub use definitions::definitions;
 
 use self::arguments::{Asked, ExtractArguments, ReadArguments};
+use self::sql::TableArguments;
 use crate::extract::{
-    Answer, Budget, Cut, ExtractError, Extractor, LineRange, Query, QueryError, Question, stored_query,
+    Answer, Budget, Cut, ExtractError, Extractor, LineRange, Query, QueryError, Question, Sql, Tables, stored_query,
 };
 use crate::job;
 use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
@@ -106,8 +108,11 @@ impl Tools {
     }
 
     async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
-        let ExtractArguments { handle, section, asked } = arguments::extract(arguments)?;
-        let offload = self.store.find(tenant, id(&handle)?).map_err(|error| find_failure(tenant, &handle, &error))?;
+        let (handle, section, asked) = match arguments::extract(arguments)? {
+            ExtractArguments::Tables { sql, from } => return self.sql(tenant, &sql, from).await,
+            ExtractArguments::One { handle, section, asked } => (handle, section, asked),
+        };
+        let offload = self.find(tenant, &handle)?;
         let json = self.answer_about(tenant, &offload, section, asked).await?;
         Ok(result_of(&json, &json))
     }
@@ -122,6 +127,11 @@ impl Tools {
     ) -> Result<String, Failure> {
         let (section, question) = match asked {
             Asked::Question(question) => (section, question),
+            Asked::Sql(sql) => {
+                return self
+                    .answer_sql(tenant, &sql, &[Tables { offload: offload.clone(), section, name: None }])
+                    .await;
+            }
             Asked::Recipe { name, parameters, offset, limit } => {
                 let (file, query) =
                     stored_query(offload, &name, &parameters).map_err(|error| extract_failure(tenant, &error))?;
@@ -131,6 +141,27 @@ impl Tools {
         };
         let answer = self.extractor.answer(offload, section.as_deref(), &question, self.budget).await;
         answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)
+    }
+
+    async fn sql(&self, tenant: &str, sql: &Sql, from: Vec<TableArguments>) -> Result<String, Failure> {
+        let mut tables = Vec::with_capacity(from.len());
+        for TableArguments { handle, section, name } in from {
+            tables.push(Tables { offload: self.find(tenant, &handle)?, section, name });
+        }
+        let json = self.answer_sql(tenant, sql, &tables).await?;
+        Ok(result_of(&json, &json))
+    }
+
+    /// The answer to a query in SQL, as JSON.
+    async fn answer_sql(&self, tenant: &str, sql: &Sql, tables: &[Tables]) -> Result<String, Failure> {
+        let answer = self.extractor.answer_sql(tables, sql, self.budget).await;
+        // What is left is asked for as with a typed query.
+        let question = Question::Query(Query::default());
+        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)
+    }
+
+    fn find(&self, tenant: &str, handle: &str) -> Result<Offload, Failure> {
+        self.store.find(tenant, id(handle)?).map_err(|error| find_failure(tenant, handle, &error))
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {

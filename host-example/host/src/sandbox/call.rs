@@ -138,7 +138,7 @@ impl Prepared {
     pub fn instantiate(&self, limits: &Limits) -> Result<(), CallError> {
         job::finish(async {
             let permit = self.permits.call(limits.wait).await?;
-            let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, permit)?;
+            let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Vec::new(), false, permit)?;
             let made = self.pre.instantiate_async(&mut run.store).await.map(drop);
             made.map_err(|error| run.explain(&error))
         })
@@ -188,7 +188,7 @@ impl Prepared {
     }
 
     async fn inspection(&self, limits: &Limits, permit: PoolPermit) -> Result<Inspection, CallError> {
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, None, false, permit)?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, Vec::new(), false, permit)?;
         fail_point!("sandbox::instantiate", CallError::Output);
         let made = self.pre.instantiate_async(&mut run.store).await;
         let policy = made.map_err(|error| run.explain(&error))?;
@@ -221,9 +221,9 @@ impl Prepared {
         directory: OutputDirectory<'_>,
     ) -> Result<(Written, Cost), CallError> {
         let OutputDirectory { path, write_back } = directory;
-        let directory = Some((File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite));
+        let directories = vec![(File::open(path).map_err(CallError::Output)?, FsPerms::ReadWrite)];
         let permit = self.permits.call(limits.wait).await?;
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, write_back, permit)?;
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, write_back, permit)?;
         fail_point!("sandbox::write", CallError::Output);
         let answer = run.write(self, call, payload, plan).await.map_err(|error| run.explain(&error))?;
         let mut cost = run.cost();
@@ -242,34 +242,34 @@ impl Prepared {
 }
 
 impl PreparedExtraction {
-    /// Asks a question about files in `directory`. The component sees no other part of the file system, and cannot
-    /// write. Blocks.
+    /// Asks a question about files in `directories`, to which sources refer by number. The component sees no other part of
+    /// the file system, and cannot write. Blocks.
     ///
     /// # Errors
     /// When the component fails or exceeds a limit. The inner error is the component's answer.
     pub fn extract(
         &self,
         limits: &Limits,
-        directory: File,
+        directories: Vec<File>,
         sources: &[Source],
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        job::finish(self.extract_async(limits, directory, sources, question, budget))
+        job::finish(self.extract_async(limits, directories, sources, question, budget))
     }
 
     /// As [`PreparedExtraction::extract`]. Blocks from the start, and yields once a tick.
     pub(crate) async fn extract_async(
         &self,
         limits: &Limits,
-        directory: File,
+        directories: Vec<File>,
         sources: &[Source],
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
         let permit = self.permits.question(limits.wait).await?;
-        let directory = Some((directory, FsPerms::ReadOnly));
-        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directory, false, permit)?;
+        let directories = directories.into_iter().map(|directory| (directory, FsPerms::ReadOnly)).collect();
+        let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, false, permit)?;
         let answered = run.extract(self, sources, question, budget).await;
         let answer = answered.map_err(|error| match error.downcast_ref() {
             // The component's shadow stack is at the start of its memory, and safe Rust cannot get out of bounds
@@ -344,11 +344,11 @@ impl Run {
         engine: &Engine,
         wasi: &WasiFilesystemCtx,
         limits: &Limits,
-        directory: Option<(File, FsPerms)>,
+        directories: Vec<(File, FsPerms)>,
         writes_back: bool,
         permit: PoolPermit,
     ) -> Result<Self, CallError> {
-        let mut store = Store::new(engine, CallState::new(wasi.clone(), limits, directory, writes_back));
+        let mut store = Store::new(engine, CallState::new(wasi.clone(), limits, directories, writes_back));
         store.limiter(|state| &mut state.meter);
         let wall_time = limits.wall_time;
         store.epoch_deadline_callback(move |context| {

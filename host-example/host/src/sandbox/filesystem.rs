@@ -22,7 +22,7 @@ use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi::runtime::poll_noop;
 
-/// Path of the preopened directory, as the policy sees it.
+/// Path of the preopened directory, as the policy sees it. Of several, their numbers follow.
 const PREOPEN: &str = "/";
 
 /// Ties [`View`] to the linker.
@@ -113,16 +113,20 @@ fn write_error(error: WriteError) -> FsError {
 
 impl preopens::Host for View<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Fd, String)>> {
-        let Some((directory, permissions)) = &self.0.directory else { return Ok(Vec::new()) };
-        let mode = match permissions {
-            FsPerms::ReadOnly => OpenMode::READ,
-            FsPerms::ReadWrite => OpenMode::READ | OpenMode::WRITE,
-        };
-        let open_permit = self.0.output.take_open_permit()?;
-        let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
-        let fd = self.0.table.push(Descriptor::Dir(directory))?;
-        self.0.open_permits.insert(fd.rep(), open_permit);
-        Ok(vec![(fd, PREOPEN.to_owned())])
+        let mut preopens = Vec::new();
+        for (number, (directory, permissions)) in self.0.directories.iter().enumerate() {
+            let mode = match permissions {
+                FsPerms::ReadOnly => OpenMode::READ,
+                FsPerms::ReadWrite => OpenMode::READ | OpenMode::WRITE,
+            };
+            let open_permit = self.0.output.take_open_permit()?;
+            let directory = Dir::new(directory.try_clone()?, *permissions, mode, true);
+            let fd = self.0.table.push(Descriptor::Dir(directory))?;
+            self.0.open_permits.insert(fd.rep(), open_permit);
+            let path = if number == 0 { PREOPEN.to_owned() } else { format!("{PREOPEN}{number}") };
+            preopens.push((fd, path));
+        }
+        Ok(preopens)
     }
 }
 

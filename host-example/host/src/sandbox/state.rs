@@ -24,9 +24,8 @@ pub(super) struct CallState {
     pub(super) meter: Meter,
     pub(super) clock: Clock,
     pub(super) output: Output,
-    /// The preopened directory: the staging directory of the call, or a published one to read; `None` for an
-    /// inspection.
-    pub(super) directory: Option<(File, FsPerms)>,
+    /// The preopened directories: the staging directory of the call, or published ones to read; none for an inspection.
+    pub(super) directories: Vec<(File, FsPerms)>,
     /// Open files, by descriptor handle.
     pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
     /// Permits of open directories and listings, by handle.
@@ -41,7 +40,7 @@ impl CallState {
     pub(super) fn new(
         wasi: WasiFilesystemCtx,
         limits: &Limits,
-        directory: Option<(File, FsPerms)>,
+        directories: Vec<(File, FsPerms)>,
         writes_back: bool,
     ) -> Self {
         let mut table = ResourceTable::new();
@@ -54,7 +53,7 @@ impl CallState {
             meter: Meter::new(limits),
             clock,
             output: Output::new(limits, deadline, writes_back),
-            directory,
+            directories,
             files: BTreeMap::new(),
             open_permits: BTreeMap::new(),
             streams: BTreeMap::new(),

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::sql::{self, TableArguments};
 use super::{EXTRACT_TOOL, Failure, READ_TOOL, search};
 use crate::extract::query::document::{Known, Members, Node};
 use crate::extract::query::read as query;
-use crate::extract::{Jq, QueryError, Question};
+use crate::extract::{Jq, QueryError, Question, Sql};
 use crate::read::Start;
 
 /// Arguments of `lro_extract` that are not part of the typed query.
@@ -23,6 +24,8 @@ const EXTRACT: &Known = &[
     ("after", &[]),
     ("context", &[]),
     ("lines", &[]),
+    ("sql", &[]),
+    ("from", &[]),
     ("jq", &[]),
     ("slurp", &[]),
     ("args", &[]),
@@ -38,16 +41,18 @@ const READ: &Known =
 type Values = BTreeMap<String, Box<RawValue>>;
 
 /// The arguments of `lro_extract`.
-pub(super) struct ExtractArguments {
-    pub(super) handle: String,
-    pub(super) section: Option<String>,
-    pub(super) asked: Asked,
+pub(super) enum ExtractArguments {
+    /// About one offload.
+    One { handle: String, section: Option<String>, asked: Asked },
+    /// About named tables.
+    Tables { sql: Sql, from: Vec<TableArguments> },
 }
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Question(Question),
+    Sql(Sql),
     /// A stored query, and what overrides its own values.
     Recipe {
         name: String,
@@ -69,22 +74,32 @@ pub(super) struct ReadArguments {
 /// Reads the arguments of `lro_extract`.
 pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
     let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
+    if let Some(from) = sql::tables(&mut members)? {
+        return match asked(members)? {
+            (None, Asked::Sql(sql)) => Ok(ExtractArguments::Tables { sql, from }),
+            (Some(_), Asked::Sql(_)) => Err(Failure::Tool("name the `section` in each element of `from`".to_owned())),
+            _ => Err(Failure::Tool("`from` goes with `sql` only".to_owned())),
+        };
+    }
     let handle = handle(&mut members)?;
     let (section, asked) = asked(members)?;
-    Ok(ExtractArguments { handle, section, asked })
+    Ok(ExtractArguments::One { handle, section, asked })
 }
 
 /// Reads the arguments of `lro_extract` without `handle`: the section, and what is asked.
 pub(super) fn question(arguments: &str) -> Result<(Option<String>, Asked), Failure> {
     let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
-    if members.take("handle").is_some() {
-        return Err(Failure::Tool("the question is about the result of this call: leave out `handle`".to_owned()));
+    if let Some(other) = ["handle", "from"].into_iter().find(|name| members.take(name).is_some()) {
+        return Err(Failure::Tool(format!("the question is about the result of this call: leave out `{other}`")));
     }
     asked(members)
 }
 
 fn asked(mut members: Members<'_>) -> Result<(Option<String>, Asked), Failure> {
     let section = members.text("section")?;
+    if let Some(sql) = sql::take(&mut members)? {
+        return Ok((section, Asked::Sql(sql)));
+    }
     if let Some(question) = search::take(&mut members)? {
         return Ok((section, Asked::Question(question)));
     }
@@ -139,7 +154,7 @@ pub(super) fn read(arguments: &str) -> Result<ReadArguments, Failure> {
     Ok(ReadArguments { handle, section, start, limit, bytes })
 }
 
-fn handle(members: &mut Members<'_>) -> Result<String, Failure> {
+pub(super) fn handle(members: &mut Members<'_>) -> Result<String, Failure> {
     let missing = || Failure::Tool("`handle` is missing: pass the member `handle` of a descriptor".to_owned());
     members.text("handle")?.ok_or_else(missing)
 }

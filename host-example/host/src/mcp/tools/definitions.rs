@@ -44,6 +44,12 @@ pub fn definitions() -> [Value; 2] {
         {"type": "object", "properties": {"by": fields, "aggregates": aggregates}},
     ]});
     let whole = |minimum: u32| json!({"type": "integer", "minimum": minimum});
+    let sql = json!({"type": "string", "description": "one SELECT as in DuckDB. Tables are the sections by name, or `records` if there \
+        is one; fields are columns: state, owner.name, \"/owner/name\""});
+    let table = json!({"handle": handle, "section": {"type": "string"}, "as": {"type": "string", "description": "name in `sql`"}});
+    let from = json!({"type": "array", "description": "the tables of `sql`, if they are of several results", "items": {
+        "type": "object", "required": ["handle"], "additionalProperties": false, "properties": table,
+    }});
     let extract = json!({
         "name": EXTRACT_TOOL,
         "title": "Ask about an offloaded result",
@@ -51,10 +57,12 @@ pub fn definitions() -> [Value; 2] {
             search, in a text or in all strings of records, in one section or in all; a hit says where it stands, and lines shows \
             what is around it. Of records, prefer the typed query: where, group, select, distinct, sort, sample, count, offset, limit apply in this order. Example: \
             {\"handle\": \"…\", \"where\": \"status == 'open' and age > 30\", \"select\": \"id, title\", \"sort\": \"-age\", \
-            \"limit\": 20}; of a text: {\"handle\": \"…\", \"search\": \"timeout\", \"ignore_case\": true, \"context\": 2}. Count with \"count\": true. Otherwise give a jq program, run on one record after another, or the \
+            \"limit\": 20}; of a text: {\"handle\": \"…\", \"search\": \"timeout\", \"ignore_case\": true, \"context\": 2}. Count with \"count\": true. Where you would \
+            write SQL, give it: {\"handle\": \"…\", \"sql\": \"SELECT state, count(*) AS n FROM records WHERE lat > 60 GROUP BY state ORDER BY n DESC \
+            LIMIT 5\"}; from joins several results. Otherwise give a jq program, run on one record after another, or the \
             name of a recipe; offset and limit go with them too. `notes` of an answer say where a value was compared as \
             another type.",
-        "inputSchema": {"type": "object", "required": ["handle"], "additionalProperties": false, "properties": {
+        "inputSchema": {"type": "object", "additionalProperties": false, "properties": {
             "handle": handle, "section": section,
             "where": conditions, "ignore_case": {"type": "boolean", "description": "in all of `where`, or in `search`"},
             "group": group, "select": fields, "distinct": {"type": "boolean"}, "sort": sort,
@@ -68,6 +76,8 @@ pub fn definitions() -> [Value; 2] {
             "context": {"type": "integer", "minimum": 0, "description": "lines to show before and after each hit"},
             "lines": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2,
                 "description": "only lines [from, to] of a text or records, counted from 1 as in hits; [-5, -1] are the last five"},
+            "sql": sql,
+            "from": from,
             "jq": {"type": "string", "description": "program; variables from `args`"},
             "slurp": {"type": "boolean", "description": "run the program once, over the array of all records"},
             "args": {"type": "object"},
