@@ -138,7 +138,7 @@ impl Answer {
             Question::Query(Query { count: true, .. }) | Question::Search(Search { count: true, .. }) => {}
             Question::Query(query) => {
                 answer.offset = query.offset;
-                answer.note_limit(results >= query.limit.map_or(LIMIT_DEFAULT, u64::from));
+                answer.note_limit(answer.results >= query.limit.map_or(LIMIT_DEFAULT, u64::from));
             }
             Question::Search(search) => {
                 answer.offset = search.offset;
