@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::format::Format;
 use crate::handle::HandleArguments;
 use crate::host;
-use crate::output::{self, Terminal};
+use crate::output::Terminal;
 
 const EXAMPLES: &str = "Examples:
   lro sql HANDLE 'SELECT state, count(*) AS n FROM records WHERE lat > 60 GROUP BY state ORDER BY n DESC LIMIT 5'
