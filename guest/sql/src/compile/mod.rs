@@ -12,7 +12,7 @@ use crate::plan::{Body, Expression, Joined, Name, Order, Query, Rows, Select, Un
 use crate::{Error, Value};
 use sqlparser::ast;
 
-/// Most SELECTs of a query, each use of a WITH counted: 100.
+/// How often a query may say SELECT, each use of a WITH counted: 100.
 pub const QUERIES_MAX: usize = 100;
 
 /// A table that a query may name.

@@ -17,7 +17,7 @@ impl<'a> Compiler<'a> {
         self.queries += 1;
         if self.queries > QUERIES_MAX {
             let message =
-                format!("sql-queries: the query has more than {QUERIES_MAX} SELECTs, each use of a WITH counted");
+                format!("sql-queries: the query has more than {QUERIES_MAX} times SELECT, each use of a WITH counted");
             return Err(Error::Limit(message));
         }
         refuse_others(syntax)?;
