@@ -2,15 +2,17 @@
 
 use crate::rules::Rules;
 use crate::text::decoded;
+use lro_json::masks::{BLOCK, InStrings, Masks, Strings};
 
 /// The first step: replaces whole values and copies the rest. It only tracks tokens, so that a text that turns out not
 /// to be JSON passes through as well.
 pub(crate) struct Eraser<'a> {
     rules: &'a Rules,
     state: State,
-    /// The text between the quotes of the last string, which is a key when a colon follows. Cut to the longest key that
-    /// a rule can match.
-    key: String,
+    /// The strings of the text outside secret values.
+    strings: Strings,
+    /// The end of the last slice, from the beginning of its last string on: that may be a key, when a colon follows.
+    carried: String,
     key_bytes_max: usize,
     /// Open containers.
     depth: usize,
@@ -24,10 +26,8 @@ pub(crate) struct Eraser<'a> {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Between tokens.
-    Between,
-    /// In a string; the next byte may be escaped.
-    String { escaped: bool },
+    /// Outside secret values.
+    Outside,
     /// Before a secret value.
     BeforeSecret,
     /// In a secret value: its open containers, whether in a string, and whether the next byte is escaped.
@@ -44,8 +44,9 @@ impl<'a> Eraser<'a> {
     pub(crate) fn new(rules: &'a Rules) -> Self {
         Self {
             rules,
-            state: State::Between,
-            key: String::new(),
+            state: State::Outside,
+            strings: Strings::default(),
+            carried: String::new(),
             key_bytes_max: rules.key_bytes_max(),
             depth: 0,
             containers: Vec::new(),
@@ -57,21 +58,11 @@ impl<'a> Eraser<'a> {
     /// Appends the next slice without its secret values.
     pub(crate) fn push(&mut self, slice: &str, out: &mut String) {
         let bytes = slice.as_bytes();
-        // Start of the bytes to copy, and position of the search for the next token.
+        // Start of the bytes to copy, and position of the search for the next secret value.
         let (mut from, mut at) = (0, 0);
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match self.state {
-                State::Between => at += self.between(rest),
-                State::String { escaped } => {
-                    let (length, state) = in_string(rest, escaped);
-                    self.state = state;
-                    let text = &slice[at..at + length];
-                    at += length;
-                    // A string before one of these is not a key.
-                    if !matches!(bytes.get(at), Some(b',' | b'}' | b']')) {
-                        self.add_to_key(text);
-                    }
-                }
+                State::Outside => at = self.outside(slice, at),
                 State::BeforeSecret => {
                     let white = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
                     at += white;
@@ -96,47 +87,88 @@ impl<'a> Eraser<'a> {
         out.push_str(&slice[from..]);
     }
 
-    /// Advances to the next string or secret value; returns its distance in bytes.
-    fn between(&mut self, rest: &[u8]) -> usize {
-        for (index, byte) in rest.iter().enumerate() {
-            match byte {
-                b':' => self.end_key(),
-                b'"' | b',' | b'{' | b'[' | b'}' | b']' => {
-                    // A string is a key only if a colon follows.
-                    self.key.clear();
-                    match byte {
-                        b'"' => self.state = State::String { escaped: false },
-                        b',' => self.next_element(),
-                        b'{' | b'[' => self.open(*byte == b'{'),
+    /// Advances from `start` to where the next secret value may begin, or to the end of the slice.
+    fn outside(&mut self, slice: &str, start: usize) -> usize {
+        let bytes = slice.as_bytes();
+        let with_pointers = !self.rules.pointers.is_empty();
+        // Start of the last string, or of the text that continues the one of the last slice.
+        let (mut string, mut block) = (start, start);
+        while let Some(rest) = bytes.get(block..).filter(|rest| !rest.is_empty()) {
+            let masks = Masks::of(rest);
+            let InStrings { inside, quote, .. } = self.strings.next(&masks, rest.len().min(BLOCK) - 1);
+            let last_start = |firsts: u64| (firsts != 0).then(|| block + BLOCK - firsts.leading_zeros() as usize);
+            let structure = if with_pointers { masks.open | masks.close | masks.comma } else { 0 };
+            let mut tokens = (masks.colon | structure) & !inside;
+            while tokens != 0 {
+                let bit = tokens & tokens.wrapping_neg();
+                tokens ^= bit;
+                let index = block + bit.trailing_zeros() as usize;
+                if masks.colon & bit != 0 {
+                    match last_start(quote & inside & (bit - 1)) {
+                        Some(first) => self.end_key(key(&slice[first..index])),
+                        None if string > start || self.carried.is_empty() => self.end_key(key(&slice[string..index])),
+                        None => self.end_carried_key(&slice[start..index]),
+                    }
+                } else {
+                    match bytes.get(index) {
+                        Some(b',') => self.next_element(),
+                        Some(b'{' | b'[') => self.open(bytes.get(index) == Some(&b'{')),
                         _ => self.close(),
                     }
                 }
-                _ => continue,
+                if !matches!(self.state, State::Outside) {
+                    self.strings = Strings::default();
+                    self.carried.clear();
+                    return index + 1;
+                }
             }
-            if !matches!(self.state, State::Between) {
-                return index + 1;
-            }
+            string = last_start(quote & inside).unwrap_or(string);
+            block += BLOCK;
         }
-        rest.len()
+        if string > start {
+            self.carried.clear();
+        }
+        self.carry(&slice[string..]);
+        bytes.len()
     }
 
-    fn add_to_key(&mut self, text: &str) {
-        let left = self.key_bytes_max.saturating_sub(self.key.len());
-        self.key.push_str(text.get(..text.floor_char_boundary(left)).unwrap_or_default());
+    /// Keeps the end of a slice, as far as it may be of a key.
+    fn carry(&mut self, end: &str) {
+        if self.strings.is_inside() {
+            // One byte more than a key may have shows that it is none.
+            let room = (self.key_bytes_max + 1).saturating_sub(self.carried.len());
+            self.carried.push_str(end.get(..end.ceil_char_boundary(room)).unwrap_or_default());
+            return;
+        }
+        let end = end.trim_ascii_end();
+        if self.carried.len() + end.len() <= self.key_bytes_max + 1 {
+            self.carried.push_str(end);
+        } else {
+            self.carried.clear();
+        }
+        if !self.carried.ends_with('"') {
+            self.carried.clear();
+        }
     }
 
-    fn end_key(&mut self) {
-        let key = std::mem::take(&mut self.key);
-        let inside = key.strip_suffix('"').unwrap_or(&key);
-        let text = decoded(inside).text;
-        if self.rules.is_secret(&text) {
+    /// Ends a key that began in an earlier slice.
+    fn end_carried_key(&mut self, end: &str) {
+        let end = end.trim_ascii_end();
+        let mut carried = std::mem::take(&mut self.carried);
+        if carried.len() + end.len() <= self.key_bytes_max + 1 {
+            carried.push_str(end);
+            self.end_key(key(&carried));
+        }
+    }
+
+    /// Handles the colon after a key, which is given with its escapes.
+    fn end_key(&mut self, key: &str) {
+        if self.rules.may_be_secret(key) && self.rules.is_secret(&decoded(key).text) {
             self.state = State::BeforeSecret;
         }
         if self.containers.len() == self.depth && self.containers.last().is_some_and(|container| container.is_object) {
-            self.step(&text);
+            self.step(&decoded(key).text);
         }
-        drop(text);
-        self.key = key;
     }
 
     fn open(&mut self, is_object: bool) {
@@ -183,7 +215,7 @@ impl<'a> Eraser<'a> {
     fn begin_secret(&mut self, first: u8, out: &mut String) {
         self.state = match first {
             // No value follows.
-            b'}' | b']' | b',' | b':' => State::Between,
+            b'}' | b']' | b',' | b':' => State::Outside,
             b'"' => State::Secret { depth: 0, in_string: true, escaped: false },
             b'{' | b'[' => State::Secret { depth: 1, in_string: false, escaped: false },
             _ => State::Secret { depth: 0, in_string: false, escaped: false },
@@ -197,17 +229,9 @@ impl<'a> Eraser<'a> {
     }
 }
 
-/// Advances to the end of a string, including its quote, or of the slice.
-fn in_string(rest: &[u8], escaped: bool) -> (usize, State) {
-    let mut at = usize::from(escaped);
-    while let Some(length) = rest.get(at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {
-        at += length + 1;
-        if rest.get(at - 1) == Some(&b'"') {
-            return (at, State::Between);
-        }
-        at += 1;
-    }
-    (rest.len(), State::String { escaped: at > rest.len() })
+/// The key whose last quote ends a text, but for white space; nothing when there is none.
+fn key(text: &str) -> &str {
+    text.trim_ascii_end().strip_suffix('"').unwrap_or_default()
 }
 
 /// Advances to the end of a secret value, or of the slice.
@@ -219,19 +243,19 @@ fn in_secret(rest: &[u8], mut depth: usize, mut in_string: bool, mut escaped: bo
             b'"' if in_string => {
                 in_string = false;
                 if depth == 0 {
-                    return (index + 1, State::Between);
+                    return (index + 1, State::Outside);
                 }
             }
             _ if in_string => {}
             // A number or a literal.
-            b'"' | b',' | b':' | b'{' | b'[' | b'}' | b']' if depth == 0 => return (index, State::Between),
-            _ if depth == 0 && byte.is_ascii_whitespace() => return (index, State::Between),
+            b'"' | b',' | b':' | b'{' | b'[' | b'}' | b']' if depth == 0 => return (index, State::Outside),
+            _ if depth == 0 && byte.is_ascii_whitespace() => return (index, State::Outside),
             b'"' => in_string = true,
             b'{' | b'[' => depth += 1,
             b'}' | b']' => {
                 depth -= 1;
                 if depth == 0 {
-                    return (index + 1, State::Between);
+                    return (index + 1, State::Outside);
                 }
             }
             _ => {}

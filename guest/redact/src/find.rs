@@ -1,16 +1,16 @@
-//! Finds e-mail addresses, card numbers and keys in a text.
+//! Finds e-mail addresses, card numbers, keys and named secrets in a text.
 //!
-//! Each search starts from a byte that every match must contain, so most of a text is only skipped.
+//! Every secret has a mark, see [`Marks`]: most of a text is only skipped, and what has a mark is verified here.
 
-use crate::rules::Patterns;
+use crate::candidates::Marks;
+use crate::rules::Rules;
+use lro_json::masks::BLOCK;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Most bytes that decide whether a match is a secret: 16 KiB from its beginning. A longer secret is removed to its
 /// end; a JSON Web Token with a longer header is not recognized.
 pub const MATCH_BYTES_MAX: usize = 16 * 1024;
-
-/// Length of the shortest secret, in bytes.
-pub(crate) const MATCH_BYTES_MIN: usize = "a@b.cd".len();
 
 /// Bytes after a secret that may still extend it: a later label of a domain, and the longest character after it.
 pub(crate) const AFTER_BYTES: usize = DOMAIN_BYTES_MAX + 4;
@@ -61,73 +61,151 @@ const ALGORITHM_BYTES_MAX: usize = 32;
 pub(crate) type Class = fn(u8) -> bool;
 
 /// A secret in a text.
-pub(crate) struct Match {
+pub(crate) struct Match<'a> {
+    /// Where the text begins that shows that this is a secret: at its beginning, or at its name.
+    pub(crate) evidence: usize,
     pub(crate) range: Range<usize>,
     pub(crate) class: Class,
+    /// The quotation mark to put around the replacement, with its backslashes.
+    pub(crate) quote: &'a str,
 }
 
-/// The first secret from `from` on that is not part of an earlier one; `before` are the two bytes before the text.
-///
-/// A match at the end of a text that is not `complete` may turn out to be longer, or not to match.
-pub(crate) fn find(text: &str, from: usize, before: [u8; 2], complete: bool, patterns: Patterns) -> Option<Match> {
-    let bytes = text.as_bytes();
-    // No token begins inside text that was already rejected as a header.
-    let mut header_end = 0;
-    let mut at = from;
-    while let Some(length) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| TRIGGERS[usize::from(*byte)]))
-    {
-        let index = at + length;
-        at = index + 1;
-        let [second_last, last] = last_two(bytes.get(..index).unwrap_or_default(), before);
-        let byte = bytes.get(index).copied().unwrap_or_default();
-        if byte.is_ascii_digit() && is_word(last) && second_last != b'\\' {
-            continue;
-        }
-        // The range that a secret with this byte can span.
-        let ahead = bytes.get(index.saturating_sub(WORD_BYTES_MAX).max(from)..index).unwrap_or_default();
-        let word = ahead.iter().rev().take_while(|byte| is_word(**byte)).count();
-        let start = index - word;
-        let [_, outside] = last_two(bytes.get(..start).unwrap_or_default(), before);
-        let begins = !is_word(outside);
-        // In a text that is not JSON the first letter may belong to an escape: `
-        // `.
-        let escape = usize::from(outside == b'\\' && word > 0);
-        let found = match byte {
-            b'@' if patterns.email => email(text, from, index).map(|range| Match { range, class: |_| false }),
-            b'2'..=b'6' if patterns.card && !(last == b'.' && second_last.is_ascii_digit()) => {
-                card(bytes, index).map(|end| Match { range: index..end, class: |_| false })
+impl Match<'_> {
+    pub(crate) fn new(range: Range<usize>, class: Class) -> Self {
+        Self { evidence: range.start, range, class, quote: "" }
+    }
+}
+
+/// The text before the one that is searched.
+#[derive(Clone, Debug)]
+pub(crate) struct Before {
+    /// Its last two bytes.
+    pub(crate) last: [u8; 2],
+    /// The beginning of its last line, up to [`LINE_PREFIX_BYTES_MAX`] and one more.
+    line: Vec<u8>,
+}
+
+impl Before {
+    /// The text before a part.
+    pub(crate) fn nothing() -> Self {
+        Self { last: *b"  ", line: Vec::new() }
+    }
+
+    /// Begins again, behind a quotation mark.
+    pub(crate) fn begin(&mut self) {
+        self.last = *b" \"";
+        self.line.clear();
+    }
+
+    /// Adds the text that follows.
+    pub(crate) fn add(&mut self, text: &[u8]) {
+        self.last = last_two(text, self.last);
+        let line = match text.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => {
+                self.line.clear();
+                text.get(end + 1..).unwrap_or_default()
             }
-            b'J' if patterns.key && begins && start >= header_end => {
-                let mut token = |start| token(text, start, complete, &mut header_end);
+            None => text,
+        };
+        let room = (LINE_PREFIX_BYTES_MAX + 1).saturating_sub(self.line.len());
+        self.line.extend_from_slice(line.get(..room.min(line.len())).unwrap_or_default());
+    }
+
+    /// The text between the beginning of a line and an index of the text that follows; `None` for a longer one.
+    pub(crate) fn line_prefix<'a>(&'a self, text: &'a [u8], index: usize) -> Option<Cow<'a, [u8]>> {
+        let near = text.get(index.saturating_sub(LINE_PREFIX_BYTES_MAX + 1)..index)?;
+        let prefix = match near.iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => Cow::Borrowed(near.get(end + 1..)?),
+            None if near.len() < index => return None,
+            None if near.is_empty() => Cow::Borrowed(self.line.as_slice()),
+            None => Cow::Owned([&self.line, near].concat()),
+        };
+        (prefix.len() <= LINE_PREFIX_BYTES_MAX).then_some(prefix)
+    }
+}
+
+/// Most bytes of a line before a name that still begins the line: indentation, the dash of a list, `export`.
+const LINE_PREFIX_BYTES_MAX: usize = 64;
+
+/// A text that is searched.
+pub(crate) struct Search<'a> {
+    pub(crate) text: &'a str,
+    /// The bytes of the text, and those that follow them where they come from: only to read whole blocks.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) before: &'a Before,
+    /// Whether the text ends here. Otherwise a match at its end may turn out to be longer, or not to match.
+    pub(crate) complete: bool,
+    pub(crate) rules: &'a Rules,
+}
+
+impl<'a> Search<'a> {
+    /// The first secret from `from` on that is not part of an earlier one.
+    pub(crate) fn find(&self, from: usize) -> Option<Match<'a>> {
+        let mut header_end = 0;
+        let mut start = from;
+        while start < self.text.len() {
+            let marks = Marks::of(self.bytes.get(start..)?);
+            let beyond = u64::MAX.unbounded_shl(u32::try_from(self.text.len() - start).unwrap_or(u32::MAX));
+            let mut candidates = (marks.patterns | marks.names) & !beyond;
+            while candidates != 0 {
+                let index = start + candidates.trailing_zeros() as usize;
+                candidates &= candidates - 1;
+                let found = self.check(index, from, &mut header_end);
+                if found.is_some() {
+                    return found;
+                }
+            }
+            start += BLOCK;
+        }
+        None
+    }
+
+    /// The secret that a marked byte shows, unless it begins before `from`.
+    fn check(&self, index: usize, from: usize, header_end: &mut usize) -> Option<Match<'a>> {
+        let (text, bytes, patterns) = (self.text, self.text.as_bytes(), self.rules.patterns);
+        let next = bytes.get(index + 1).copied().unwrap_or_default();
+        match (*bytes.get(index)?, next) {
+            (byte, b':' | b'=') if self.rules.may_end_name(byte) => self.named(index, from),
+            (b'<', _) => self.element(index),
+            (b'@', _) if patterns.email => email(text, from, index).map(|range| Match::new(range, |_| false)),
+            (b'2'..=b'6', _) if patterns.card => {
+                let [second_last, last] = last_two(bytes.get(..index)?, self.before.last);
+                let is_escape = second_last == b'\\' && last.is_ascii_alphabetic();
+                let is_part = is_word(last) && !is_escape || last == b'.' && second_last.is_ascii_digit();
+                let end = if is_part { None } else { card(bytes, index) };
+                end.map(|end| Match::new(index..end, |_| false))
+            }
+            (b'-', b'B') if patterns.key => {
+                let start = (index + 1).checked_sub(DASHES.len()).filter(|start| *start >= from)?;
+                block(text, start)
+            }
+            (byte, next) if patterns.key && byte.is_ascii_alphabetic() => {
+                let (start, escape) = self.word(index + 1, from)?;
+                if next != b'J' {
+                    return key(text, start).or_else(|| key(text, start + escape));
+                }
+                if start < *header_end {
+                    return None;
+                }
+                let mut token = |start| token(text, start, self.complete, header_end);
                 token(start).or_else(|| token(start + escape))
             }
-            b'-' if patterns.key && word == 0 => block(text, index),
-            b'-' | b'_' | b'A' | b'z' if patterns.key && begins => {
-                key(text, start).or_else(|| key(text, start + escape))
-            }
             _ => None,
-        };
-        if found.is_some() {
-            return found;
         }
     }
-    None
+
+    /// Where the word begins that a prefix of a key ends at `end`, and 1 if its first letter may belong to an escape: in a
+    /// text that is not JSON, `\n` may stand before a key. `None` when the word is longer.
+    fn word(&self, end: usize, from: usize) -> Option<(usize, usize)> {
+        let bytes = self.text.as_bytes();
+        let ahead = bytes.get(end.saturating_sub(WORD_BYTES_MAX).max(from)..end)?;
+        let start = end - ahead.iter().rev().take_while(|byte| is_word(**byte)).count();
+        let [_, outside] = last_two(bytes.get(..start)?, self.before.last);
+        (!is_word(outside)).then_some((start, usize::from(outside == b'\\')))
+    }
 }
 
-/// Bytes that every secret contains, at its beginning or, except `@`, within [`WORD_BYTES_MAX`] of it.
-const TRIGGERS: [bool; 256] = {
-    let mut triggers = [false; 256];
-    let bytes = b"@23456-_JAz";
-    let mut index = 0;
-    while index < bytes.len() {
-        triggers[bytes[index] as usize] = true;
-        index += 1;
-    }
-    triggers
-};
-
-/// Most letters before the trigger byte of a key: those of `github_pat_`, and one more that shows that a word is
-/// longer.
+/// Most letters of a prefix up to its mark: those of `github_pat_`, and one more that shows that a word is longer.
 const WORD_BYTES_MAX: usize = "github".len() + 1;
 
 /// The last two bytes of a text and the bytes before it.
@@ -223,27 +301,26 @@ fn has_valid_check_digit(digits: &[u8]) -> bool {
 }
 
 /// A key that begins here.
-fn key(text: &str, start: usize) -> Option<Match> {
+fn key<'a>(text: &str, start: usize) -> Option<Match<'a>> {
     let rest = text.get(start..)?;
     let (prefix, least) = PREFIXES.iter().find(|(prefix, _)| rest.starts_with(prefix))?;
     let body = run(rest.get(prefix.len()..)?, is_key);
-    (body >= *least).then(|| Match { range: start..start + prefix.len() + body, class: is_key })
+    (body >= *least).then(|| Match::new(start..start + prefix.len() + body, is_key))
 }
 
 /// A JSON Web Token: two JSON objects in base64url, separated by a full stop, and the rest of the token.
-fn token(text: &str, start: usize, complete: bool, header_end: &mut usize) -> Option<Match> {
+fn token<'a>(text: &str, start: usize, complete: bool, header_end: &mut usize) -> Option<Match<'a>> {
     let rest = text.get(start..).filter(|rest| rest.starts_with(TOKEN))?;
     let view = rest.get(..rest.floor_char_boundary(MATCH_BYTES_MAX - AFTER_BYTES))?;
     let header = run(view, is_key);
     *header_end = start + header;
     let payload = rest.get(header..)?.strip_prefix('.').map(|payload| payload.starts_with(TOKEN));
     let is_cut = !complete && view.len() == rest.len() && header + 1 + TOKEN.len() > rest.len();
-    (payload == Some(true) || is_cut)
-        .then(|| Match { range: start..start + run(rest, is_of_token), class: is_of_token })
+    (payload == Some(true) || is_cut).then(|| Match::new(start..start + run(rest, is_of_token), is_of_token))
 }
 
 /// A private key in PEM form, to its last line or, without one, to the end of its characters.
-fn block(text: &str, start: usize) -> Option<Match> {
+fn block<'a>(text: &str, start: usize) -> Option<Match<'a>> {
     let rest = text.get(start..)?;
     let inside = rest.strip_prefix(BEGIN)?;
     let first_line = inside.get(..inside.floor_char_boundary(ALGORITHM_BYTES_MAX + PRIVATE_KEY.len()))?;
@@ -254,7 +331,7 @@ fn block(text: &str, start: usize) -> Option<Match> {
         let name = at + END.len();
         Some(name + view.get(name..)?.find(DASHES)? + DASHES.len())
     });
-    Some(Match { range: start..start + last_line.unwrap_or(length), class: is_of_block })
+    Some(Match::new(start..start + last_line.unwrap_or(length), is_of_block))
 }
 
 /// Number of bytes of a class at the beginning of a text.

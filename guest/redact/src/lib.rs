@@ -12,13 +12,17 @@
 //! | `redactor` | redacts a text in slices, in the two steps below |
 //! | `fields` | the first step: values of secret fields |
 //! | `patterns` | the second step: text that looks like a secret |
+//! | `candidates` | marks where in a text a secret may be |
 //! | `find` | e-mail addresses, card numbers and keys in a text |
+//! | `named` | values of secret fields in a text that is not JSON |
 //! | `text` | JSON strings without their escapes |
 
+mod candidates;
 #[cfg(target_arch = "wasm32")]
 mod component;
 mod fields;
 mod find;
+mod named;
 mod patterns;
 #[cfg(target_arch = "wasm32")]
 mod policy;

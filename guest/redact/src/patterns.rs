@@ -1,8 +1,11 @@
 //! Removes what looks like a secret from a text that is given in slices.
 
-use crate::find::{AFTER_BYTES, Class, MATCH_BYTES_MAX, MATCH_BYTES_MIN, Match, find, last_two};
+use crate::candidates::Marks;
+use crate::find::{AFTER_BYTES, Before, Class, MATCH_BYTES_MAX, Match, Search};
 use crate::rules::Rules;
 use crate::text::{Decoded, decoded};
+use lro_json::masks::{BLOCK, Masks};
+use lro_json::write::push_escaped;
 use std::ops::Range;
 
 /// Longest escape in a JSON string, in bytes.
@@ -16,8 +19,8 @@ pub(crate) struct Scrubber<'a> {
     in_string: bool,
     /// Text that is not decided yet.
     pending: String,
-    /// The two bytes before it.
-    before: [u8; 2],
+    /// The text before it, in its string or between two strings.
+    before: Before,
     /// The class of bytes that continue a secret longer than [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX).
     open: Option<Class>,
     /// Whether anything was removed.
@@ -25,93 +28,111 @@ pub(crate) struct Scrubber<'a> {
 }
 
 /// The text between two quotes, or its beginning.
-struct Piece<'a> {
-    text: &'a str,
+#[derive(Clone, Debug, Default)]
+struct Piece {
     range: Range<usize>,
     /// Whether it is complete.
     complete: bool,
+    /// Whether a quote begins it; otherwise it continues the last piece of the previous slice.
+    is_new: bool,
+    /// Whether it may have escapes.
+    has_escapes: bool,
 }
 
 impl<'a> Scrubber<'a> {
     pub(crate) fn new(rules: &'a Rules, is_json: bool) -> Self {
-        Self { rules, is_json, in_string: false, pending: String::new(), before: *b"  ", open: None, found: false }
+        let (before, pending) = (Before::nothing(), String::new());
+        Self { rules, is_json, in_string: false, pending, before, open: None, found: false }
     }
 
     /// Reads the next slice, or the last one, and appends the decided text.
     pub(crate) fn push(&mut self, slice: &str, is_last: bool, out: &mut String) {
         let mut text = std::mem::take(&mut self.pending);
         text.push_str(slice);
-        // Start of the next piece, and end of the text already in `out`.
-        let (mut at, mut copied) = (0, 0);
-        loop {
-            let (length, end) = self.piece(&text[at..], is_last);
-            let piece = Piece { text: &text, range: at..at + length, complete: end || is_last };
-            let decided = self.scrub(&piece, &mut copied, out);
-            if !end {
-                out.push_str(&text[copied..decided]);
-                text.drain(..decided);
-                self.pending = text;
-                return;
-            }
-            at += length + 1;
-            self.before = *b" \"";
-            self.open = None;
-            self.in_string = !self.in_string;
-        }
+        // End of the text already in `out`.
+        let mut copied = 0;
+        let last = match self.is_json {
+            true => self.pieces(&text, is_last, &mut copied, out),
+            false => Piece { range: 0..text.len(), complete: is_last, ..Piece::default() },
+        };
+        let decided = self.scrub(&text, &last, &mut copied, out);
+        out.push_str(&text[copied..decided]);
+        text.drain(..decided);
+        self.pending = text;
     }
 
-    /// The length of the piece at the beginning of the text, and whether a quote ends it. An incomplete escape is not
-    /// part of an incomplete piece.
-    fn piece(&self, text: &str, is_last: bool) -> (usize, bool) {
-        if !self.is_json {
-            return (text.len(), false);
-        }
+    /// Searches the complete pieces of JSON. Returns the last one, without an incomplete escape.
+    fn pieces(&mut self, text: &str, is_last: bool, copied: &mut usize, out: &mut String) -> Piece {
         let bytes = text.as_bytes();
-        if !self.in_string {
-            let quote = bytes.iter().position(|byte| *byte == b'"');
-            return (quote.unwrap_or(text.len()), quote.is_some());
-        }
-        let (mut at, mut last_escape) = (0, None);
-        let rest = |at: usize| bytes.get(at..).unwrap_or_default();
-        while let Some(length) = rest(at).iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-            at += length;
-            if bytes.get(at) == Some(&b'"') {
-                return (at, true);
+        let mut piece = Piece { complete: true, ..Piece::default() };
+        // Whether the piece may have a secret: most have no mark, and are not looked at again.
+        let mut is_marked = self.open.is_some();
+        let mut last_escape = None;
+        let mut block = 0;
+        while let Some(rest) = bytes.get(block..).filter(|rest| !rest.is_empty()) {
+            let (Masks { quote, backslash, .. }, marks) = (Masks::of(rest), Marks::of(rest));
+            let mut tokens = quote | backslash | marks.patterns | marks.names;
+            while tokens != 0 {
+                let bit = tokens & tokens.wrapping_neg();
+                tokens ^= bit;
+                let index = block + bit.trailing_zeros() as usize;
+                let is_escaped = last_escape.is_some_and(|escape| escape + 1 == index);
+                if quote & bit != 0 && !is_escaped {
+                    if is_marked {
+                        piece.range.end = index;
+                        piece.has_escapes = last_escape.is_some();
+                        self.scrub(text, &piece, copied, out);
+                    }
+                    piece = Piece { range: index + 1..index + 1, complete: true, is_new: true, has_escapes: false };
+                    self.in_string = !self.in_string;
+                    (is_marked, last_escape) = (false, None);
+                } else if backslash & bit != 0 && self.in_string && !is_escaped {
+                    last_escape = Some(index);
+                    // It may stand for any character.
+                    is_marked |= bytes.get(index + 1) == Some(&b'u');
+                } else if !is_marked {
+                    let byte = bytes.get(index).copied().unwrap_or_default();
+                    is_marked = marks.patterns & bit != 0
+                        || marks.names & bit != 0 && (byte == b'<' || self.rules.may_end_name(byte));
+                }
             }
-            last_escape = Some(at);
-            at += 2;
+            block += BLOCK;
         }
         let cut = last_escape.filter(|escape| !is_last && text.len() - escape < ESCAPE_BYTES_MAX);
-        (cut.unwrap_or(text.len()), false)
+        let range = piece.range.start..cut.unwrap_or(text.len());
+        Piece { range, complete: is_last, has_escapes: last_escape.is_some(), ..piece }
     }
 
     /// Searches a piece for secrets and, when there are any, appends the text from `copied` on without them. Returns
     /// the end of the decided text.
-    fn scrub(&mut self, piece: &Piece<'_>, copied: &mut usize, out: &mut String) -> usize {
-        if piece.complete && piece.range.len() < MATCH_BYTES_MIN && self.open.is_none() {
-            return piece.range.end;
+    fn scrub(&mut self, whole: &str, piece: &Piece, copied: &mut usize, out: &mut String) -> usize {
+        if piece.is_new {
+            self.before.begin();
+            self.open = None;
         }
         let is_string = self.is_json && self.in_string;
-        let written = &piece.text[piece.range.clone()];
-        let view = if is_string { decoded(written) } else { Decoded::plain(written) };
+        let written = &whole[piece.range.clone()];
+        let view = if is_string && piece.has_escapes { decoded(written) } else { Decoded::plain(written) };
         let position = |at: usize| piece.range.start + view.position(at);
         let text = view.text.as_ref();
         let mut at = self.skip_open(text);
         if at > 0 {
-            out.push_str(&piece.text[*copied..piece.range.start]);
+            out.push_str(&whole[*copied..piece.range.start]);
             *copied = position(at);
         }
         let mut decided = text.len();
         if !piece.complete {
             decided = text.floor_char_boundary(text.len().saturating_sub(MATCH_BYTES_MAX)).max(at);
         }
-        while let Some(Match { range, class }) = find(text, at, self.before, piece.complete, self.rules.patterns) {
+        let bytes = if view.is_plain() { &whole.as_bytes()[piece.range.start..] } else { text.as_bytes() };
+        let search = Search { text, bytes, before: &self.before, complete: piece.complete, rules: self.rules };
+        while let Some(Match { evidence, range, class, quote }) = search.find(at) {
             let is_number =
                 self.is_json && !is_string && text.as_bytes().get(range.start).is_some_and(u8::is_ascii_digit);
             let range = if is_number { whole_number(text, at, range) } else { range };
             if !piece.complete && range.end + AFTER_BYTES > text.len() {
-                if text.len() - range.start <= MATCH_BYTES_MAX {
-                    decided = decided.min(range.start).max(at);
+                if text.len() - evidence.min(range.start) <= MATCH_BYTES_MAX {
+                    decided = decided.min(evidence.min(range.start)).max(at);
                     break;
                 }
                 if range.end == text.len() {
@@ -119,13 +140,16 @@ impl<'a> Scrubber<'a> {
                 }
             }
             self.found = true;
-            out.push_str(&piece.text[*copied..position(range.start)]);
-            self.replace(is_string, is_number, out);
+            out.push_str(&whole[*copied..position(range.start)]);
+            let quote = if is_number { "\"" } else { quote };
+            self.replace(is_string, quote, out);
             at = range.end;
             *copied = position(at);
             decided = decided.max(at);
         }
-        self.before = last_two(text.as_bytes().get(..decided).unwrap_or_default(), self.before);
+        if !piece.complete {
+            self.before.add(text.as_bytes().get(..decided).unwrap_or_default());
+        }
         position(decided)
     }
 
@@ -139,15 +163,15 @@ impl<'a> Scrubber<'a> {
         end.unwrap_or(text.len())
     }
 
-    fn replace(&self, is_string: bool, is_number: bool, out: &mut String) {
-        match (is_string, is_number) {
-            (true, _) => out.push_str(&self.rules.escaped),
-            (false, false) => out.push_str(&self.rules.replacement),
-            (false, true) => {
-                out.push('"');
-                out.push_str(&self.rules.escaped);
-                out.push('"');
-            }
+    /// Appends the replacement between two quotation marks, or none.
+    fn replace(&self, is_string: bool, quote: &str, out: &mut String) {
+        if is_string {
+            push_escaped(out, quote);
+            out.push_str(&self.rules.escaped);
+            push_escaped(out, quote);
+        } else {
+            let inside = if quote.is_empty() { &self.rules.replacement } else { &self.rules.escaped };
+            out.extend([quote, inside, quote]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of the policy: what it removes.
 
+use crate::find::last_two;
 use crate::text::decoded;
 use lro_json::pointer::key_of_step;
 use lro_json::write::push_escaped;
@@ -35,6 +36,7 @@ pub const REPLACEMENT: &str = "[redacted]";
 pub struct Rules {
     /// Keys at any depth, normalized by [`plain`].
     keys: Vec<String>,
+    bytes: KeyBytes,
     /// Steps of JSON Pointers. `*` is any step.
     pub(crate) pointers: Vec<Vec<String>>,
     pub(crate) patterns: Patterns,
@@ -56,10 +58,39 @@ pub(crate) struct Patterns {
     pub(crate) key: bool,
 }
 
+/// Which bytes secret keys begin and end with: most other keys differ there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyBytes {
+    /// In JSON, where an escape may begin a key.
+    begin: [bool; 256],
+    /// Also of what may stand between a key and a separator in a text.
+    end: [bool; 256],
+    /// Length of the shortest key in bytes.
+    shortest: usize,
+}
+
+impl KeyBytes {
+    fn of(keys: &[String]) -> Self {
+        let shortest = keys.iter().map(String::len).min().unwrap_or(usize::MAX);
+        let mut bytes = Self { begin: [false; 256], end: [false; 256], shortest };
+        let mark = |table: &mut [bool; 256], byte: u8| {
+            table[usize::from(byte.to_ascii_lowercase())] = true;
+            table[usize::from(byte.to_ascii_uppercase())] = true;
+        };
+        for key in keys {
+            key.bytes().take(1).chain(*b"-_\\").for_each(|byte| mark(&mut bytes.begin, byte));
+            key.bytes().last().into_iter().chain(*b"-_ \t\"'`*]").for_each(|byte| mark(&mut bytes.end, byte));
+        }
+        bytes
+    }
+}
+
 impl Default for Rules {
     fn default() -> Self {
+        let keys: Vec<String> = FIELDS.iter().map(|key| plain(key).collect()).collect();
         Self {
-            keys: FIELDS.iter().map(|key| plain(key).collect()).collect(),
+            bytes: KeyBytes::of(&keys),
+            keys,
             pointers: Vec::new(),
             patterns: Patterns { email: true, card: true, key: true },
             drops_binary: true,
@@ -106,6 +137,7 @@ impl Rules {
             return Err(format!("`fields`: `{key}` names no key"));
         }
         self.keys = keys.iter().map(|key| plain(key).collect()).collect();
+        self.bytes = KeyBytes::of(&self.keys);
         self.pointers = pointers.iter().map(|pointer| pointer.split('/').skip(1).map(key_of_step).collect()).collect();
         Ok(())
     }
@@ -123,10 +155,34 @@ impl Rules {
         Ok(())
     }
 
+    /// Whether a key, with its escapes, may be secret: cheaper than [`Self::is_secret`].
+    #[inline(always)]
+    pub(crate) fn may_be_secret(&self, key: &str) -> bool {
+        let (Some(first), Some(last)) = (key.bytes().next(), key.bytes().last()) else { return false };
+        key.len() >= self.bytes.shortest && self.bytes.begin[usize::from(first)] && (self.may_end_name(last) || key.contains('\\'))
+    }
+
     /// Whether the value of a key is secret at any depth.
     pub(crate) fn is_secret(&self, key: &str) -> bool {
-        let Some(first) = plain(key).next() else { return false };
-        self.keys.iter().any(|secret| secret.starts_with(first) && plain(key).eq(secret.chars()))
+        self.keys.iter().any(|secret| secret.len() <= key.len() && plain(key).eq(secret.chars()))
+    }
+
+    /// Whether a byte may be the last one of a secret key, or of what stands between it and a separator.
+    #[inline(always)]
+    pub(crate) fn may_end_name(&self, byte: u8) -> bool {
+        self.bytes.end[usize::from(byte)]
+    }
+
+    /// Where the secret key begins that a text ends with; `before` are the two bytes before the text.
+    pub(crate) fn secret_at_end(&self, text: &str, before: [u8; 2]) -> Option<usize> {
+        let begins = |start: &usize| {
+            let outside = text.get(..*start).unwrap_or_default().trim_end_matches(['-', '_']);
+            let [second_last, last] = last_two(outside.as_bytes(), before);
+            // In a text that is not JSON, `\n` may stand before a key.
+            let is_escape = second_last == b'\\' && matches!(last, b'n' | b'r' | b't');
+            is_escape || !outside.chars().next_back().unwrap_or(char::from(last)).is_alphanumeric()
+        };
+        self.keys.iter().find_map(|key| start_of(key, text)).filter(begins)
     }
 
     /// Length in bytes of the longest key, escaped as a JSON string, that these rules can match.
@@ -137,9 +193,27 @@ impl Rules {
     }
 }
 
+/// Where a normalized key begins that a text ends with.
+fn start_of(key: &str, text: &str) -> Option<usize> {
+    let mut characters = text.char_indices().rev().filter(|(_, character)| !is_separator(*character));
+    let mut start = None;
+    for wanted in key.chars().rev() {
+        let (at, character) = characters.next()?;
+        if character.to_ascii_lowercase() != wanted {
+            return None;
+        }
+        start = Some(at);
+    }
+    start
+}
+
+fn is_separator(character: char) -> bool {
+    matches!(character, '-' | '_')
+}
+
 /// The normal form of a key: case, `-` and `_` do not matter, so that `apiKey` equals `API-Key`.
 fn plain(key: &str) -> impl Iterator<Item = char> {
-    let characters = key.chars().filter(|character| !matches!(character, '-' | '_'));
+    let characters = key.chars().filter(|character| !is_separator(*character));
     characters.map(|character| character.to_ascii_lowercase())
 }
 

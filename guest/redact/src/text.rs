@@ -16,6 +16,11 @@ impl<'a> Decoded<'a> {
         Self { text: Cow::Borrowed(text), ends: Vec::new() }
     }
 
+    /// Whether it is the string itself.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
     /// The position in the string of a position in the text.
     pub(crate) fn position(&self, at: usize) -> usize {
         let before = self.ends.partition_point(|(end, _)| *end <= at);
