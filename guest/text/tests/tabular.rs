@@ -154,18 +154,32 @@ proptest! {
 
     /// A member is a table as the document would be.
     #[test]
-    fn tables_inside_a_document(rows in rows(&VALUES[..SCALARS]), layout in 0..3_usize, white in proptest::sample::select(WHITE), cuts in dice()) {
-        let rows: Vec<Vec<&str>> = rows.into_iter().map(|mut row| { row[1] = "7"; row }).collect();
+    fn tables_inside_a_document(
+        mut rows in rows(&VALUES[..SCALARS]), layout in 0..3_usize, white in proptest::sample::select(WHITE), cuts in dice(),
+    ) {
+        const KEY: &str = "in \"it\"";
+        rows.iter_mut().for_each(|row| row[1] = "7");
         let names = &NAMES[..rows[0].len()];
-        let header = array(names.iter().map(|name| Value::from(*name).to_string()), white);
-        let column = |index: usize| array(rows.iter().map(|row| row[index].to_owned()), white);
-        let columns: Vec<_> = names.iter().enumerate().map(|(at, name)| format!("{}:{}", Value::from(*name), column(at))).collect();
-        let (table, found) = match layout {
-            0 => (format!("{{\"columns\":{header},\"n\":{{\"rows\":1}},\"rows\":{}}}", matrix(&rows, white)), rows_at(&["in \"it\"", "rows"], names)),
-            1 => (matrix(&rows, white).replacen('[', &format!("[{white}{header},"), 1), header_row_at(&["in \"it\""], names)),
-            _ => (format!("{{{}}}", columns.join(",")), Tabular { path: owned(&["in \"it\""]), layout: Layout::Parallel }),
+        let quoted = |name: &&str| Value::from(*name).to_string();
+        let header = array(names.iter().map(quoted), white);
+        let matrix = matrix(&rows, white);
+        let column = |(index, name): (usize, &&str)| {
+            format!("{}:{}", quoted(name), array(rows.iter().map(|row| row[index].to_owned()), white))
         };
-        let text = format!("{{\"a\":{{\"rows\":[1]}},{white}\"in \\\"it\\\"\":{white}{table},\"rows\":[[\"x\"]],\"z\":[{{}}]}}");
+        let columns: Vec<_> = names.iter().enumerate().map(column).collect();
+        let (table, found) = match layout {
+            0 => (
+                format!("{{\"columns\":{header},\"n\":{{\"rows\":1}},\"rows\":{matrix}}}"),
+                rows_at(&[KEY, "rows"], names),
+            ),
+            1 => (matrix.replacen('[', &format!("[{white}{header},"), 1), header_row_at(&[KEY], names)),
+            _ => (
+                format!("{{{}}}", columns.join(",")),
+                Tabular { path: owned(&[KEY]), layout: Layout::Parallel },
+            ),
+        };
+        let beside = "\"rows\":[[\"x\"]],\"z\":[{}]";
+        let text = format!("{{\"a\":{{\"rows\":[1]}},{white}{}:{white}{table},{beside}}}", quoted(&KEY));
         prop_assert_eq!(tabular(&text).as_ref(), Some(&found), "{}", text);
         prop_assert_eq!(read(&found, slices(&text, &cuts)).expect("records").0, expected(&rows));
     }
