@@ -1,9 +1,8 @@
 //! Takes the components of the workspace into the crate. They are built before it, by `make component` or by
 //! `cargo build --profile component --target wasm32-unknown-unknown -p lro-policy -p lro-extract`.
 
-use std::env;
-use std::fs;
 use std::path::PathBuf;
+use std::{env, fs};
 
 const DIRECTORY: &str = "wasm32-unknown-unknown/component";
 

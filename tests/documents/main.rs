@@ -11,12 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use blocks::{Block, blocks, links, slug};
 use lro_gateway::settings::{CONFIG_KEY, Config};
 use lro_host::policy::DEFAULT_POLICY;
 use lro_tests::{component, imports, read, target, workspace};
 use tempfile::TempDir;
-
-use blocks::{Block, blocks, links, slug};
 
 /// Documents outside of [`DOCS`]. Of the first [`TESTED_PAGES`] the blocks are tested too.
 const PAGES: [&str; 10] = [

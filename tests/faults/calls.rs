@@ -7,11 +7,6 @@
 //! main thread makes the same calls too, because it does a share of the same work. In a gateway each result has threads of
 //! its own, so most faults meet every result.
 
-use crate::support::{names, none_starts, output, rows, scratch, spawn, verify};
-use crate::trace::{Call, parse, strace, with_lro};
-use lro_host::filter::Request;
-use lro_host::store::Ulid;
-use lro_tests::{always, default_policy, filter_with, offloaded, request, rounds, structured, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
@@ -23,7 +18,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use lro_host::filter::Request;
+use lro_host::store::Ulid;
+use lro_tests::{always, default_policy, filter_with, offloaded, request, rounds, structured, workspace};
 use tempfile::TempDir;
+
+use crate::support::{names, none_starts, output, rows, scratch, spawn, verify};
+use crate::trace::{Call, parse, strace, with_lro};
 
 /// How `strace` counts: all calls that concern files, texts and paths in hexadecimal.
 const COUNT: [&str; 6] = ["-xx", "-y", "-s", "4096", "-e", "trace=%file,%desc"];

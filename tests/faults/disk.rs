@@ -11,12 +11,12 @@
 //!   was there, zeros or garbage. The file may end before it.
 //! * Bytes that were synchronized and not written to since stay. Modes, owners and times are not looked at.
 
-use crate::trace::Call;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::fs;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::{fmt, fs};
+
+use crate::trace::Call;
 
 /// Bytes a disk writes whole or not at all.
 const SECTOR: usize = 4096;

@@ -1,17 +1,19 @@
 //! Power that fails: whatever the disk has then, an offload that readers find is whole, one that was answered is there, and
 //! the next start leaves nothing unpublished.
 
-use crate::disk::{Disk, Operation, record};
-use crate::support::{names, none_starts, output, rows, scratch, verify};
-use crate::trace::{Call, parse, strace, with_lro};
-use lro_host::store::{MANIFEST_NAME, Store, StoreConfig, Ulid};
-use lro_tests::{TENANT, rounds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use lro_host::store::{MANIFEST_NAME, Store, StoreConfig, Ulid};
+use lro_tests::{TENANT, rounds};
 use tempfile::TempDir;
+
+use crate::disk::{Disk, Operation, record};
+use crate::support::{names, none_starts, output, rows, scratch, verify};
+use crate::trace::{Call, parse, strace, with_lro};
 
 /// Directory of the offloads in the tree.
 const STORE: &str = "offloads";

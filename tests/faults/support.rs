@@ -1,11 +1,12 @@
 //! Shared by the tests: an input, processes, and a reader of the store.
 
-use lro_host::store::{Store, Ulid};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{RwLock, RwLockReadGuard};
+
+use lro_host::store::{Store, Ulid};
 use tempfile::TempDir;
 
 /// Held for writing while a process starts. Until it executes its program, the child has a copy of all descriptors,

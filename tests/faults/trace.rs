@@ -1,12 +1,14 @@
 //! The command under `strace`, and the calls in the log.
 
-use crate::support::output;
-use lro_tests::target;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use lro_tests::target;
+
+use crate::support::output;
 
 /// One system call that ended.
 #[derive(Debug)]

@@ -1,12 +1,13 @@
 //! Questions that come with a call: as an argument of a tool with the setting `ask`, or as metadata.
 
+use lro_host::mcp::OutputSchema;
+use lro_tests::component;
+use serde_json::{Value, json};
+
 use crate::lasting::all_ways;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
 use crate::support::path_text;
 use crate::wire::modern_meta;
-use lro_host::mcp::OutputSchema;
-use lro_tests::component;
-use serde_json::{Value, json};
 
 /// The argument, and the metadata key.
 const ARGUMENT: &str = "lro_query";

@@ -1,9 +1,11 @@
 //! Results of many content blocks: they are one result, and all of it is in the offload.
 
-use crate::scripted::{Script, Scripted, descriptor, handle};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::scripted::{Script, Scripted, descriptor, handle};
 
 /// Most files of an offload, far below the limit of a call.
 const FILES_MAX: usize = 64;

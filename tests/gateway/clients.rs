@@ -1,11 +1,13 @@
 //! Third-party clients, with their drivers in `tests/tools/clients`. They validate results, as they do by default.
 
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
 use crate::support::{
     Environment, PATIENCE, Process, driver, environment, installed, mcp_package, node, path_text, python,
 };
-use serde_json::{Value, json};
-use std::process::Command;
-use tempfile::TempDir;
 
 /// Longest wait for the inspector, which starts again for each step.
 const INSPECTOR_PATIENCE: &str = "60000";

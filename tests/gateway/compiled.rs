@@ -1,14 +1,16 @@
 //! Compiled code: it never has a path that others could open, and none is run that this user's gateway did not write.
 
-use crate::faults::wait_until;
-use crate::support::{lro, path_text};
-use lro_tests::component;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use lro_tests::component;
 use tempfile::TempDir;
+
+use crate::faults::wait_until;
+use crate::support::{lro, path_text};
 
 /// A user that owns nothing, as whom nobody runs the tests.
 const NOBODY: u32 = 65534;

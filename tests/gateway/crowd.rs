@@ -1,15 +1,17 @@
 //! Many connections, requests, sessions and unread answers of one tenant: the others are served as ever.
 
-use crate::faults::{FaultyHttp, Gate, error, faulty, new_mark, signal, text, tool_call, wait_until};
-use crate::http::{Exchange, Headers, Session, bytes_of, connect, modern_call, open_modern, post};
-use crate::support::{Environment, environment, path_text, words};
-use crate::wire::{MODERN, initialize, request};
-use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::faults::{FaultyHttp, Gate, error, faulty, new_mark, signal, text, tool_call, wait_until};
+use crate::http::{Exchange, Headers, Session, bytes_of, connect, modern_call, open_modern, post};
+use crate::support::{Environment, environment, path_text, words};
+use crate::wire::{MODERN, initialize, request};
 
 /// Two tenants with tokens.
 const TOKENS: &str = "[gateway.tokens]\nann = \"env:ANN\"\nbob = \"env:BOB\"\n";

@@ -1,10 +1,6 @@
 //! Faults of servers, clients and disks: there is always an answer that names the cause, no process is left, and the next call
 //! works.
 
-use crate::support::{Environment, environment, lro, path_text, python, words};
-use crate::wire::{LEGACY, call, initialize, member, request};
-use lro_tests::workspace;
-use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +11,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use lro_tests::workspace;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::{Environment, environment, lro, path_text, python, words};
+use crate::wire::{LEGACY, call, initialize, member, request};
 
 /// Longest wait for anything that should come.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,14 +1,16 @@
 //! What of a request over HTTP goes on, what is refused, and what is told to whom.
 
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
 use crate::faults::{FaultyHttp, Gate, faulty, new_mark, text, tool_call};
 use crate::http::{Exchange, Headers, Reply, Session, connect, post};
 use crate::support::{Environment, environment, path_text};
 use crate::wire::{initialize, request};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::path::PathBuf;
-use tempfile::TempDir;
 
 /// Headers by name of a request that the server got.
 type Heard = BTreeMap<String, String>;

@@ -1,15 +1,17 @@
 //! The gateway over HTTP, before a command and before a server over HTTP, with clients of bytes.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use crate::faults::{
     FaultyHttp, Gate, SHORT, error, faulty, is_descriptor, new_mark, raw, signal, text, tool_call, wait_until,
 };
 use crate::support::{Environment, environment, path_text};
 use crate::wire::{MODERN, call, initialize, modern_meta, request};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
 
 /// Longest wait for bytes of a response.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -4,16 +4,18 @@
 //! that works out the answer from the result itself. `tests/kinds/snapshot.txt` was recorded with `browser_snapshot` of
 //! @playwright/mcp 0.0.83, as a browser is a large thing to install: a page of 270 invented orders.
 
-use crate::servers::{Gateway, Server, excel, filesystem, git, memory, motherduck, ripgrep, sqlite};
-use crate::support::{driver, installed, path_text, python};
-use crate::wire::{Wire, call, shake_hands};
-use lro_tests::{read, target, workspace};
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+
+use lro_tests::{read, target, workspace};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::servers::{Gateway, Server, excel, filesystem, git, memory, motherduck, ripgrep, sqlite};
+use crate::support::{driver, installed, path_text, python};
+use crate::wire::{Wire, call, shake_hands};
 
 /// One kind of result.
 #[derive(Deserialize)]

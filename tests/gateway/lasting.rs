@@ -1,10 +1,11 @@
 //! What lasts longer than a request, whatever way a client comes and whatever the server is: budgets, output schemas, and
 //! replies that are given again.
 
+use serde_json::{Value, json};
+
 use crate::http::{Headers, Session, open_modern};
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
 use crate::wire::{MODERN, request};
-use serde_json::{Value, json};
 
 /// How a client comes to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

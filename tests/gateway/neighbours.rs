@@ -1,19 +1,21 @@
 //! A tenant whose policies and questions never end, beside one who works: in front of a command and of a server over HTTP, and on
 //! standard streams. What is asserted is the order of answers, which no load of the machine changes.
 
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use lro_tests::{signature, version};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
 use crate::faults::{FaultyHttp, Gate, faulty, new_mark, tool_call, wait_until};
 use crate::http::{Session, bytes_of, connect, modern_call, open_modern};
 use crate::scripted::{descriptor, first_text, handle};
 use crate::support::{Environment, environment, path_text};
 use crate::wire::{MODERN, request};
-use lro_tests::{signature, version};
-use parking_lot::Mutex;
-use serde_json::{Value, json};
-use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-use tempfile::TempDir;
 
 /// Policies of `acme` that run for longer than the test lasts.
 const LOOPS: [u32; 3] = [1, 2, 16];

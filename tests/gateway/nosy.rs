@@ -1,16 +1,18 @@
 //! Checks what a server started by a gateway can see: its own variables and none of the gateway's files.
 
-use crate::faults::{Gate, error, new_mark, text, wait_until};
-use crate::http::{Session, post};
-use crate::support::{Environment, Process, environment, lro, mcp_package, node, path_text, words};
-use crate::wire::{Wire, call, initialize, request, shake_hands};
-use lro_tests::workspace;
-use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use lro_tests::workspace;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::faults::{Gate, error, new_mark, text, wait_until};
+use crate::http::{Session, post};
+use crate::support::{Environment, Process, environment, lro, mcp_package, node, path_text, words};
+use crate::wire::{Wire, call, initialize, request, shake_hands};
 
 /// The user that owns nothing, and its group.
 const NOBODY: u32 = 65534;

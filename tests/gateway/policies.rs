@@ -1,21 +1,23 @@
 //! Tenants with policies and settings of their own, and how both change while a gateway runs.
 
-use crate::faults::{Gate, faulty, new_mark, signal, text, tool_call, wait_until};
-use crate::http::{Exchange, Headers, Reply, Session, modern_call, open_modern};
-use crate::scripted::{descriptor, first_text, handle};
-use crate::support::{environment, lro, path_text};
-use crate::wire::{call, request};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use lro_tests::{component, rounds, signature, version};
-use ring::signature::{Ed25519KeyPair, KeyPair};
-use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lro_tests::{component, rounds, signature, version};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::faults::{Gate, faulty, new_mark, signal, text, tool_call, wait_until};
+use crate::http::{Exchange, Headers, Reply, Session, modern_call, open_modern};
+use crate::scripted::{descriptor, first_text, handle};
+use crate::support::{environment, lro, path_text};
+use crate::wire::{call, request};
 
 /// A secret that the redacting policy knows.
 const SECRET: &str = "nobody.s3cret@example.com";

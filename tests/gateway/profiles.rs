@@ -1,8 +1,9 @@
 //! What differs by client and by session.
 
+use serde_json::{Value, json};
+
 use crate::http::Exchange;
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
-use serde_json::{Value, json};
 
 fn large() -> Value {
     structured(&json!({ "items": records(2_000) }))

@@ -1,5 +1,11 @@
 //! Large results of real servers, as real clients get them.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lro_tests::{read, read_data, test_data};
+use serde_json::{Value, json};
+
 use crate::clients::{Client, Connection, Way};
 use crate::servers::{
     COMMITS, ENTITIES, Gateway, ROWS, Server, entity_type, everything, everything_over_http, fetch, filesystem, git,
@@ -7,10 +13,6 @@ use crate::servers::{
 };
 use crate::support::{path_text, python};
 use crate::wire::{call, shake_hands};
-use lro_tests::{read, read_data, test_data};
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The default threshold.
 const THRESHOLD: usize = 50_000;

@@ -1,13 +1,15 @@
 //! What becomes of the results of calls, whatever their shape.
 
-use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, result_bytes, structured, text};
-use crate::support::python;
-use crate::wire::member;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use lro_host::mcp::wire_size;
 use lro_host::settings::SizeUnit;
 use serde_json::{Value, json};
-use std::io::Write;
-use std::process::{Command, Stdio};
+
+use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, result_bytes, structured, text};
+use crate::support::python;
+use crate::wire::member;
 
 /// The largest message of the preset `25k`, in estimated tokens.
 const CEILING: u64 = 25_000;

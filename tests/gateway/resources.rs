@@ -1,8 +1,9 @@
 //! Reading back through the gateway: own tools, own resources, references in arguments; and lists in pages.
 
+use serde_json::{Value, json};
+
 use crate::scripted::{Script, Scripted, first_text, handle, records, result_bytes, structured, text};
 use crate::wire::{member, modern_meta};
-use serde_json::{Value, json};
 
 const COUNT: usize = 2_000;
 

@@ -1,18 +1,20 @@
 //! Output schemas as the gateway lists them, and whether the replies keep to them.
 
-use crate::clients::{Client, Connection, Way};
-use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
-use crate::support::python;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use lro_host::mcp::{OutputSchema, SCHEMA_BYTES_MAX, SchemaError};
 use lro_tests::workspace;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use tempfile::TempDir;
+
+use crate::clients::{Client, Connection, Way};
+use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
+use crate::support::python;
 
 /// A tool with a schema, a large value that is valid, and a small one.
 struct Case {

@@ -1,12 +1,14 @@
 //! The gateway before a server that replays a script byte for byte: `tests/tools/servers/scripted.py`.
 
-use crate::support::{Ended, Environment, Process, environment, lro, path_text, python, words};
-use crate::wire::{LEGACY, member, request};
-use lro_tests::workspace;
-use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+
+use lro_tests::workspace;
+use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+
+use crate::support::{Ended, Environment, Process, environment, lro, path_text, python, words};
+use crate::wire::{LEGACY, member, request};
 
 /// The script of the server.
 #[derive(Default)]

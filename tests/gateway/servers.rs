@@ -1,16 +1,18 @@
 //! Third-party servers, and the gateway before one of them.
 
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
 use crate::clients::Way;
 use crate::support::{
     Environment, Process, driver, environment, installed, lro, mcp_package, node, path_text, python, words,
 };
 use crate::wire::{Wire, call, shake_hands};
-use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
 
 /// Commits in the repository of the git server.
 pub(crate) const COMMITS: usize = 500;

@@ -1,11 +1,13 @@
 //! Sessions of handshake revisions over HTTP, and a client on standard streams before a server over HTTP.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use crate::faults::{FaultyHttp, Gate, error, faulty, is_descriptor, new_mark, raw, text, tool_call, wait_until};
 use crate::http::{Reply, Session, post};
 use crate::support::{Environment, words};
 use crate::wire::{initialize, request};
-use serde_json::{Value, json};
-use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,12 +1,14 @@
 //! Settings as they reach the gateway, and what it does with each tool.
 
-use crate::scripted::{Script, Setup, descriptor, first_text, records, structured, text};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::scripted::{Script, Setup, descriptor, first_text, records, structured, text};
 
 fn large() -> Value {
     structured(&json!({ "items": records(2_000) }))
@@ -366,9 +368,10 @@ fn an_offload_expires() {
 
 /// What a gateway must do to conform to the LRO specification, level by level.
 mod specification {
+    use serde_json::Value;
+
     use super::{Script, Setup, json, large, text};
     use crate::scripted::Scripted;
-    use serde_json::Value;
 
     /// The gateway set up as the specification says: 1,600 tokens, its dialect, its header.
     fn gateway(more: &[&str]) -> Scripted {

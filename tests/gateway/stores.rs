@@ -1,12 +1,14 @@
 //! A store that cannot be used when the gateway starts: it goes on without, and with it once it can.
 
-use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, structured};
-use crate::support::path_text;
-use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, structured};
+use crate::support::path_text;
 
 fn script() -> Script {
     Script::new().tool("large", "", structured(&json!({"items": records(2_000)})))

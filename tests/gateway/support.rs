@@ -1,6 +1,5 @@
 //! Paths of programs, and a process whose standard streams are lines of text.
 
-use lro_tests::{target, workspace};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,6 +7,8 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use lro_tests::{target, workspace};
 
 /// Longest wait for one line: long enough for a busy machine; a gateway that lost an answer would wait for ever.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

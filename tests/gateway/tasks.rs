@@ -1,10 +1,11 @@
 //! Results of tasks, of both generations, and what is said while a call runs.
 
-use crate::scripted::{Script, Setup, descriptor, handle, records, result_bytes, structured, text};
-use crate::wire::{member, modern_meta};
 use lro_host::mcp::wire_size;
 use lro_host::settings::SizeUnit;
 use serde_json::{Value, json};
+
+use crate::scripted::{Script, Setup, descriptor, handle, records, result_bytes, structured, text};
+use crate::wire::{member, modern_meta};
 
 /// A large result that a task ended with.
 fn large() -> Value {

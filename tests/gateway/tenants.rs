@@ -1,10 +1,12 @@
 //! Several tenants before one gateway over HTTP: what one offloads is not there for another.
 
-use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, structured};
-use crate::wire::{MODERN, modern_meta, request};
-use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, structured};
+use crate::wire::{MODERN, modern_meta, request};
 
 /// A modern client with a token, and nothing but a socket.
 struct Client<'a> {

@@ -1,14 +1,16 @@
 //! What goes through the gateway, byte for byte: the same requests with and without it, and both streams compared.
 
+use std::path::Path;
+
+use lro_tests::test_data;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
 use crate::servers::{
     Gateway, Server, everything, fetch, filesystem, git, memory, of_repository, paged, serve_text, sqlite, time,
 };
 use crate::support::{environment, path_text};
 use crate::wire::{Recording, Wire, elements, id, initialize, member, modern_meta, request, shake_hands};
-use lro_tests::test_data;
-use serde_json::{Value, json};
-use std::path::Path;
-use tempfile::TempDir;
 
 /// Answers of a server that does not have what it is asked for.
 const METHOD_NOT_FOUND: i64 = -32601;

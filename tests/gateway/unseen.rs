@@ -1,9 +1,12 @@
 //! Nothing that answers a call goes past the policy: envelopes that readers disagree about, generated and by name, on both faces
 //! and before both kinds of servers. What arrives is read in every way that a lenient client may read it.
 
-use crate::faults::{Gate, new_mark, tool_call};
-use crate::http::{Exchange, Reply, Session};
-use crate::support::{Environment, path_text, python};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -11,12 +14,11 @@ use flate2::read::{GzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 use lro_tests::{rounds, target, workspace};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
+
+use crate::faults::{Gate, new_mark, tool_call};
+use crate::http::{Exchange, Reply, Session};
+use crate::support::{Environment, path_text, python};
 
 /// What the policy takes out.
 const SECRET: &str = "nobody.s3cret@example.com";

@@ -1,10 +1,12 @@
 //! A client of plain lines, which keeps every received byte.
 
-use crate::support::{Ended, Environment, Process};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::support::{Ended, Environment, Process};
 
 /// The newest legacy revision.
 pub(crate) const LEGACY: &str = "2025-11-25";

@@ -1,18 +1,21 @@
 //! Published ways out of wasmtime's file system, by the id of the advisory: none of them leads out here, for reasons of our
 //! own and because the version in use is not affected.
 
-use crate::support::{attempts, tight, together, write};
-use lro_host::sandbox::bindings::extraction::exports::lro::filter::lro_query::{Budget, Jq, Question, Source};
-use lro_host::sandbox::{CallError, Limits, Quota, types::FileKind};
-use lro_tests::{hostile_policy, read, rounds, sandbox, target, workspace};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use lro_host::sandbox::bindings::extraction::exports::lro::filter::lro_query::{Budget, Jq, Question, Source};
+use lro_host::sandbox::types::FileKind;
+use lro_host::sandbox::{CallError, Limits, Quota};
+use lro_tests::{hostile_policy, read, rounds, sandbox, target, workspace};
 use tempfile::TempDir;
 use wasmtime::component::Component;
+
+use crate::support::{attempts, tight, together, write};
 
 // GHSA-vqjp-4c8c-hfgg, RUSTSEC-2026-0269: a slash at the end of a path, or of what a link points to, leads out.
 #[test]

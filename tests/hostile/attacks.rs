@@ -1,12 +1,14 @@
 //! All attacks, with how each must end.
 
-use crate::modules;
-use crate::support::tight;
+use std::sync::OnceLock;
+use std::time::Duration;
+
 use lro_host::policy::Policy;
 use lro_host::sandbox::Limits;
 use lro_tests::{hostile_policy, rounds};
-use std::sync::OnceLock;
-use std::time::Duration;
+
+use crate::modules;
+use crate::support::tight;
 
 /// One attack.
 pub(crate) struct Attack {

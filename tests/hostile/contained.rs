@@ -1,11 +1,13 @@
 //! Each attack ends within its limit, the client gets the failure mode's answer, and nothing outside changes.
 
-use crate::attacks::{self, Attack};
-use crate::support::{Place, request, result, together};
+use std::time::{Duration, Instant};
+
 use lro_host::filter::{Decision, Outcome};
 use lro_host::settings::FailureMode;
 use lro_tests::{TENANT, offloaded, processor_time};
-use std::time::{Duration, Instant};
+
+use crate::attacks::{self, Attack};
+use crate::support::{Place, request, result, together};
 
 /// Processor time that a call may take beyond its time limit: two ticks of the epoch, the other of two calls, the host's own
 /// work.

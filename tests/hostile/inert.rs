@@ -1,11 +1,12 @@
 //! Policies that import what runtimes of languages bring along: they load, and get nothing by it but the streams of their own
 //! files.
 
-use crate::modules::{component_of, inspects, load};
 use lro_host::sandbox::types::PlannedPart;
 use lro_host::sandbox::{CallError, Limits, Plan, PolicyError, Quota, Verdict};
 use lro_tests::{call_of, request, settings, text};
 use tempfile::TempDir;
+
+use crate::modules::{component_of, inspects, load};
 
 /// The contract, and interfaces of older versions of WASI besides.
 const WORLD: &str = "

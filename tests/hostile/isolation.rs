@@ -1,15 +1,17 @@
 //! Never a byte of another tenant, another session or an earlier call.
 
-use crate::support::{request, tight, together};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
 use lro_host::filter::{Filter, Outcome};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload};
 use lro_host::store::Ulid;
 use lro_tests::{filter_with, hostile_policy, rounds};
 use proptest::prelude::*;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
+
+use crate::support::{request, tight, together};
 
 /// Tenants with names that are close to each other, or to a path.
 const TENANTS: [&str; 6] = ["a", "b", "a/b", "A", "..", "a\u{0}"];

@@ -1,10 +1,12 @@
 //! What attacks leave behind in the process: nothing that adds up.
 
-use crate::attacks;
-use crate::support::{Place, alone};
+use std::time::Duration;
+
 use lro_host::sandbox::Limits;
 use lro_host::settings::FailureMode;
-use std::time::Duration;
+
+use crate::attacks;
+use crate::support::{Place, alone};
 
 /// Growth that the allocator and the pool of instances may show without there being a leak.
 const GROWTH_BYTES_MAX: usize = 48 << 20;

@@ -1,13 +1,15 @@
 //! Each limit by itself: exactly as much is allowed, and no more.
 
-use crate::modules::{component, inspects, load, with_instances};
-use crate::support::{Place, attempts, request, result, tight, together, write};
+use std::time::Duration;
+
 use lro_host::filter::{Filter, FilterError, Outcome};
 use lro_host::policy::{self, LoadOptions, Policy};
 use lro_host::sandbox::{CallError, Limits, PolicyError, Quota, Sandbox, Written};
 use lro_tests::{TENANT, filter_with, hostile_policy, target};
-use std::time::Duration;
 use tempfile::TempDir;
+
+use crate::modules::{component, inspects, load, with_instances};
+use crate::support::{Place, attempts, request, result, tight, together, write};
 
 /// As [`write`], in a directory of its own.
 fn alone_in(limits: &Limits, behaviour: &str) -> Result<Written, CallError> {

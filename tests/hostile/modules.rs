@@ -1,8 +1,9 @@
 //! Components written as text, for what no compiler would make.
 
+use std::path::{Path, PathBuf};
+
 use lro_host::policy::{LoadError, LoadOptions, Policy};
 use lro_tests::{read, sandbox, workspace};
-use std::path::{Path, PathBuf};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser_new::{Resolve, SourceMap, UnresolvedPackageGroup};
 

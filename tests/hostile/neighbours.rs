@@ -1,14 +1,16 @@
 //! How much one tenant's attacks slow another tenant down.
 
-use crate::attacks;
-use crate::modules::{component, inspects, load, with_instances};
-use crate::support::{Place, alone, result, tight};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
 use lro_host::filter::{Filter, Outcome};
 use lro_host::sandbox::Limits;
 use lro_host::settings::FailureMode;
 use lro_tests::{always, default_policy};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+
+use crate::attacks;
+use crate::modules::{component, inspects, load, with_instances};
+use crate::support::{Place, alone, result, tight};
 
 /// Calls of the neighbour in each of the two runs.
 const CALLS: usize = 400;

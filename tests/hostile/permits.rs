@@ -1,6 +1,8 @@
 //! The permits that all calls of a process share, and the threads that run them.
 
-use crate::support::{alone, request, result};
+use std::sync::Arc;
+use std::time::Duration;
+
 use lro_host::Job;
 use lro_host::extract::{Budget, EXTRACT_COMPONENT, ExtractError, Extractor, Jq, Question};
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
@@ -8,9 +10,9 @@ use lro_host::policy::{Admission, CompileCache, DEFAULT_POLICY, LoadOptions, Pol
 use lro_host::sandbox::{CONCURRENT_CALLS_MAX, CONCURRENT_QUESTIONS_MAX, CallError, Limits, STOCK_MAX, Sandbox};
 use lro_host::settings::FailureMode;
 use lro_tests::{TENANT, component, filter_with, offloaded, settings};
-use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
+
+use crate::support::{alone, request, result};
 
 /// Longest wait for what should come.
 const PATIENCE: Duration = Duration::from_secs(60);

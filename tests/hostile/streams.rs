@@ -1,13 +1,15 @@
 //! Streams of files that outlive the descriptors they were made from, whose handles other files get. As modules: the test
 //! policies import what the contract names and no streams, so that every host runs them.
 
-use crate::modules::{component_of, load};
+use std::path::Path;
+
 use lro_host::sandbox::types::PlannedPart;
 use lro_host::sandbox::{CallError, Limits, Plan, Quota, Written};
 use lro_host::store::Digest;
 use lro_tests::{call_of, request, settings, text};
-use std::path::Path;
 use tempfile::TempDir;
+
+use crate::modules::{component_of, load};
 
 const WORLD: &str = "
     package lro:streams;

@@ -1,5 +1,9 @@
 //! Shared by the attacks: low limits, the directories to attack, and their content.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use lro_host::filter::{Decision, Filter, Request};
 use lro_host::mcp::{self, ToolResult};
 use lro_host::policy::Policy;
@@ -8,9 +12,6 @@ use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::Digest;
 use lro_tests::{TENANT, always, call_of, filter_with, hostile_policy, offloaded};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// Low limits.

@@ -1,15 +1,16 @@
 //! Bad input, bad disks: a clear error or a file of text, and nothing lost.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
 use lro_host::filter::{Decision, Offloaded, Outcome, Request};
 use lro_host::mcp::ToolResult;
 use lro_host::sandbox::{Part, Payload};
 use lro_host::settings::{PolicySettings, SectionRule};
 use lro_host::store::{FileKind, Origin};
 use lro_tests::{TENANT, always, check, filter, offloaded, request, settings, structured, text};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Most memory of the default policy, whatever the size of the result.

@@ -1,15 +1,16 @@
 //! Killed at any moment, a writer leaves nothing half visible and nothing behind for long.
 
-use lro_host::filter::Filter;
-use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
-use lro_host::store::{MANIFEST_NAME, Store, StoreConfig, Ulid};
-use lro_tests::{TENANT, always, filter, filter_with, offloaded, request, sandbox, structured};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use lro_host::filter::Filter;
+use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::store::{MANIFEST_NAME, Store, StoreConfig, Ulid};
+use lro_tests::{TENANT, always, filter, filter_with, offloaded, request, sandbox, structured};
 use tempfile::TempDir;
 
 /// Where the child of this test writes. Set, [`child`] never ends by itself.

@@ -1,12 +1,13 @@
 //! What the model sees: fields and their order, dialects, kept values, recipes, guidance, names, digests.
 
+use std::collections::BTreeMap;
+use std::process::Command;
+
 use lro_host::filter::{Offloaded, Request};
 use lro_host::sandbox::types::Abilities;
 use lro_host::settings::{DescriptorDialect, PolicySettings, Recipe, SectionRule, SummaryKind, SummaryRule};
 use lro_tests::{always, always_full, filter, keys, offloaded, request, structured};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use std::process::Command;
 use tempfile::TempDir;
 
 /// One result in files, kept as long as this lives.

@@ -1,5 +1,11 @@
 //! One question, one answer, in the sandbox: typed queries, jq, stored queries, and what happens to bad ones.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, symlink};
+
 use lro_gateway::settings::{Config, PolicySettings, QueryLimits, Recipe, SectionRule};
 use lro_host::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
 use lro_host::sandbox::CallError;
@@ -7,11 +13,6 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::{Offload, StoreError};
 use lro_tests::{always, extractor, extractor_with, filter, offloaded, request, structured};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::fs;
-use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, symlink};
 use tempfile::TempDir;
 
 /// One published offload, kept as long as this lives.

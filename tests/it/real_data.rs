@@ -1,14 +1,15 @@
 //! Real data through the default policy, checked by an independent program in Python.
 
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
 use lro_host::filter::Offloaded;
 use lro_host::sandbox::Payload;
 use lro_host::settings::PolicySettings;
 use lro_tests::{
     always, always_full, check, filter, offloaded, read_data, request, structured, text, try_check, workspace,
 };
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
 /// Most memory of the default policy, whatever the size of the result.

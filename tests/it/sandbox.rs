@@ -1,14 +1,15 @@
 //! What an untrusted policy can do: only what it was given, and only as much.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
 use lro_host::sandbox::{CallError, Limits, Quota};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Digest, MANIFEST_NAME};
 use lro_tests::{always, call_of, filter, filter_with, hostile_policy, offloaded, request, structured, text};
-use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Limits that are met soon.

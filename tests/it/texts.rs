@@ -1,5 +1,8 @@
 //! Texts: their records, their outlines, and the original beside both.
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
 use lro_host::extract::{Aggregate, AggregateKind, Budget, ExtractError, Group, Query, Question, Selection};
 use lro_host::filter::Offloaded;
 use lro_host::sandbox::types::Abilities;
@@ -8,8 +11,6 @@ use lro_host::settings::{DescriptorLevel, PolicySettings};
 use lro_host::store::{FileKind, FileRecord, Form, Origin};
 use lro_tests::{always, extractor, filter, offloaded, request, structured, text};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
-use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Most memory of the default policy, whatever the size of the result.

@@ -1,5 +1,7 @@
 //! The tools `lro_extract` and `lro_read` as a client calls them.
 
+use std::sync::Arc;
+
 use lro_host::extract::Budget;
 use lro_host::mcp::{EXTRACT_TOOL, INVALID_PARAMS, READ_TOOL, Tools, definitions};
 use lro_host::sandbox::Payload;
@@ -7,7 +9,6 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{TENANT, always, extractor, filter, offloaded, request, structured};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tempfile::TempDir;
 
 /// The tools over one offload, kept as long as this lives.

@@ -1,10 +1,11 @@
 //! The vectors in `tests/vectors` are what this host makes of them.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use lro_host::policy::{LoadOptions, Policy};
 use lro_tests::vectors::{self, Vector};
 use lro_tests::{default_policy, sandbox, target};
-use std::collections::BTreeSet;
-use std::path::Path;
 use tempfile::TempDir;
 
 /// Set to anything, the vectors are written instead of compared, for a review by `git diff`.

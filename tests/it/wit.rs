@@ -1,8 +1,9 @@
 //! The contract reads the same in old and new tools, and says what everything means.
 
+use std::path::{Path, PathBuf};
+
 use lro_host::policy::{Digest, LoadOptions, Policy};
 use lro_tests::{filter_with, offloaded, read, request, sandbox, settings, text, workspace};
-use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use wit_parser_new::{Docs, PackageId, Resolve, SourceMap, TypeDefKind, UnresolvedPackageGroup};
 

@@ -7,6 +7,12 @@
 pub mod synthetic;
 pub mod vectors;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
 use bytes::Bytes;
 use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
@@ -15,11 +21,6 @@ use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::types::{Call, Reader};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::store::{Store, StoreConfig};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// The only tenant of most tests.

@@ -10,20 +10,20 @@ mod cases;
 mod json;
 mod kinds;
 
-pub use cases::{LARGE, default_policy, redacting_policy};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::{call_of, request, workspace};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-
+pub use cases::{LARGE, default_policy, redacting_policy};
 use lro_host::filter::Request;
 use lro_host::policy::{Digest, Policy};
 use lro_host::sandbox::{CallError, Limits, Part, PartKind, Payload, Verdict, Written};
 use lro_host::settings::PolicySettings;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+
+use crate::{call_of, request, workspace};
 
 /// Most bytes of a file whose text a vector contains besides its digest.
 const SHOWN_BYTES_MAX: usize = 16 * 1024;

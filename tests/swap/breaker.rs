@@ -1,17 +1,19 @@
 //! Policies that fail time after time, and tenants that call too often.
 
-use crate::support::{act, acting, component, filter, payload, policy, signed, strict, version};
-use lro_host::filter::{Filter, FilterError, Outcome};
-use lro_host::policy::{Admission, BreakerSettings, LoadOptions, Policy, Slot, SlotError, SlotSettings};
-use lro_host::sandbox::{CallError, Limits, Sandbox};
-use lro_host::settings::FailureMode;
-use lro_tests::{hostile_policy, processor_time};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
+
+use lro_host::filter::{Filter, FilterError, Outcome};
+use lro_host::policy::{Admission, BreakerSettings, LoadOptions, Policy, Slot, SlotError, SlotSettings};
+use lro_host::sandbox::{CallError, Limits, Sandbox};
+use lro_host::settings::FailureMode;
+use lro_tests::{hostile_policy, processor_time};
 use tempfile::TempDir;
+
+use crate::support::{act, acting, component, filter, payload, policy, signed, strict, version};
 
 fn kind(filter: &Filter, behaviour: &str) -> &'static str {
     act(filter, behaviour).failure.as_ref().map_or("none", FilterError::kind)

@@ -1,16 +1,18 @@
 //! What the client gets when a policy fails, by failure mode.
 
-use crate::support::{act, component, filter, payload, strict, with_trap_at_start};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
 use lro_host::filter::{Filter, Outcome};
 use lro_host::policy::{LoadError, Registry, RegistrySettings, TenantPolicy};
 use lro_host::settings::FailureMode;
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{hostile_policy, sandbox};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
 use tempfile::TempDir;
+
+use crate::support::{act, component, filter, payload, strict, with_trap_at_start};
 
 /// Behaviours, the kind of their failure, and whether the policy had decided to write by then.
 const FAULTS: [(&str, &str, bool); 13] = [

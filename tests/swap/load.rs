@@ -1,21 +1,22 @@
 //! What is checked before a policy takes over, and what is refused.
 
-use crate::signing::Signer;
-use crate::support::{
-    all_replaced, answers, component, filter, policy, replaced, signature, version, with_note, with_trap_at_start,
-    with_work,
-};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fs, thread};
+
 use lro_host::policy::{
     CompileLimits, CompilePlace, Compiler, Digest, LoadError, LoadOptions, Policy, Registry, RegistrySettings, Source,
     TenantPolicy,
 };
 use lro_tests::{sandbox, target};
-use std::fs;
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 use tempfile::TempDir;
+
+use crate::signing::Signer;
+use crate::support::{
+    all_replaced, answers, component, filter, policy, replaced, signature, version, with_note, with_trap_at_start,
+    with_work,
+};
 
 fn load(bytes: &[u8], options: &LoadOptions) -> Result<Policy, LoadError> {
     Policy::from_bytes(sandbox(), bytes, options)

@@ -1,20 +1,21 @@
 //! Many tenants, and what survives the end of a process.
 
-use crate::support::{act, acting, answers, filter, payload, signature, signed, strict, version};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
 use lro_host::filter::{Filter, Request};
 use lro_host::policy::{
     BreakerSettings, CompileCache, Digest, LoadError, LoadOptions, Loaded, Registry, RegistryError, RegistrySettings,
     SlotSettings, TenantPolicy,
 };
 use lro_tests::{hostile_policy, rounds, sandbox, target};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+use crate::support::{act, acting, answers, filter, payload, signature, signed, strict, version};
 
 fn from(file: PathBuf) -> TenantPolicy {
     TenantPolicy { file: Some(file), ..TenantPolicy::default() }

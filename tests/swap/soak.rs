@@ -1,15 +1,17 @@
 //! Calls, swaps and faults for a while: nothing piles up.
 
-use crate::support::{act, acting, filter, payload, policy, signed, strict, version, wait_until};
-use lro_host::filter::Filter;
-use lro_host::policy::{Admission, Slot, SlotSettings};
-use lro_tests::{hostile_policy, rounds};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use lro_host::filter::Filter;
+use lro_host::policy::{Admission, Slot, SlotSettings};
+use lro_tests::{hostile_policy, rounds};
 use tempfile::TempDir;
+
+use crate::support::{act, acting, filter, payload, policy, signed, strict, version, wait_until};
 
 /// Time between two swaps.
 const SWAP_PERIOD: Duration = Duration::from_millis(100);

@@ -1,14 +1,16 @@
 //! Thousands of swaps under calls that never pause.
 
-use crate::support::{act, filter, policy, signature, signed, strict, version};
-use lro_host::policy::{Slot, Version};
-use lro_tests::{hostile_policy, rounds};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
+
+use lro_host::policy::{Slot, Version};
+use lro_tests::{hostile_policy, rounds};
 use tempfile::TempDir;
+
+use crate::support::{act, filter, policy, signature, signed, strict, version};
 
 const CLIENTS: usize = 8;
 

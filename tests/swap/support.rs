@@ -1,5 +1,9 @@
 //! Derived components, and calls that show which version answered.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use lro_host::filter::{Decision, Filter, Outcome, Request};
 use lro_host::policy::{Policy, Slot};
 use lro_host::sandbox::{Limits, Payload};
@@ -7,9 +11,6 @@ use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{always, request, text};
 pub(crate) use lro_tests::{replaced, signature, version};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Longest wait for a condition.
 const PATIENCE: Duration = Duration::from_secs(120);

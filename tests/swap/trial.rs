@@ -1,19 +1,21 @@
 //! A new policy beside the old one.
 
-use crate::support::{
-    act, acting, answers, component, filter, payload, policy, signature, strict, version, wait_until, with_note,
-};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
 use lro_host::filter::Filter;
 use lro_host::policy::{
     Digest, Loaded, Registry, RegistrySettings, Slot, TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX, TenantPolicy, Trial,
     TrialOutcome, TrialReport,
 };
 use lro_tests::{hostile_policy, sandbox};
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
+
+use crate::support::{
+    act, acting, answers, component, filter, payload, policy, signature, strict, version, wait_until, with_note,
+};
 
 const PROMOTE: Trial = Trial { calls: Some(10), time: None, promote: true };
 

@@ -1,10 +1,5 @@
 //! Files that change under the eyes of a registry.
 
-use crate::signing::Signer;
-use crate::support::{answers, filter, signature, version, wait_until};
-use lro_host::filter::Filter;
-use lro_host::policy::{DEBOUNCE, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
-use lro_tests::sandbox;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -12,7 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use lro_host::filter::Filter;
+use lro_host::policy::{DEBOUNCE, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
+use lro_tests::sandbox;
 use tempfile::TempDir;
+
+use crate::signing::Signer;
+use crate::support::{answers, filter, signature, version, wait_until};
 
 fn from(file: PathBuf) -> TenantPolicy {
     TenantPolicy { file: Some(file), ..TenantPolicy::default() }

@@ -3,11 +3,12 @@
 //! `extract FILE [where FIELD OP JSON]… [select FIELD]… [group FIELD]… [sort FIELD | desc FIELD]… [sample N] [count]
 //! [distinct] [limit N]` or `extract FILE jq PROGRAM`, `extract FILE slurp PROGRAM`.
 
-use lro_extract::bindings::lro::filter::types::{Condition, Group, Operator, Query, Selection, SortKey, Test};
-use lro_extract::{Budget, FileKind, Jq, Question, Source, extract};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
+
+use lro_extract::bindings::lro::filter::types::{Condition, Group, Operator, Query, Selection, SortKey, Test};
+use lro_extract::{Budget, FileKind, Jq, Question, Source, extract};
 
 fn main() {
     let mut words = std::env::args().skip(1);

@@ -1,9 +1,10 @@
 //! The lines of an answer, within its budget.
 
-use crate::json::checked;
-use crate::{Answer, Budget};
 use lro_json::walk::Damaged;
 use lro_jsonl::Measure;
+
+use crate::json::checked;
+use crate::{Answer, Budget};
 
 /// Results so far.
 #[derive(Debug)]

@@ -1,5 +1,12 @@
 //! The condition of a query: tests and their combination.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use lro_json::masks::find_either;
+use lro_json::walk::{self, Damaged};
+use regex_lite::Regex;
+
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Condition, Operator, Test};
 use crate::fields::{FieldId, Fields};
@@ -8,11 +15,6 @@ use crate::json::checked;
 use crate::key::{self, Case};
 use crate::keys::{Keys, same};
 use crate::number::{self, Decimal, Threshold};
-use lro_json::masks::find_either;
-use lro_json::walk::{self, Damaged};
-use regex_lite::Regex;
-use std::borrow::Cow;
-use std::cmp::Ordering;
 
 /// Most steps of a condition: 256. Bounds the recursion depth.
 pub const STEPS_MAX: usize = 256;

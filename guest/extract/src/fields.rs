@@ -1,10 +1,10 @@
 //! The fields of a query: their values in a record, and whether any record has them.
 
-use crate::ExtractError;
-use crate::find::{Finder, Record};
-use crate::near;
 use lro_json::path::{self, Step};
 use lro_json::walk::{self, Damaged};
+
+use crate::find::{Finder, Record};
+use crate::{ExtractError, near};
 
 /// Index of a field in [`Fields`].
 pub(crate) type FieldId = usize;

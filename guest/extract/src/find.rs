@@ -1,10 +1,10 @@
 //! Finds the requested members of each record, 64 bytes at a time and without parsing the rest.
 
+use lro_json::masks::{BLOCK, Masks, Strings};
+use lro_json::{unescaped_lossy, walk};
+
 use crate::ExtractError;
 use crate::keys::same;
-use lro_json::masks::{BLOCK, Masks, Strings};
-use lro_json::unescaped_lossy;
-use lro_json::walk;
 
 /// Position of a missing member.
 const MISSING: u32 = u32::MAX;

@@ -1,5 +1,9 @@
 //! Groups of records with equal values, and their aggregates.
 
+use lro_json::path;
+use lro_json::walk::{self, Damaged};
+use lro_json::write::string;
+
 use crate::ExtractError;
 use crate::bindings::lro::filter::types::{Aggregate, AggregateKind, Group};
 use crate::fields::{FieldId, Fields};
@@ -9,9 +13,6 @@ use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::number::{self, Decimal, spelled};
 use crate::results::{Output, outputs, write_selected};
-use lro_json::path;
-use lro_json::walk::{self, Damaged};
-use lro_json::write::string;
 
 /// Most memory of all groups, in bytes, once for their keys and once for their results: 16 MiB.
 pub const GROUPS_BYTES_MAX: usize = 16 << 20;

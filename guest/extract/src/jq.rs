@@ -1,12 +1,5 @@
 //! Runs a jq program on each record, or on the array of all.
 
-use crate::answer::Lines;
-use crate::find::Finder;
-use crate::json::checked;
-use crate::number::spelled;
-use crate::reach::Reach;
-use crate::record::Records;
-use crate::{Answer, Argument, Budget, ExtractError, Failures, Jq, Read, Source, SyntaxError, lines};
 use bytes::Bytes;
 use jaq_core::data::JustLut;
 use jaq_core::load::lex::{Lexer, Tok, Token};
@@ -15,6 +8,14 @@ use jaq_core::{Ctx, Filter, Vars, compile};
 use jaq_json::{Num, Val, read};
 use lro_json::walk;
 use lro_json::write::push_string;
+
+use crate::answer::Lines;
+use crate::find::Finder;
+use crate::json::checked;
+use crate::number::spelled;
+use crate::reach::Reach;
+use crate::record::Records;
+use crate::{Answer, Argument, Budget, ExtractError, Failures, Jq, Read, Source, SyntaxError, lines};
 
 /// Longest program: 64 KiB.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;

@@ -3,8 +3,9 @@
 //! A missing value is 0, and no key is a prefix of another: keys may be concatenated, and all bytes of one may be
 //! inverted for a descending order.
 
-use crate::number::Decimal;
 use lro_json::walk::{self, Damaged, Raw};
+
+use crate::number::Decimal;
 
 const MISSING: u8 = 0;
 const NULL: u8 = 1;

@@ -1,9 +1,11 @@
 //! Suggests existing fields for a query that names an unknown one.
 
-use crate::{ExtractError, Read, Source, UnknownField, lines};
+use std::cmp::Ordering;
+
 use lro_json::path;
 use lro_json::walk::{self, Damaged};
-use std::cmp::Ordering;
+
+use crate::{ExtractError, Read, Source, UnknownField, lines};
 
 /// Most records whose fields are suggested.
 const RECORDS_MAX: u64 = 1000;

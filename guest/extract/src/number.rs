@@ -1,7 +1,8 @@
 //! Numbers of any size, compared by their exact value.
 
-use lro_json::walk::{Damaged, is_delimiter};
 use std::cmp::Ordering;
+
+use lro_json::walk::{Damaged, is_delimiter};
 
 /// Most digits of a [`Short`] number, and most of them after the point.
 const SHORT_DIGITS: usize = 18;

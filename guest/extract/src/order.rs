@@ -1,9 +1,10 @@
 //! Keeps the first results of an order, or a sample of them, in bounded memory.
 
-use crate::ExtractError;
-use crate::find::Record;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+
+use crate::ExtractError;
+use crate::find::Record;
 
 /// Most memory of the results kept until all have been seen, in bytes: 16 MiB.
 pub const ORDER_BYTES_MAX: usize = 16 << 20;

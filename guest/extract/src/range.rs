@@ -1,11 +1,12 @@
 //! Lines of a text or records, by their numbers.
 
+use lro_json::write::string;
+use lro_text::search::LineReader;
+
 use crate::answer::Lines;
 use crate::bindings::exports::lro::filter::lro_query::LineRange;
 use crate::bindings::lro::filter::types::FileKind;
 use crate::{Answer, Budget, ExtractError, Read, Source, lines};
-use lro_json::write::string;
-use lro_text::search::LineReader;
 
 pub(crate) fn run(
     source: &Source,

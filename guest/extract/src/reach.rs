@@ -9,15 +9,17 @@
 //! Neither changes an answer: an object without unread members gives the same results, and a program is skipped only
 //! where it has none and cannot fail.
 
-use crate::Argument;
-use crate::number::{self, Short};
+use std::cmp::Ordering;
+
 use jaq_core::load;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Pattern, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Part, Path};
 use lro_json::walk;
-use std::cmp::Ordering;
+
+use crate::Argument;
+use crate::number::{self, Short};
 
 /// Greatest mantissa, of 15 digits, up to which 64-bit floating point numbers compare exactly.
 const MANTISSA_MAX: u64 = 999_999_999_999_999;

@@ -1,5 +1,8 @@
 //! Turns matching records or groups into the lines of the answer: selected, distinct, sorted, sampled, cut.
 
+use lro_json::walk::{self, Damaged};
+use lro_json::write::string;
+
 use crate::answer::Lines;
 use crate::bindings::lro::filter::types::{Query, Selection};
 use crate::fields::{FieldId, Fields};
@@ -8,8 +11,6 @@ use crate::key::{self, Case};
 use crate::keys::Keys;
 use crate::order::Least;
 use crate::{Budget, ExtractError, Read, lines};
-use lro_json::walk::{self, Damaged};
-use lro_json::write::string;
 
 /// Default number of results: 50.
 pub const LIMIT_DEFAULT: u32 = 50;

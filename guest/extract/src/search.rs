@@ -1,11 +1,12 @@
 //! Searches texts and records, one source after another.
 
+use lro_json::write::string;
+use lro_text::search::{self as text, Found, Hit, RECORD_BYTES_MAX, RecordSearcher, SearchError, Searcher};
+
 use crate::answer::Lines;
 use crate::bindings::exports::lro::filter::lro_query::{Pattern, Search};
 use crate::bindings::lro::filter::types::FileKind;
 use crate::{Answer, Budget, ExtractError, Read, ReadSource, Source, lines};
-use lro_json::write::string;
-use lro_text::search::{self as text, Found, Hit, RECORD_BYTES_MAX, RecordSearcher, SearchError, Searcher};
 
 /// Default number of hits: 20.
 pub const HITS_DEFAULT: u32 = 20;

@@ -1,11 +1,12 @@
 //! Runs a SQL query over one or several files of records.
 
+use lro_json::path::{self, Step};
+use lro_sql::{Error, Flow, Statement, Table, Visit, write_row};
+
 use crate::answer::Lines;
 use crate::fields::Fields;
 use crate::results::LIMIT_MAX;
 use crate::{Answer, Budget, ExtractError, FileKind, ReadSource, Source, Sql, lines, near};
-use lro_json::path::{self, Step};
-use lro_sql::{Error, Flow, Statement, Table, Visit, write_row};
 
 /// Most tables of a query: 16.
 pub const TABLES_MAX: usize = 16;

@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::cmp::Ordering;
+
 use lro_extract::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Test};
 use lro_extract::{ExtractError, Question};
 use proptest::collection::vec;
@@ -11,7 +13,6 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::Value;
-use std::cmp::Ordering;
 use support::{ROOMY, aggregate, all, ask_cut};
 
 /// A value with its spelling.

@@ -4,10 +4,11 @@
 
 mod support;
 
-use lro_extract::{Answer, Argument, Budget, ExtractError, FILTER_BYTES_MAX, Jq, Question};
-use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};
+
+use lro_extract::{Answer, Argument, Budget, ExtractError, FILTER_BYTES_MAX, Jq, Question};
+use serde_json::Value;
 use support::{ROOMY, ask_cut, ask_jq, jq};
 
 const RECORDS: &str = r#"{"id":1,"name":"Ann Lee","age":41,"score":0.5,"tags":["red","eu"],"meta":{"owner":"u1","n":null},"at":"2015-03-05T23:51:47Z"}

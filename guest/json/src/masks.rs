@@ -199,8 +199,9 @@ fn skip_digits_at_end(text: &[u8], at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn positions(block: &[u8], class: impl Fn(u8) -> bool) -> u64 {
         block.iter().enumerate().map(|(bit, byte)| u64::from(class(*byte)) << bit).sum()

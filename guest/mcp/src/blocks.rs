@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use lro_json::{SyntaxError, Validator};
+use lro_payload::{Part, PartKind};
 
 use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 use super::span::{self, Member, Span};
-use lro_payload::{Part, PartKind};
 
 /// Most bytes of a content block besides its text or data (media type, URI, annotations, metadata): 1 KiB. A block with
 /// more becomes one part as a whole, so that no data evades the size check.

@@ -1,9 +1,9 @@
 //! Tracks how much of a limit is spent, measured on the text as sent on the wire.
 
 use lro_jsonl::Measure;
+use lro_payload::{Size, SizeUnit};
 
 use super::reply::in_unit;
-use lro_payload::{Size, SizeUnit};
 
 /// Most bytes of UTF-8 per unit: a token is four Latin letters of two bytes each.
 const BYTES_PER_UNIT_MAX: u64 = 8;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lro_json::masks::{BLOCK, equal, escaped};
 use lro_json::{EscapeError, unescape};
+use lro_payload::{Part, PartKind, Payload, PayloadReader};
 
 use super::span::{self, Span};
-use lro_payload::{Part, PartKind, Payload, PayloadReader};
 
 /// Bytes decoded at a time.
 const SLICE_BYTES: u32 = 64 << 10;

@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use lro_jsonl::{FileReport, LargeShape, Output, Stream, Target};
+use lro_payload::{Part, PartKind};
 
 use super::budget::Budget;
-use super::text::escaped;
-use super::text::quoted;
-use lro_payload::{Part, PartKind};
+use super::text::{escaped, quoted};
 
 /// Longest escape sequence in a JSON string, in bytes.
 const ESCAPE_BYTES_MAX: usize = 12;

@@ -1,11 +1,11 @@
 //! The message for the client: the original bytes with a descriptor or an advice in place of data.
 
 use bytes::Bytes;
+use lro_payload::{Size, SizeUnit};
 
 use super::result::{Role, ToolResult};
 use super::span::Span;
 use super::text::text_block;
-use lro_payload::{Size, SizeUnit};
 
 /// Longest value of `resultType`, in bytes, that a cut or rejected result keeps.
 const RESULT_TYPE_BYTES_MAX: usize = 64;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lro_json::walk::skip_white;
+use lro_payload::{Part, PartKind, Payload, join};
 
 use super::blocks::{FoundBlock, Object, literals, validate};
 use super::copy::{Same, Structured};
 use super::error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
-use super::message::ACKNOWLEDGEMENT;
-use super::message::Message;
+use super::message::{ACKNOWLEDGEMENT, Message};
 use super::span::{self, Member, Span};
-use lro_payload::{Part, PartKind, Payload, join};
 
 /// Most bytes of members outside the protocol beside members of it: 16 MiB. They are copied into one part for a policy.
 pub const OTHERS_BYTES_MAX: usize = 16 << 20;

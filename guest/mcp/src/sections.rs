@@ -1,11 +1,11 @@
 //! Cuts a JSON text to its first whole records, as one JSON object within a budget, in one pass.
 
 use lro_jsonl::{Document, Options, Splitter};
+use lro_payload::{PayloadReader, SLICE_BYTES_MAX};
 
 use super::budget::Budget;
 use super::records::{Copies, Records};
 use super::text::quoted;
-use lro_payload::{PayloadReader, SLICE_BYTES_MAX};
 
 /// Bytes of text read at a time.
 const SLICE_BYTES: u32 = 256 << 10;

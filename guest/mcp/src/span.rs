@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-
 use lro_json::walk::{self, is_delimiter, skip_white};
 
 /// Byte range in the message.

@@ -1,13 +1,12 @@
 //! Cuts a result to a limit: whole records of JSON, the beginning of other text, a note in place of the rest.
 
+use lro_payload::{Part, PartKind, PayloadReader, Size};
+
 use super::budget::Budget;
 use super::records::Copies;
 use super::result::{Block, Role, ToolResult};
 use super::sections;
-use super::text::escaped;
-use super::text::{quoted, text_block};
-use lro_payload::Size;
-use lro_payload::{Part, PartKind, PayloadReader};
+use super::text::{escaped, quoted, text_block};
 
 /// Longest warning in a truncated result, in characters: 512. A longer one is cut.
 pub const WARNING_CHARACTERS_MAX: usize = 512;

@@ -1,10 +1,11 @@
 //! Arguments of the tool `lro_extract`: what recipes and the guidance show to a reader without a shell.
 
+use lro_json::write::{Object, array, string};
+use lro_jsonl::Field;
+
 use crate::bindings::lro::filter::types::FileKind;
 use crate::entry::Entry;
 use crate::fields::{Fields, name, plain_name};
-use lro_json::write::{Object, array, string};
-use lro_jsonl::Field;
 
 /// Longest arguments, in bytes of JSON, of the example in the guidance.
 const EXAMPLE_BYTES_MAX: usize = 160;

@@ -1,11 +1,13 @@
 //! A JSON array of many values, which a splitter takes apart into the records of one file.
 
+use std::ops::Range;
+
+use lro_json::Validator;
+use lro_jsonl::{Document, Error, Options, Section, Shape, Splitter};
+
 use crate::records::Records;
 use crate::write::read;
 use crate::{PolicyError, Source};
-use lro_json::Validator;
-use lro_jsonl::{Document, Error, Options, Section, Shape, Splitter};
-use std::ops::Range;
 
 /// White space between the tokens of JSON.
 const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];

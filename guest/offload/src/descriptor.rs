@@ -3,6 +3,9 @@
 //! The standard level stays under 600 estimated tokens whatever the data: pieces are added in order of importance while
 //! tokens are left, and a piece that does not fit is omitted as a whole. Kept values and the shown path do not count.
 
+use lro_json::write::{Object, array, string};
+use lro_jsonl::{Field, Profile, tokens};
+
 use crate::arguments::Target;
 use crate::bindings::lro::filter::types::{
     Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Origin, SummaryKind,
@@ -14,8 +17,6 @@ use crate::names::Names;
 use crate::recipes::Recipe;
 use crate::sample::shortened;
 use crate::summary::{constant_paths, counts, distinct, range, top_values};
-use lro_json::write::{Object, array, string};
-use lro_jsonl::{Field, Profile, tokens};
 
 /// Most estimated tokens of the data in a descriptor at the standard level; its fixed text takes fewer than 60 more.
 const STANDARD_TOKENS: u64 = 540;

@@ -1,10 +1,11 @@
 //! One written file, as the descriptor and the manifest see it.
 
-use crate::bindings::lro::filter::types::{FileKind, Form, Origin, SectionShape, Settings};
-use crate::recipes::Recipe;
 use lro_json::write::string;
 use lro_jsonl::Profile;
 use lro_text::outline::Outline;
+
+use crate::bindings::lro::filter::types::{FileKind, Form, Origin, SectionShape, Settings};
+use crate::recipes::Recipe;
 
 /// Characters shown from the beginning of a text; half as many are shown from the end.
 const PREVIEW_CHARACTERS: usize = 160;

@@ -1,8 +1,9 @@
 //! The fields of records: their names, and those that recipes use.
 
-use crate::entry::Entry;
 use lro_json::pointer::push_step;
 use lro_jsonl::{Field, Key};
+
+use crate::entry::Entry;
 
 /// Longest value, in bytes of JSON, that a recipe compares with.
 const VALUE_BYTES_MAX: usize = 40;

@@ -1,9 +1,10 @@
 //! The form of a text with records: recognized from its beginning, named as in the contract, and in words.
 
-use crate::bindings::lro::filter::types::{Delimited, Form};
-use crate::{Part, PolicyError, Source};
 use lro_json::Validator;
 use lro_text::{HEAD_BYTES_MAX, Hints, recognize, tabular};
+
+use crate::bindings::lro::filter::types::{Delimited, Form};
+use crate::{Part, PolicyError, Source};
 
 /// The form of a text or a JSON part, as its reader and as the contract names it; nothing for a text without records, for a
 /// JSON document that is not a table, and when in doubt.

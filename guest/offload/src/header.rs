@@ -3,8 +3,9 @@
 //! It contains the number of records, which is known only at the end: the line is written with reserved bytes and
 //! completed in place. Unused bytes are white space before the line feed.
 
-use crate::bindings::lro::filter::types::{Call, DescriptorLevel, SectionShape};
 use lro_json::write::{Object, string};
+
+use crate::bindings::lro::filter::types::{Call, DescriptorLevel, SectionShape};
 
 /// Version of the file layout.
 const SCHEMA_VERSION: &str = "1";

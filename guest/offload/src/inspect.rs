@@ -1,10 +1,10 @@
 //! The verdict: whether a result is too large.
 
-use crate::bindings::lro::filter::types::{Action, DecisionMode, Size, SizeUnit, Truncation};
-use crate::images;
-use crate::plan::plan;
-use crate::{Call, Part, PartKind, PlannedPart, PolicyError, Source, Verdict};
 use lro_jsonl::{Measure, survey};
+
+use crate::bindings::lro::filter::types::{Action, DecisionMode, Size, SizeUnit, Truncation};
+use crate::plan::plan;
+use crate::{Call, Part, PartKind, PlannedPart, PolicyError, Source, Verdict, images};
 
 /// Latin letters that the contract's estimate counts as one token.
 const CHARACTERS_A_TOKEN: u64 = 4;

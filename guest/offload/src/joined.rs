@@ -3,6 +3,11 @@
 //! Beside texts and bytes there is the section `blocks`, an outline: where each part is in the file, so that its bytes can
 //! be cut out again.
 
+use std::ops::Range;
+
+use lro_json::write::{Object, string};
+use lro_jsonl::{BLOCK_BYTES, Error};
+
 use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, PlannedSection, SectionShape};
 use crate::directory::File;
@@ -11,9 +16,6 @@ use crate::media::{UNKNOWN, media_type};
 use crate::text::Count;
 use crate::write::Writer;
 use crate::{Part, PolicyError, Source};
-use lro_json::write::{Object, string};
-use lro_jsonl::{BLOCK_BYTES, Error};
-use std::ops::Range;
 
 /// Name of the outline of a file that many parts share.
 const OUTLINE: &str = "blocks";

@@ -60,13 +60,12 @@ pub mod bindings {
 }
 
 pub use bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict};
+use bindings::lro::filter::types::SectionShape;
 pub use bindings::lro::filter::types::{Part, PartKind, PlannedPart};
 pub use inspect::inspect;
+use lro_jsonl::Shape;
 pub use plan::{Wish, plan};
 pub use write::write;
-
-use bindings::lro::filter::types::SectionShape;
-use lro_jsonl::Shape;
 
 /// Names of members with the cursor of the tool's next page. An offloaded result needs no paging, so cursors are
 /// written beside the data and not shown.

@@ -3,15 +3,16 @@
 //! A server may answer with thousands of blocks. Blocks that are alike share files, so that the number of files stays
 //! below [`FILES_MAX`] whatever the number of parts.
 
+use lro_json::pointer::{last_key, push_step};
+use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
+use lro_text::{HEAD_BYTES_MAX, Layout, PARALLEL_BYTES_MAX, Tabular, tabular};
+
 use crate::bindings::lro::filter::types::{DecisionMode, Form, PlannedRecords, PlannedSection, SectionShape};
 use crate::form::form;
 use crate::images::{self, Bounds};
 use crate::inspect::{of_ascii, wire_bytes};
 use crate::names::Names;
 use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
-use lro_json::pointer::{last_key, push_step};
-use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
-use lro_text::{HEAD_BYTES_MAX, Layout, PARALLEL_BYTES_MAX, Tabular, tabular};
 
 /// Most small texts and blocks that stay in the reply, and most texts and JSON documents that get separate files. More
 /// are data: those that are alike share files.

@@ -1,5 +1,8 @@
 //! Commands and queries that run on the files: they use only existing fields, are safe on null, and quote the path.
 
+use lro_json::write::{Object, string};
+use lro_jsonl::{Field, Key};
+
 use crate::arguments::{Arguments, FIRST_RECORDS, Target, condition, selected};
 use crate::bindings::lro::filter::types::{
     self, Aggregate, AggregateKind, Condition, FileKind, Group, Operator, Query, Selection, SortKey, StoredQuery, Test,
@@ -8,8 +11,6 @@ use crate::descriptor::shown_file;
 use crate::entry::Entry;
 use crate::fields::{Fields, display_path, name, plain_name};
 use crate::names::Names;
-use lro_json::write::{Object, string};
-use lro_jsonl::{Field, Key};
 
 /// A command or query for a file.
 #[derive(Clone)]

@@ -1,12 +1,13 @@
 //! The files of one JSON value: sections, large members, and the rest.
 
+use lro_json::pointer::last_key;
+use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
+
 use crate::bindings::lro::filter::types::{Call, FileKind, Form, Origin, PlannedSection, PolicyError, SectionShape};
 use crate::directory::{Directory, File};
 use crate::entry::Entry;
 use crate::header::Header;
 use crate::names::Names;
-use lro_json::pointer::last_key;
-use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
 
 /// Bytes at the beginning of a file whose tokens are counted; the rest of the file is extrapolated.
 const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;

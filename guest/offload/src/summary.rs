@@ -1,11 +1,13 @@
 //! What a descriptor says of the values in one file.
 
+use std::collections::BTreeSet;
+
+use lro_json::write::{Object, array, string};
+use lro_jsonl::{Field, Profile};
+
 use crate::bindings::lro::filter::types::FileKind;
 use crate::entry::Entry;
 use crate::form::in_words;
-use lro_json::write::{Object, array, string};
-use lro_jsonl::{Field, Profile};
-use std::collections::BTreeSet;
 
 /// Most frequent values shown of one field.
 const TOP_VALUES: usize = 3;

@@ -1,5 +1,10 @@
 //! A text part: its file, the records in it, or its outline.
 
+use lro_json::pointer::last_key;
+use lro_jsonl::{Document, Error, Measure, SURVEY_BYTES_MAX, Splitter, Survey};
+use lro_text::outline::{Outline, Outliner};
+use lro_text::{Reader, Report};
+
 use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords, PlannedSection, SectionShape};
 use crate::directory::File;
@@ -9,10 +14,6 @@ use crate::plan::configured;
 use crate::records::{Derived, Records};
 use crate::write::Writer;
 use crate::{Part, PartKind, PolicyError, Source};
-use lro_json::pointer::last_key;
-use lro_jsonl::{Document, Error, Measure, SURVEY_BYTES_MAX, Splitter, Survey};
-use lro_text::outline::{Outline, Outliner};
-use lro_text::{Reader, Report};
 
 /// Name of the section with the outline of a text.
 const OUTLINE: &str = "outline";

@@ -1,5 +1,11 @@
 //! Executes a plan: writes each part to files, then the descriptor.
 
+use std::collections::BTreeMap;
+
+use lro_json::SyntaxError;
+use lro_json::pointer::last_key;
+use lro_jsonl::{Document, Error, Options, Section, Splitter};
+
 use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule, SectionShape};
 use crate::descriptor::{self, Contents};
 use crate::directory::Directory;
@@ -10,10 +16,6 @@ use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
 use crate::records::{Derived, Records};
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
-use lro_json::SyntaxError;
-use lro_json::pointer::last_key;
-use lro_jsonl::{Document, Error, Options, Section, Splitter};
-use std::collections::BTreeMap;
 
 /// Writes the planned parts into the preopened directory and describes them.
 ///

@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use base64::Engine as _;
-use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
 use bytes::Bytes;
 use lro_json::{StringError, check_string, decode_string};
-
 pub use size::{Size, SizeUnit};
 
 /// Most bytes that one read returns, as `wit/types.wit` states it: 1 MiB.

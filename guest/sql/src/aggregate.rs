@@ -1,13 +1,14 @@
 //! Groups of rows, and their aggregates.
 
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
 use crate::evaluate::{Environment, Row, shown};
 use crate::memory::{Held, Memory};
 use crate::plan::{Aggregate, AggregateKind, Grouping};
 use crate::run::Flow;
 use crate::value::Number;
 use crate::{Error, Value};
-use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
 
 /// What a group takes beside its values, in bytes: its entry in the table, which doubles as it grows, and allocations.
 const GROUP_BYTES: usize = 160;

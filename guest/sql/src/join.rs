@@ -1,12 +1,13 @@
 //! Joins: the tables on the right are held, by their keys where these are equalities.
 
+use std::collections::HashMap;
+
 use crate::evaluate::Row;
 use crate::memory::Held;
 use crate::plan::Joined;
 use crate::run::{Flow, Run, Scan};
 use crate::sort::size;
 use crate::{Error, Value};
-use std::collections::HashMap;
 
 /// Most pairs of rows that joins compare: 20 million, some seconds. Those whose keys differ are not compared.
 pub const PAIRS_MAX: u64 = 20_000_000;

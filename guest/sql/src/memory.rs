@@ -1,7 +1,8 @@
 //! What a query holds in memory.
 
-use crate::Error;
 use std::cell::Cell;
+
+use crate::Error;
 
 /// Most bytes that a query holds for joins, groups, DISTINCT and orders together: 24 MiB. With a record of 16 MiB and a copy
 /// of its largest field, a query then stays below 64 MiB.

@@ -1,11 +1,12 @@
 //! SQL text to a syntax tree, within limits.
 
-use crate::Error;
 use sqlparser::ast::Query;
 use sqlparser::dialect::DuckDbDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::Error;
 
 /// Longest SQL text, in bytes: 64 KiB.
 pub const SQL_BYTES_MAX: usize = 64 << 10;

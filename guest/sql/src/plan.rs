@@ -3,10 +3,12 @@
 //! A row of FROM is one slice of values for each of its tables, a row of groups one for the keys and one for the aggregates,
 //! and a row of results one slice. Columns are found by these two numbers.
 
+use std::rc::Rc;
+
+use lro_json::path::Step;
+
 use crate::Value;
 use crate::evaluate::Function;
-use lro_json::path::Step;
-use std::rc::Rc;
 
 /// Rows of a body, ordered and cut.
 #[derive(Clone, Debug)]

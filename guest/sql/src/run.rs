@@ -1,5 +1,10 @@
 //! A plan from beginning to end.
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use lro_json::path::Step;
+
 use crate::aggregate::Groups;
 use crate::evaluate::{Answered, Environment, Row};
 use crate::memory::{Held, Memory};
@@ -7,9 +12,6 @@ use crate::plan::{Body, Expression, Query, Rows, Select, Union};
 use crate::set::Set;
 use crate::sort::Sorter;
 use crate::{Error, Statement, Value};
-use lro_json::path::Step;
-use std::cell::Cell;
-use std::collections::HashSet;
 
 /// Whether the receiver of rows wants more of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The values of an IN.
 
+use std::collections::HashSet;
+
 use crate::Value;
 use crate::value::number;
-use std::collections::HashSet;
 
 /// The values of a list or of a subquery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

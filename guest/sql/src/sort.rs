@@ -1,10 +1,11 @@
 //! Rows in an order, of which only the first ones are kept when there is a limit.
 
+use std::cmp::Ordering;
+
 use crate::memory::{Held, Memory};
 use crate::plan::Order;
 use crate::run::Flow;
 use crate::{Error, Value};
-use std::cmp::Ordering;
 
 /// Rows that are kept at least before those beyond the limit are dropped.
 const KEPT_MIN: usize = 1024;

@@ -1,9 +1,10 @@
 //! Values: read from JSON, compared, written.
 
-use lro_json::walk::{self, Damaged};
-use lro_json::write::push_string;
 use std::cmp::Ordering;
 use std::rc::Rc;
+
+use lro_json::walk::{self, Damaged};
+use lro_json::write::push_string;
 
 /// A value of a column.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,12 @@
 //! Rows as JSON.
 
-use crate::plan::Name;
-use crate::{Error, Statement, Value};
+use std::collections::HashSet;
+
 use lro_json::walk;
 use lro_json::write::push_string;
-use std::collections::HashSet;
+
+use crate::plan::Name;
+use crate::{Error, Statement, Value};
 
 /// The key of a record that is not an object, in the place of its members.
 pub(crate) const SCALAR_KEY: &str = "value";

@@ -3,11 +3,12 @@
 //!
 //! It accesses the host only through two traits, so that its tests run without a host.
 
+use serde_json::{Map, Value, json};
+
 use crate::bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Plan, PolicyError, Verdict};
 use crate::bindings::lro::filter::types::{
     Abilities, Action, DecisionMode, File, FileKind, Origin, Part, PartKind, PlannedPart, Size, SizeUnit, Truncation,
 };
-use serde_json::{Map, Value, json};
 
 #[cfg(test)]
 mod tests;

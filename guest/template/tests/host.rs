@@ -1,9 +1,10 @@
 //! The component in a real host: `lro`, from the environment variable `LRO`, else on PATH.
 
-use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::Value;
 
 /// Builds the component and returns its path.
 fn component() -> String {

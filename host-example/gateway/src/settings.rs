@@ -15,36 +15,32 @@ mod tenants;
 mod tools;
 mod variables;
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    num::{NonZeroU32, NonZeroU64},
-    path::PathBuf,
-};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
 
-use minisign_verify::PublicKey;
-use serde::{Deserialize, Deserializer, Serialize, de::Error};
-use toml::Table;
-
-use self::layers::{Layers, default_dir, key_text};
-use lro_host::store;
-
-pub(crate) use self::gateway::shown_url;
-pub use self::{
-    clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees},
-    gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl},
-    layers::{Entry, Origin, Problem, SettingsError},
-    loading::Loading,
-    preset::Preset,
-    query::QueryLimits,
-    server::{SERVER_VARIABLES, ServerEnvironment},
-    tenants::{SHARED_KEYS, TenantOverride},
-    tools::{GatewayTool, ToolOverride},
-    variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable},
-};
 pub use lro_host::policy::{Admission, BreakerSettings, Trial};
 pub use lro_host::sandbox::Limits;
 pub use lro_host::settings::*;
+use lro_host::store;
+use minisign_verify::PublicKey;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::Table;
+
+pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees};
+pub(crate) use self::gateway::shown_url;
+pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl};
+pub use self::layers::{Entry, Origin, Problem, SettingsError};
+use self::layers::{Layers, default_dir, key_text};
+pub use self::loading::Loading;
+pub use self::preset::Preset;
+pub use self::query::QueryLimits;
+pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
+pub use self::tenants::{SHARED_KEYS, TenantOverride};
+pub use self::tools::{GatewayTool, ToolOverride};
+pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable};
 
 /// Maximum number of characters per token, by the estimate of tokens.
 const CHARACTERS_A_TOKEN_MAX: u64 = 4;

@@ -1,15 +1,13 @@
 //! The configuration through its public API: layers, origins, validation, overrides by tool.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ffi::OsString,
-    fs,
-    num::NonZeroU64,
-    os::unix::ffi::OsStringExt,
-    path::PathBuf,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fs;
+use std::num::NonZeroU64;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,

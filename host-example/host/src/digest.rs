@@ -3,14 +3,14 @@
 //! The digest of a file is computed while a policy writes it, or else when the offload is published, and again to
 //! verify the file.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::str::FromStr;
+use std::{fmt, io};
+
 use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
-use std::fmt;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::str::FromStr;
 
 /// Distance in bytes between two positions of a file that its index has an entry for.
 pub const INDEX_STEP_BYTES: u64 = 64 * 1024;

@@ -20,18 +20,17 @@ use std::thread::{self, JoinHandle};
 
 use serde_json::value::RawValue;
 
-use crate::job::{self, Job};
-use crate::policy::{self, LoadError, LoadOptions};
-use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
-use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox, types};
-use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
-
 pub use self::answer::{Answer, Cut, Failures};
 pub use self::query::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
 };
 pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
 pub use self::sql::{Sql, TABLES_MAX, Tables};
+use crate::job::{self, Job};
+use crate::policy::{self, LoadError, LoadOptions};
+use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
+use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox, types};
+use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
 
 /// The component of `guest/extract`.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));

@@ -4,6 +4,12 @@
 mod convert;
 mod trial;
 
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
 use crate::faults::{caught, caught_while};
 use crate::job::{self, INLINE_BYTES, Job};
 use crate::policy::{Admitted, Policy, Slot, SlotError};
@@ -11,10 +17,6 @@ use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
 use crate::settings::{FailureMode, PolicySettings, Size, SizeUnit};
 use crate::store::{FileRecord, Offload, OffloadRecord, Origin, Staging, Store, StoreError, Ulid, rfc3339};
-use serde_json::value::RawValue;
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);

@@ -5,15 +5,18 @@
 
 mod cursor;
 
-pub use cursor::{Cursor, CursorError, CursorKey, PageSize, Position};
-
-use crate::store::{FileKind, Offload, Reader, Store, StoreError, Ulid};
-use base64::{Engine, engine::general_purpose::STANDARD};
-use serde::{Serialize, Serializer, ser::SerializeStruct};
-use serde_json::value::RawValue;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+pub use cursor::{Cursor, CursorError, CursorKey, PageSize, Position};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::store::{FileKind, Offload, Reader, Store, StoreError, Ulid};
 
 /// Default size of a page, in bytes.
 pub const PAGE_BYTES_DEFAULT: u32 = 20_000;

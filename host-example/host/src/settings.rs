@@ -2,10 +2,11 @@
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error};
+pub use lro_payload::{Size, SizeUnit};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::extract::Query;
-pub use lro_payload::{Size, SizeUnit};
 
 /// Default of [`PolicySettings::threshold`], in characters.
 pub const THRESHOLD_DEFAULT: NonZeroU64 = match NonZeroU64::new(50_000) {

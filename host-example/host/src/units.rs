@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// Reads an unsigned number of at least 1.
 pub(crate) fn positive<'de, D: Deserializer<'de>, N: Deserialize<'de> + Default + PartialEq>(

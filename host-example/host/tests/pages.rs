@@ -4,10 +4,9 @@
 mod support;
 
 use std::collections::HashSet;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

@@ -3,13 +3,11 @@
 
 mod support;
 
-use std::{
-    fs::{self, FileTimes},
-    os::unix::fs::symlink,
-    path::Path,
-    thread,
-    time::{Duration, SystemTime},
-};
+use std::fs::{self, FileTimes};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use lro_host::store::{Digest, FileKind, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES, Offload, StoreError};
 use proptest::prelude::*;

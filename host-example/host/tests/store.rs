@@ -1,17 +1,15 @@
 //! The store through its public face: publishing, refusals, expiry, orphans, quotas, concurrency.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io::{BufRead, BufReader, Read, Write},
-    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{
     FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, Origin, QuotaKind, Staging, Store, StoreConfig,

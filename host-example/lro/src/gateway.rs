@@ -1,10 +1,9 @@
 //! `lro gateway`: a proxy in front of an MCP server.
 
-use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::sync::mpsc;
-use std::thread;
+use std::{env, thread};
 
 use anyhow::{Context, anyhow};
 use clap::Args;

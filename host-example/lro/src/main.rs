@@ -34,12 +34,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
-use lro_gateway::settings::Config;
-use tracing_subscriber::EnvFilter;
-
 use exit::Exit;
 use flags::{ColorChoice, LogFormat, SettingFlags};
+use lro_gateway::settings::Config;
 use output::Terminal;
+use tracing_subscriber::EnvFilter;
 
 const ABOUT: &str = "Keeps large tool results out of a model's context.
 

@@ -1,9 +1,7 @@
 //! Servers as child processes: messages on standard input and output, one per line.
 
 use std::collections::VecDeque;
-use std::env;
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,8 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fmt, thread};
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;

@@ -1,9 +1,8 @@
 //! Server-sent events: parses a `text/event-stream` as defined by the WHATWG HTML standard.
 
-use std::iter;
-use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use bytes::Bytes;
 use memchr::{memchr, memchr2};

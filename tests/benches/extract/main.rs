@@ -15,6 +15,9 @@ mod others;
 mod shared;
 mod table;
 
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
 use lro_host::extract::{Answer, Budget, Extractor, Jq, Question};
 use lro_host::read::{PageContent, PageRequest, Pages, Start};
 use lro_host::store::{Offload, Store};
@@ -22,8 +25,6 @@ use lro_tests::synthetic;
 use others::Duck;
 use serde_json::{Value, json};
 use shared::{alternate, median, millis, sizes};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 /// Runs of each question.
 const REPETITIONS: usize = 5;

@@ -1,11 +1,12 @@
 //! The programs to compare reading back with: jq, DuckDB and `wc` on the same records.
 
-use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 
 /// The version of jq, or the reason why it is missing.
 pub(crate) fn jq_version() -> Result<String, String> {

@@ -1,7 +1,8 @@
 //! The table of measured and required values.
 
-use crate::shared::millis;
 use std::time::Duration;
+
+use crate::shared::millis;
 
 /// Our time and that of another program, and the required ratio.
 pub(crate) fn row(question: &str, ours: Duration, other: &str, theirs: Duration, asked: Option<f64>) {

@@ -1,11 +1,13 @@
 //! Bare clients, so that only the gateway and two pipes or sockets are measured, and no library.
 
-use crate::upstream::TOOL;
-use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::upstream::TOOL;
 
 /// The revision that all of the gateways speak.
 const REVISION: &str = "2025-06-18";

@@ -1,11 +1,13 @@
 //! Many concurrent calls of a reference server by the MCP inspector.
 
-use crate::peers::{Process, free_port, lro, wait_for};
-use lro_tests::target;
-use serde_json::{Value, json};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use lro_tests::target;
+use serde_json::{Value, json};
+
+use crate::peers::{Process, free_port, lro, wait_for};
 
 /// Calls of a run, and the number of concurrent ones.
 const CALLS: &str = "2000";

@@ -19,9 +19,10 @@ mod peers;
 mod shared;
 mod upstream;
 
+use std::time::Duration;
+
 use peers::{Peer, Running};
 use shared::{median, millis, sizes};
-use std::time::Duration;
 
 /// Calls at the smallest size, and at each other size.
 const SMALL_CALLS: usize = 600;

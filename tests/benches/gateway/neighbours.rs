@@ -1,16 +1,17 @@
 //! Measures what endless policies of one tenant cost another tenant over HTTP.
 
-use crate::client::Client;
-use crate::peers::{Process, free_port, lro, wait_for};
-use crate::shared::millis;
-use crate::upstream;
-use crate::{SMALL_CALLS, SMALL_RECORDS};
-use lro_tests::component;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use lro_tests::component;
+
+use crate::client::Client;
+use crate::peers::{Process, free_port, lro, wait_for};
+use crate::shared::millis;
+use crate::{SMALL_CALLS, SMALL_RECORDS, upstream};
 
 /// Numbers of endless policies.
 const LOOPS: [usize; 4] = [0, 1, 2, 16];

@@ -1,8 +1,5 @@
 //! The gateways to measure, each in a separate process before the same bare server.
 
-use crate::client::Client;
-use crate::upstream;
-use lro_tests::target;
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -13,6 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use lro_tests::target;
+
+use crate::client::Client;
+use crate::upstream;
 
 /// Interval between two samples of memory.
 const SAMPLE: Duration = Duration::from_millis(2);

@@ -1,12 +1,13 @@
 //! A bare MCP server on standard input and output that replays serialized results at almost no cost. The benchmark runs
 //! itself as this server.
 
-use lro_tests::synthetic;
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
+
+use lro_tests::synthetic;
+use serde_json::{Value, json};
 
 /// The argument that runs the benchmark as this server.
 pub(crate) const ARGUMENT: &str = "--upstream-server";

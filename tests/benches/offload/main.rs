@@ -14,6 +14,13 @@ mod native;
 #[path = "../shared/mod.rs"]
 mod shared;
 
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use lro_gateway::settings::{Config, FailureMode, PolicySettings};
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::mcp::{self, ToolResult};
@@ -23,12 +30,6 @@ use lro_host::sandbox::{Cost, Limits, Part, PartKind, Payload, Plan, Sandbox};
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::synthetic;
 use shared::{alternate, median, millis, sizes};
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Bytes of one write of the baseline, as of the splitter.
 const BLOCK_BYTES: usize = 256 * 1024;

@@ -1,9 +1,10 @@
 //! The splitter as native code that writes to a file.
 
-use lro_jsonl::{FileReport, Options, Output, Section, Shape, Splitter, Stream, Target};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+
+use lro_jsonl::{FileReport, Options, Output, Section, Shape, Splitter, Stream, Target};
 
 struct OneFile(File);
 

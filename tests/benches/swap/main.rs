@@ -5,19 +5,19 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
 use lro_host::filter::{Filter, Outcome, Request};
 use lro_host::policy::{CompileCache, LoadOptions, Policy, Registry, RegistrySettings, Slot, TenantPolicy};
 use lro_host::sandbox::{Limits, Payload, Sandbox};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{always, request, sandbox, target, text};
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const CLIENTS: usize = 8;

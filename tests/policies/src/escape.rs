@@ -2,10 +2,11 @@
 //!
 //! The descriptor reports for every attempt whether it succeeded (`"ok"`) or how it was rejected.
 
+use std::collections::BTreeMap;
+
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags, PathFlags};
-use std::collections::BTreeMap;
 
 /// Paths that lead outside, whatever the directory is called. `outside.txt` and `secret.txt` are planted by the test: in
 /// the parent directory, in the root of the file system, and behind the links it puts in the way.

@@ -1,10 +1,11 @@
 //! Exhausts the limits of a call.
 
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, PolicyError};
 use crate::bindings::lro::filter::types::{ReadError, ToolResult};
 use crate::bindings::wasi::filesystem::preopens::get_directories;
-use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes allocated at a time: small enough to get close to the limit.
 const MEMORY_STEP_BYTES: usize = 1 << 20;

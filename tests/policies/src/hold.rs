@@ -1,13 +1,14 @@
 //! Opens too many handles, keeps them, or forges them.
 
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor as Answer, PolicyError};
 use crate::bindings::lro::filter::types::ToolResult;
 use crate::bindings::wasi::filesystem::preopens::get_directories;
 use crate::bindings::wasi::filesystem::types::{Descriptor, OpenFlags};
 use crate::output::{Outcome, create, directory, failed, open};
 use crate::{answer, file};
-use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The handle of an earlier call.
 static KEPT: AtomicU32 = AtomicU32::new(0);

@@ -2,10 +2,11 @@
 //!
 //! A test makes another version by replacing the signature in the component's bytes.
 
+use std::hint::black_box;
+
 use crate::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use crate::bindings::lro::filter::types::{PlannedPart, PlannedSection, SectionShape};
 use crate::output;
-use std::hint::black_box;
 
 static SIGNATURE: [u8; 18] = *b"SIGNATURE-AAAAAAAA";
 

@@ -1,11 +1,12 @@
 //! Searches its memory and its directory for data of others.
 
+use std::collections::BTreeSet;
+use std::hint::black_box;
+
 use crate::answer;
 use crate::bindings::lro::filter::types::ToolResult;
 use crate::bindings::wasi::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};
 use crate::output::{Outcome, directory, failed, write};
-use std::collections::BTreeSet;
-use std::hint::black_box;
 
 /// The prefix of every secret, each byte reduced by one, so that the pattern itself is found nowhere.
 const PREFIX_LESS_ONE: &[u8] = b"RDBQDS,";

@@ -7,13 +7,14 @@
 
 #![expect(clippy::expect_used, reason = "a test program stops at the first surprise")]
 
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
 use lro_host::policy::{Digest, LoadOptions, Policy};
 use lro_tests::sandbox;
 use lro_tests::vectors::{self, LARGE, Vector};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Instant;
 use tempfile::TempDir;
 
 /// How often the large vector is written; the first time warms up.

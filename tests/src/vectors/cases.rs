@@ -1,15 +1,17 @@
 //! The calls of the vectors. Texts and numbers are arbitrary, chosen to show one thing each.
 
-use super::kinds::kinds;
-use super::{Content, Input, Vector};
-use crate::{always, always_full, settings, synthetic};
+use std::fmt::Write;
+
 use lro_host::sandbox::PartKind;
 use lro_host::sandbox::types::Abilities;
 use lro_host::settings::{
     Action, DescriptorDialect, DescriptorLevel, PolicySettings, Recipe, SectionRule, Size, SizeUnit, SummaryKind,
     SummaryRule,
 };
-use std::fmt::Write;
+
+use super::kinds::kinds;
+use super::{Content, Input, Vector};
+use crate::{always, always_full, settings, synthetic};
 
 /// Records of the large vector, as in the benchmarks.
 const RECORDS: usize = 100_000;

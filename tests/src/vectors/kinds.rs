@@ -1,9 +1,10 @@
 //! Results of the kinds that servers give: records in texts, texts with an outline, and many blocks.
 
+use lro_host::sandbox::PartKind;
+
 use super::cases::{structured, text};
 use super::{Content, Input, Vector};
 use crate::{always, always_full};
-use lro_host::sandbox::PartKind;
 
 /// Rows of a small table.
 const ROWS: usize = 12;

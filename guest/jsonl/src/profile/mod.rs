@@ -10,10 +10,9 @@ mod number;
 mod reader;
 mod schema;
 
+pub use field::{Distinct, Field, Key, Types};
 use node::Node;
 use reader::Reader;
-
-pub use field::{Distinct, Field, Key, Types};
 
 /// Most nested containers, counted from the record, whose content is profiled: 8. Deeper ones are only counted.
 pub const DEPTH_MAX: usize = 8;

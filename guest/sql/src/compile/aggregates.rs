@@ -1,10 +1,11 @@
 //! Calls of functions and aggregates.
 
+use sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
+
 use super::names::Scope;
 use super::{Compiler, functions};
 use crate::Error;
 use crate::plan::{Aggregate, AggregateKind, Expression};
-use sqlparser::ast::{self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 
 impl<'a> Compiler<'a> {
     pub(super) fn function(&mut self, syntax: &'a ast::Function, scope: &mut Scope<'a>) -> Result<Expression, Error> {

@@ -1,13 +1,15 @@
 //! Expressions.
 
+use std::rc::Rc;
+
+use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
+
 use super::names::Scope;
 use super::{Compiler, constant, functions};
 use crate::Error;
 use crate::evaluate::{Function, Type, Unit};
 use crate::plan::{Expression, Name};
 use crate::set::Set;
-use sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
-use std::rc::Rc;
 
 /// A call.
 pub(super) fn call<const N: usize>(function: Function, arguments: [Expression; N]) -> Expression {

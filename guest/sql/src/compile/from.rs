@@ -1,12 +1,13 @@
 //! FROM: tables and joins.
 
+use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
+use sqlparser::keywords::ALL_KEYWORDS;
+
 use super::names::{Scope, steps};
 use super::{Compiler, Table};
 use crate::Error;
 use crate::evaluate::Function;
 use crate::plan::{Expression, Joined, Rows};
-use sqlparser::ast::{self, JoinConstraint, JoinOperator, TableFactor};
-use sqlparser::keywords::ALL_KEYWORDS;
 
 impl<'a> Compiler<'a> {
     pub(super) fn from(&mut self, syntax: &'a [ast::TableWithJoins], scope: &mut Scope<'a>) -> Result<(), Error> {

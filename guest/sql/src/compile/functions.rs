@@ -1,12 +1,13 @@
 //! Functions by their names.
 
+use lro_json::path;
+use sqlparser::ast::Expr;
+
 use super::aggregates::AGGREGATES;
 use super::constant;
 use super::expressions::unit;
 use crate::evaluate::{Function, Type, Unit};
 use crate::{Error, Value};
-use lro_json::path;
-use sqlparser::ast::Expr;
 
 /// Most arguments of a function that takes any number.
 const ANY: usize = usize::MAX;

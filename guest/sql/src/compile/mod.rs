@@ -7,10 +7,11 @@ mod functions;
 mod names;
 mod select;
 
+use sqlparser::ast;
+
 use crate::parse::{DEPTH_MAX, nesting, parse};
 use crate::plan::{Body, Expression, Joined, Name, Order, Query, Rows, Select, Union};
 use crate::{Error, Value};
-use sqlparser::ast;
 
 /// How often a query may say SELECT, each use of a WITH counted: 100.
 pub const QUERIES_MAX: usize = 100;

@@ -1,11 +1,12 @@
 //! Which column of which table a name is.
 
+use lro_json::path::{self, Step};
+use sqlparser::ast;
+
 use super::{Compiler, Table};
 use crate::Error;
 use crate::plan::{Aggregate, Body, Expression, Joined, Name, Query, Rows};
 use crate::write::SCALAR_KEY;
-use lro_json::path::{self, Step};
-use sqlparser::ast;
 
 /// What names in a SELECT can be.
 #[derive(Default)]

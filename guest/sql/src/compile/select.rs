@@ -1,12 +1,14 @@
 //! One SELECT.
 
+use std::collections::HashSet;
+
+use sqlparser::ast::{self, SelectItem};
+
 use super::names::Scope;
 use super::{Compiler, QUERIES_MAX, from, ordered, output_column};
 use crate::Error;
 use crate::plan::{Expression, Grouping, Name, Order, Rows, Select};
 use crate::write::unused;
-use sqlparser::ast::{self, SelectItem};
-use std::collections::HashSet;
 
 impl<'a> Compiler<'a> {
     pub(super) fn select(

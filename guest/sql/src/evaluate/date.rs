@@ -1,10 +1,11 @@
 //! Functions of dates, which are ISO 8601 texts: `2024-05-31`, or `2024-05-31T10:20:30.5Z` with a `T` or a space. A time zone is
 //! read and left out: times are as written.
 
+use std::fmt::Write;
+
 use super::shown;
 use crate::value::Number;
 use crate::{Error, Value};
-use std::fmt::Write;
 
 /// A unit or part of dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,16 +5,18 @@ mod like;
 mod number;
 mod text;
 
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+pub(crate) use date::Unit;
+use lro_json::path::{self, Step};
+use lro_json::walk;
+
 use crate::plan::Expression;
 use crate::set::Set;
 use crate::value::boolean;
 use crate::{Error, Value};
-pub(crate) use date::Unit;
-use lro_json::path::{self, Step};
-use lro_json::walk;
-use std::cell::Cell;
-use std::cmp::Ordering;
-use std::rc::Rc;
 
 /// An operator or function. A null argument makes the result null, unless it says something else.
 #[derive(Clone, Debug, PartialEq)]

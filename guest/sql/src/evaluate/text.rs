@@ -1,9 +1,10 @@
 //! Functions of texts. Characters are Unicode scalar values, counted from 1.
 
+use std::rc::Rc;
+
 use super::{Function, shown};
 use crate::value::Number;
 use crate::{Error, Value};
-use std::rc::Rc;
 
 /// Longest text that a function may make, in bytes: 16 MiB, as a record.
 const TEXT_BYTES_MAX: usize = 16 << 20;

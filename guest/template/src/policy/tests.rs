@@ -1,8 +1,9 @@
 //! Tests of the policy without a host: texts instead of a tool result, a map instead of a directory.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::bindings::lro::filter::types::{DescriptorDialect, DescriptorLevel, ImageMode, Reader, Settings};
-use std::collections::BTreeMap;
 
 /// Texts of parts, read a few characters at a time, so that slices end at every possible position.
 struct Texts(Vec<&'static str>);

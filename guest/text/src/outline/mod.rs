@@ -25,17 +25,16 @@ mod messages;
 
 use std::fmt::Write;
 
-use memchr::memchr_iter;
-
 pub use entries::ENTRIES_MAX;
 use entries::Entries;
+use lro_json::write::push_string;
+use memchr::memchr_iter;
 pub use messages::MESSAGES_MAX;
 use messages::Messages;
 
 use crate::regions::{Region, Regions};
 use crate::shorten::beginning;
 use crate::structure::{COMMIT, HUNK, Kind, Mark, TITLE_BYTES_MAX, Tracker, headings, html_text, lines};
-use lro_json::write::push_string;
 
 /// Elements of a page that are worth an entry without a label.
 const LANDMARKS: [&str; 14] = [

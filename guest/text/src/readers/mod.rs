@@ -27,36 +27,35 @@ mod values;
 mod within;
 mod yaml;
 
-pub use error::{Error, Fault, ReadError};
-pub use markup::{ELEMENT_BYTES_MAX, TOKEN_BYTES_MAX};
-pub use names::NAME_BYTES_MAX;
-pub use records::{Column, Report};
-pub use rule::{DIGITS_MAX, Rule};
-pub use table::{COLUMNS_MAX, SAMPLE_BYTES_MAX};
-pub use tabular::PARALLEL_BYTES_MAX;
-
-pub(crate) use blocks::{is_record_heading, is_row_heading};
-pub(crate) use columns::{is_underline, starts};
-pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token};
-pub(crate) use padded::cells as padded_cells;
-pub(crate) use within::may_follow;
-
-use crate::{Form, Layout, Tabular};
 use blocks::Blocks;
+pub(crate) use blocks::{is_record_heading, is_row_heading};
 use by_line::{ByLine, LineForm};
 use columns::Columns;
+pub(crate) use columns::{is_underline, starts};
 use delimited::Delimited;
+pub use error::{Error, Fault, ReadError};
 use html::Html;
 use markdown::Markdown;
 use markup::Markup;
+pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token};
+pub use markup::{ELEMENT_BYTES_MAX, TOKEN_BYTES_MAX};
+pub use names::NAME_BYTES_MAX;
 use padded::Padded;
+pub(crate) use padded::cells as padded_cells;
 use python::Python;
 use records::Records;
+pub use records::{Column, Report};
+pub use rule::{DIGITS_MAX, Rule};
 use ruled::Ruled;
+pub use table::{COLUMNS_MAX, SAMPLE_BYTES_MAX};
+pub use tabular::PARALLEL_BYTES_MAX;
 use tabular::{Parallel, Rows};
 use values::Values;
 use within::Within;
+pub(crate) use within::may_follow;
 use yaml::Yaml;
+
+use crate::{Form, Layout, Tabular};
 
 /// Longest line of a table that is not delimited, and longest item of a list, in bytes: 1 MiB. They are held in memory.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;

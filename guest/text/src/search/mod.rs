@@ -28,16 +28,15 @@ mod records;
 mod scan;
 mod words;
 
-use regex_syntax::hir::Hir;
-
 pub use hit::{FOUND_BYTES_MAX, Found, Hit, TEXT_BYTES_MAX};
-pub use ranges::{LineReader, Lines, ReadLine};
-pub use records::{RECORD_BYTES_MAX, RecordSearcher};
-
-use crate::regions::Regions;
 use lines::LineSearch;
 use matcher::Matcher;
+pub use ranges::{LineReader, Lines, ReadLine};
 use rank::Ranker;
+pub use records::{RECORD_BYTES_MAX, RecordSearcher};
+use regex_syntax::hir::Hir;
+
+use crate::regions::Regions;
 
 /// Lines of context that a hit may have on either side.
 pub const CONTEXT_LINES_MAX: u32 = 100;

@@ -9,18 +9,17 @@ mod markdown;
 mod matches;
 mod source;
 
-use memchr::memchr;
-
+use diff::Diff;
 pub(crate) use diff::{COMMIT, HUNK};
 pub(crate) use html::{headings, text as html_text};
+use indent::indent_of;
 pub(crate) use kind::Kind;
 pub(crate) use log::{Level, stamp};
-
-use crate::shorten::floor_char;
-use diff::Diff;
-use indent::indent_of;
 use markdown::Markdown;
 use matches::Matches;
+use memchr::memchr;
+
+use crate::shorten::floor_char;
 
 /// Parents that a line may have. Deeper ones are left out.
 pub(crate) const DEPTH_MAX: usize = 64;

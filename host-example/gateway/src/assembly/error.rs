@@ -4,12 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use lro_host::policy::{LoadError, RegistryError};
+use lro_host::store::StoreError;
+
 use crate::operations::OperationsError;
 use crate::settings::SettingsError;
 use crate::stdio::ServeError;
 use crate::upstream::EndpointError;
-use lro_host::policy::{LoadError, RegistryError};
-use lro_host::store::StoreError;
 
 /// Why a gateway cannot be assembled from its configuration, or served.
 #[derive(Debug, thiserror::Error)]

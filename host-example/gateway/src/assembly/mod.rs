@@ -6,17 +6,19 @@ mod policies;
 mod reload;
 mod server;
 
-use std::env;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::{env, fmt, io, thread};
 
+use lro_host::extract::Budget;
+use lro_host::filter::Filter;
+use lro_host::mcp::Tools;
+use lro_host::policy::{Registry, RegistryError, Watch};
+use lro_host::store::Store;
 use tokio::sync::Notify;
 
 pub use self::error::{GatewayError, ReloadError};
@@ -31,11 +33,6 @@ use crate::settings::Config;
 use crate::tenants::Tenants;
 use crate::tenants::rules::Rules;
 use crate::upstream::{Endpoint, Upstream};
-use lro_host::extract::Budget;
-use lro_host::filter::Filter;
-use lro_host::mcp::Tools;
-use lro_host::policy::{Registry, RegistryError, Watch};
-use lro_host::store::Store;
 
 /// A gateway, ready to serve.
 #[derive(Debug)]

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::GatewayError;
-use crate::settings::Config;
 use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
 use lro_host::policy::{CompileCache, CompilePlace, Compiler, Digest, LoadOptions, PublicKey};
 use lro_host::sandbox::Sandbox;
 use lro_host::store::StoreConfig;
+
+use super::GatewayError;
+use crate::settings::Config;
 
 /// Settings of the store.
 pub fn store_config(config: &Config) -> StoreConfig {

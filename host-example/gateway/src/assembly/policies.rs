@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lro_host::policy::{Attempt, LoadOptions, Registry, RegistrySettings, SlotSettings, TenantPolicy};
+
 use super::{GatewayError, parts};
 use crate::settings::Config;
-use lro_host::policy::{Attempt, LoadOptions, Registry, RegistrySettings, SlotSettings, TenantPolicy};
 
 /// Creates the registry with the policies of all tenants. A tenant whose policy is refused uses the last good one, or
 /// the failure mode. It is an error if the default tenant has no policy.

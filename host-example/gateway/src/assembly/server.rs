@@ -1,16 +1,15 @@
 //! The server that a gateway starts: its environment and isolation.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf, absolute};
+use std::{env, fs, io};
+
+use lro_transport::{Isolation, ServerUser};
 
 use super::{GatewayError, parts};
 use crate::settings::{Config, Origin, ServerEnvironment, Token};
 use crate::upstream::Launch;
-use lro_transport::{Isolation, ServerUser};
 
 /// The user database of the system.
 const USER_DATABASE: &str = "/etc/passwd";

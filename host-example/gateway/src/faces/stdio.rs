@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message};
+use lro_transport::{Line, Lines, write_line};
 use memchr::memchr;
 use parking_lot::Mutex;
 use tokio::runtime::Builder;
@@ -17,8 +19,6 @@ use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
 use crate::upstream::link::{Expects, Link, Receive, id_of_cut};
 use crate::upstream::remote::Remote;
-use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message};
-use lro_transport::{Line, Lines, write_line};
 
 /// How often the gateway checks for overdue calls.
 const OVERDUE_POLL_INTERVAL: Duration = Duration::from_millis(250);

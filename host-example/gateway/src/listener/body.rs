@@ -11,13 +11,13 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use lro_host::job::INLINE_BYTES;
+use lro_transport::{MessageLimits, Spool, SpoolError};
 use memchr::memchr2;
 
 use super::connections::PROGRESS_BYTES;
 use super::guard::Refusal;
 use crate::tenants::rules::Rules;
-use lro_host::job::INLINE_BYTES;
-use lro_transport::{MessageLimits, Spool, SpoolError};
 
 /// Size of the pieces in which a large message is written, in bytes.
 const PIECE_BYTES: usize = 256 << 10;

@@ -10,12 +10,12 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use lro_host::mcp::{self, Id, Kind, Message, method};
 use sha2::{Digest as _, Sha256};
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, decoded};
 use crate::settings::GatewaySettings;
 use crate::tenants::Tenants;
-use lro_host::mcp::{self, Id, Kind, Message, method};
 
 /// JSON-RPC error code for headers that do not match the body, from revision 2026-07-28 on.
 const HEADER_MISMATCH: i32 = -32020;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use lro_transport::{Permit, Pool};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::guard::Refusal;
 use crate::tenants::rules::Rules;
-use lro_transport::{Permit, Pool};
 
 /// The holder of permits: a tenant, or without tokens, a tenant and a client address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

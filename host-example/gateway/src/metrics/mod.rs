@@ -13,10 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lro_host::policy::{load_counts, parked_count};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use parking_lot::Mutex;
-
-use lro_host::policy::{load_counts, parked_count};
 
 pub use self::results::LABELS_MAX;
 use self::results::Results;

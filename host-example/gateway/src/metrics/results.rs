@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use metrics::{Histogram, counter, histogram};
-
 use lro_host::filter::{Decision, FilterError, Outcome};
 use lro_host::mcp::{self, ToolResult};
 use lro_host::sandbox::{Cost, EPOCH_TICK, Verdict};
 use lro_host::settings::SizeUnit;
 use lro_transport::{Permit, Pool};
+use metrics::{Histogram, counter, histogram};
 
 use super::snapshot::Snapshot;
 use super::{POLICY_MEMORY_BYTES, POLICY_SECONDS, shortened};

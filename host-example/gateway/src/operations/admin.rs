@@ -21,14 +21,14 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use base64::Engine;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use lro_host::mcp::percent_decoded as decoded;
+use lro_host::policy::{Digest, Loaded, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport};
+use lro_host::store::rfc3339;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::listener::guard::{bearer, json};
-use lro_host::mcp::percent_decoded as decoded;
-use lro_host::policy::{Digest, Loaded, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport};
-use lro_host::store::rfc3339;
 
 /// Path of the admin API.
 pub const POLICIES_PATH: &str = "/policies";

@@ -16,6 +16,8 @@ use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use lro_host::policy::Digest;
+use lro_host::store::{Store, Ulid};
 use metrics::{Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use parking_lot::Mutex;
@@ -30,8 +32,6 @@ use crate::listener::guard::{Guard, Refusal, bearer};
 use crate::metrics::{OWN_CALL_SECONDS, POLICY_MEMORY_BYTES, POLICY_SECONDS, describe};
 use crate::operations::admin::Admin;
 use crate::tenants::rules::Rules;
-use lro_host::policy::Digest;
-use lro_host::store::{Store, Ulid};
 
 /// How often observations are merged into their histograms, so that they do not pile up without scrapes.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);

@@ -10,12 +10,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use lro_host::store::{Store, Ulid};
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{Metrics, Snapshot};
 use crate::settings::shown_url;
 use crate::upstream::{Launch, Upstream};
-use lro_host::store::{Store, Ulid};
 
 /// Directory of the status files, in that of the store.
 const DIRECTORY: &str = ".gateways";

@@ -6,9 +6,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
+use lro_host::store::Store;
+
 use crate::operations::status::{About, Status, Writer};
 use crate::tenants::rules::Rules;
-use lro_host::store::Store;
 
 /// How often the status is published, if it has changed.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);

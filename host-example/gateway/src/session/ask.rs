@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lro_host::mcp::{self, Message, ToolQuestion, method};
 use serde_json::Value;
 
 use crate::session::Session;
 use crate::settings::DecisionMode;
-use lro_host::mcp::{self, Message, ToolQuestion, method};
 
 /// Metadata key of a call for a question.
 const KEY: &str = "io.github.lro-filter/query";

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use bytes::{Bytes, BytesMut};
-
-use crate::session::own::OwnCall;
 use lro_host::job::Job;
 use lro_host::mcp::Id;
+
+use crate::session::own::OwnCall;
 
 /// What becomes of a message from the client.
 #[derive(Debug)]

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-
-use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::{Call, RequestKind, Session, ToolCall, batch_of};
-use crate::session::{ask, own, reuse, shape};
-use crate::settings::{
-    ClientProfile, DecisionMode, DescriptorLevel, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit,
-};
-use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::job;
 use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, ParseError, Replacement, ToolResult};
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
+
+use crate::metrics::{Observation, tokens, verdict_name};
+use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, own, reuse, shape};
+use crate::settings::{
+    ClientProfile, DecisionMode, DescriptorLevel, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit,
+};
+use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
 
 /// Error for a message that exceeds the limit of its client or preset and cannot be shortened.
 const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";

@@ -4,11 +4,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-
-use crate::session::Session;
 use lro_host::mcp;
 use lro_host::store::{FileKind, Offload, Reader, StoreError, Ulid};
 use lro_transport::{Spool, SpoolError};
+
+use crate::session::Session;
 
 /// Scheme of references, and of the URIs of the gateway's resources.
 pub(crate) const SCHEME: &str = "lro://";

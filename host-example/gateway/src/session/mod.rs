@@ -18,6 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lro_host::job::Job;
+use lro_host::mcp::{
+    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, METHOD_NOT_FOUND, Message,
+    Params, READ_TOOL, SchemaChange, ToolChange, method,
+};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -33,11 +38,6 @@ use crate::tenants::memory::{ClientKey, SchemaKind, TokenUsage};
 use crate::tenants::rules::Rules;
 use crate::tenants::tasks::TaskCall;
 use crate::tenants::waiting::{CALLS_MAX, PendingLimits};
-use lro_host::job::Job;
-use lro_host::mcp::{
-    self, EXTRACT_TOOL, Fault, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, METHOD_NOT_FOUND, Message,
-    Params, READ_TOOL, SchemaChange, ToolChange, method,
-};
 
 /// Maximum size in bytes of the arguments of a call that the header line of its files shows.
 pub const QUERY_BYTES_MAX: usize = 16 << 10;

@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 
-use crate::session::handles;
-use crate::session::reuse;
-use crate::session::{Call, FromClient, Session};
+use crate::session::{Call, FromClient, Session, handles, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
-use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 
 /// Template of the gateway's resources. No list contains the resources themselves, as offloading a result must not
 /// change a list.

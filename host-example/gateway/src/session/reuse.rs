@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lro_host::mcp::{self, Id, Message};
+use lro_host::store::Ulid;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::{CachedReply, CallKey};
-use lro_host::mcp::{self, Id, Message};
-use lro_host::store::Ulid;
 
 /// Maximum size of a cached reply, in bytes: larger than a descriptor at any level.
 const REPLY_BYTES_MAX: usize = 256 << 10;

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lro_host::faults::caught;
+use lro_host::job::{self, INLINE_BYTES, Job};
+use lro_host::mcp::{self, Id, Message};
 
 use crate::session::Session;
 use crate::session::decision::{ClientDecision, ErrorPage, Filtering, FromClient, FromServer, ServerDecision};
 use crate::tenants::workers::QueueError;
-use lro_host::faults::caught;
-use lro_host::job::{self, INLINE_BYTES, Job};
-use lro_host::mcp::{self, Id, Message};
 
 impl Session {
     /// Decides what becomes of a message from the client. Calls `done` with it now or, if it takes a call of the

@@ -1,27 +1,25 @@
 //! The configuration of the gateway: the table `gateway`.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    ffi::OsString,
-    fmt, fs,
-    net::{Ipv6Addr, SocketAddr},
-    num::{NonZeroU16, NonZeroU32, NonZeroU64},
-    ops::Deref,
-    os::unix::ffi::OsStringExt,
-    path::PathBuf,
-};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ffi::OsString;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
+use std::ops::Deref;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::{fmt, fs};
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use zeroize::Zeroizing;
-
-use super::{
-    Config, at_least_one,
-    layers::{Problem, SettingsError, key_text},
-    variables::{GATEWAY_TABLE, VARIABLE_PREFIX},
-};
 use lro_host::store::Digest;
 use lro_transport::LOG_BYTES_DEFAULT;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroizing;
+
+use super::layers::{Problem, SettingsError, key_text};
+use super::variables::{GATEWAY_TABLE, VARIABLE_PREFIX};
+use super::{Config, at_least_one};
 
 /// Default of [`GatewaySettings::tenant`].
 pub const TENANT_DEFAULT: &str = "default";

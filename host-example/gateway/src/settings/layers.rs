@@ -1,20 +1,16 @@
 //! Reads the layers, validates each key by itself, and records the origin of each value.
 
-use std::{
-    collections::BTreeMap,
-    ffi::{OsStr, OsString},
-    fmt, fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{
-    Config,
-    gateway::{HEADERS_KEY, HIDDEN, TOKENS_KEY, shown_url},
-    variables::{CONFIG_KEY, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable, flag_name},
-};
+use super::Config;
+use super::gateway::{HEADERS_KEY, HIDDEN, TOKENS_KEY, shown_url};
+use super::variables::{CONFIG_KEY, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable, flag_name};
 
 /// The table of the overrides of tenants.
 const TENANTS_TABLE: &str = "tenants";

@@ -3,10 +3,10 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::at_least_one;
-use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
 
 /// Limits of loading a policy, each at least 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,11 +3,11 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use lro_host::extract::Budget;
+use lro_host::sandbox::Limits;
 use serde::{Deserialize, Serialize};
 
 use super::at_least_one;
-use lro_host::extract::Budget;
-use lro_host::sandbox::Limits;
 
 /// Default of [`QueryLimits::wall_time_ms`].
 const WALL_TIME_MS_DEFAULT: u64 = 30_000;

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
-use super::{Config, Token, UpstreamHeader, patterns::matches, variables::VARIABLE_PREFIX};
+use super::patterns::matches;
+use super::variables::VARIABLE_PREFIX;
+use super::{Config, Token, UpstreamHeader};
 
 /// Variables that a server gets if not all are passed, as patterns: paths of programs, home and files, language and
 /// time, setup of Node and Python, and certificates. None of them usually holds a secret, as those for proxies and

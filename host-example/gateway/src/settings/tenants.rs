@@ -1,12 +1,11 @@
 //! Overrides for one tenant.
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
-use super::{
-    Config,
-    layers::{Origin, flatten, key_text},
-};
+use super::Config;
+use super::layers::{Origin, flatten, key_text};
 
 /// Keys that all tenants share: they concern the process, the store, or the readers of all offloads.
 pub const SHARED_KEYS: [&str; 15] = [

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use lro_host::filter::Filter;
+use lro_host::policy::{Digest, Registry};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 
 use crate::settings::Config;
 use crate::tenants::rules::Rules;
-use lro_host::filter::Filter;
-use lro_host::policy::{Digest, Registry};
 
 /// Tenants that share a store, tools and metrics, each with its own policy and settings.
 #[derive(Debug)]

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use lro_host::filter::Filter;
+use lro_host::mcp::{self, Message, Tools};
+use lro_host::settings::Size;
+use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
+
 use crate::metrics::Metrics;
 use crate::settings::Config;
 use crate::tenants::Tenants;
@@ -10,10 +15,6 @@ use crate::tenants::memory::TenantCaches;
 use crate::tenants::tasks::Tasks;
 use crate::tenants::waiting::PendingLimits;
 use crate::tenants::workers::Workers;
-use lro_host::filter::Filter;
-use lro_host::mcp::{self, Message, Tools};
-use lro_host::settings::Size;
-use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 
 /// Configuration, policy and tools of a gateway.
 #[derive(Debug)]

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use lro_host::store::Ulid;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::session::Asked;
-use lro_host::store::Ulid;
 
 /// Maximum number of tasks. The oldest is evicted first; its result is then offloaded once more.
 pub(crate) const TASKS_MAX: usize = 4_096;

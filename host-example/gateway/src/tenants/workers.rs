@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-use tokio::sync::oneshot;
-
 use lro_host::faults::{caught, fail_point};
 use lro_host::job::{INLINE_BYTES, Job};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
 
 /// Time limit of a job on a shared thread. A longer one starts a cooldown.
 const INLINE_TIME_MAX: Duration = Duration::from_millis(1);

@@ -1,16 +1,15 @@
 //! A connection to a server that runs as a child process, restarted on demand after it exits.
 
 use std::io::ErrorKind;
-use std::sync::mpsc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lro_host::mcp::{Id, Kind, Message};
+use lro_transport::{Cut, Launch, Line, ServerProcess};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::session::{Failure, Session};
-use lro_host::mcp::{Id, Kind, Message};
-use lro_transport::{Cut, Launch, Line, ServerProcess};
 
 /// Request id of the handshake that the gateway repeats to a restarted server.
 const HANDSHAKE_ID: &str = "lro-filter-handshake";

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
+use lro_transport::{Event, EventReader, Spool, SpoolError};
 use parking_lot::{Mutex, MutexGuard};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -18,8 +20,6 @@ use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, 
 use crate::session::{ErrorPage, Session};
 use crate::upstream::content::{self, BodyKind, Content, ContentError};
 use crate::upstream::link::Receive;
-use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
-use lro_transport::{Event, EventReader, Spool, SpoolError};
 
 /// Delay before reconnecting to a stream that ended.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);

@@ -1,10 +1,8 @@
 //! Answers: lines within a budget, and what is left.
 
 use lro_jsonl::Measure;
-use serde::{
-    Serialize, Serializer,
-    ser::{Error, SerializeStruct},
-};
+use serde::ser::{Error, SerializeStruct};
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, RESULTS_MAX, Search, Sql, component};

@@ -1,11 +1,11 @@
 //! Converts settings into types of the contract, and a policy's answers into types of the store.
 
+use serde_json::value::RawValue;
+
 use super::Truncation;
 use crate::extract::Query;
 use crate::sandbox::types;
-use crate::settings as plain;
-use crate::store;
-use serde_json::value::RawValue;
+use crate::{settings as plain, store};
 
 impl From<plain::Size> for types::Size {
     fn from(size: plain::Size) -> Self {

@@ -2,12 +2,12 @@
 
 use std::num::NonZero;
 
+use lro_mcp::percent_decoded as decoded;
 use serde_json::json;
 
 use super::tools::{INVALID_PARAMS, ProtocolError, Tools, client_message};
 use crate::read::{PAGE_BYTES_MIN, PageContent, PageError, PagePart, PageRequest, Start};
 use crate::store::{FileRecord, Offload, Ulid};
-use lro_mcp::percent_decoded as decoded;
 
 /// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
 const RESOURCE_NOT_FOUND: i32 = -32002;

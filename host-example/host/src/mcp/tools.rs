@@ -8,11 +8,11 @@ mod definitions;
 mod search;
 mod sql;
 
-use serde_json::json;
-use serde_json::value::to_raw_value;
-
 pub use ask::{ToolQuestion, question_schema};
 pub use definitions::definitions;
+use lro_mcp::{text_block, tool_error};
+use serde_json::json;
+use serde_json::value::to_raw_value;
 
 use self::arguments::{Asked, ExtractArguments, ReadArguments};
 use self::sql::TableArguments;
@@ -22,7 +22,6 @@ use crate::extract::{
 use crate::job;
 use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
 use crate::store::{FileKind, Offload, Store, StoreError, Ulid};
-use lro_mcp::{text_block, tool_error};
 
 /// Name of the tool that answers questions.
 pub const EXTRACT_TOOL: &str = "lro_extract";

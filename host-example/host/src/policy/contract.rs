@@ -1,8 +1,9 @@
 //! Reads the imports and exports of a component from its bytes, before it is compiled.
 
-use super::LoadError;
 use semver::{Comparator, Op, Version};
 use wasmparser::{Encoding, Parser, Payload};
+
+use super::LoadError;
 
 /// Versions of the package `lro:filter` that this host runs, the newest last. A component of the same `0.MINOR` and an
 /// older patch runs too.

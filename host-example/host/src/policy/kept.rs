@@ -5,9 +5,8 @@
 //! one process at a time may use a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};

@@ -22,6 +22,10 @@ mod source;
 mod trial;
 mod watch;
 
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
 pub use breaker::{BreakerSettings, parked_count};
 pub use cache::CompileCache;
 pub use compiler::{
@@ -36,16 +40,12 @@ pub use slot::{Admission, Slot, SlotError, SlotSettings, SlotStatus, Version};
 pub use source::{SIGNATURE_BYTES_MAX, SIGNATURE_SUFFIX, Source};
 pub(crate) use trial::Comparison;
 pub use trial::{TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX, Trial, TrialExample, TrialOutcome, TrialReport};
+use wasmtime::component::Component;
 pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 
 pub use crate::digest::{Digest, ParseDigestError};
-
 use crate::faults::fail_point;
 use crate::sandbox::{Limits, Prepared, Sandbox, gate, one_line};
-use std::path::Path;
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
-use wasmtime::component::Component;
 
 /// Default of [`LoadOptions::bytes_max`]: 64 MiB. The built-in policy has about 0.2 MiB.
 pub const POLICY_BYTES_MAX: u64 = 64 << 20;

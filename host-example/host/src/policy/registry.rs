@@ -1,12 +1,10 @@
 //! The policies of all tenants: their sources, and how new ones replace them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::io;
 use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread;
+use std::{fs, io, thread};
 
 use minisign_verify::PublicKey;
 use parking_lot::{Mutex, RwLock};

@@ -5,12 +5,11 @@
 //! are noticed.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 

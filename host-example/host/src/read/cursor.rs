@@ -1,11 +1,14 @@
 //! Signed cursors: where the next page begins. Clients cannot forge or change them.
 
-use crate::store::{Digest, Ulid};
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use crate::store::{Digest, Ulid};
 
 /// Domain separator: keeps the signature from being valid for anything else signed with the same key.
 const CONTEXT: &[u8] = b"lro cursor 1\0";

@@ -1,5 +1,16 @@
 //! One call into a component: a fresh store and instance, the answer, and its cost.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use wasmtime::component::ResourceTable;
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
+
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use super::bindings::extraction::exports::lro::filter::lro_query::{Answer, Budget, ExtractError, Question, Source};
 use super::bindings::lro::filter::types::Call;
@@ -14,15 +25,6 @@ use super::{Payload, PayloadReader};
 use crate::digest::FileDigest;
 use crate::faults::fail_point;
 use crate::job;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-use wasmtime::component::ResourceTable;
-use wasmtime::{Engine, Store, Trap, UpdateDeadline};
-use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
 
 /// Why a call returned no answer. The message is a sentence without its subject, which is the policy or the query.
 #[derive(Debug, thiserror::Error)]

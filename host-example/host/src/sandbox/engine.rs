@@ -1,19 +1,21 @@
 //! The engine that all policies of a process share, and its epoch clock.
 
-use super::bindings::extraction::LroExtractPre;
-use super::call::Stock;
-use super::filesystem::{Filesystem, View};
-use super::permits::PoolPermits;
-use super::state::CallState;
-use super::versions::{self, PolicyPre};
 use std::sync::Arc;
 use std::time::Duration;
+
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::sync::filesystem;
+
+use super::bindings::extraction::LroExtractPre;
+use super::call::Stock;
+use super::filesystem::{Filesystem, View};
+use super::permits::PoolPermits;
+use super::state::CallState;
+use super::versions::{self, PolicyPre};
 
 /// Interval of the epoch: 10 ms. It is the resolution of [`Limits::wall_time`](super::Limits::wall_time), and the
 /// maximum time that a policy runs before it yields.

@@ -4,15 +4,12 @@
 //! Links, directories and timestamps are rejected: with `not-permitted` where a policy could exploit them, else with
 //! `unsupported`. A path must be a plain file name: digests are keyed by name, and `./a` would be a second name of `a`.
 
-use super::output::{OpenFile, OpenPermit, WriteError};
-use super::state::CallState;
-use super::streams::FileStream;
 use std::pin::pin;
 use std::sync::Arc;
+
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, FsPerms, OpenMode, WasiFilesystemCtxView};
-use wasmtime_wasi::p2::bindings::filesystem::preopens;
-use wasmtime_wasi::p2::bindings::filesystem::types as wasi;
+use wasmtime_wasi::p2::bindings::filesystem::{preopens, types as wasi};
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
     self as sync, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
     ErrorCode, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
@@ -21,6 +18,10 @@ use wasmtime_wasi::p2::bindings::sync::io::streams::{InputStream, OutputStream};
 use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi::runtime::poll_noop;
+
+use super::output::{OpenFile, OpenPermit, WriteError};
+use super::state::CallState;
+use super::streams::FileStream;
 
 /// Path of the preopened directory, as the policy sees it. Of several, their numbers follow.
 const PREOPEN: &str = "/";

@@ -2,7 +2,6 @@
 //! load: no environment, no arguments, empty standard input, discarded standard output, clocks that stand still, the
 //! same random numbers in every call. Calls stay deterministic.
 
-use super::state::CallState;
 use wasmtime::component::{HasData, Linker, Resource};
 use wasmtime_wasi::p2::bindings::cli::{
     environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
@@ -13,6 +12,8 @@ use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 use wasmtime_wasi::p2::bindings::sync::io::{error, poll, streams};
 use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
+
+use super::state::CallState;
 
 /// Maximum random bytes per request.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;

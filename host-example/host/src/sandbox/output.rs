@@ -5,9 +5,6 @@
 //! to the host at the end of the call. If publishing will wait for the disk, flushing starts while the policy still
 //! writes.
 
-use super::Limits;
-use crate::digest::{FileDigest, FileHasher};
-use crate::faults::fail_point;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -16,6 +13,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
+
+use super::Limits;
+use crate::digest::{FileDigest, FileHasher};
+use crate::faults::fail_point;
 
 /// Maximum number of blocks queued for the writing thread.
 const BLOCKS_IN_FLIGHT: usize = 3;

@@ -1,18 +1,20 @@
 //! CallState of one call: the payload, the directory, the output, the limits. It is dropped with the call's store.
 
-use super::bindings::lro::filter::types;
-use super::limits::{Limits, Meter};
-use super::output::{OpenFile, OpenPermit, Output};
-use super::streams::FileStream;
-use crate::job;
-use lro_payload::{self as payload, PayloadReader};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use lro_payload::{self as payload, PayloadReader};
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::{FsPerms, WasiFilesystemCtx};
+
+use super::bindings::lro::filter::types;
+use super::limits::{Limits, Meter};
+use super::output::{OpenFile, OpenPermit, Output};
+use super::streams::FileStream;
+use crate::job;
 
 /// Maximum number of handles of all kinds that a policy holds at a time, including the result, open files and listings.
 const HANDLES_MAX: usize = 4_096;

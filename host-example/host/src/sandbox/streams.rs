@@ -1,15 +1,17 @@
 //! `wasi:io/streams`: streams of the files of a call, which the standard libraries of languages use, and null streams.
 //! Writes count like those through a descriptor; all streams are always ready.
 
-use super::inert::View;
-use super::output::{OpenFile, WriteError};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::sync::io::streams::{
     Host, HostInputStream, HostOutputStream, InputStream, OutputStream, StreamError as WasiStreamError,
 };
 use wasmtime_wasi::p2::{DynPollable, StreamError, StreamResult};
+
+use super::inert::View;
+use super::output::{OpenFile, WriteError};
 
 /// Maximum bytes per read or write.
 const BYTES_MAX: u64 = 1 << 20;

@@ -2,11 +2,12 @@
 //!
 //! What 0.1.0 cannot say is left out of a call. A plan that it has no words for is an error.
 
+use wasmtime::component::Resource;
+
 use super::PayloadReader;
 use super::bindings::lro::filter::types::{self as new, HostToolResult};
 use super::bindings::v0_1::lro::filter::types as old;
 use super::state::CallState;
-use wasmtime::component::Resource;
 
 impl old::Host for CallState {}
 

@@ -1,13 +1,14 @@
 //! Policies of all versions of `lro:filter` that this host runs, behind the calls of the newest one.
 
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker, Resource};
+
 use super::PayloadReader;
 use super::bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 use super::bindings::lro::filter::types::{self, Call};
 use super::bindings::{LroPolicy, LroPolicyPre, v0_1};
 use super::state::CallState;
 use super::v0_1::{To as _, plan as plan_v0_1};
-use wasmtime::Store;
-use wasmtime::component::{Component, HasSelf, InstancePre, Linker, Resource};
 
 /// The export of a policy of the newest version.
 const EXPORT: &str = "lro:filter/lro-filter@0.2.0";

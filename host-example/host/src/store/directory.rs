@@ -1,27 +1,20 @@
 //! Directory handles: all access is relative to an open descriptor and follows no links.
 
-use std::{
-    ffi::{OsStr, OsString},
-    fs::{DirBuilder, File, canonicalize},
-    io::{Read, Write},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::{
-            ffi::{OsStrExt, OsStringExt},
-            fs::DirBuilderExt,
-        },
-    },
-    path::{self, Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File, canonicalize};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{self, Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use rustix::{
-    fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat},
-    io::{Errno, retry_on_intr},
-    process::geteuid,
-};
+use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::geteuid;
 
-use super::{StoreError, Ulid, error::failed};
+use super::error::failed;
+use super::{StoreError, Ulid};
 use crate::faults::fail_point;
 
 /// Mode of all directories of the store.

@@ -1,9 +1,7 @@
 //! Errors of the store.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::io;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 

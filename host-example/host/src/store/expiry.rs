@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{Store, StoreError, TIME_TO_LIVE_MAX, Ulid, directory::Directory};
+use super::directory::Directory;
+use super::{Store, StoreError, TIME_TO_LIVE_MAX, Ulid};
 
 /// File name of the time to live of an offload that has its own. It begins with a dot, so no policy can use it.
 pub(super) const TIME_TO_LIVE_NAME: &str = ".ttl-seconds";

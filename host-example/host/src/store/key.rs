@@ -1,10 +1,14 @@
 //! Secret keys shared by all processes that use a directory.
 
-use std::{fmt, fs::File, io::Read};
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
 
 use rustix::fs::Stat;
 
-use super::{StoreError, directory::Directory, error::failed};
+use super::StoreError;
+use super::directory::Directory;
+use super::error::failed;
 
 /// Size of a key.
 pub(crate) const KEY_BYTES: usize = 32;

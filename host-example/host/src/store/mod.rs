@@ -23,41 +23,35 @@ mod ulid;
 mod usage;
 mod verified;
 
-use std::{
-    collections::BTreeMap,
-    io::{ErrorKind, Read},
-    path::{self, Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
+use std::path::{self, Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
-use self::{
-    directory::Directory,
-    error::failed,
-    key::Key,
-    manifest::{MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest},
-    owner::Owner,
-    usage::Ledger,
-    verified::Verified,
+use self::directory::Directory;
+pub use self::error::StoreError;
+use self::error::failed;
+use self::key::Key;
+pub use self::manifest::{
+    FILE_NAME_BYTES_MAX, FileKind, FileRecord, Form, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
+    Origin, RecordShape, StoredQuery,
 };
-pub use self::{
-    error::StoreError,
-    manifest::{
-        FILE_NAME_BYTES_MAX, FileKind, FileRecord, Form, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
-        Origin, RecordShape, StoredQuery,
-    },
-    names::safe_name,
-    offload::Offload,
-    quota::QuotaKind,
-    reader::Reader,
-    staging::Staging,
-    sweep::{Removal, Sweep},
-    ulid::{ParseUlidError, Ulid, rfc3339},
-    verified::VERIFIED_FILES_MAX,
-};
+use self::manifest::{MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest};
+pub use self::names::safe_name;
+pub use self::offload::Offload;
+use self::owner::Owner;
+pub use self::quota::QuotaKind;
+pub use self::reader::Reader;
+pub use self::staging::Staging;
+pub use self::sweep::{Removal, Sweep};
+pub use self::ulid::{ParseUlidError, Ulid, rfc3339};
+use self::usage::Ledger;
+pub use self::verified::VERIFIED_FILES_MAX;
+use self::verified::Verified;
 pub use crate::digest::{Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
 use crate::faults::fail_point;
 

@@ -1,15 +1,14 @@
 //! Published offloads.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::{
-    FileRecord, OffloadRecord, Origin, StoreError, Ulid, directory::Directory, reader::Reader, verified::Verified,
-};
+use super::directory::Directory;
+use super::reader::Reader;
+use super::verified::Verified;
+use super::{FileRecord, OffloadRecord, Origin, StoreError, Ulid};
 
 /// A published offload. It keeps no file open, and does not prevent the removal of the offload.
 #[derive(Clone, Debug)]

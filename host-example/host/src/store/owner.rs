@@ -5,12 +5,12 @@
 
 use std::fs::File;
 
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::{Errno, retry_on_intr},
-};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, retry_on_intr};
 
-use super::{StoreError, Ulid, directory::Directory, error::failed};
+use super::directory::Directory;
+use super::error::failed;
+use super::{StoreError, Ulid};
 
 /// Directory of the owner files, in the root.
 const OWNERS: &str = ".owners";

@@ -1,10 +1,13 @@
 //! Quotas: removes old offloads to make room for new ones.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
 
 use tracing::warn;
 
-use super::{Store, StoreError, Ulid, usage::Ledger};
+use super::usage::Ledger;
+use super::{Store, StoreError, Ulid};
 
 /// A quota of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,23 +1,19 @@
 //! Reads published files: verifies them, reads lines and ranges.
 
-use std::{
-    fs::File,
-    io::{self, ErrorKind},
-    ops::Range,
-    os::unix::fs::FileExt,
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-    time::SystemTime,
-};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use memchr::{memchr, memchr_iter};
 
-use super::{
-    Digest, FileDigest, FileKind, FileRecord, StoreError,
-    directory::Directory,
-    error::failed,
-    verified::{FileState, Verified},
-};
+use super::directory::Directory;
+use super::error::failed;
+use super::verified::{FileState, Verified};
+use super::{Digest, FileDigest, FileKind, FileRecord, StoreError};
 
 /// Bytes per read when searching for a line: about the distance between index entries.
 const SEARCH_BYTES: usize = 64 * 1024;

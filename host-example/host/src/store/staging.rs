@@ -1,28 +1,23 @@
 //! Writes and publishes one offload.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    io::Write,
-    panic::resume_unwind,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use tracing::warn;
 
+use super::directory::{Directory, bytes_on_disk};
+use super::error::failed;
+use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
+use super::manifest::{MANIFEST_VERSION, Manifest, is_file_name};
 use super::{
     Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
-    Offload, OffloadRecord, OpenRoot, QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid,
-    directory::{Directory, bytes_on_disk},
-    error::failed,
-    expiry::{TIME_TO_LIVE_NAME, time_to_live_text},
-    manifest::{MANIFEST_VERSION, Manifest, is_file_name},
-    staging_name, tenant_name,
+    Offload, OffloadRecord, OpenRoot, QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
 };
 use crate::faults::fail_point;
 

@@ -1,17 +1,17 @@
 //! Removes expired offloads and the directories of dead processes.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ffi::OsStr,
-    fs,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tracing::{info, warn};
 
-use super::{Store, StoreError, Ulid, directory::Directory, usage::Ledger};
+use super::directory::Directory;
+use super::usage::Ledger;
+use super::{Store, StoreError, Ulid};
 
 /// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! ULIDs: unique ids, sorted by time.
 
-use std::{
-    fmt, io,
-    str::FromStr,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 
 use ::ulid::ULID_LEN;
 use parking_lot::Mutex;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A ULID: 48 bits of milliseconds since 1970, then 80 random bits; written as 26 characters of Crockford's base 32,
 /// which sort by time as text.

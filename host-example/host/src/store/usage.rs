@@ -1,9 +1,7 @@
 //! Disk usage by tenant, as far as this process knows.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
 
 use super::{Ulid, Usage};
 

@@ -1,11 +1,9 @@
 //! Remembers verified files, so that they need not be hashed again.
 
-use std::{
-    collections::HashSet,
-    fs::Metadata,
-    os::unix::fs::MetadataExt,
-    time::{Duration, SystemTime},
-};
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 

@@ -1,9 +1,11 @@
 //! Stores and offloads for the tests that read them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::fs;
+use std::time::SystemTime;
+
 use lro_host::store::{FileKind, FileRecord, Offload, OffloadRecord, Origin, Store, StoreConfig, Ulid, rfc3339};
 use serde_json::value::RawValue;
-use std::{fs, time::SystemTime};
 use tempfile::TempDir;
 
 pub(crate) const HEADER: &str = "{\"type\":\"mcp_lro\"}\n";

@@ -1,15 +1,17 @@
 //! Calls: the failure mode answers, nothing half is published, nothing is lost.
 
-use crate::support::{Action, DELAY, filter, leftovers, version, with, within};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
 use lro_host::policy::{Admission, LoadOptions, Policy, Slot, SlotSettings, Trial, TrialOutcome};
 use lro_host::settings::FailureMode;
 use lro_host::store::FileKind;
 use lro_tests::{TENANT, always, default_policy, request, sandbox, text};
-use std::io::Read;
-use std::path::Path;
-use std::sync::Arc;
 use tempfile::TempDir;
+
+use crate::support::{Action, DELAY, filter, leftovers, version, with, within};
 
 /// Points of a call, the kinds of failure that an error and a panic there are, and whether it was decided to write by then.
 const POINTS: [(&str, Option<&str>, &str, bool); 9] = [

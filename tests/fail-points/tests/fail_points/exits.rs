@@ -1,16 +1,18 @@
 //! Processes that end at a point, and a gateway that does not.
 
-use crate::loads::{registry, tenant};
-use crate::support::{answers, filter, leftovers, signature, version, within};
-use lro_host::policy::CompilePlace;
-use lro_host::store::{Store, StoreConfig};
-use lro_tests::{target, workspace};
-use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use lro_host::policy::CompilePlace;
+use lro_host::store::{Store, StoreConfig};
+use lro_tests::{target, workspace};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::loads::{registry, tenant};
+use crate::support::{answers, filter, leftovers, signature, version, within};
 
 /// The status with which a process ends at a point.
 const EXIT: i32 = 70;

@@ -1,15 +1,17 @@
 //! Loads and swaps: what served goes on serving, or the new policy serves; the report says which.
 
-use crate::support::{Action, DELAY, answers, filter, signature, version, wait_until, with, within};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
 use lro_host::policy::{
     CompileCache, CompileLimits, CompilePlace, Compiler, LoadOptions, Loaded, Registry, RegistryError,
     RegistrySettings, TenantPolicy, Watch,
 };
 use lro_tests::sandbox;
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
 use tempfile::TempDir;
+
+use crate::support::{Action, DELAY, answers, filter, signature, version, wait_until, with, within};
 
 /// What an error and a panic at a point lead to.
 #[derive(Clone, Copy, PartialEq, Eq)]

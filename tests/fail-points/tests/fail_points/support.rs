@@ -1,5 +1,11 @@
 //! Fail points and their actions, and policies that show which version answered.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::Slot;
 use lro_host::sandbox::Limits;
@@ -7,12 +13,6 @@ use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{always, request, text};
 pub(crate) use lro_tests::{signature, version};
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// Longest time of one step and its consequences: long enough for a busy machine, shorter than a deadlock.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,11 +6,12 @@
 
 mod token;
 
+use token::{Token, decode, is_span, next};
+
 use super::error::Fault;
 use super::records::Records;
 use super::table::Table;
 use super::{ELEMENT_BYTES_MAX, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX};
-use token::{Token, decode, is_span, next};
 
 /// Elements whose content is neither markup nor shown.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];

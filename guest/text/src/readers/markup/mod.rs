@@ -8,11 +8,12 @@
 mod element;
 mod token;
 
-use super::error::Fault;
-use super::records::Records;
 use element::Element;
 use token::decode;
 pub(crate) use token::{Token, next};
+
+use super::error::Fault;
+use super::records::Records;
 
 /// Longest tag, comment or CDATA section, in bytes: 64 KiB. They are held in memory.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;

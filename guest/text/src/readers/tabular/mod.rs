@@ -4,10 +4,11 @@
 mod parallel;
 mod rows;
 
-use super::string::quote;
 pub use parallel::PARALLEL_BYTES_MAX;
 pub(crate) use parallel::Parallel;
 pub(crate) use rows::Rows;
+
+use super::string::quote;
 
 /// What is written before the values of each name: `{"name":` and `,"name":`.
 fn prefixes<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Vec<u8>> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use lro_host::mcp::{Message, method};
+use lro_transport::{Launch, Permit, Pool};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -17,9 +19,6 @@ use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
 use crate::tenants::rules::Rules;
-use lro_host::mcp::Message;
-use lro_host::mcp::method;
-use lro_transport::{Launch, Permit, Pool};
 
 /// Number of random bytes in a session id.
 const SESSION_ID_BYTES: usize = 16;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use lro_host::job::INLINE_BYTES;
+use lro_host::mcp::{Kind, Message};
 use tokio::sync::oneshot;
 
 use crate::listener::body;
@@ -13,8 +15,6 @@ use crate::session::{ClientDecision, FromClient, Session};
 use crate::tenants::rules::Rules;
 use crate::tenants::workers::QueueError;
 use crate::upstream::link::{Expects, Link, LinkError, Receive};
-use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{Kind, Message};
 
 /// The log reason for output that is not a message, and for messages that match no request.
 pub(super) const STRAY_OUTPUT: &str = "it answers no request";

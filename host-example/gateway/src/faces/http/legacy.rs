@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use lro_host::job::INLINE_BYTES;
+use lro_host::mcp::{Id, Kind, Message, method};
+use lro_transport::{Launch, Permit};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
@@ -19,9 +22,6 @@ use crate::metrics::CountGuard;
 use crate::session::{ClientDecision, Failure, FromServer, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
-use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{Id, Kind, Message, method};
-use lro_transport::{Launch, Permit};
 
 /// Maximum number of messages kept for a client that does not listen. The oldest is dropped first.
 const BACKLOG_MESSAGES_MAX: usize = 1_000;

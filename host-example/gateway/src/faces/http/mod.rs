@@ -27,6 +27,7 @@ use axum::http::Method;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::response::Response;
+use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
 use tokio::net::TcpListener;
 
 use self::bridge::Bridge;
@@ -38,8 +39,6 @@ use crate::listener::guard::{self, Guard, Refusal};
 use crate::listener::shares::{ActiveTenants, Holder, RequestPermit, Shares, removed};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
-use lro_host::mcp::percent_decoded as decoded;
-use lro_host::mcp::{Kind, Message};
 
 /// How often the gateway checks for idle sessions and removed tenants.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(500);

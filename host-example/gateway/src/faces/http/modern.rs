@@ -11,6 +11,9 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use lro_host::job::INLINE_BYTES;
+use lro_host::mcp::{self, Id, Kind, Message, method};
+use lro_transport::Launch;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
@@ -22,9 +25,6 @@ use crate::listener::guard::{self, Refusal};
 use crate::session::{Session, SessionOwner, cancellation, end_of_subscription};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
-use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{self, Id, Kind, Message, method};
-use lro_transport::Launch;
 
 /// Maximum number of messages that wait for a client to read. Further ones are dropped, except the response.
 const WAITING_MESSAGES_MAX: usize = 1_000;

@@ -8,14 +8,14 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use lro_host::job::INLINE_BYTES;
+use lro_transport::Permit;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 
 use crate::headers::ACCEL_BUFFERING;
 use crate::listener::body;
 use crate::listener::guard::{Refusal, json};
-use lro_host::job::INLINE_BYTES;
-use lro_transport::Permit;
 
 /// Interval of the comments that keep a silent stream alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

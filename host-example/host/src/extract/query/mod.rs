@@ -22,10 +22,9 @@ pub(crate) mod read;
 
 use std::collections::BTreeMap;
 
+pub use document::QueryError;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-
-pub use document::QueryError;
 
 /// A typed query. The default selects the first 50 records.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use lro_host::mcp::Message;
+use lro_transport::{Event, EventReader};
 use memchr::memchr;
 use tokio::sync::watch;
 
@@ -14,8 +16,6 @@ use crate::faces::http::streams::event_of;
 use crate::listener::body;
 use crate::session::{FromServer, Refused, Session, end_of_subscription};
 use crate::upstream::content::{self, BodyKind, Chunks, ContentError};
-use lro_host::mcp::Message;
-use lro_transport::{Event, EventReader};
 
 /// Number of leading bytes that classify a stream.
 const HEAD_BYTES: usize = 8;

@@ -16,6 +16,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
+use lro_host::job::INLINE_BYTES;
+use lro_host::mcp::{Id, Kind, Message, method};
 use reqwest::RequestBuilder;
 use tokio::sync::watch;
 
@@ -30,8 +32,6 @@ use crate::session::{FromClient, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Endpoint;
 use crate::upstream::content::{Chunks, Content};
-use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{Id, Kind, Message, method};
 
 /// HTTP methods forwarded besides POST.
 const METHODS: [Method; 4] = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS];

@@ -7,13 +7,13 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use lro_host::mcp::{Fault, Id, Message};
 
 use super::{BODY_HEADERS, RequestInfo};
 use crate::listener::body::{self, BodyError};
 use crate::listener::guard::{self, Refusal, json};
 use crate::session::{ErrorPage, FromServer, Session, batch_of};
 use crate::upstream::content::{self, BodyKind, ContentError};
-use lro_host::mcp::{Fault, Id, Message};
 
 /// Forwards a response unchanged.
 pub(super) fn pass_through(

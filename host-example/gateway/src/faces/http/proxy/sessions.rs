@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use lro_transport::{Permit, Pool};
 use parking_lot::Mutex;
 
 use crate::listener::shares::Holder;
 use crate::metrics::{CountGuard, Metrics};
 use crate::session::Session;
-use lro_transport::{Permit, Pool};
 
 /// Sessions by their id from the server. At the limit, the oldest session of the tenant is evicted first.
 pub(super) struct Sessions {
