@@ -4,9 +4,8 @@ use lro_json::masks::BLOCK;
 use lro_json::{LANE, Lane};
 
 /// Pairs of bytes of which each key, token and private key has one near its beginning.
-const PAIRS: [[u8; 2]; 13] = [
-    *b"k-", *b"k_", *b"b_", *b"t-", *b"m_", *b"f_", *b"gh", *b"xo", *b"Iz", *b"KI", *b"SI", *b"yJ", *b"-B",
-];
+const PAIRS: [[u8; 2]; 13] =
+    [*b"k-", *b"k_", *b"b_", *b"t-", *b"m_", *b"f_", *b"gh", *b"xo", *b"Iz", *b"KI", *b"SI", *b"yJ", *b"-B"];
 
 /// Digits in the first group of a card number, and the least length of the whole, in bytes.
 const CARD_GROUP: u32 = 4;

@@ -241,7 +241,8 @@ fn scheme(text: &str) -> usize {
 fn begins_with_name(text: &str) -> bool {
     let text = text.get(..text.floor_char_boundary(NEXT_NAME_BYTES_MAX)).unwrap_or_default();
     let name = text.trim_start_matches([' ', '\t', '"', '\'']);
-    let after = name.trim_start_matches(|character: char| character.is_ascii_alphanumeric() || "_-.".contains(character));
+    let after =
+        name.trim_start_matches(|character: char| character.is_ascii_alphanumeric() || "_-.".contains(character));
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     begins && after.trim_start_matches(['"', '\'']).starts_with([':', '='])
 }

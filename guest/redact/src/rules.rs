@@ -159,7 +159,9 @@ impl Rules {
     #[inline(always)]
     pub(crate) fn may_be_secret(&self, key: &str) -> bool {
         let (Some(first), Some(last)) = (key.bytes().next(), key.bytes().last()) else { return false };
-        key.len() >= self.bytes.shortest && self.bytes.begin[usize::from(first)] && (self.may_end_name(last) || key.contains('\\'))
+        key.len() >= self.bytes.shortest
+            && self.bytes.begin[usize::from(first)]
+            && (self.may_end_name(last) || key.contains('\\'))
     }
 
     /// Whether the value of a key is secret at any depth.
