@@ -5,6 +5,7 @@
 mod documents;
 mod small;
 mod speed;
+mod texts;
 
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};

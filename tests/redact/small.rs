@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// The reply to a result.
-fn reply(settings: PolicySettings, result: &Value) -> Value {
+pub(crate) fn reply(settings: PolicySettings, result: &Value) -> Value {
     let root = TempDir::new().unwrap();
     let result = ToolResult::parse(result.to_string().into()).unwrap();
     let request = Request { is_error: result.is_error(), ..request(settings) };

@@ -15,9 +15,11 @@
 //! | `candidates` | marks where in a text a secret may be |
 //! | `find` | e-mail addresses, card numbers and keys in a text |
 //! | `named` | values of secret fields in a text that is not JSON |
+//! | `columns` | cells of secret columns in the tables of a text |
 //! | `text` | JSON strings without their escapes |
 
 mod candidates;
+mod columns;
 #[cfg(target_arch = "wasm32")]
 mod component;
 mod fields;

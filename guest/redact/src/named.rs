@@ -97,9 +97,9 @@ impl<'a> Search<'a> {
             end = at - (content.len() - content.trim_end().len());
         }
         if is_cut || view.len() < rest.len() {
-            // It goes on, or may go on.
-            let start = start.unwrap_or(view.len());
-            return Some(line_end + start..line_end + view.len());
+            // It may go on, or is too long to look for its end.
+            let start = start.or(is_cut.then_some(view.len()))?;
+            return Some(line_end + start..self.text.len());
         }
         start.map(|start| line_end + start..line_end + end)
     }
@@ -131,7 +131,7 @@ fn is_break(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
-fn not_break(byte: u8) -> bool {
+pub(crate) fn not_break(byte: u8) -> bool {
     !is_break(byte)
 }
 

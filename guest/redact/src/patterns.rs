@@ -1,6 +1,7 @@
 //! Removes what looks like a secret from a text that is given in slices.
 
 use crate::candidates::Marks;
+use crate::columns::Columns;
 use crate::find::{AFTER_BYTES, Before, Class, MATCH_BYTES_MAX, Match, Search};
 use crate::rules::Rules;
 use crate::text::{Decoded, decoded};
@@ -23,6 +24,8 @@ pub(crate) struct Scrubber<'a> {
     before: Before,
     /// The class of bytes that continue a secret longer than [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX).
     open: Option<Class>,
+    /// The tables of a text, or of a string.
+    columns: Columns,
     /// Whether anything was removed.
     pub(crate) found: bool,
 }
@@ -41,8 +44,16 @@ struct Piece {
 
 impl<'a> Scrubber<'a> {
     pub(crate) fn new(rules: &'a Rules, is_json: bool) -> Self {
-        let (before, pending) = (Before::nothing(), String::new());
-        Self { rules, is_json, in_string: false, pending, before, open: None, found: false }
+        Self {
+            rules,
+            is_json,
+            in_string: false,
+            pending: String::new(),
+            before: Before::nothing(),
+            open: None,
+            columns: Columns::new(),
+            found: false,
+        }
     }
 
     /// Reads the next slice, or the last one, and appends the decided text.
@@ -65,8 +76,8 @@ impl<'a> Scrubber<'a> {
     fn pieces(&mut self, text: &str, is_last: bool, copied: &mut usize, out: &mut String) -> Piece {
         let bytes = text.as_bytes();
         let mut piece = Piece { complete: true, ..Piece::default() };
-        // Whether the piece may have a secret: most have no mark, and are not looked at again.
-        let mut is_marked = self.open.is_some();
+        // Whether the piece may have a secret: most have no mark, and are not looked at again. The first may continue one.
+        let mut is_marked = true;
         let mut last_escape = None;
         let mut block = 0;
         while let Some(rest) = bytes.get(block..).filter(|rest| !rest.is_empty()) {
@@ -88,8 +99,8 @@ impl<'a> Scrubber<'a> {
                     (is_marked, last_escape) = (false, None);
                 } else if backslash & bit != 0 && self.in_string && !is_escaped {
                     last_escape = Some(index);
-                    // It may stand for any character.
-                    is_marked |= bytes.get(index + 1) == Some(&b'u');
+                    // It may stand for any character, or the string have the lines of a table.
+                    is_marked |= matches!(bytes.get(index + 1), Some(b'u' | b'n'));
                 } else if !is_marked {
                     let byte = bytes.get(index).copied().unwrap_or_default();
                     is_marked = marks.patterns & bit != 0
@@ -109,6 +120,7 @@ impl<'a> Scrubber<'a> {
         if piece.is_new {
             self.before.begin();
             self.open = None;
+            self.columns = Columns::new();
         }
         let is_string = self.is_json && self.in_string;
         let written = &whole[piece.range.clone()];
@@ -120,17 +132,29 @@ impl<'a> Scrubber<'a> {
             out.push_str(&whole[*copied..piece.range.start]);
             *copied = position(at);
         }
-        let mut decided = text.len();
-        if !piece.complete {
-            decided = text.floor_char_boundary(text.len().saturating_sub(MATCH_BYTES_MAX)).max(at);
+        // JSON between strings has no names of its own.
+        let has_tables = is_string || !self.is_json;
+        let mut decided = if piece.complete { text.len() } else { boundary(text).max(at) };
+        let (mut cells, read) = (Vec::new(), decided);
+        if has_tables && (!piece.complete || !piece.is_new || text.contains('\n')) {
+            self.columns.cells(text, 0..read, self.rules, &mut cells);
         }
+        let mut cells = cells.into_iter().peekable();
         let bytes = if view.is_plain() { &whole.as_bytes()[piece.range.start..] } else { text.as_bytes() };
         let search = Search { text, bytes, before: &self.before, complete: piece.complete, rules: self.rules };
-        while let Some(Match { evidence, range, class, quote }) = search.find(at) {
+        let mut next = search.find(at);
+        loop {
+            let is_cell =
+                cells.peek().is_some_and(|cell| next.as_ref().is_none_or(|next| cell.range.start <= next.range.start));
+            let Some(Match { evidence, range, class, quote, width }) =
+                (if is_cell { cells.next() } else { next.take() })
+            else {
+                break;
+            };
             let is_number =
                 self.is_json && !is_string && text.as_bytes().get(range.start).is_some_and(u8::is_ascii_digit);
             let range = if is_number { whole_number(text, at, range) } else { range };
-            if !piece.complete && range.end + AFTER_BYTES > text.len() {
+            if !piece.complete && !is_cell && range.end + AFTER_BYTES > text.len() {
                 if text.len() - evidence.min(range.start) <= MATCH_BYTES_MAX {
                     decided = decided.min(evidence.min(range.start)).max(at);
                     break;
@@ -140,12 +164,23 @@ impl<'a> Scrubber<'a> {
                 }
             }
             self.found = true;
-            out.push_str(&whole[*copied..position(range.start)]);
-            let quote = if is_number { "\"" } else { quote };
-            self.replace(is_string, quote, out);
-            at = range.end;
+            // A cell may begin inside an earlier secret.
+            let start = range.start.max(at);
+            out.push_str(&whole[*copied..position(start)]);
+            if range.end > start {
+                let quote = if is_number { "\"" } else { quote };
+                self.replace(is_string, quote, width, out);
+            }
+            at = range.end.max(at);
             *copied = position(at);
-            decided = decided.max(at);
+            let is_used = next.as_ref().map_or(!is_cell, |next| next.evidence < at);
+            if is_used {
+                next = search.find(at);
+            }
+        }
+        decided = decided.max(at);
+        if has_tables {
+            self.columns.cells(text, read..decided, self.rules, &mut Vec::new());
         }
         if !piece.complete {
             self.before.add(text.as_bytes().get(..decided).unwrap_or_default());
@@ -163,8 +198,13 @@ impl<'a> Scrubber<'a> {
         end.unwrap_or(text.len())
     }
 
-    /// Appends the replacement between two quotation marks, or none.
-    fn replace(&self, is_string: bool, quote: &str, out: &mut String) {
+    /// Appends the replacement between two quotation marks, or none, or as many characters of it.
+    fn replace(&self, is_string: bool, quote: &str, width: Option<usize>, out: &mut String) {
+        if let Some(width) = width {
+            let characters = self.rules.replacement.chars().chain(std::iter::repeat(' ')).take(width);
+            let text: String = characters.collect();
+            return if is_string { push_escaped(out, &text) } else { out.push_str(&text) };
+        }
         if is_string {
             push_escaped(out, quote);
             out.push_str(&self.rules.escaped);
@@ -174,6 +214,15 @@ impl<'a> Scrubber<'a> {
             out.extend([quote, inside, quote]);
         }
     }
+}
+
+/// Up to where an incomplete text is decided: the last line that is followed by enough, or the middle of a longer one.
+fn boundary(text: &str) -> usize {
+    let most = text.floor_char_boundary(text.len().saturating_sub(MATCH_BYTES_MAX));
+    let view = text.get(most.saturating_sub(MATCH_BYTES_MAX)..most);
+    // A line that does not end in the view, or a cut character, is a long one.
+    let start = most - view.map_or(0, str::len);
+    view.and_then(|view| view.rfind('\n')).map_or(most, |end| start + end + 1)
 }
 
 /// The whole JSON number around a match, which a string replaces.

@@ -1,8 +1,9 @@
 //! The default policy on the redacted result.
 
 use crate::{Redactor, Rules};
-use lro_json::validate;
+use lro_json::walk::value_end;
 use lro_json::write::{Object, array, string};
+use lro_json::{Validator, validate};
 use lro_offload::{
     Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict, Wish, inspect, plan, write,
 };
@@ -197,9 +198,18 @@ fn inline(
     Ok(Some(object.finish()).filter(|content| content.chars().count() <= limit))
 }
 
-/// Whether a text begins like JSON that can contain a secret.
+/// Bytes at the beginning of a text that decide whether it is JSON, or JSON values one after another.
+const LOOKS_LIKE_JSON_BYTES: usize = 4096;
+
+/// Whether a text begins with JSON that can contain a secret. A line of a log may begin with a bracket as well.
 fn looks_like_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[', '"'])
+    let text = text.trim_start();
+    let head = &text[..text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES)];
+    let is_json = match value_end(head.as_bytes(), 0) {
+        Ok(end) => head.get(..end).is_some_and(|value| validate(value).is_ok()),
+        Err(_) => Validator::new().push(head).is_ok(),
+    };
+    head.starts_with(['{', '[', '"']) && is_json
 }
 
 /// A short text without its secrets.

@@ -184,7 +184,7 @@ impl Rules {
             let is_escape = second_last == b'\\' && matches!(last, b'n' | b'r' | b't');
             is_escape || !outside.chars().next_back().unwrap_or(char::from(last)).is_alphanumeric()
         };
-        self.keys.iter().find_map(|key| start_of(key, text)).filter(begins)
+        self.keys.iter().filter_map(|key| start_of(key, text)).find(begins)
     }
 
     /// Length in bytes of the longest key, escaped as a JSON string, that these rules can match.

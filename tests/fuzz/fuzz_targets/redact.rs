@@ -1,4 +1,5 @@
-//! Redaction does not depend on the boundaries of slices, and JSON stays JSON.
+//! Redaction does not depend on the boundaries of slices, finds the same in a text and in a string of JSON, and JSON stays
+//! JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -26,6 +27,9 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(whole, redacted(&rules, text, is_json, usize::from(seed) + 1));
         assert!(whole.1 || whole.0 == text);
     }
+    let quoted = serde_json::to_string(text).expect("a string");
+    let unquoted: Option<String> = serde_json::from_str(&redacted(&rules, &quoted, true, usize::from(seed) + 1).0).ok();
+    assert_eq!(unquoted, Some(redacted(&rules, text, false, usize::MAX).0));
     let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
     let (out, _) = redacted(&rules, text, true, usize::MAX);
     assert!(!is_json(text) || is_json(&out), "{text} became {out}");

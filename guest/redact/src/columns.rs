@@ -1,0 +1,314 @@
+//! Finds the cells of secret columns in the tables of a text: CSV and its relatives, tables of Markdown and of command
+//! lines.
+//!
+//! The first line of a text may be the header of delimited or aligned cells; the line before a rule is one of a table with
+//! rules. What a header names stays; cells below the name of a secret field are found.
+
+use crate::find::Match;
+use crate::named::not_break;
+use crate::rules::Rules;
+use std::ops::Range;
+
+/// Delimiters of cells. The first that makes the most cells of a header counts.
+const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+
+/// Longest name of a column that makes a header of the first line, in characters. Longer ones are sentences.
+const NAME_CHARACTERS_MAX: usize = 64;
+
+/// Spaces between the names of aligned columns, at least.
+const GAP: usize = 2;
+
+/// Boundaries of cells in tables with rules, and what rules consist of beside them.
+const BOUNDARIES: [char; 4] = ['|', '│', '┃', '║'];
+const RULE: [char; 4] = ['-', '=', ':', ' '];
+
+/// Follows the tables of a text, piece by piece.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    table: Table,
+    /// Whether nothing of the text was read, except for empty lines.
+    at_start: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Table {
+    None,
+    /// The rest of the text is delimited cells.
+    Delimited(Row),
+    /// Cells between boundaries, which stand at these characters when the rule draws them.
+    Bounded {
+        secret: Vec<usize>,
+        boundaries: Vec<usize>,
+    },
+    /// Cells that begin at these characters.
+    Aligned {
+        secret: Vec<usize>,
+        starts: Vec<usize>,
+    },
+}
+
+/// Where the reader of delimited cells is.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    delimiter: u8,
+    secret: Vec<usize>,
+    /// Index of the column.
+    column: usize,
+    /// Whether the cell has a byte before, whether that was a quote, and whether the next one is in quotes.
+    in_cell: bool,
+    is_quoted: bool,
+    in_quotes: bool,
+    /// Whether the replacement of the cell is written.
+    is_replaced: bool,
+}
+
+impl Columns {
+    pub(crate) fn new() -> Self {
+        Self { table: Table::None, at_start: true }
+    }
+
+    /// The cells of secret columns in a part of a text, in order. The part begins where the last one ended; it ends with a
+    /// line, or inside a line too long to be one of a table with rules. What follows it is only looked at.
+    pub(crate) fn cells(&mut self, text: &str, part: Range<usize>, rules: &Rules, found: &mut Vec<Match<'static>>) {
+        let mut at = part.start;
+        while let Some(rest) = text.get(at..part.end).filter(|rest| !rest.is_empty()) {
+            if let Table::Delimited(row) = &mut self.table {
+                row.read(rest, at, rules, found);
+                return;
+            }
+            let length = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            let line = rest.get(..length).unwrap_or_default();
+            let next = text.get(at + length..).unwrap_or_default().lines().next().unwrap_or_default();
+            self.line(line.trim_end_matches(['\n', '\r']), next, at, rules, found);
+            at += length;
+        }
+    }
+
+    fn line(&mut self, line: &str, next: &str, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
+        let is_empty = line.trim().is_empty();
+        match &self.table {
+            Table::Bounded { .. } if is_empty || !line.contains(BOUNDARIES) && !is_rule(line) => {
+                self.table = Table::None
+            }
+            Table::Aligned { .. } if is_empty => self.table = Table::None,
+            Table::Bounded { .. } | Table::Aligned { .. } if is_rule(line) => return,
+            Table::Bounded { secret, boundaries } => {
+                let cells = bounded(line, boundaries);
+                let width = |cell: &Range<usize>| (!boundaries.is_empty()).then(|| chars(line, cell));
+                for cell in secret.iter().filter_map(|index| cells.get(*index)) {
+                    found.extend(replaced(line, cell, width(cell), rules).map(|cell| cell.moved(at)));
+                }
+                return;
+            }
+            Table::Aligned { secret, starts } => {
+                for &index in secret {
+                    let (cell, width) = aligned(line, starts, index);
+                    found.extend(replaced(line, &cell, width, rules).map(|cell| cell.moved(at)));
+                }
+                return;
+            }
+            Table::None | Table::Delimited(_) => {}
+        }
+        let is_first = self.at_start && !is_empty;
+        self.at_start &= is_empty;
+        self.table = ruled_header(line, next, rules)
+            .or_else(|| if is_first { first_header(line, next, rules) } else { None })
+            .unwrap_or(Table::None);
+    }
+}
+
+/// The table whose names are in a line, if the next line is a rule.
+fn ruled_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
+    if !is_rule(next) || is_rule(line) {
+        return None;
+    }
+    if !next.contains(|character| !RULE.contains(&character)) {
+        let starts = starts(next, 1);
+        let secret = secret(starts.len(), rules, |index| line.get(aligned(line, &starts, index).0));
+        return secret.filter(|_| starts.len() > 1).map(|secret| Table::Aligned { secret, starts });
+    }
+    // Those of Markdown stand anywhere.
+    let is_drawn = next.contains(|character| !RULE.contains(&character) && character != '|');
+    let is_boundary = |character: char| !RULE.contains(&character) && !matches!(character, '─' | '━' | '═');
+    let places = next.chars().enumerate().filter(|(_, character)| is_drawn && is_boundary(*character));
+    let boundaries: Vec<usize> = places.map(|(place, _)| place).collect();
+    let cells = bounded(line, &boundaries);
+    let secret = secret(cells.len(), rules, |index| line.get(cells.get(index)?.clone()))?;
+    Some(Table::Bounded { secret, boundaries })
+}
+
+/// The table whose names are in the first line.
+fn first_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
+    let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+    let delimiter = |delimiter: u8| {
+        let cells: Vec<&str> = line.split(char::from(delimiter)).map(|cell| cell.trim_matches(['"', ' '])).collect();
+        (cells.len() > 1 && cells.iter().all(|cell| is_name(cell))).then_some((delimiter, cells))
+    };
+    let best = DELIMITERS.into_iter().rev().filter_map(delimiter).max_by_key(|(_, cells)| cells.len());
+    if let Some((delimiter, cells)) = best {
+        let secret = secret(cells.len(), rules, |index| cells.get(index).copied())?;
+        // The cells of the header are read like the others, and none of them is secret.
+        return Some(Table::Delimited(Row { delimiter, secret, ..Row::default() }));
+    }
+    let starts = starts(line, GAP);
+    let cell = |index: usize| line.get(aligned(line, &starts, index).0).filter(|cell| is_name(cell.trim()));
+    let secret = secret(starts.len(), rules, cell)?;
+    (starts.len() > 1 && !next.trim().is_empty()).then_some(Table::Aligned { secret, starts })
+}
+
+/// The indices of secret columns, if there are any.
+fn secret<'a>(count: usize, rules: &Rules, name: impl Fn(usize) -> Option<&'a str>) -> Option<Vec<usize>> {
+    let is_secret =
+        |index: &usize| name(*index).is_some_and(|name| rules.is_secret(name.trim_matches([' ', '"', '*', '`'])));
+    Some((0..count).filter(is_secret).collect()).filter(|secret: &Vec<usize>| !secret.is_empty())
+}
+
+/// Whether a cell may name a column; a missing name may, too.
+fn is_name(cell: &str) -> bool {
+    let begins = |first: char| first.is_alphabetic() || matches!(first, '_' | '#' | '%' | '$');
+    cell.chars().next().is_none_or(begins) && cell.chars().count() <= NAME_CHARACTERS_MAX
+}
+
+/// Whether a line is a rule between the header and the rows of a table of several columns.
+fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    let is_stroke = |character: char| matches!(character, '-' | '=' | '─' | '━' | '═');
+    let is_drawing =
+        |character: char| matches!(character, '\u{2500}'..='\u{257f}' | '|' | '+') || RULE.contains(&character);
+    // Most lines of a text begin with something else.
+    line.starts_with(is_drawing)
+        && line.chars().all(is_drawing)
+        && line.contains(is_stroke)
+        && line.contains(|character| !is_stroke(character) && character != ':')
+}
+
+/// The cells of a line, between boundaries that nothing escapes. Of those, only the ones at certain characters count when
+/// all of them are there.
+fn bounded(line: &str, boundaries: &[usize]) -> Vec<Range<usize>> {
+    let mut all = Vec::new();
+    let (mut drawn, mut is_escaped) = (Vec::new(), false);
+    for (place, (at, character)) in line.char_indices().enumerate() {
+        if BOUNDARIES.contains(&character) && !is_escaped {
+            all.push((at, character.len_utf8()));
+            drawn.extend(boundaries.binary_search(&place).is_ok().then_some((at, character.len_utf8())));
+        }
+        is_escaped = character == '\\' && !is_escaped;
+    }
+    let ends = if !boundaries.is_empty() && drawn.len() == boundaries.len() { drawn } else { all };
+    let mut from = 0;
+    let mut cells: Vec<Range<usize>> = Vec::with_capacity(ends.len() + 1);
+    for (end, length) in ends.into_iter().chain([(line.len(), 0)]) {
+        cells.push(from..end);
+        from = end + length;
+    }
+    // A line of Markdown may begin with a boundary or not.
+    if boundaries.is_empty()
+        && cells.len() > 1
+        && cells.first().and_then(|first| line.get(first.clone())).is_some_and(|first| first.trim().is_empty())
+    {
+        cells.remove(0);
+    }
+    cells
+}
+
+/// The cell of a column that begins at a character, whole words, and the characters it may have: any number in the last.
+fn aligned(line: &str, starts: &[usize], index: usize) -> (Range<usize>, Option<usize>) {
+    let byte = |place: usize| line.char_indices().nth(place).map_or(line.len(), |(at, _)| at);
+    let head = line.get(..starts.get(index).map_or(0, |start| byte(*start))).unwrap_or_default();
+    let start = head.trim_end_matches(|character| character != ' ').len();
+    let Some(&next) = starts.get(index + 1) else { return (start..line.len(), None) };
+    let end = byte(next).max(start);
+    // A word that reaches into the next column belongs to this one.
+    let reaches = line.get(..end).is_some_and(|before| !before.is_empty() && !before.ends_with(' '));
+    let rest = line.get(end..).unwrap_or_default();
+    let end = if reaches { end + rest.find(' ').unwrap_or(rest.len()) } else { end };
+    (start..end, Some(chars(line, &(start..end)).saturating_sub(GAP)))
+}
+
+/// Where words begin that at least so many spaces separate, in characters.
+fn starts(line: &str, gap: usize) -> Vec<usize> {
+    let (mut starts, mut spaces) = (Vec::new(), gap);
+    for (place, character) in line.chars().enumerate() {
+        if character == ' ' {
+            spaces += 1;
+        } else {
+            starts.extend((spaces >= gap).then_some(place));
+            spaces = 0;
+        }
+    }
+    starts
+}
+
+fn chars(line: &str, range: &Range<usize>) -> usize {
+    line.get(range.clone()).map_or(0, |text| text.chars().count())
+}
+
+/// The match of a cell without the spaces around it. Of at most `width` characters, it takes so many spaces along that what
+/// follows stays in its place.
+fn replaced(line: &str, cell: &Range<usize>, width: Option<usize>, rules: &Rules) -> Option<Match<'static>> {
+    let text = line.get(cell.clone())?;
+    let content = text.trim();
+    let start = cell.start + text.len() - text.trim_start().len();
+    let mut range = start..start + content.len();
+    let width = width.map(|most| content.chars().count().max(rules.replacement.chars().count().min(most)));
+    let mut missing = width.map_or(0, |width| width - content.chars().count());
+    while missing > 0 && range.end < cell.end {
+        range.end += 1;
+        missing -= 1;
+    }
+    range.start = range.start.saturating_sub(missing).max(cell.start);
+    (!content.is_empty()).then(|| Match { width, ..Match::new(range, not_break) })
+}
+
+impl Row {
+    /// Reads cells; `at` is where their text begins.
+    fn read(&mut self, text: &str, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
+        let mut from = 0;
+        for (index, byte) in text.bytes().enumerate() {
+            match byte {
+                b'"' if self.is_quoted => self.in_quotes = !self.in_quotes,
+                _ if self.in_quotes => {}
+                b'"' if !self.in_cell => {
+                    (self.in_cell, self.is_quoted, self.in_quotes) = (true, true, true);
+                    from = index + 1;
+                }
+                b'\n' => {
+                    self.end_cell(text, from..index, at, rules, found);
+                    self.column = 0;
+                    from = index + 1;
+                }
+                _ if byte == self.delimiter => {
+                    self.end_cell(text, from..index, at, rules, found);
+                    self.column += 1;
+                    from = index + 1;
+                }
+                _ => self.in_cell = true,
+            }
+        }
+        if self.in_cell {
+            self.replace(text, from..text.len(), at, rules, found);
+        }
+    }
+
+    fn end_cell(&mut self, text: &str, cell: Range<usize>, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
+        let content = text.get(cell.clone()).unwrap_or_default().trim_end_matches(['\r', ' ']);
+        let content = if self.is_quoted { content.strip_suffix('"').unwrap_or(content) } else { content };
+        self.replace(text, cell.start..cell.start + content.len(), at, rules, found);
+        (self.in_cell, self.is_quoted, self.in_quotes, self.is_replaced) = (false, false, false, false);
+    }
+
+    /// Adds a piece of a cell, if it is secret. Only the first one has a replacement.
+    fn replace(&mut self, text: &str, piece: Range<usize>, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
+        let spaces = text.get(piece.clone()).map_or(0, |text| text.len() - text.trim_start_matches(' ').len());
+        let start = if self.is_replaced || self.is_quoted { piece.start } else { piece.start + spaces };
+        if start >= piece.end || !self.secret.contains(&self.column) {
+            return;
+        }
+        let is_special =
+            |character: char| matches!(character, '"' | '\n' | '\r') || character == char::from(self.delimiter);
+        let quote = if !self.is_quoted && rules.replacement.contains(is_special) { "\"" } else { "" };
+        let width = self.is_replaced.then_some(0);
+        self.is_replaced = true;
+        found.push(Match { width, quote, ..Match::new(at + start..at + piece.end, not_break) });
+    }
+}

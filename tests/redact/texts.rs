@@ -1,0 +1,47 @@
+//! Secrets that a text names get nowhere, whatever kind of text it is, and however much of it.
+
+use crate::REPLACEMENT;
+use crate::small::reply;
+use lro_tests::{always, settings};
+use serde_json::json;
+
+/// Kinds of texts: their name, beginning, and a line that is repeated.
+const TEXTS: [(&str, &str, &str); 15] = [
+    ("CSV", "id,user,password\n", "1,ada,s3cret\n"),
+    ("CSV with quotes", "\"id\";\"api key\";\"token\"\n", "\"1\";\"x\";\"s3cret; \"\"s3cret\n\"\n"),
+    ("TSV", "user\ttoken\n", "ada\ts3cret\n"),
+    ("Markdown", "# Users\n\n| user | password |\n|---|---|\n", "| ada | s3cret |\n"),
+    ("psql", " user |  password   | age\n------+-------------+-----\n", " ada  | s3cret      |  36\n"),
+    ("MySQL", "+------+-------------+\n| user | password    |\n+------+-------------+\n", "| ada  | s3cret      |\n"),
+    ("aligned", "NAME   PASSWORD       AGE\n", "ada    s3cret         36\n"),
+    ("YAML", "", "- user: ada\n  password: s3cret\n  token:\n    a: s3cret\n"),
+    ("JSON Lines", "", "{\"user\": \"ada\", \"password\": \"s3cret\"}\n"),
+    (
+        "JSON inside text",
+        "Found these users:\n[{\"user\": \"bob\"}",
+        ",\n{\"user\": \"ada\", \"password\": \"s3cret\"}",
+    ),
+    ("Python", "[{'user': 'bob'}", ", {'user': 'ada', 'password': 's3cret'}"),
+    ("log", "", "2026-05-01T10:00:00Z INFO login user=ada password=s3cret ip=10.0.0.1\n"),
+    ("log in brackets", "", "[2026-05-01 10:00:00] INFO token: s3cret, user: ada\n"),
+    ("settings", "", "export API_KEY=s3cret\nPASSWORD=\"s3cret s3cret\"\nPORT=80\n"),
+    ("XML", "<users>", "<user><name>ada</name><password>s3cret</password></user>\n"),
+];
+
+#[test]
+fn what_a_text_names_gets_nowhere() {
+    for (name, head, line) in TEXTS {
+        for (lines, settings) in [(3, settings()), (3, always()), (3_000, settings())] {
+            let text = format!("{head}{}", line.repeat(lines));
+            let of_text = json!({ "content": [{ "type": "text", "text": text }] });
+            // As a server wraps it that has a schema.
+            let wrapped =
+                json!({ "content": [{ "type": "text", "text": text }], "structuredContent": { "result": text } });
+            for result in [of_text, wrapped] {
+                let reply = reply(settings.clone(), &result).to_string();
+                assert!(!reply.contains("s3cret"), "{name}: {reply:.3000}");
+                assert!(lines > 3 || reply.contains(REPLACEMENT), "{name}: {reply:.3000}");
+            }
+        }
+    }
+}
