@@ -1,15 +1,17 @@
 //! For any document with secrets anywhere, the policy writes the same as the default policy does without the secrets.
 
-use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, redacting_policy};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use lro_host::policy::Policy;
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Verdict};
 use lro_host::settings::{DecisionMode, DescriptorDialect, DescriptorLevel, PolicySettings};
 use lro_tests::{call_of, default_policy, request, settings};
 use proptest::prelude::*;
 use proptest::sample::select;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use tempfile::TempDir;
+
+use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, redacting_policy};
 
 /// A text with and without its secrets. Both are JSON, or the inside of a JSON string.
 type Pair = (String, String);

@@ -7,6 +7,9 @@ mod small;
 mod speed;
 mod texts;
 
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::settings::{FailureMode, PolicySettings};
@@ -14,8 +17,6 @@ use lro_host::store::{Store, StoreConfig};
 use lro_tests::{
     always, default_policy, filter_with, imports, offloaded, request, sandbox, settings, structured, target,
 };
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// The replacement of a secret.

@@ -1,14 +1,16 @@
 //! Results that would pass without a secret do not pass with one.
 
-use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, with_custom};
+use std::sync::Arc;
+
 use lro_host::filter::{Outcome, Request};
 use lro_host::mcp::{self, ToolResult};
 use lro_host::sandbox::{Part, PartKind, Payload};
 use lro_host::settings::{Action, DecisionMode, PolicySettings};
 use lro_tests::{offloaded, request, settings, structured, text};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tempfile::TempDir;
+
+use crate::{REPLACEMENT, SECRETS, assert_clean, redacting, with_custom};
 
 /// The reply to a result.
 pub(crate) fn reply(settings: PolicySettings, result: &Value) -> Value {

@@ -1,13 +1,15 @@
 //! The cost of redaction.
 
-use crate::redacting_policy;
-use lro_host::policy::Policy;
-use lro_host::sandbox::{Cost, Limits, Payload, Verdict};
-use lro_tests::{call_of, default_policy, request, settings, structured};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
+
+use lro_host::policy::Policy;
+use lro_host::sandbox::{Cost, Limits, Payload, Verdict};
+use lro_tests::{call_of, default_policy, request, settings, structured};
 use tempfile::TempDir;
+
+use crate::redacting_policy;
 
 const RECORDS: u32 = 100_000;
 

@@ -1,9 +1,10 @@
 //! Secrets that a text names get nowhere, whatever kind of text it is, and however much of it.
 
-use crate::REPLACEMENT;
-use crate::small::reply;
 use lro_tests::{always, settings};
 use serde_json::json;
+
+use crate::REPLACEMENT;
+use crate::small::reply;
 
 /// Kinds of texts: their name, beginning, and a line that is repeated.
 const TEXTS: [(&str, &str, &str); 15] = [

@@ -4,10 +4,11 @@
 //! The first line of a text may be the header of delimited or aligned cells; the line before a rule is one of a table with
 //! rules. What a header names stays; cells below the name of a secret field are found.
 
+use std::ops::Range;
+
 use crate::find::Match;
 use crate::named::not_break;
 use crate::rules::Rules;
-use std::ops::Range;
 
 /// Delimiters of cells. The first that makes the most cells of a header counts.
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];

@@ -1,8 +1,9 @@
 //! The component: the two exports.
 
+use lro_offload::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict, bindings};
+
 use crate::Rules;
 use crate::policy::{Redacted, describe, verdict};
-use lro_offload::{Call, Descriptor, Guest, Plan, PolicyError, ToolResult, Verdict, bindings};
 
 struct Redact;
 

@@ -1,8 +1,9 @@
 //! Removes the values of secret fields from JSON that is given in slices.
 
+use lro_json::masks::{BLOCK, InStrings, Masks, Strings};
+
 use crate::rules::Rules;
 use crate::text::decoded;
-use lro_json::masks::{BLOCK, InStrings, Masks, Strings};
 
 /// The first step: replaces whole values and copies the rest. It only tracks tokens, so that a text that turns out not
 /// to be JSON passes through as well.

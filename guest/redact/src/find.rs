@@ -2,11 +2,13 @@
 //!
 //! Every secret has a mark, see [`Marks`]: most of a text is only skipped, and what has a mark is verified here.
 
-use crate::candidates::Marks;
-use crate::rules::Rules;
-use lro_json::masks::BLOCK;
 use std::borrow::Cow;
 use std::ops::Range;
+
+use lro_json::masks::BLOCK;
+
+use crate::candidates::Marks;
+use crate::rules::Rules;
 
 /// Most bytes that decide whether a match is a secret: 16 KiB from its beginning. A longer secret is removed to its
 /// end; a JSON Web Token with a longer header is not recognized.
@@ -368,8 +370,9 @@ fn is_of_block(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]

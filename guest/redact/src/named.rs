@@ -1,8 +1,9 @@
 //! Finds the values of secret fields in text that is not JSON: `key=value` and `key: value` in logs, settings and YAML,
 //! JSON and Python literals inside text, elements and attributes of XML.
 
-use crate::find::{AFTER_BYTES, MATCH_BYTES_MAX, Match, Search};
 use std::ops::Range;
+
+use crate::find::{AFTER_BYTES, MATCH_BYTES_MAX, Match, Search};
 
 /// Most bytes from a name on that decide where its value ends. A longer value is removed to the end of its line.
 const VIEW_BYTES_MAX: usize = MATCH_BYTES_MAX - AFTER_BYTES;

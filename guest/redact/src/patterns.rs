@@ -1,13 +1,15 @@
 //! Removes what looks like a secret from a text that is given in slices.
 
+use std::ops::Range;
+
+use lro_json::masks::{BLOCK, Masks};
+use lro_json::write::push_escaped;
+
 use crate::candidates::Marks;
 use crate::columns::Columns;
 use crate::find::{AFTER_BYTES, Before, Class, MATCH_BYTES_MAX, Match, Search};
 use crate::rules::Rules;
 use crate::text::{Decoded, decoded};
-use lro_json::masks::{BLOCK, Masks};
-use lro_json::write::push_escaped;
-use std::ops::Range;
 
 /// Longest escape in a JSON string, in bytes.
 const ESCAPE_BYTES_MAX: usize = 12;

@@ -1,12 +1,13 @@
 //! The default policy on the redacted result.
 
-use crate::{Redactor, Rules};
 use lro_json::walk::value_end;
 use lro_json::write::{Object, array, string};
 use lro_json::{Validator, validate};
 use lro_offload::{
     Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source, Verdict, Wish, inspect, plan, write,
 };
+
+use crate::{Redactor, Rules};
 
 /// Least bytes passed on at a time, except the last ones.
 const SLICE_BYTES_MIN: usize = 64 * 1024;

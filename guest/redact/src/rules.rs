@@ -1,10 +1,11 @@
 //! The settings of the policy: what it removes.
 
-use crate::find::last_two;
-use crate::text::decoded;
 use lro_json::pointer::key_of_step;
 use lro_json::write::push_escaped;
 use lro_json::{elements, members};
+
+use crate::find::last_two;
+use crate::text::decoded;
 
 /// Default keys whose values are secret.
 pub const FIELDS: [&str; 18] = [

@@ -1,7 +1,8 @@
 //! The text of a JSON string, with the position of each character.
 
-use lro_json::unescape_lossy;
 use std::borrow::Cow;
+
+use lro_json::unescape_lossy;
 
 /// A text without escapes, with the mapping to the original.
 pub(crate) struct Decoded<'a> {
