@@ -89,7 +89,7 @@ impl Columns {
         let is_empty = line.trim().is_empty();
         match &self.table {
             Table::Bounded { .. } if is_empty || !line.contains(BOUNDARIES) && !is_rule(line) => {
-                self.table = Table::None
+                self.table = Table::None;
             }
             Table::Aligned { .. } if is_empty => self.table = Table::None,
             Table::Bounded { .. } | Table::Aligned { .. } if is_rule(line) => return,
