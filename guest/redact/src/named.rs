@@ -235,7 +235,7 @@ fn scheme(text: &str) -> usize {
         let is_scheme = word.eq_ignore_ascii_case(scheme) && text.get(scheme.len()..)?.starts_with(' ');
         is_scheme.then_some(scheme.len() + 1)
     };
-    SCHEMES.iter().find_map(|scheme| length(scheme)).unwrap_or_default()
+    SCHEMES.iter().find_map(length).unwrap_or_default()
 }
 
 /// Whether a text begins with the name of a value, and `:` or `=`.
