@@ -207,7 +207,11 @@ fn looks_like_json(text: &str) -> bool {
     let text = text.trim_start();
     let head = &text[..text.floor_char_boundary(LOOKS_LIKE_JSON_BYTES)];
     let is_json = match value_end(head.as_bytes(), 0) {
-        Ok(end) => head.get(..end).is_some_and(|value| validate(value).is_ok()),
+        Ok(end) => {
+            // A quoted cell is no JSON.
+            let is_cell = head.get(end..).is_some_and(|rest| rest.starts_with([',', ';', '\t', '|']));
+            !is_cell && head.get(..end).is_some_and(|value| validate(value).is_ok())
+        }
         Err(_) => Validator::new().push(head).is_ok(),
     };
     head.starts_with(['{', '[', '"']) && is_json
