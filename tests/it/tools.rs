@@ -25,18 +25,23 @@ impl Desk {
 
     fn of_payload(payload: &Arc<Payload>) -> Self {
         let root = TempDir::new().unwrap();
+        let descriptor = Self::descriptor(&root, payload);
+        let store = Store::open(StoreConfig::new(root.path())).unwrap();
+        let tools = Tools::new(store, extractor(), Budget::default());
+        Self { tools, descriptor, root }
+    }
+
+    /// The descriptor of a result for a reader with the tools and no shell.
+    fn descriptor(root: &TempDir, payload: &Arc<Payload>) -> Value {
         let mut request = request(always());
         request.abilities = Abilities::EXTRACT_TOOL | Abilities::READ_TOOL;
         let offloaded = offloaded(filter(root.path()).apply(&request, payload));
-        let store = Store::open(StoreConfig::new(root.path())).unwrap();
-        let tools = Tools::new(store, extractor(), Budget::default());
-        Self { tools, descriptor: serde_json::from_str(&offloaded.descriptor).unwrap(), root }
+        serde_json::from_str(&offloaded.descriptor).unwrap()
     }
 
     /// The descriptor of another result.
     fn offload(&self, document: String) -> Value {
-        let offloaded = offloaded(filter(self.root.path()).apply(&request(always()), &structured(document)));
-        serde_json::from_str(&offloaded.descriptor).unwrap()
+        Self::descriptor(&self.root, &structured(document))
     }
 
     /// The tool result; the handle is added to the arguments.

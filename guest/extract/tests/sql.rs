@@ -1,7 +1,5 @@
 //! SQL over files: fields are found, unknown ones are named, limits and counts hold.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod support;
 
 use lro_extract::{Answer, Budget, ExtractError, FileKind, Question, Sql, TABLES_MAX, extract};

@@ -1,7 +1,5 @@
 //! What is outside the subset is an error that names it and what to write instead.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod support;
 
 use lro_sql::Error;
@@ -78,7 +76,7 @@ fn unknown_names_come_with_those_there_are() {
     assert_eq!(message, "there is no table `persons`; there are people, \"a b\"");
     match error("SELECT x FROM (SELECT id, name FROM t) AS s", TEXT) {
         Error::UnknownColumn { name, columns } => {
-            assert_eq!((name.as_str(), columns.join(" ").as_str()), ("x", "id name"))
+            assert_eq!((name.as_str(), columns.join(" ").as_str()), ("x", "id name"));
         }
         other => panic!("{other}"),
     }

@@ -1,7 +1,5 @@
 //! What the subset of SQL does, beside what the comparison with DuckDB covers.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod support;
 
 use support::{Lines, answer, rows};

@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use lro_mcp::{Kind, Message, ToolResult};
+use lro_payload::{PartKind, PayloadReader};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::tree::Members;
-use lro_mcp::{Kind, Message, ToolResult};
-use lro_payload::{PartKind, PayloadReader};
 
 /// Names and values of the protocol, which cannot carry data.
 const KNOWN: [&str; 26] = [
