@@ -212,10 +212,10 @@ fn a_search_that_cannot_be_done_says_why() {
 }
 
 #[test]
-fn only_a_search_takes_several_sources_and_texts() {
+fn only_searches_and_sql_take_several_sources() {
     for question in [Question::Query(all()), jq("."), Question::Lines(LineRange { first: 1, last: 2 })] {
         let message = invalid(ask_all(&BOTH, usize::MAX, &question, ROOMY));
-        assert!(message.contains("only a search takes 2"), "{message}");
+        assert!(message.contains("only a search and SQL take 2"), "{message}");
     }
     for question in [Question::Query(all()), jq(".")] {
         assert!(invalid(ask_all(&BOTH[..1], usize::MAX, &question, ROOMY)).contains("search it"));
