@@ -172,7 +172,13 @@ pub(crate) fn excel(csv: &Path) -> Server {
 
 /// A server that searches files with `rg`.
 pub(crate) fn ripgrep() -> Server {
-    Server::new("ripgrep", vec![node(), installed("mcp/node_modules/mcp-ripgrep/dist/index.js")])
+    let mut server = Server::new("ripgrep", vec![node(), installed("mcp/node_modules/mcp-ripgrep/dist/index.js")]);
+    let platform = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let program = installed(&format!("mcp/node_modules/@vscode/ripgrep-linux-{platform}/bin/rg"));
+    let folder = program.strip_suffix("/rg").unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    server.variables = environment(&[("PATH", &format!("{folder}:{path}"))]);
+    server
 }
 
 /// A FastMCP server with paginated lists.

