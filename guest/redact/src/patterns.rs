@@ -134,7 +134,7 @@ impl<'a> Scrubber<'a> {
             out.push_str(&whole[*copied..piece.range.start]);
             *copied = position(at);
         }
-        // JSON between strings has no names of its own.
+        // Between its strings, JSON has no tables.
         let has_tables = is_string || !self.is_json;
         let mut decided = if piece.complete { text.len() } else { boundary(text).max(at) };
         let (mut cells, read) = (Vec::new(), decided);

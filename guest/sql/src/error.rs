@@ -21,7 +21,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// No table has this name.
-    #[error("there is no table `{name}`; there are {}", .tables.join(", "))]
+    #[error("no table is named `{name}`; the tables are {}", .tables.join(", "))]
     UnknownTable {
         /// The name.
         name: String,
@@ -29,7 +29,7 @@ pub enum Error {
         tables: Vec<String>,
     },
     /// No table in FROM has this column.
-    #[error("there is no column `{name}`; there are {}", .columns.join(", "))]
+    #[error("no column is named `{name}`; the columns are {}", .columns.join(", "))]
     UnknownColumn {
         /// The column.
         name: String,

@@ -78,14 +78,13 @@ impl Run<'_> {
         let mut longer: Vec<&[Value]> = row.to_vec();
         longer.push(&[]);
         let mut is_matched = false;
-        let mut pair = |values: &[Value]| {
+        let mut pair = |values| {
             self.pairs.set(self.pairs.get() + 1);
             if self.pairs.get() > PAIRS_MAX {
                 return Err(Error::Limit(format!(
                     "join-pairs: joins compare more than {PAIRS_MAX} pairs of rows: join ON a.x = b.y, or add conditions"
                 )));
             }
-            let mut longer = longer.clone();
             if let Some(last) = longer.last_mut() {
                 *last = values;
             }

@@ -114,5 +114,5 @@ fn arguments<'a>(name: &str, syntax: &'a FunctionArguments) -> Result<(Vec<Optio
     Ok((arguments, list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct)))
 }
 
-/// Names of functions, for errors.
+/// Names of aggregates, for errors.
 pub(super) const AGGREGATES: &str = "count, count_if, sum, avg, min, max, any_value";

@@ -253,7 +253,7 @@ fn output_column(names: &[Name], expression: &ast::Expr) -> Result<Option<usize>
                     Err(Error::unsupported(format!("position {text} with *"), "name the column"))
                 }
                 Some(column) => Ok(Some(column)),
-                None => Err(Error::invalid(format!("there is no column {text}: there are {}", names.len()))),
+                None => Err(Error::invalid(format!("position {text}: the selected columns are 1 to {}", names.len()))),
             }
         }
         ast::Expr::Identifier(name) => Ok(names.iter().position(|there| there.is(&name.value))),

@@ -102,7 +102,11 @@ impl<'a> Compiler<'a> {
                         Some(
                             SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. },
                         ) => expression,
-                        _ => return Err(Error::invalid(format!("GROUP BY {text}: there is no such selected column"))),
+                        _ => {
+                            return Err(Error::invalid(format!(
+                                "GROUP BY {text}: no selected column has this position"
+                            )));
+                        }
                     }
                 }
                 other => other,

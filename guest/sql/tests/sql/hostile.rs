@@ -1,12 +1,9 @@
 //! No query panics, overflows a stack of the size there is in the sandbox, or goes beyond a limit.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use lro_sql::{Error, Flow, OPERATORS_MAX, SQL_BYTES_MAX, Statement, Table};
 use proptest::prelude::*;
-use support::{Lines, answer, error, rows};
+
+use crate::support::{Lines, answer, error, rows, scan};
 
 /// The stack of a component. Native frames are larger than those of WebAssembly.
 const STACK_BYTES: usize = 512 << 10;
@@ -165,7 +162,7 @@ proptest! {
         let tables = [Table { names: vec!["t".to_owned()], fields: Vec::new(), is_scalar: false }];
         let statement = Statement::read("SELECT a, t.* FROM t WHERE a <> '' ORDER BY a", &tables).unwrap();
         // Records that are not JSON.
-        let _ = statement.run(&mut |_, fields, each| support::scan(&text, fields, each), |_| Ok(Flow::More));
+        let _ = statement.run(&mut |_, fields, each| scan(&text, fields, each), |_| Ok(Flow::More));
     }
 
     #[test]

@@ -1,9 +1,5 @@
 //! Random queries on random rows have the same results as in DuckDB: the same rows, nulls, types and order.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::cmp::Ordering;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -15,7 +11,8 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
-use support::{Lines, answer};
+
+use crate::support::{Lines, answer};
 
 /// Tables, and queries about each of them.
 const TABLES: usize = 40;

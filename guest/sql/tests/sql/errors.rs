@@ -1,9 +1,8 @@
 //! What is outside the subset is an error that names it and what to write instead.
 
-mod support;
-
 use lro_sql::Error;
-use support::{Lines, answer, error};
+
+use crate::support::{Lines, answer, error};
 
 const TEXT: &str = "{\"id\":1,\"name\":\"a\",\"day\":\"x\"}\n{\"id\":2,\"name\":\"b\",\"day\":\"y\"}\n";
 
@@ -48,7 +47,7 @@ fn contradictions_say_what_to_do() {
         ("SELECT name, count(*) FROM t", "`name` must be in GROUP BY"),
         ("SELECT * FROM t WHERE count(*) > 1", "use HAVING"),
         ("SELECT sum(count(*)) FROM t", "an aggregate"),
-        ("SELECT id FROM t ORDER BY 2", "there is no column 2"),
+        ("SELECT id FROM t ORDER BY 2", "position 2: the selected columns are 1 to 1"),
         ("SELECT DISTINCT id FROM t ORDER BY name", "select it too"),
         ("SELECT id FROM t UNION SELECT id, name FROM t", "same number"),
         ("SELECT lower(id, 1) FROM t", "lower takes 1 arguments, not 2"),
@@ -73,7 +72,7 @@ fn contradictions_say_what_to_do() {
 fn unknown_names_come_with_those_there_are() {
     let tables = [Lines { name: "people", text: TEXT }, Lines { name: "a b", text: TEXT }];
     let message = answer("SELECT * FROM persons", &tables).unwrap_err().to_string();
-    assert_eq!(message, "there is no table `persons`; there are people, \"a b\"");
+    assert_eq!(message, "no table is named `persons`; the tables are people, \"a b\"");
     match error("SELECT x FROM (SELECT id, name FROM t) AS s", TEXT) {
         Error::UnknownColumn { name, columns } => {
             assert_eq!((name.as_str(), columns.join(" ").as_str()), ("x", "id name"));

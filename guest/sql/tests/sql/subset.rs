@@ -1,8 +1,6 @@
 //! What the subset of SQL does, beside what the comparison with DuckDB covers.
 
-mod support;
-
-use support::{Lines, answer, rows};
+use crate::support::{Lines, answer, rows};
 
 const AIRPORTS: &str = r#"{"iata":"ADK","state":"AK","lat":61.17,"runways":[{"length":3800},{"length":3200}],"tags":["hub","ice"]}
 {"iata":"FAI","state":"AK","lat":64.81,"runways":[{"length":3600}],"tags":[]}
@@ -78,10 +76,10 @@ fn integers_are_exact_and_numbers_keep_their_type() {
 #[test]
 fn a_text_is_compared_with_a_number_as_a_number() {
     let text = "{\"v\":\"10\"}\n{\"v\":9}\n{\"v\":\"x\"}\n";
-    let (rows, notes) = answer("SELECT v FROM t WHERE v > 8", &[Lines { name: "t", text }]).unwrap();
-    assert_eq!(rows, [r#"{"v":"10"}"#, r#"{"v":9}"#]);
+    let (found, notes) = answer("SELECT v FROM t WHERE v > 8", &[Lines { name: "t", text }]).unwrap();
+    assert_eq!(found, [r#"{"v":"10"}"#, r#"{"v":9}"#]);
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert_eq!(support::rows("SELECT v FROM t WHERE v IN (10, 'x')", text), [r#"{"v":"10"}"#, r#"{"v":"x"}"#]);
+    assert_eq!(rows("SELECT v FROM t WHERE v IN (10, 'x')", text), [r#"{"v":"10"}"#, r#"{"v":"x"}"#]);
 }
 
 #[test]

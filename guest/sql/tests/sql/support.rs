@@ -1,7 +1,5 @@
 //! Shared by the tests: tables in memory, read by a naive scan.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "no test file uses all of it; a test fails by panicking")]
-
 use lro_json::path::{self, Step};
 use lro_sql::{Error, Flow, Statement, Table, Visit, write_row};
 
