@@ -302,7 +302,7 @@ impl Row {
     fn replace(&mut self, text: &str, piece: Range<usize>, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
         let spaces = text.get(piece.clone()).map_or(0, |text| text.len() - text.trim_start_matches(' ').len());
         let start = if self.is_replaced || self.is_quoted { piece.start } else { piece.start + spaces };
-        if start >= piece.end || !self.secret.contains(&self.column) {
+        if start >= piece.end || self.secret.binary_search(&self.column).is_err() {
             return;
         }
         let is_special =
