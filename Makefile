@@ -8,6 +8,7 @@ CARGO     := cargo
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp
+COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql
 HOST      := -p lro-transport -p lro-host -p lro-gateway -p lro
 
 .PHONY: help
@@ -21,7 +22,7 @@ setup: ## Install the wasm target and lay out the WASI interface files
 
 .PHONY: component
 component: setup ## Build the policies and the query component
-	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-policy -p lro-redact -p lro-extract
+	@$(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
 
 .PHONY: build
 build: component ## Build the components and the lro command
@@ -46,7 +47,7 @@ test: ready ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
 	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
-	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-extract -p lro-redact
+	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-answer -p lro-redact
 	@$(CARGO) test --locked --release --no-fail-fast -p lro-fail-points
 
 .PHONY: conformance
@@ -86,16 +87,16 @@ lint: component ## Check formatting, spelling, lints and documentation
 	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
 	@$(TARGET)/test-data/venv-lint/bin/typos
 	@$(CARGO) clippy --locked --release --all-targets $(HOST) -p lro-tests -- -D warnings
-	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-extract -p lro-redact -p policy-template -- -D warnings
+	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload -p lro-policy -p lro-redact -p lro-extract -p lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
-	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) -p lro-policy -p lro-redact -p lro-extract
-	@for name in lro_policy lro_redact lro_extract; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 

@@ -1,5 +1,5 @@
 //! Takes the components of the workspace into the crate. They are built before it, by `make component` or by
-//! `cargo build --profile component --target wasm32-unknown-unknown -p lro-policy -p lro-extract`.
+//! `cargo build --profile component --target wasm32-unknown-unknown -p lro-policy -p lro-extract -p lro-extract-sql`.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -7,8 +7,11 @@ use std::{env, fs};
 const DIRECTORY: &str = "wasm32-unknown-unknown/component";
 
 /// Each component, and the variable that names another file in its place.
-const COMPONENTS: [(&str, &str); 2] =
-    [("lro_policy.wasm", "LRO_POLICY_COMPONENT"), ("lro_extract.wasm", "LRO_EXTRACT_COMPONENT")];
+const COMPONENTS: [(&str, &str); 3] = [
+    ("lro_policy.wasm", "LRO_POLICY_COMPONENT"),
+    ("lro_extract.wasm", "LRO_EXTRACT_COMPONENT"),
+    ("lro_extract_sql.wasm", "LRO_EXTRACT_SQL_COMPONENT"),
+];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");

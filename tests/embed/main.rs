@@ -41,6 +41,7 @@ fn cargo(package: &TempDir, arguments: &[&str]) -> String {
     let components = lro_tests::target().join("wasm32-unknown-unknown/component");
     command.env("LRO_POLICY_COMPONENT", components.join("lro_policy.wasm"));
     command.env("LRO_EXTRACT_COMPONENT", components.join("lro_extract.wasm"));
+    command.env("LRO_EXTRACT_SQL_COMPONENT", components.join("lro_extract_sql.wasm"));
     let output = command.env("CARGO_TARGET_DIR", lro_tests::target().join("embedded")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lro_host::Job;
-use lro_host::extract::{Budget, EXTRACT_COMPONENT, ExtractError, Extractor, Jq, Question};
+use lro_host::extract::{Budget, ExtractError, Extractor, Jq, Question};
 use lro_host::filter::{Decision, Filter, FilterError, Outcome};
 use lro_host::policy::{Admission, CompileCache, DEFAULT_POLICY, LoadOptions, Policy, Slot, SlotSettings};
 use lro_host::sandbox::{CONCURRENT_CALLS_MAX, CONCURRENT_QUESTIONS_MAX, CallError, Limits, STOCK_MAX, Sandbox};
@@ -160,7 +160,7 @@ fn questions_leave_half_of_the_permits() {
     let default = Filter { slot: engine.default_policy().into(), ..filter.clone() };
     let offload = offloaded(default.apply(&lro_tests::request(lro_tests::always()), &records)).offload;
     let limits = Limits { wait: Duration::from_millis(50), wall_time: PATIENCE, ..Limits::default() };
-    let extractor = Extractor::from_bytes(&engine.sandbox, EXTRACT_COMPONENT, &LoadOptions::default(), limits).unwrap();
+    let extractor = Extractor::new(&engine.sandbox, &LoadOptions::default(), limits).unwrap();
     let question = |filter: &str| Question::Jq(Jq { filter: filter.to_owned(), ..Jq::default() });
     let ask = || extractor.ask(&offload, None, &question(".a"), Budget::default());
     assert_eq!(ask().unwrap().total, 200);

@@ -7,7 +7,9 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, symlink};
 
 use lro_gateway::settings::{Config, PolicySettings, QueryLimits, Recipe, SectionRule};
-use lro_host::extract::{Answer, Budget, Cut, ExtractError, Extractor, Jq, Query, Question, stored_query};
+use lro_host::extract::{
+    Answer, Budget, Cut, EXTRACT_COMPONENT, ExtractError, Extractor, Jq, Query, Question, SQL_COMPONENT, stored_query,
+};
 use lro_host::sandbox::CallError;
 use lro_host::sandbox::types::Abilities;
 use lro_host::store::{Offload, StoreError};
@@ -365,17 +367,20 @@ fn a_changed_file_is_refused() {
     }
 }
 
-// The component sees the one directory, and only to read.
+// The components see the one directory, and only to read.
 #[test]
-fn the_component_imports_what_its_world_lists() {
-    let mut imports = Vec::new();
-    for payload in wasmparser::Parser::new(0).parse_all(lro_host::extract::EXTRACT_COMPONENT) {
-        if let wasmparser::Payload::ComponentImportSection(section) = payload.unwrap() {
-            imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+fn the_components_import_what_their_world_lists() {
+    for component in [EXTRACT_COMPONENT, SQL_COMPONENT] {
+        let mut imports = Vec::new();
+        for payload in wasmparser::Parser::new(0).parse_all(component) {
+            if let wasmparser::Payload::ComponentImportSection(section) = payload.unwrap() {
+                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+            }
         }
+        let allowed =
+            ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
+        let outer: Vec<&str> = imports.iter().filter_map(|name| name.split_once('@')).map(|(name, _)| name).collect();
+        assert!(outer.contains(&"wasi:filesystem/types"), "{imports:?}");
+        assert!(outer.iter().all(|name| allowed.contains(name)), "{imports:?}");
     }
-    let allowed = ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
-    let outer: Vec<&str> = imports.iter().filter_map(|name| name.split_once('@')).map(|(name, _)| name).collect();
-    assert!(outer.contains(&"wasi:filesystem/types"), "{imports:?}");
-    assert!(outer.iter().all(|name| allowed.contains(name)), "{imports:?}");
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
-use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
+use lro_host::extract::Extractor;
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
 use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
 use lro_host::sandbox::types::{Call, Reader};
@@ -130,7 +130,7 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
         (directory, cache)
     });
     let options = LoadOptions { cache: Some(cache.clone()), ..LoadOptions::default() };
-    Extractor::from_bytes(sandbox(), EXTRACT_COMPONENT, &options, limits.into()).expect("the built-in component")
+    Extractor::new(sandbox(), &options, limits.into()).expect("the built-in component")
 }
 
 /// A filter with a policy that writes below `root`, without `fsync`.

@@ -1,101 +1,14 @@
-//! Answers questions about offloaded files: typed queries and jq programs over one JSONL file, SQL over
-//! several, searches of texts and records.
-//!
-//! Typed queries stream: the file is read in slices, each record is read in place, and only values needed for the
-//! answer are kept. Fields that the query does not name are not parsed.
-//!
-//! | module | what it does |
-//! |---|---|
-//! | `component` | the export, and the files in the preopened directory |
-//! | `lines` | the file in slices, and runs of complete lines |
-//! | `masks`, `find` | the wanted members of each record, 64 bytes at a time |
-//! | `json` | checks of values |
-//! | `number`, `key`, `keys` | exact comparison, order and equality of values |
-//! | `fields`, `near` | the fields of a query, and suggestions for an unknown one |
-//! | `condition`, `group`, `results`, `order` | the steps of a query |
-//! | `query` | a typed query from beginning to end |
-//! | `jq` | a jq program |
-//! | `sql` | a SQL query over one or several files |
-//! | `search`, `range` | a search of texts and records, and lines by their numbers |
-//! | `reach`, `record` | the members that a jq program reads, and records as jq values |
-//! | `answer` | lines within the budget |
+//! Answers typed queries, jq programs and searches about files in the preopened directories.
+#![cfg(target_arch = "wasm32")]
 
-mod answer;
-#[cfg(target_arch = "wasm32")]
-mod component;
-mod condition;
-mod fields;
-mod find;
-mod group;
-mod jq;
-mod json;
-mod key;
-mod keys;
-mod lines;
-mod near;
-mod number;
-mod order;
-mod query;
-mod range;
-mod reach;
-mod record;
-mod results;
-mod search;
-mod sql;
+use lro_answer::{Answer, Budget, ExtractError, Guest, Question, Source, bindings, extract, with_files};
 
-/// Rust types of the WIT files.
-#[allow(missing_docs, clippy::all, reason = "generated")]
-pub mod bindings {
-    wit_bindgen::generate!({ path: "../../wit", world: "lro-extract", generate_all });
-}
+struct Extract;
 
-pub use bindings::exports::lro::filter::lro_query::{
-    Answer, Argument, Budget, ExtractError, Failures, Guest, Jq, LineRange, Pattern, Question, Search, Source, Sql,
-    SyntaxError, UnknownField,
-};
-pub use bindings::lro::filter::types::FileKind;
-pub use condition::{PATTERN_BYTES_MAX, STEPS_MAX};
-pub use group::GROUPS_BYTES_MAX;
-pub use jq::{ARGUMENTS_MAX, FILTER_BYTES_MAX};
-pub use lines::RECORD_BYTES_MAX;
-pub use order::ORDER_BYTES_MAX;
-pub use results::{DISTINCT_BYTES_MAX, LIMIT_DEFAULT, LIMIT_MAX};
-pub use search::HITS_DEFAULT;
-pub use sql::TABLES_MAX;
+bindings::export!(Extract with_types_in bindings);
 
-/// Reads up to a number of bytes from an offset of the file; empty only at its end. The error is a message for people.
-type Read<'a> = dyn FnMut(u64, u32) -> Result<Vec<u8>, String> + 'a;
-
-/// Reads from the source of an index: up to a number of bytes from an offset; empty only at the end of the file. The error
-/// is a message for people.
-pub type ReadSource<'a> = dyn FnMut(usize, u64, u32) -> Result<Vec<u8>, String> + 'a;
-
-/// Answers a question about the sources that `read` returns.
-///
-/// # Errors
-/// [`ExtractError`], as described in the WIT.
-pub fn extract(
-    sources: &[Source],
-    question: &Question,
-    budget: Budget,
-    read: &mut ReadSource<'_>,
-) -> Result<Answer, ExtractError> {
-    if let Some(source) = sources.iter().find(|source| source.start > source.bytes) {
-        return Err(ExtractError::Invalid(format!("source: {} starts beyond its end", source.name)));
-    }
-    let only = || match sources {
-        [source] => Ok(source),
-        _ => Err(ExtractError::Invalid(format!("sources: only a search and SQL take {}, not one", sources.len()))),
-    };
-    let records = || match only()? {
-        source if source.kind == FileKind::Records => Ok(source),
-        source => Err(ExtractError::Invalid(format!("source: {} has no records to query; search it", source.name))),
-    };
-    match question {
-        Question::Query(query) => query::run(records()?, query, budget, &mut |offset, length| read(0, offset, length)),
-        Question::Jq(jq) => jq::run(records()?, jq, budget, &mut |offset, length| read(0, offset, length)),
-        Question::Search(search) => search::run(sources, search, budget, read),
-        Question::Sql(sql) => sql::run(sources, sql, budget, read),
-        Question::Lines(range) => range::run(only()?, *range, budget, &mut |offset, length| read(0, offset, length)),
+impl Guest for Extract {
+    fn extract(sources: Vec<Source>, question: Question, budget: Budget) -> Result<Answer, ExtractError> {
+        with_files(&sources, |read| extract(&sources, &question, budget, read))
     }
 }

@@ -1,8 +1,9 @@
 //! Questions about an offload: typed queries, jq programs, stored queries, searches, and lines by their numbers; SQL about
 //! several.
 //!
-//! The component `guest/extract` answers them in the sandbox. It sees these published offloads, read-only. Meanwhile the host
-//! compares the files with their SHA-256, and returns no answer if one has changed.
+//! The component `guest/extract` answers them in the sandbox, or `guest/extract-sql`, which is loaded at the first query in
+//! SQL. It sees these published offloads, read-only. Meanwhile the host compares the files with their SHA-256, and returns no
+//! answer if one has changed.
 
 mod answer;
 mod contract;
@@ -18,6 +19,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 pub use self::answer::{Answer, Cut, Failures};
@@ -32,8 +34,11 @@ use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as com
 use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox, types};
 use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
 
-/// The component of `guest/extract`.
+/// The component of `guest/extract`: typed queries, jq programs and searches.
 pub const EXTRACT_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract.wasm"));
+
+/// The component of `guest/extract-sql`.
+pub const SQL_COMPONENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lro_extract_sql.wasm"));
 
 /// Default of [`Budget::bytes`].
 pub const ANSWER_BYTES_DEFAULT: u32 = 20_000;
@@ -185,6 +190,9 @@ pub enum ExtractError {
     /// A line is not JSON.
     #[error("record {0} is not JSON")]
     Damaged(u64),
+    /// The component for SQL could not be loaded.
+    #[error("SQL cannot be answered, as its component was not loaded: {0}")]
+    Load(#[from] LoadError),
     /// The component returned an inconsistent answer.
     #[error("invalid answer from the component: {0}")]
     Answer(&'static str),
@@ -201,23 +209,47 @@ fn listed(names: &[String]) -> String {
 #[derive(Clone, Debug)]
 pub struct Extractor {
     prepared: PreparedExtraction,
+    sql: Arc<LazyComponent>,
     limits: Limits,
 }
 
+/// A component that is loaded when it is first needed.
+#[derive(Debug)]
+struct LazyComponent {
+    sandbox: Sandbox,
+    bytes: &'static [u8],
+    options: LoadOptions,
+    loaded: Mutex<Option<PreparedExtraction>>,
+}
+
+impl LazyComponent {
+    /// Loads the component unless it is loaded. Blocks. After an error, the next call tries again.
+    fn get(&self) -> Result<PreparedExtraction, LoadError> {
+        let mut loaded = self.loaded.lock();
+        if let Some(prepared) = &*loaded {
+            return Ok(prepared.clone());
+        }
+        let prepared = load(&self.sandbox, self.bytes, &self.options)?;
+        Ok(loaded.insert(prepared).clone())
+    }
+}
+
+fn load(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<PreparedExtraction, LoadError> {
+    let component = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
+    sandbox.prepare_extraction(&component).map_err(|error| LoadError::Compile(format!("{error:#}")))
+}
+
 impl Extractor {
-    /// Loads a component of the world `lro-extract`, usually [`EXTRACT_COMPONENT`].
+    /// Loads the built-in component for all questions but SQL. That for SQL, which costs as much to compile, is loaded with
+    /// the same options at the first query.
     ///
     /// # Errors
     /// As [`Policy::from_bytes`](crate::policy::Policy::from_bytes).
-    pub fn from_bytes(
-        sandbox: &Sandbox,
-        bytes: &[u8],
-        options: &LoadOptions,
-        limits: Limits,
-    ) -> Result<Self, LoadError> {
-        let component = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
-        let prepared = sandbox.prepare_extraction(&component);
-        Ok(Self { prepared: prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))?, limits })
+    pub fn new(sandbox: &Sandbox, options: &LoadOptions, limits: Limits) -> Result<Self, LoadError> {
+        let prepared = load(sandbox, EXTRACT_COMPONENT, options)?;
+        let (sandbox, options) = (sandbox.clone(), options.clone());
+        let sql = LazyComponent { sandbox, bytes: SQL_COMPONENT, options, loaded: Mutex::default() };
+        Ok(Self { prepared, sql: Arc::new(sql), limits })
     }
 
     /// Answers a question about a section; `section` may be `None` if there is only one. A search without a section is about
@@ -263,15 +295,17 @@ impl Extractor {
         let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
         let directory = offload.directory()?;
         let sources: Vec<_> = files.iter().copied().map(component::Source::from).collect();
-        let (answer, cost) = self.call(readers, vec![directory], &sources, &asked, asked_budget).await?;
+        let called = self.call(&self.prepared, readers, vec![directory], &sources, &asked, asked_budget);
+        let (answer, cost) = called.await?;
         let mut answer = Answer::of_contract(answer, question, asked_budget, budget)?;
         answer.notes.extend(notes);
         Ok(Answer { cost, ..answer })
     }
 
-    /// Calls the component while the files are verified.
+    /// Calls a component while the files are verified.
     async fn call(
         &self,
+        prepared: &PreparedExtraction,
         readers: Vec<Reader>,
         directories: Vec<File>,
         sources: &[component::Source],
@@ -280,7 +314,7 @@ impl Extractor {
     ) -> Result<(component::Answer, Cost), ExtractError> {
         let budget = component::Budget { bytes: budget.bytes, tokens: budget.tokens };
         let verifying = Verification::start(readers);
-        let answered = self.prepared.extract_async(&self.limits, directories, sources, question, budget).await;
+        let answered = prepared.extract_async(&self.limits, directories, sources, question, budget).await;
         // If a file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;

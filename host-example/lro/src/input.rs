@@ -198,6 +198,8 @@ impl Progress {
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = self.size.map_or_else(ProgressBar::no_length, ProgressBar::new);
         self.bar = bar.with_style(style).with_message(message);
+        // Draws now: on a busy machine all may be read before the thread of the ticks runs.
+        self.bar.tick();
         self.bar.enable_steady_tick(Duration::from_millis(100));
     }
 

@@ -236,6 +236,22 @@ fn files_are_only_under_the_granted_directory() {
     assert!(files.iter().all(|file| file.starts_with(&granted) || file.starts_with(&cache)), "{files:?}");
 }
 
+// Compiling it costs more than answering, and most people ask otherwise.
+#[test]
+fn the_component_for_sql_is_compiled_at_the_first_query_in_sql() {
+    let home = Home::new();
+    let handle = home.offload(&[], rows(3));
+    let compiled_after = |arguments: &[&str]| {
+        let output = run(home.lro(arguments).env("XDG_CACHE_HOME", home.path("cache")), "");
+        assert!(output.status.success(), "{output:?}");
+        let cached = files_below(&home.path("cache"));
+        cached.iter().filter(|file| file.extension().is_some_and(|kind| kind == "cwasm")).count()
+    };
+    assert_eq!(compiled_after(&["extract", &handle, "--where", "id > 0"]), 1);
+    assert_eq!(compiled_after(&["extract", &handle, "--jq", ".id"]), 1);
+    assert_eq!(compiled_after(&["sql", &handle, "SELECT id FROM t"]), 2);
+}
+
 #[test]
 fn sections_are_written_one_file_each() {
     let home = Home::new();

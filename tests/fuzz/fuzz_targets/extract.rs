@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use lro_extract::bindings::lro::filter::types::{
+use lro_answer::bindings::lro::filter::types::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,
 };
-use lro_extract::{Answer, Argument, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
+use lro_answer::{Answer, Argument, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
 use serde_json::value::RawValue;
 
 const ROOMY: Budget = Budget { bytes: 1 << 24, tokens: 1 << 24 };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use lro_extract::{Budget, FileKind, Question, Source, Sql, extract};
+use lro_answer::{Budget, FileKind, Source, Sql, extract_sql};
 use serde_json::value::RawValue;
 
 const BUDGET: Budget = Budget { bytes: 1 << 16, tokens: 1 << 16 };
@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     let (name, section, length) = ("fuzz".to_owned(), "t".to_owned(), records.len() as u64);
     let source = Source { name, directory: 0, section, kind: FileKind::Records, start: 0, bytes: length, records: 0 };
     let sql = Sql { query: query.to_owned(), tables: vec!["t".to_owned()], offset: 0, limit: None };
-    let answer = extract(&[source], &Question::Sql(sql), BUDGET, &mut |_, offset, length| {
+    let answer = extract_sql(&[source], &sql, BUDGET, &mut |_, offset, length| {
         let rest = records.get(offset as usize..).unwrap_or_default();
         Ok(rest[..(length as usize).min(rest.len())].to_vec())
     });

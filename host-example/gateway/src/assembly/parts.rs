@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use lro_host::extract::{EXTRACT_COMPONENT, Extractor};
+use lro_host::extract::Extractor;
 use lro_host::policy::{CompileCache, CompilePlace, Compiler, Digest, LoadOptions, PublicKey};
 use lro_host::sandbox::Sandbox;
 use lro_host::store::StoreConfig;
@@ -57,13 +57,13 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
     })
 }
 
-/// Loads the built-in component that answers questions.
+/// Loads the built-in component that answers questions; that for SQL is loaded at the first query.
 ///
 /// # Errors
 /// [`GatewayError::Sandbox`] or [`GatewayError::Policy`] if the system cannot run it.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
     let options = LoadOptions { cache: compile_cache(), ..LoadOptions::default() };
-    Ok(Extractor::from_bytes(&sandbox(false)?, EXTRACT_COMPONENT, &options, (&config.query).into())?)
+    Ok(Extractor::new(&sandbox(false)?, &options, (&config.query).into())?)
 }
 
 /// Opens the cache of compiled code. Without it, which is logged, every start compiles.

@@ -73,8 +73,8 @@ impl Extractor {
         }
         let asked = component::Sql { query: sql.query.clone(), tables: names, offset: sql.offset, limit: sql.limit };
         let budget = budget.capped();
-        let (answer, cost) =
-            self.call(readers, directories, &sources, &component::Question::Sql(asked), budget).await?;
+        let asked = component::Question::Sql(asked);
+        let (answer, cost) = self.call(&self.sql.get()?, readers, directories, &sources, &asked, budget).await?;
         Ok(Answer { cost, ..Answer::of_sql(answer, sql, budget)? })
     }
 }

@@ -112,9 +112,9 @@ proptest! {
     ) {
         let text = format!("{}\n", records.join("\n"));
         let ask = |filter: String| {
-            let lro_extract::Question::Jq(question) = jq(&filter) else { unreachable!() };
-            let arguments = vec![lro_extract::Argument { name: "value".to_owned(), value: argument.to_owned() }];
-            let question = lro_extract::Question::Jq(lro_extract::Jq { arguments, ..question });
+            let lro_answer::Question::Jq(question) = jq(&filter) else { unreachable!() };
+            let arguments = vec![lro_answer::Argument { name: "value".to_owned(), value: argument.to_owned() }];
+            let question = lro_answer::Question::Jq(lro_answer::Jq { arguments, ..question });
             ask_cut(text.as_bytes(), cut, &question, ROOMY)
         };
         let (plain, hidden) = (ask(program.clone()), ask(format!("{HIDDEN}{program}")));

@@ -6,8 +6,8 @@ mod support;
 
 use std::cmp::Ordering;
 
-use lro_extract::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Test};
-use lro_extract::{ExtractError, Question};
+use lro_answer::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Test};
+use lro_answer::{ExtractError, Question};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -329,7 +329,7 @@ fn holds(record: &Value, steps: &[Condition], index: usize) -> bool {
     }
 }
 
-fn object(record: &Value, fields: &[lro_extract::bindings::lro::filter::types::Selection]) -> Value {
+fn object(record: &Value, fields: &[lro_answer::bindings::lro::filter::types::Selection]) -> Value {
     let members =
         fields.iter().filter_map(|selection| Some((selection.field.clone(), find(record, &selection.field)?.clone())));
     Value::Object(members.collect())
@@ -356,7 +356,7 @@ fn spelled(amount: f64) -> String {
     if magnitude == 0.0 || (1e-5..1e17).contains(&magnitude) { amount.to_string() } else { format!("{amount:e}") }
 }
 
-fn grouped(records: &[&Value], group: &lro_extract::bindings::lro::filter::types::Group) -> Vec<Value> {
+fn grouped(records: &[&Value], group: &lro_answer::bindings::lro::filter::types::Group) -> Vec<Value> {
     let mut groups: Vec<(Vec<Option<Value>>, Vec<&Value>)> = Vec::new();
     if group.by.is_empty() {
         groups.push((Vec::new(), Vec::new()));

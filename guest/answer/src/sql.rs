@@ -6,7 +6,7 @@ use lro_sql::{Error, Flow, Statement, Table, Visit, write_row};
 use crate::answer::Lines;
 use crate::fields::Fields;
 use crate::results::LIMIT_MAX;
-use crate::{Answer, Budget, ExtractError, FileKind, ReadSource, Source, Sql, lines, near};
+use crate::{Answer, Budget, ExtractError, FileKind, ReadSource, Source, Sql, check, lines, near};
 
 /// Most tables of a query: 16.
 pub const TABLES_MAX: usize = 16;
@@ -14,12 +14,17 @@ pub const TABLES_MAX: usize = 16;
 /// Names of a single table beside its own.
 const ONLY_NAMES: [&str; 3] = ["records", "data", "t"];
 
-pub(crate) fn run(
+/// Answers a query in SQL about the sources that `read` returns.
+///
+/// # Errors
+/// [`ExtractError`], as described in the WIT.
+pub fn extract_sql(
     sources: &[Source],
     sql: &Sql,
     budget: Budget,
     read: &mut ReadSource<'_>,
 ) -> Result<Answer, ExtractError> {
+    check(sources)?;
     let invalid = |text: String| Err(ExtractError::Invalid(text));
     if sources.is_empty() || sources.len() > TABLES_MAX || sources.len() != sql.tables.len() {
         return invalid(format!("sources: SQL takes 1 to {TABLES_MAX} with a name each, not {}", sources.len()));

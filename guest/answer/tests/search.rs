@@ -4,7 +4,7 @@
 
 mod support;
 
-use lro_extract::{Answer, Budget, ExtractError, FileKind, HITS_DEFAULT, LineRange, Pattern, Question, Search};
+use lro_answer::{Answer, Budget, ExtractError, FileKind, HITS_DEFAULT, LineRange, Pattern, Question, Search};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{ROOMY, all, ask_all, jq};

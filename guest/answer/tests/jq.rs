@@ -7,7 +7,7 @@ mod support;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use lro_extract::{Answer, Argument, Budget, ExtractError, FILTER_BYTES_MAX, Jq, Question};
+use lro_answer::{Answer, Argument, Budget, ExtractError, FILTER_BYTES_MAX, Jq, Question};
 use serde_json::Value;
 use support::{ROOMY, ask_cut, ask_jq, jq};
 

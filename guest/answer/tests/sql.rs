@@ -2,7 +2,7 @@
 
 mod support;
 
-use lro_extract::{Answer, Budget, ExtractError, FileKind, Question, Sql, TABLES_MAX, extract};
+use lro_answer::{Answer, Budget, ExtractError, FileKind, Question, Sql, TABLES_MAX, extract, extract_sql};
 use support::{ROOMY, source};
 
 const AIRPORTS: &str = r#"{"iata":"ADK","state":"AK","lat":61.17,"owner":{"name":"State"}}
@@ -23,7 +23,7 @@ fn ask_tables(texts: &[&str], sql: Sql, budget: Budget) -> Result<Answer, Extrac
     let sources: Vec<_> =
         texts.iter().enumerate().map(|(index, text)| source(index, FileKind::Records, text.as_bytes())).collect();
     // Reads of 7 bytes, so that records are cut anywhere.
-    extract(&sources, &Question::Sql(sql), budget, &mut |index, offset, length| {
+    extract_sql(&sources, &sql, budget, &mut |index, offset, length| {
         Ok(texts[index].bytes().skip(offset as usize).take(7.min(length as usize)).collect())
     })
 }
@@ -96,8 +96,10 @@ fn what_cannot_be_asked_is_an_error() {
     assert!(matches!(damaged, Err(ExtractError::Damaged(1))), "{damaged:?}");
     let text = source(0, FileKind::Text, b"hello\n");
     let read = &mut |_, _, _| Ok(b"hello\n".to_vec());
-    let asked = extract(&[text], &Question::Sql(sql("SELECT 1", &["t"])), ROOMY, read);
+    let asked = extract_sql(std::slice::from_ref(&text), &sql("SELECT 1", &["t"]), ROOMY, read);
     assert!(matches!(asked, Err(ExtractError::Invalid(_))), "{asked:?}");
+    let asked = extract(&[text], &Question::Sql(sql("SELECT 1", &["t"])), ROOMY, read);
+    assert!(matches!(&asked, Err(ExtractError::Invalid(text)) if text.contains("lro-extract-sql")), "{asked:?}");
     let many = vec!["{}\n"; TABLES_MAX + 1];
     let names: Vec<String> = (0..many.len()).map(|number| format!("t{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

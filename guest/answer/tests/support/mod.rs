@@ -2,10 +2,10 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "no test file uses all of it; a test fails by panicking")]
 
-use lro_extract::bindings::lro::filter::types::{
+use lro_answer::bindings::lro::filter::types::{
     Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test,
 };
-use lro_extract::{Answer, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
+use lro_answer::{Answer, Budget, ExtractError, FileKind, Jq, Question, Source, extract};
 
 pub(crate) const ROOMY: Budget = Budget { bytes: 1 << 20, tokens: 1 << 20 };
 

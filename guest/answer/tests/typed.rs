@@ -4,8 +4,8 @@
 
 mod support;
 
-use lro_extract::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Selection, Test};
-use lro_extract::{
+use lro_answer::bindings::lro::filter::types::{AggregateKind, Condition, Operator, Query, Selection, Test};
+use lro_answer::{
     Budget, ExtractError, FileKind, LIMIT_DEFAULT, LIMIT_MAX, Question, RECORD_BYTES_MAX, Source, extract,
 };
 use support::{ROOMY, aggregate, all, ask, ask_cut, group, lines, only, select, sort, source, test};

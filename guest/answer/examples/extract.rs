@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use lro_extract::bindings::lro::filter::types::{Condition, Group, Operator, Query, Selection, SortKey, Test};
-use lro_extract::{Budget, FileKind, Jq, Question, Source, extract};
+use lro_answer::bindings::lro::filter::types::{Condition, Group, Operator, Query, Selection, SortKey, Test};
+use lro_answer::{Budget, FileKind, Jq, Question, Source, extract};
 
 fn main() {
     let mut words = std::env::args().skip(1);

@@ -1,0 +1,183 @@
+//! What becomes of a message from the client.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lro_host::mcp::{
+    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, Message, Params, READ_TOOL, method,
+};
+
+use super::ask::{self, Asked, Asking};
+use super::decision::{ClientDecision, FromClient, batch_of};
+use super::own::OwnCall;
+use super::pending::{Call, RequestKind, ToolCall};
+use super::{QUERY_BYTES_MAX, Session, handles, reuse};
+use crate::tenants::memory::{ClientKey, TokenUsage};
+use crate::tenants::waiting::CALLS_MAX;
+
+impl Session {
+    /// Decides what becomes of a message from the client.
+    pub(crate) fn decide_client(self: &Arc<Self>, message: Message) -> ClientDecision {
+        self.rules.metrics.client_sent(message.bytes().len());
+        match message.kind() {
+            Kind::Request => self.request(message),
+            Kind::Notification => self.client_notification(message).into(),
+            Kind::Batch => self.client_batch(&message).into(),
+            Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()).into(),
+        }
+    }
+
+    fn request(self: &Arc<Self>, message: Message) -> ClientDecision {
+        let Some(id) = message.id() else { return FromClient::Forward(message.bytes().clone()).into() };
+        let Asking { message: without_question, asked } = match ask::taken(self, &message) {
+            Ok(asking) => asking,
+            Err(reason) => {
+                let error = mcp::with_result_type(mcp::tool_error(&reason), message.params().is_modern());
+                return FromClient::Answer(mcp::response(&id, &error)).into();
+            }
+        };
+        let message = without_question.unwrap_or(message);
+        let params = message.params();
+        let Some(call) = self.call(&message, &params, asked).with_permits(&self.rules.pending) else {
+            return FromClient::Answer(too_many(&id)).into();
+        };
+        if let Some(own) = self.own(&id, &call, &message, &params) {
+            return own.into();
+        }
+        if message.method().as_deref() == Some(method::INITIALIZE) {
+            let mut state = self.state();
+            state.client = Arc::clone(&call.client);
+            state.handshake = Some(message.bytes().clone());
+            state.initialized = None;
+        }
+        let replaces =
+            matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
+        let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
+        drop(params);
+        let own = if refers && self.rules.enabled() {
+            Some(OwnCall::arguments(self, &id, &call, &message))
+        } else {
+            reuse::cached(self, &call).map(|cached| OwnCall::reused(self, &id, &call, cached, &message))
+        };
+        self.remember(id, call);
+        own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
+    }
+
+    /// Creates the pending entry of a request, with the question about its result.
+    fn call(&self, message: &Message, params: &Params<'_>, asked: Option<Asked>) -> Call {
+        let meta = params.meta.as_ref();
+        let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
+        let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
+        let usage = self.usage_of(info);
+        let client = match info {
+            Some(info) => {
+                self.rules.metrics.record_client(&info.name, &info.version);
+                Arc::new(self.rules.config.for_client(&info.name, &info.version))
+            }
+            None => Arc::clone(&self.state().client),
+        };
+        let first_page = params.cursor.is_none();
+        let kind = match message.method().as_deref() {
+            Some(method::INITIALIZE) => RequestKind::Handshake,
+            Some(method::DISCOVER) => RequestKind::Discovery,
+            Some(method::TOOLS_LIST) => RequestKind::Tools { first_page },
+            Some(method::RESOURCE_TEMPLATES_LIST) => RequestKind::Templates { first_page },
+            Some(method::RESOURCES_LIST) => RequestKind::Resources,
+            Some(method::TOOLS_CALL) => {
+                let query = params.arguments.map(|arguments| arguments.get().to_owned());
+                let name = params.name.as_deref().unwrap_or_default().to_owned();
+                // A reply that is kept answers no other question.
+                let reuse = || reuse::wanted(self, message, &name, &client, revision.is_some());
+                RequestKind::Tool(ToolCall {
+                    query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
+                    inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
+                    task: None,
+                    reuse: if asked.is_none() { reuse() } else { None },
+                    asked,
+                    name,
+                })
+            }
+            Some(method::TASKS_GET | method::TASKS_RESULT) => {
+                RequestKind::Task(params.task_id.as_deref().unwrap_or_default().to_owned())
+            }
+            Some(method::LISTEN) => RequestKind::Subscription,
+            _ => RequestKind::Other,
+        };
+        let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
+        let (modern, last) = (revision.is_some(), Instant::now());
+        Call { kind, client, usage, modern, progress, last, permits: Vec::new() }
+    }
+
+    /// The token usage that a request counts against.
+    fn usage_of(&self, info: Option<&Implementation<'_>>) -> Arc<TokenUsage> {
+        let gateway = &self.rules.config.gateway;
+        match self.request_from.filter(|_| gateway.session_budget.is_some()) {
+            Some(address) => {
+                let (name, version) = info.map_or(("", ""), |info| (&info.name, &info.version));
+                let idle = Duration::from_secs(gateway.session_idle_seconds.get());
+                self.rules.caches.usage(&self.owner.tenant, ClientKey::new(name, version, address), idle)
+            }
+            None => Arc::clone(&self.usage),
+        }
+    }
+
+    /// The call of one of the gateway's tools or resources; `None` for any other.
+    fn own(self: &Arc<Self>, id: &Id, call: &Call, message: &Message, params: &Params<'_>) -> Option<OwnCall> {
+        if !self.rules.announces() {
+            return None;
+        }
+        match &call.kind {
+            RequestKind::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
+                let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
+                if self.rules.has_name_conflict() && !handles::knows(self, arguments) {
+                    return None;
+                }
+                Some(OwnCall::tool(self, id, call, &tool.name, arguments))
+            }
+            RequestKind::Other if message.method().as_deref() == Some(method::RESOURCES_READ) => {
+                let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
+                Some(OwnCall::resource(self, id, call, uri))
+            }
+            _ => None,
+        }
+    }
+
+    /// Forwards a batch if all of its requests get permits; else answers each with an error.
+    fn client_batch(&self, message: &Message) -> FromClient {
+        let elements = message.batch().unwrap_or_default().into_iter().map(Message::read);
+        let requests: Vec<(Id, Message)> = elements
+            .filter(|element| element.kind() == Kind::Request)
+            .filter_map(|one| Some((one.id()?, one)))
+            .collect();
+        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params(), None).with_permits(&self.rules.pending);
+        let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
+            let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
+            return FromClient::Answer(batch_of(&errors));
+        };
+        for ((id, _), call) in requests.into_iter().zip(calls) {
+            self.remember(id, call);
+        }
+        FromClient::Forward(message.bytes().clone())
+    }
+
+    fn client_notification(&self, message: Message) -> FromClient {
+        match message.method().as_deref() {
+            Some(method::INITIALIZED) => self.state().initialized = Some(message.bytes().clone()),
+            Some(method::CANCELLED) => {
+                let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                if let Some(id) = id {
+                    // The server may still answer; the response is then filtered as that of an unknown tool.
+                    self.take(&id);
+                }
+            }
+            _ => {}
+        }
+        FromClient::Forward(message.bytes().clone())
+    }
+}
+
+fn too_many(id: &Id) -> Bytes {
+    let text = format!("{CALLS_MAX} requests of this tenant are pending, or long questions: wait for their responses");
+    mcp::error_response(Some(id), INTERNAL_ERROR, &text)
+}

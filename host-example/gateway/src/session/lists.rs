@@ -1,0 +1,113 @@
+//! The tools and resources of the gateway in the lists of a server.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, ToolChange};
+
+use super::own::{TEMPLATE, guidance};
+use super::pending::{Call, RequestKind};
+use super::{Session, ask};
+use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
+use crate::tenants::memory::SchemaKind;
+
+impl Session {
+    /// Adds the gateway's tools and resources to a server's lists and capabilities.
+    pub(super) fn with_own_items(&self, call: &Call, message: &Message) -> Bytes {
+        let Call { kind, modern, client, .. } = call;
+        let modern = *modern;
+        if matches!(kind, RequestKind::Tools { .. }) {
+            self.learn_schemas(message);
+        }
+        if !self.rules.enabled() || self.rules.audits() {
+            return message.bytes().clone();
+        }
+        if !self.rules.announces() {
+            // Without a store nothing can be read back, but results can still be truncated.
+            return match kind {
+                RequestKind::Tools { .. } => self.tools(message, client, false),
+                _ => message.bytes().clone(),
+            };
+        }
+        let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
+        let response = |members: String| {
+            let result = if modern {
+                format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#)
+            } else {
+                format!("{{{members}}}")
+            };
+            message.id().map(|id| mcp::response(&id, &mcp::with_result_type(result, modern)))
+        };
+        match kind {
+            RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
+                mcp::with_capabilities(message, &guidance())
+            }
+            RequestKind::Tools { first_page } => {
+                if missing {
+                    let tools = self.definitions(client).join(",");
+                    return response(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
+                }
+                self.tools(message, client, *first_page)
+            }
+            RequestKind::Templates { first_page: true } => {
+                if missing {
+                    return response(format!(r#""resourceTemplates":[{TEMPLATE}]"#))
+                        .unwrap_or_else(|| message.bytes().clone());
+                }
+                mcp::with_template(message, TEMPLATE)
+            }
+            RequestKind::Resources if missing => {
+                response(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
+            }
+            _ => message.bytes().clone(),
+        }
+    }
+
+    fn tools(&self, message: &Message, client: &ClientProfile, first_page: bool) -> Bytes {
+        let listed = mcp::listed_tools(message);
+        if listed.iter().any(|tool| tool.name == EXTRACT_TOOL || tool.name == READ_TOOL) {
+            self.rules.set_name_conflict();
+        }
+        let config = &self.rules.config;
+        let question = self.rules.announces().then_some((ask::ARGUMENT, self.rules.question_schema.as_str()));
+        let change = |name: &str| {
+            if config.for_tool(name).mode == DecisionMode::Never {
+                return ToolChange { schema: SchemaChange::Keep, result_characters: None, argument: None };
+            }
+            let tool = config.gateway_tool(name);
+            let schema = match tool.schema {
+                SchemaStrategy::Rewrite => SchemaChange::Widen,
+                SchemaStrategy::Strip => SchemaChange::Remove,
+                SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
+            };
+            let argument = question.filter(|_| tool.ask);
+            ToolChange { schema, result_characters: config.declared_size(name, client), argument }
+        };
+        let adds_own = first_page && !self.rules.has_name_conflict();
+        let more = if adds_own { self.definitions(client) } else { Cow::Borrowed(&[][..]) };
+        mcp::with_tools(message, change, &more)
+    }
+
+    /// Keeps the schemas of the listed tools: of arguments for the policy, of output for tools that keep its shape.
+    fn learn_schemas(&self, message: &Message) {
+        let config = &self.rules.config;
+        let listed = mcp::listed_tools(message);
+        let schemas = listed.iter().flat_map(|tool| {
+            let keeps_shape = config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape;
+            let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
+            let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
+            let of_tool = input.into_iter().chain(output);
+            of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))
+        });
+        self.rules.caches.learn(&self.owner.tenant, schemas);
+    }
+
+    /// The definitions of the gateway's tools for a client. The model chooses the length of their results.
+    fn definitions(&self, client: &ClientProfile) -> Cow<'_, [String]> {
+        let definitions = &self.rules.definitions;
+        match client.declared_size {
+            Some(size) => definitions.iter().map(|tool| mcp::with_result_characters(tool, size)).collect(),
+            None => Cow::Borrowed(definitions),
+        }
+    }
+}

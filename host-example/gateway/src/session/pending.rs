@@ -1,0 +1,227 @@
+//! Requests that wait for a response.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Session;
+use super::ask::Asked;
+use super::decision::Failure;
+use super::reuse::Reuse;
+use crate::settings::ClientProfile;
+use crate::tenants::memory::TokenUsage;
+use crate::tenants::waiting::PendingLimits;
+
+/// A pending request.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) kind: RequestKind,
+    pub(crate) client: Arc<ClientProfile>,
+    /// Estimated tokens of results that the client received inline.
+    pub(crate) usage: Arc<TokenUsage>,
+    /// Whether the client speaks 2026-07-28 or later.
+    pub(crate) modern: bool,
+    pub(super) progress: Option<Id>,
+    pub(super) last: Instant,
+    /// Permits from [`PendingLimits`].
+    pub(super) permits: Vec<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Call {
+    /// Acquires the permits of the request; `None` if too many are pending.
+    pub(super) fn with_permits(mut self, limits: &PendingLimits) -> Option<Self> {
+        self.permits.push(Arc::new(limits.call_permit()?));
+        if let RequestKind::Tool(tool) = &mut self.kind
+            && let Some(query) = &tool.query
+        {
+            match limits.query_permit(query.len()) {
+                Some(permit) => self.permits.push(Arc::new(permit)),
+                None => tool.query = None,
+            }
+        }
+        if let RequestKind::Tool(ToolCall { asked: Some(asked), .. }) = &self.kind {
+            self.permits.push(Arc::new(limits.query_permit(asked.bytes)?));
+        }
+        Some(self)
+    }
+}
+
+/// The kind of a request, with what its response needs.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestKind {
+    /// `initialize`.
+    Handshake,
+    /// `server/discover`.
+    Discovery,
+    Tools {
+        first_page: bool,
+    },
+    Templates {
+        first_page: bool,
+    },
+    Resources,
+    Tool(ToolCall),
+    /// `tasks/get` or `tasks/result`.
+    Task(String),
+    /// `subscriptions/listen`, which is answered when the subscription ends.
+    Subscription,
+    Other,
+    /// A request from the gateway itself; the response goes to this channel.
+    Own(std::sync::mpsc::SyncSender<Bytes>),
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToolCall {
+    pub(crate) name: String,
+    pub(crate) query: Option<String>,
+    /// Whether the client asked for the whole result.
+    pub(crate) inline: bool,
+    /// The id of the task that the call created.
+    pub(crate) task: Option<String>,
+    /// How to reuse the reply for identical calls.
+    pub(crate) reuse: Option<Reuse>,
+    /// The question to answer if the result is offloaded.
+    pub(crate) asked: Option<Asked>,
+}
+
+impl Session {
+    /// Registers a request from the gateway itself. Its response goes to the channel instead of the client.
+    pub(crate) fn expect_response(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
+        let call = Call {
+            kind: RequestKind::Own(answer),
+            client: Arc::clone(&self.state().client),
+            usage: Arc::clone(&self.usage),
+            modern: false,
+            progress: None,
+            last: Instant::now(),
+            permits: Vec::new(),
+        };
+        self.remember(id, call);
+    }
+
+    /// Fails all pending requests, for this reason.
+    pub fn fail_all(&self, reason: &str) -> Vec<Failure> {
+        let calls = {
+            let mut state = self.state();
+            state.pending = 0;
+            std::mem::take(&mut state.calls)
+        };
+        let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
+        failed.filter_map(|(id, call)| failure(id, &call, reason)).collect()
+    }
+
+    /// Fails a request, for this reason; `None` if it is not pending.
+    pub fn fail(&self, id: &Id, reason: &str) -> Option<Failure> {
+        let id = self.state().pending_id(id)?;
+        let call = self.take(&id)?;
+        failure(id, &call, reason)
+    }
+
+    /// Fails the requests without a response or progress within their timeout. Returns the cancellation for the server
+    /// with each.
+    pub fn overdue(&self) -> Vec<(Failure, Bytes)> {
+        let now = Instant::now();
+        let gateway = &self.rules.config.gateway;
+        let timeout = |call: &Call| {
+            Duration::from_millis(match call.kind {
+                // An old server may not even reject an unknown method, and the client must be able to go on.
+                RequestKind::Discovery => gateway.start_timeout_ms.min(gateway.call_timeout_ms).get(),
+                _ => gateway.call_timeout_ms.get(),
+            })
+        };
+        let is_late = |call: &&Call| {
+            now.duration_since(call.last) > timeout(call)
+                && !matches!(call.kind, RequestKind::Own(_) | RequestKind::Subscription)
+        };
+        let mut late = Vec::new();
+        for (id, calls) in &self.state().calls {
+            late.extend(calls.iter().filter(is_late).map(|call| (id.clone(), timeout(call).as_millis())));
+        }
+        let end = |(id, millis)| {
+            let reason = format!("the server sent no response and no progress within {millis} ms");
+            Some((self.fail(&id, &reason)?, cancellation(&id, &reason)))
+        };
+        late.into_iter().filter_map(end).collect()
+    }
+
+    /// Fails a pending call as a tool error of the gateway.
+    pub(crate) fn refuse(&self, id: &Id, reason: &str) -> Option<Bytes> {
+        let call = self.take(id)?;
+        Some(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern)))
+    }
+
+    /// Whether a request is pending.
+    pub(crate) fn is_pending(&self, id: &Id) -> bool {
+        self.state().calls.contains_key(id)
+    }
+
+    /// Removes a pending request whose response the gateway does not look at.
+    pub(crate) fn forget(&self, id: &Id) {
+        drop(self.take(id));
+    }
+
+    /// The id of the pending request that a response with this id answers.
+    pub(crate) fn request_id(&self, id: Id) -> Id {
+        self.state().pending_id(&id).unwrap_or(id)
+    }
+
+    /// Whether a tool call is pending under this id.
+    pub(crate) fn awaits_tool(&self, id: &Id) -> bool {
+        let state = self.state();
+        state.calls.get(id).is_some_and(|calls| calls.iter().any(|call| matches!(call.kind, RequestKind::Tool(_))))
+    }
+
+    /// The number of pending requests.
+    pub fn pending_count(&self) -> usize {
+        self.state().pending
+    }
+
+    pub(super) fn remember(&self, id: Id, call: Call) {
+        let mut state = self.state();
+        state.pending += 1;
+        state.calls.entry(id).or_default().push_back(call);
+    }
+
+    /// Removes the pending request with this id, or with one that some parsers take for the same.
+    pub(crate) fn take(&self, id: &Id) -> Option<Call> {
+        let mut state = self.state();
+        let id = state.pending_id(id)?;
+        let calls = state.calls.get_mut(&id)?;
+        let call = calls.pop_front();
+        if calls.is_empty() {
+            state.calls.remove(&id);
+        }
+        state.pending = state.pending.saturating_sub(1);
+        call
+    }
+}
+
+fn failure(id: Id, call: &Call, reason: &str) -> Option<Failure> {
+    let code = match call.kind {
+        // Dropping the sender wakes the waiting side.
+        RequestKind::Own(_) => return None,
+        // What a server without `server/discover` would answer.
+        RequestKind::Discovery => METHOD_NOT_FOUND,
+        _ => INTERNAL_ERROR,
+    };
+    Some(Failure { error: mcp::error_response(Some(&id), code, reason), id })
+}
+
+/// The notification that cancels a request.
+pub(crate) fn cancellation(id: &Id, reason: &str) -> Bytes {
+    let reason = serde_json::Value::from(reason);
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":{reason}}}}}"#)
+        .into()
+}
+
+/// The response that ends a subscription.
+pub(crate) fn end_of_subscription(id: &Id) -> Bytes {
+    mcp::response(
+        id,
+        &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#),
+    )
+}

@@ -1,0 +1,194 @@
+//! What becomes of a message from the server.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lro_host::job::Job;
+use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
+
+use super::Session;
+use super::decision::{Failure, Filtering, FromServer, Refused, ServerDecision, batch_of};
+use super::pending::{Call, RequestKind, ToolCall};
+use crate::tenants::tasks::TaskCall;
+
+impl Session {
+    /// Decides what becomes of a message from the server.
+    pub(super) fn decide_server(self: &Arc<Self>, message: Message) -> ServerDecision {
+        self.rules.metrics.server_sent(message.bytes().len());
+        if self.rules.enabled() {
+            return self.handle_server_message(if self.rules.audits() { message } else { message.without_marks() });
+        }
+        if message.kind() == Kind::Response && self.deliver_own_response(&message) {
+            return FromServer::Nothing.into();
+        }
+        self.forget_answered(&message);
+        FromServer::Pass(message.bytes().clone()).into()
+    }
+
+    /// Removes the pending requests that a message answers.
+    fn forget_answered(&self, message: &Message) {
+        match message.kind() {
+            Kind::Response => drop(message.id().and_then(|id| self.take(&id))),
+            Kind::Batch => {
+                let elements = message.batch().into_iter().flatten().map(Message::read);
+                elements
+                    .filter(|element| element.kind() == Kind::Response)
+                    .for_each(|element| self.forget_answered(&element));
+            }
+            Kind::Request | Kind::Notification | Kind::Other => {}
+        }
+    }
+
+    fn handle_server_message(self: &Arc<Self>, message: Message) -> ServerDecision {
+        match (message.kind(), message.fault()) {
+            (_, Some(fault)) => self.refuse_invalid(&message, fault).into(),
+            (Kind::Response, _) => self.handle_response(message),
+            (Kind::Notification, _) => self.server_notification(message),
+            (Kind::Batch, _) => self.server_batch(message),
+            (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
+        }
+    }
+
+    fn server_notification(self: &Arc<Self>, message: Message) -> ServerDecision {
+        match message.method().as_deref() {
+            Some(method::PROGRESS) => self.handle_progress(&message),
+            Some(method::TASK_STATUS) => {
+                let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
+                return match message.is_task(&["params"]) {
+                    true => self.task_result(message, task, &["params", "result"], &self.unknown_call()),
+                    false if self.rules.audits() => FromServer::Pass(message.bytes().clone()).into(),
+                    false => FromServer::Pass(message.without_data()).into(),
+                };
+            }
+            _ => {}
+        }
+        FromServer::Pass(message.bytes().clone()).into()
+    }
+
+    /// Restarts the timeout of calls that make progress.
+    fn handle_progress(&self, message: &Message) {
+        let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return };
+        let mut state = self.state();
+        for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
+            call.last = Instant::now();
+        }
+    }
+
+    fn server_batch(self: &Arc<Self>, message: Message) -> ServerDecision {
+        let elements = message.batch().into_iter().flatten();
+        let decided: Vec<ServerDecision> =
+            elements.map(|element| self.handle_server_message(Message::read(element))).collect();
+        let has_output = |element: &ServerDecision| match element {
+            ServerDecision::Ready(FromServer::Nothing) => false,
+            ServerDecision::Ready(FromServer::Refuse(refused)) => !refused.failures.is_empty(),
+            ServerDecision::Ready(FromServer::Pass(_)) | ServerDecision::Filter(_) => true,
+        };
+        if !decided.iter().any(has_output) {
+            return FromServer::Nothing.into();
+        }
+        let (original, session) = (message.bytes().clone(), Arc::clone(self));
+        let job = Job::new(async move {
+            let mut elements = Vec::new();
+            for element in decided {
+                match element {
+                    ServerDecision::Ready(decided) => elements.extend(decided.into_messages()),
+                    ServerDecision::Filter(filtering) => elements.push(filtering.job.await),
+                }
+            }
+            if session.rules.audits() { original } else { session.batch_within_ceiling(batch_of(&elements)) }
+        });
+        Filtering { message: message.bytes().clone(), job }.into()
+    }
+
+    /// Handles a message that is invalid or ambiguous: stray output or a broken response. An audit changes nothing.
+    fn refuse_invalid(&self, message: &Message, fault: Fault) -> FromServer {
+        if self.rules.audits() {
+            return FromServer::Pass(message.bytes().clone());
+        }
+        self.rules.record_dropped(message, fault);
+        let reason = format!("the server answered with something that is not a JSON-RPC message: {fault}");
+        FromServer::Refuse(Refused { failures: self.fail_answered(message, &reason), reason })
+    }
+
+    /// Fails all requests that some parser could take this message to answer.
+    pub(crate) fn fail_answered(&self, message: &Message, reason: &str) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        message.each_id(&mut |id| failures.extend(self.fail(&id, reason)));
+        failures
+    }
+
+    /// Delivers a response to a request from the gateway itself. Returns whether it was one.
+    fn deliver_own_response(&self, message: &Message) -> bool {
+        let Some(id) = message.id() else { return false };
+        let is_own = {
+            let state = self.state();
+            let first = state.calls.get(&id).and_then(VecDeque::front);
+            first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_)))
+        };
+        if is_own && let Some(Call { kind: RequestKind::Own(answer), .. }) = self.take(&id) {
+            let _ = answer.try_send(message.bytes().clone());
+        }
+        is_own
+    }
+
+    fn handle_response(self: &Arc<Self>, message: Message) -> ServerDecision {
+        if self.deliver_own_response(&message) {
+            return FromServer::Nothing.into();
+        }
+        // Clients may still read an unexpected response as the result of a call.
+        let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        match &call.kind {
+            RequestKind::Tool(_) => self.tool_answer(message, call),
+            RequestKind::Task(task) => {
+                let task = task.clone();
+                let is_task = message.result().is_none() || message.is_task(&["result"]);
+                self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
+            }
+            RequestKind::Other if mcp::looks_like_tool_result(&message) => {
+                let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
+                self.tool_answer(message, call)
+            }
+            _ => FromServer::Pass(self.with_own_items(&call, &message)).into(),
+        }
+    }
+
+    /// The call to assume for a response that matches no request.
+    fn unknown_call(&self) -> Call {
+        let client = Arc::clone(&self.state().client);
+        let (kind, usage) = (RequestKind::Tool(ToolCall::default()), Arc::clone(&self.usage));
+        Call { kind, client, usage, modern: false, progress: None, last: Instant::now(), permits: Vec::new() }
+    }
+
+    fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> ServerDecision {
+        if message.result().is_none() {
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
+        }
+        self.tool_result(message, call).into()
+    }
+
+    pub(super) fn tool_result(self: &Arc<Self>, message: Message, call: Call) -> Filtering {
+        let (session, bytes) = (Arc::clone(self), message.bytes().clone());
+        let job = Job::new(async move { session.filter(message, &call).await });
+        Filtering { message: bytes, job }
+    }
+
+    fn task_result(
+        self: &Arc<Self>,
+        message: Message,
+        task: String,
+        path: &'static [&'static str],
+        call: &Call,
+    ) -> ServerDecision {
+        if message.value(path).is_none_or(|value| value == "null") {
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
+        }
+        let TaskCall { tool: name, query, asked } = self.rules.tasks.call(&self.owner.tenant, &task);
+        let call_of_task = ToolCall { name, query, asked, task: Some(task), ..ToolCall::default() };
+        let kind = RequestKind::Tool(call_of_task);
+        let call = Call { kind, modern: false, progress: None, ..call.clone() };
+        let (session, bytes) = (Arc::clone(self), message.bytes().clone());
+        let job = Job::new(async move { session.filter_task(&message, &call, path).await });
+        Filtering { message: bytes, job }.into()
+    }
+}
