@@ -1,8 +1,15 @@
 //! Results of every form, as servers give them: each question of a model is answered by one call.
 //!
 //! `tests/kinds/kinds.json` has the table: which tool of which server, what a model asks, and a command of other programs
-//! that works out the answer from the result itself. `tests/kinds/snapshot.txt` was recorded with `browser_snapshot` of
-//! @playwright/mcp 0.0.83, as a browser is a large thing to install: a page of 270 invented orders.
+//! that works out the answer from the result itself. Some results were recorded, as their servers need large things to be
+//! installed; each is the text that the tool returned:
+//!
+//! | file in `tests/kinds` | tool and server | of what |
+//! |---|---|---|
+//! | `snapshot.txt` | `browser_snapshot`, @playwright/mcp 0.0.83 | a page of 270 invented orders |
+//! | `postgres.txt` | `query`, @modelcontextprotocol/server-postgres 0.6.2 | 414 airports of vega-datasets |
+//! | `directory.txt` | `list_directory`, @wonderwhy-er/desktop-commander 0.2.52 | the files of an npm package |
+//! | `workbook.md` | `convert_to_markdown`, markitdown-mcp 0.0.1a7 | a workbook of 900 airports |
 
 use std::fmt::Write as _;
 use std::path::Path;
