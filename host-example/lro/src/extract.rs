@@ -36,6 +36,7 @@ const EXAMPLES: &str = "Examples:
   lro extract HANDLE --lines 120:160
   lro extract HANDLE --lines -20:
   lro extract HANDLE --where 'score > 0.9' --format csv --output scores.csv
+  lro extract HANDLE --format parquet --output rows.parquet
   lro extract HANDLE --recipes
   lro extract HANDLE --recipe orders_where --param status=failed
 
@@ -157,6 +158,7 @@ enum ConditionArgument {
 type NamedValue = (String, Box<RawValue>);
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    arguments.format.check(arguments.destination.output.is_some())?;
     let store = host::store(config)?;
     let (offload, section) = arguments.handle.find(&store)?;
     if arguments.recipes {

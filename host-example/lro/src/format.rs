@@ -1,11 +1,12 @@
 //! The forms in which results are printed.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 
+use anyhow::bail;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{csv, markdown, table};
+use crate::{csv, markdown, parquet, table};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -20,11 +21,21 @@ pub(crate) enum Format {
     Csv,
     /// A table of Markdown
     Markdown,
+    /// A Parquet file, a column for each field; values inside values as JSON. Not for a terminal
+    Parquet,
     /// Columns, for people; long values are cut
     Table,
 }
 
 impl Format {
+    /// Fails if the results would be bytes on a terminal.
+    pub(crate) fn check(self, is_for_file: bool) -> anyhow::Result<()> {
+        if self == Self::Parquet && !is_for_file && io::stdout().is_terminal() {
+            bail!("Parquet is not for a terminal: name a file with --output, or redirect the output");
+        }
+        Ok(())
+    }
+
     /// Writes results, given as JSON Lines. `whole` is what the format `json` writes in their place.
     pub(crate) fn write(self, lines: &str, whole: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
         match self {
@@ -35,6 +46,7 @@ impl Format {
             }
             Self::Csv => csv::write(lines, out)?,
             Self::Markdown => markdown::write(lines, out)?,
+            Self::Parquet => parquet::write(lines, out)?,
             Self::Table => out.write_all(table::of_lines(lines)?.as_bytes())?,
         }
         Ok(())

@@ -20,6 +20,7 @@ mod inspect;
 mod markdown;
 mod offload;
 mod output;
+mod parquet;
 mod policy;
 mod read;
 mod report;
@@ -38,7 +39,10 @@ use exit::Exit;
 use flags::{ColorChoice, LogFormat, SettingFlags};
 use lro_gateway::settings::Config;
 use output::Terminal;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 const ABOUT: &str = "Keeps large tool results out of a model's context.
 
@@ -67,8 +71,8 @@ struct Arguments {
     settings: SettingFlags,
     /// Log level: off, error, warn, info, debug, trace, or directives such as `lro_host=debug` [default: error; for
     /// `lro gateway`: warn]
-    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", value_parser = log_filter, global = true)]
-    log: Option<String>,
+    #[arg(long, env = "LRO_LOG", value_name = "LEVEL", global = true)]
+    log: Option<Targets>,
     /// Format of stderr: plain text or JSON lines
     #[arg(long, env = "LRO_LOG_FORMAT", value_name = "FORMAT", default_value = "text", global = true)]
     log_format: LogFormat,
@@ -145,15 +149,12 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
 
 /// Sets up logging.
 fn log(arguments: &Arguments, terminal: &Terminal) {
-    let default = if matches!(arguments.command, Command::Gateway(_)) { "warn" } else { "error" };
-    let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(default));
-    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let default = if matches!(arguments.command, Command::Gateway(_)) { LevelFilter::WARN } else { LevelFilter::ERROR };
+    let filter = arguments.log.clone().unwrap_or_else(|| Targets::new().with_default(default));
+    let (logger, format) = (tracing_subscriber::registry().with(filter), fmt::layer().with_writer(std::io::stderr));
+    let format = format.with_target(false);
     match arguments.log_format {
-        LogFormat::Text => logger.with_ansi(terminal.colors()).init(),
-        LogFormat::Json => logger.json().flatten_event(true).init(),
+        LogFormat::Text => logger.with(format.with_ansi(terminal.colors())).init(),
+        LogFormat::Json => logger.with(format.json().flatten_event(true)).init(),
     }
-}
-
-fn log_filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

@@ -50,6 +50,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    arguments.format.check(false)?;
     let store = host::store(config)?;
     let (offload, section) = arguments.handle.find(&store)?;
     let section = match section {

@@ -52,6 +52,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
+    arguments.format.check(arguments.destination.output.is_some())?;
     let store = host::store(config)?;
     let tables = arguments.tables.iter().map(|text| arguments.table(text, &store)).collect::<Result<Vec<_>, _>>()?;
     let sql = Sql { query: arguments.query.clone(), offset: arguments.offset, limit: arguments.limit };

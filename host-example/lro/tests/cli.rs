@@ -236,6 +236,39 @@ fn files_are_only_under_the_granted_directory() {
     assert!(files.iter().all(|file| file.starts_with(&granted) || file.starts_with(&cache)), "{files:?}");
 }
 
+// As DuckDB reads them: the narrowest type that keeps every value.
+#[test]
+fn parquet_keeps_every_value() {
+    let home = Home::new();
+    let records = [
+        r#"{"id":1,"big":9007199254740993,"ratio":1,"name":"a\"b","ok":true,"tags":["x",{"y":1}],"mixed":1,"huge":1e400}"#,
+        r#"{"id":-2,"big":5,"ratio":0.1,"name":"","ok":false,"tags":[],"mixed":"one","huge":12345678901234567890}"#,
+        r#"{"id":3,"ratio":null,"name":"\u00e4\n","mixed":null,"only here":0.10000000000000000001}"#,
+    ];
+    let handle = home.offload(&[], format!("[{}]", records.join(",")));
+    home.prints(&["extract", &handle, "--format", "parquet", "--output", "rows.parquet"]);
+    let script = "import duckdb, json, sys\n\
+        table = duckdb.sql(\"SELECT * FROM 'rows.parquet'\")\n\
+        print(json.dumps({'types': [str(t) for t in table.types], 'rows': table.fetchall()}))";
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-data/venv/bin/python");
+    let output = run(home.command(python).args(["-c", script]), "");
+    let read: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let types = ["BIGINT", "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "JSON", "JSON", "JSON", "JSON"];
+    assert_eq!(read["types"], serde_json::json!(types));
+    let rows = serde_json::json!([
+        [1, 9_007_199_254_740_993_i64, 1.0, "a\"b", true, "[\"x\",{\"y\":1}]", "1", "1e400", null],
+        [-2, 5, 0.1, "", false, "[]", "\"one\"", "12345678901234567890", null],
+        [3, null, null, "ä\n", null, null, null, null, "0.10000000000000000001"],
+    ]);
+    assert_eq!(read["rows"], rows);
+    let again = home.run(&["extract", &handle, "--format", "parquet"], "").stdout;
+    assert_eq!(again, fs::read(home.path("rows.parquet")).unwrap());
+    let mut terminal = home.command("script");
+    let line = format!("{} extract {handle} --format parquet", env!("CARGO_BIN_EXE_lro"));
+    let refused = run(terminal.env("TERM", "xterm").args(["-qec", &line, "/dev/null"]), "");
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("not for a terminal"), "{refused:?}");
+}
+
 // Compiling it costs more than answering, and most people ask otherwise.
 #[test]
 fn the_component_for_sql_is_compiled_at_the_first_query_in_sql() {

@@ -1,0 +1,144 @@
+//! Writes results as a Parquet file, with a column for each field.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+use crate::columns::{Columns, text};
+
+/// Decimal digits that a double keeps, whatever the number.
+const DOUBLE_DIGITS: usize = 15;
+
+/// The type of a column: the narrowest that keeps all of its values as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    /// Integers that doubles hold too.
+    ShortInteger,
+    Integer,
+    Double,
+    Text,
+    /// Any values, as JSON.
+    Json,
+}
+
+impl Kind {
+    /// The kind of a value; `None` for null.
+    fn of(json: &str) -> Option<Self> {
+        match json.bytes().next()? {
+            b'n' => None,
+            b't' | b'f' => Some(Self::Boolean),
+            b'"' => Some(Self::Text),
+            b'-' | b'0'..=b'9' => Some(Self::of_number(json)),
+            _ => Some(Self::Json),
+        }
+    }
+
+    fn of_number(json: &str) -> Self {
+        let mantissa = json.split(['e', 'E']).next().unwrap_or_default();
+        let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
+        match (json.parse::<i64>(), json.parse::<f64>()) {
+            (Ok(_), _) if json == "-0" => Self::Double,
+            (Ok(_), _) if digits <= DOUBLE_DIGITS => Self::ShortInteger,
+            (Ok(_), _) => Self::Integer,
+            (Err(_), Ok(number)) if number.is_finite() && (digits <= DOUBLE_DIGITS || number.to_string() == json) => {
+                Self::Double
+            }
+            _ => Self::Json,
+        }
+    }
+
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (one, same) if one == same => one,
+            (Self::ShortInteger, wide @ (Self::Integer | Self::Double))
+            | (wide @ (Self::Integer | Self::Double), Self::ShortInteger) => wide,
+            _ => Self::Json,
+        }
+    }
+
+    fn physical(self) -> Physical {
+        match self {
+            Self::Boolean => Physical::BOOLEAN,
+            Self::ShortInteger | Self::Integer => Physical::INT64,
+            Self::Double => Physical::DOUBLE,
+            Self::Text | Self::Json => Physical::BYTE_ARRAY,
+        }
+    }
+
+    fn logical(self) -> Option<LogicalType> {
+        match self {
+            Self::Text => Some(LogicalType::String),
+            Self::Json => Some(LogicalType::Json),
+            _ => None,
+        }
+    }
+}
+
+/// Writes the file. A field that is missing or null is null. A field with values of several types, with objects, arrays or
+/// numbers that no 64-bit type holds is a column of JSON.
+pub(crate) fn write(lines: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    let columns = Columns::of(lines)?;
+    let rows: Vec<Vec<Option<&str>>> = lines.lines().map(|line| columns.values(line)).collect();
+    let cells = |column: usize| rows.iter().map(move |row| row.get(column).copied().flatten());
+    let kind = |column| cells(column).flatten().filter_map(Kind::of).reduce(Kind::with).unwrap_or(Kind::Json);
+    let kinds: Vec<Kind> = (0..columns.names().len()).map(kind).collect();
+
+    let mut file = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut file, schema(columns.names(), &kinds)?, Arc::new(WriterProperties::default()))?;
+    let mut group = writer.next_row_group()?;
+    for (number, kind) in kinds.iter().enumerate() {
+        let Some(mut column) = group.next_column()? else { break };
+        write_column(&mut column, *kind, cells(number))?;
+        column.close()?;
+    }
+    group.close()?;
+    writer.close()?;
+    Ok(out.write_all(&file)?)
+}
+
+fn schema(names: &[String], kinds: &[Kind]) -> Result<TypePtr, ParquetError> {
+    let column = |(name, kind): (&String, &Kind)| {
+        let column = Type::primitive_type_builder(name, kind.physical()).with_repetition(Repetition::OPTIONAL);
+        column.with_logical_type(kind.logical()).build().map(Arc::new)
+    };
+    let columns = names.iter().zip(kinds).map(column).collect::<Result<_, _>>()?;
+    Type::group_type_builder("results").with_fields(columns).build().map(Arc::new)
+}
+
+fn write_column<'a>(
+    column: &mut SerializedColumnWriter<'_>,
+    kind: Kind,
+    cells: impl Iterator<Item = Option<&'a str>>,
+) -> anyhow::Result<()> {
+    let cells = cells.map(|cell| cell.filter(|json| *json != "null"));
+    match kind {
+        Kind::Boolean => write_cells::<BoolType>(column, cells, |json| Ok(json == "true")),
+        Kind::ShortInteger | Kind::Integer => write_cells::<Int64Type>(column, cells, |json| Ok(json.parse()?)),
+        Kind::Double => write_cells::<DoubleType>(column, cells, |json| Ok(json.parse()?)),
+        Kind::Text => write_cells::<ByteArrayType>(column, cells, |json| Ok(ByteArray::from(text(json).as_ref()))),
+        Kind::Json => write_cells::<ByteArrayType>(column, cells, |json| Ok(ByteArray::from(json))),
+    }
+}
+
+fn write_cells<'a, T: DataType>(
+    column: &mut SerializedColumnWriter<'_>,
+    cells: impl Iterator<Item = Option<&'a str>>,
+    value: impl Fn(&str) -> anyhow::Result<T::T>,
+) -> anyhow::Result<()> {
+    // A definition level says whether a cell has a value.
+    let (mut levels, mut values) = (Vec::new(), Vec::new());
+    for cell in cells {
+        levels.push(i16::from(cell.is_some()));
+        values.extend(cell.map(&value).transpose()?);
+    }
+    column.typed::<T>().write_batch(&values, Some(&levels), None)?;
+    Ok(())
+}
