@@ -6,6 +6,9 @@ LRO       := $(TARGET)/release/lro
 CARGO     := cargo
 .DEFAULT_GOAL := help
 
+# Tests wait for child processes and timers more than they compute.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql

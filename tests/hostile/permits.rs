@@ -160,7 +160,7 @@ fn questions_leave_half_of_the_permits() {
     let default = Filter { slot: engine.default_policy().into(), ..filter.clone() };
     let offload = offloaded(default.apply(&lro_tests::request(lro_tests::always()), &records)).offload;
     let limits = Limits { wait: Duration::from_millis(50), wall_time: PATIENCE, ..Limits::default() };
-    let extractor = Extractor::new(&engine.sandbox, &LoadOptions::default(), limits).unwrap();
+    let extractor = Extractor::new(&engine.sandbox, None, limits).unwrap();
     let question = |filter: &str| Question::Jq(Jq { filter: filter.to_owned(), ..Jq::default() });
     let ask = || extractor.ask(&offload, None, &question(".a"), Budget::default());
     assert_eq!(ask().unwrap().total, 200);

@@ -10,7 +10,7 @@ pub mod vectors;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -129,8 +129,10 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
         let cache = CompileCache::open(directory.path().join("compiled")).expect("a cache");
         (directory, cache)
     });
-    let options = LoadOptions { cache: Some(cache.clone()), ..LoadOptions::default() };
-    Extractor::new(sandbox(), &options, limits.into()).expect("the built-in component")
+    // One test compiles, and the others wait for it.
+    static COMPILING: Mutex<()> = Mutex::new(());
+    let _compiling = COMPILING.lock();
+    Extractor::new(sandbox(), Some(cache.clone()), limits.into()).expect("the built-in component")
 }
 
 /// A filter with a policy that writes below `root`, without `fsync`.

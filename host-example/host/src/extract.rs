@@ -29,7 +29,7 @@ pub use self::query::{
 pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
 pub use self::sql::{Sql, TABLES_MAX, Tables};
 use crate::job::{self, Job};
-use crate::policy::{self, LoadError, LoadOptions};
+use crate::policy::{self, CompileCache, LoadError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
 use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox, types};
 use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
@@ -218,7 +218,7 @@ pub struct Extractor {
 struct LazyComponent {
     sandbox: Sandbox,
     bytes: &'static [u8],
-    options: LoadOptions,
+    cache: Option<CompileCache>,
     loaded: Mutex<Option<PreparedExtraction>>,
 }
 
@@ -229,26 +229,26 @@ impl LazyComponent {
         if let Some(prepared) = &*loaded {
             return Ok(prepared.clone());
         }
-        let prepared = load(&self.sandbox, self.bytes, &self.options)?;
+        let prepared = load(&self.sandbox, self.bytes, self.cache.as_ref())?;
         Ok(loaded.insert(prepared).clone())
     }
 }
 
-fn load(sandbox: &Sandbox, bytes: &[u8], options: &LoadOptions) -> Result<PreparedExtraction, LoadError> {
-    let component = policy::load(sandbox, bytes, options, &policy::EXTRACTION)?;
-    sandbox.prepare_extraction(&component).map_err(|error| LoadError::Compile(format!("{error:#}")))
+fn load(sandbox: &Sandbox, bytes: &[u8], cache: Option<&CompileCache>) -> Result<PreparedExtraction, LoadError> {
+    let component = policy::compile_built_in(sandbox, bytes, cache);
+    let prepared = component.and_then(|component| sandbox.prepare_extraction(&component));
+    prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))
 }
 
 impl Extractor {
-    /// Loads the built-in component for all questions but SQL. That for SQL, which costs as much to compile, is loaded with
-    /// the same options at the first query.
+    /// Loads the built-in component for all questions but SQL; that for SQL, which costs as much to compile, is loaded at the
+    /// first query. Without a cache, they are compiled in every process.
     ///
     /// # Errors
-    /// As [`Policy::from_bytes`](crate::policy::Policy::from_bytes).
-    pub fn new(sandbox: &Sandbox, options: &LoadOptions, limits: Limits) -> Result<Self, LoadError> {
-        let prepared = load(sandbox, EXTRACT_COMPONENT, options)?;
-        let (sandbox, options) = (sandbox.clone(), options.clone());
-        let sql = LazyComponent { sandbox, bytes: SQL_COMPONENT, options, loaded: Mutex::default() };
+    /// [`LoadError::Compile`] if the component does not compile here.
+    pub fn new(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Result<Self, LoadError> {
+        let prepared = load(sandbox, EXTRACT_COMPONENT, cache.as_ref())?;
+        let sql = LazyComponent { sandbox: sandbox.clone(), bytes: SQL_COMPONENT, cache, loaded: Mutex::default() };
         Ok(Self { prepared, sql: Arc::new(sql), limits })
     }
 

@@ -62,8 +62,7 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
 /// # Errors
 /// [`GatewayError::Sandbox`] or [`GatewayError::Policy`] if the system cannot run it.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
-    let options = LoadOptions { cache: compile_cache(), ..LoadOptions::default() };
-    Ok(Extractor::new(&sandbox(false)?, &options, (&config.query).into())?)
+    Ok(Extractor::new(&sandbox(false)?, compile_cache(), (&config.query).into())?)
 }
 
 /// Opens the cache of compiled code. Without it, which is logged, every start compiles.

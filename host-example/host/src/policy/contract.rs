@@ -9,24 +9,11 @@ use super::LoadError;
 /// older patch runs too.
 pub const VERSIONS: [Version; 2] = [Version::new(0, 1, 0), Version::new(0, 2, 0)];
 
-/// A world, identified by the interface it exports.
-#[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) name: &'static str,
-    /// The exported interface, without version.
-    export: &'static str,
-    /// The versions that this host runs, the newest last.
-    versions: &'static [Version],
-}
-
 /// The world of policies.
 pub const WORLD: &str = "lro-policy";
 
-pub(crate) const POLICY: World = World { name: WORLD, export: "lro:filter/lro-filter", versions: &VERSIONS };
-
-/// The world of the component that answers queries. It comes with the host, so there is only the newest version.
-pub(crate) const EXTRACTION: World =
-    World { name: "lro-extract", export: "lro:filter/lro-query", versions: &[Version::new(0, 2, 0)] };
+/// The interface that a policy exports, without version.
+pub(super) const EXPORT: &str = "lro:filter/lro-filter";
 
 /// Interfaces that a component may import and use, without versions: those of the world, and those that
 /// `wasi:filesystem` itself uses, for file streams, their errors and the type `datetime`.
@@ -70,7 +57,7 @@ pub struct Contract {
 }
 
 /// Reads the contract of a component and checks that this host supports it.
-pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, LoadError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Contract, LoadError> {
     let (mut imports, exports) = names(bytes)?;
     imports.sort();
     let is_known = |name: &str| ALLOWED_IMPORTS.contains(&name) || INERT_IMPORTS.contains(&name);
@@ -80,14 +67,14 @@ pub(super) fn read(bytes: &[u8], world: &'static World) -> Result<Contract, Load
     let found: Vec<&str> = exports
         .iter()
         .map(|name| split(name))
-        .filter(|(name, _)| *name == world.export)
+        .filter(|(name, _)| *name == EXPORT)
         .map(|(_, version)| version)
         .collect();
-    let version = world.versions.iter().rev().find_map(|ours| found.iter().find(|version| runs(ours, version)));
+    let version = VERSIONS.iter().rev().find_map(|ours| found.iter().find(|version| runs(ours, version)));
     match (version, found.first()) {
         (Some(version), _) => Ok(Contract { version: (*version).to_owned(), imports }),
-        (None, Some(other)) => Err(LoadError::Version { found: (*other).to_owned(), runs: world.versions }),
-        (None, None) => Err(LoadError::World { world: world.name, export: world.export, exports }),
+        (None, Some(other)) => Err(LoadError::Version { found: (*other).to_owned() }),
+        (None, None) => Err(LoadError::World { exports }),
     }
 }
 

@@ -32,7 +32,6 @@ pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
 };
 pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSIONS, WORLD};
-pub(crate) use contract::{EXTRACTION, World};
 pub use minisign_verify::PublicKey;
 pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy, load_counts};
 pub(crate) use slot::Admitted;
@@ -40,6 +39,7 @@ pub use slot::{Admission, Slot, SlotError, SlotSettings, SlotStatus, Version};
 pub use source::{SIGNATURE_BYTES_MAX, SIGNATURE_SUFFIX, Source};
 pub(crate) use trial::Comparison;
 pub use trial::{TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX, Trial, TrialExample, TrialOutcome, TrialReport};
+use wasmtime::Engine;
 use wasmtime::component::Component;
 pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 
@@ -104,22 +104,16 @@ pub enum LoadError {
     #[error("policy is a core module, not a component: build it as a component for the world `{WORLD}`")]
     CoreModule,
     /// The component targets another world.
-    #[error("policy does not export `{export}`, so it is not of the world `{world}`; it exports {}", listed(.exports))]
+    #[error("policy does not export `{}`, so it is not of the world `{WORLD}`; it exports {}", contract::EXPORT, listed(.exports))]
     World {
-        /// The expected world.
-        world: &'static str,
-        /// The expected export.
-        export: &'static str,
         /// The actual exports.
         exports: Vec<String>,
     },
     /// The component is built for an incompatible version of the contract.
-    #[error("policy is built for lro:filter@{}; this host runs {}", quoted(.found), named(.runs))]
+    #[error("policy is built for lro:filter@{}; this host runs {}", quoted(.found), named(&VERSIONS))]
     Version {
         /// The version it exports.
         found: String,
-        /// The versions that this host runs.
-        runs: &'static [semver::Version],
     },
     /// The component imports an interface that is neither in [`ALLOWED_IMPORTS`] nor in [`INERT_IMPORTS`].
     #[error("policy imports `{}`, which policies may not use; they may use {}", quoted(.name), ALLOWED_IMPORTS.join(", "))]
@@ -244,7 +238,7 @@ impl Policy {
 
     fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Self, LoadError> {
         fail_point!("policy::verify", |error: std::io::Error| LoadError::Malformed(error.to_string()));
-        let contract = contract::read(bytes, &contract::POLICY)?;
+        let contract = contract::read(bytes)?;
         let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
         let prepared = sandbox.prepare(&component).map_err(|error| LoadError::Compile(format!("{error:#}")))?;
         prepared.instantiate(&start_limits()).map_err(|error| LoadError::Start(error.to_string()))?;
@@ -284,16 +278,15 @@ impl Policy {
     }
 }
 
-/// Checks and compiles a component of a world.
-pub(crate) fn load(
+/// Compiles a component of this crate, without the limits for components of others.
+pub(crate) fn compile_built_in(
     sandbox: &Sandbox,
     bytes: &[u8],
-    options: &LoadOptions,
-    world: &'static World,
-) -> Result<Component, LoadError> {
-    let digest = identify(bytes, options)?;
-    contract::read(bytes, world)?;
-    compile(sandbox, bytes, &digest, options).map(|(component, _)| component)
+    cache: Option<&CompileCache>,
+) -> wasmtime::Result<Component> {
+    let engine = sandbox.engine();
+    let (component, _) = cached(engine, &Digest::of(bytes), cache, || Component::from_binary(engine, bytes))?;
+    Ok(component)
 }
 
 /// Limits of the test instance. The limits of calls apply at each call.
@@ -321,13 +314,23 @@ fn compile(
     options: &LoadOptions,
 ) -> Result<(Component, Option<Duration>), LoadError> {
     let engine = sandbox.engine();
-    if let Some(component) = options.cache.as_ref().and_then(|cache| cache.load(engine, digest)) {
+    cached(engine, digest, options.cache.as_ref(), || options.compiler.compile(engine, bytes))
+}
+
+/// Takes the code from the cache, or compiles and stores it. Returns the time to compile with it.
+fn cached<E>(
+    engine: &Engine,
+    digest: &Digest,
+    cache: Option<&CompileCache>,
+    compile: impl FnOnce() -> Result<Component, E>,
+) -> Result<(Component, Option<Duration>), E> {
+    if let Some(component) = cache.and_then(|cache| cache.load(engine, digest)) {
         return Ok((component, None));
     }
     let started = Instant::now();
-    let component = options.compiler.compile(engine, bytes)?;
+    let component = compile()?;
     let time = started.elapsed();
-    if let Some(cache) = &options.cache {
+    if let Some(cache) = cache {
         cache.store(engine, digest, &component);
     }
     Ok((component, Some(time)))
