@@ -1,6 +1,7 @@
 /**
- * A policy for logs: writes a text larger than the threshold unchanged to a file, and shows in the descriptor how many
- * of its lines match a pattern, and the first of them. Everything else stays in the reply.
+ * A policy for logs: when the texts of a result are together larger than the threshold, it writes them to a file, and
+ * shows in the descriptor how many of their lines match a pattern, and the first of them. Texts that are JSON objects
+ * become records instead. A few small texts stay in the reply, and so does everything else.
  */
 
 import { getDirectories } from "wasi:filesystem/preopens@0.2.12";
@@ -20,10 +21,18 @@ const SEARCHED_UNITS_MAX = 64 * 1024;
 /** Most characters shown of a line. */
 const SHOWN_CHARACTERS_MAX = 200;
 
-/** Most characters of a file name that come from the name of a part. */
-const NAME_CHARACTERS_MAX = 48;
+/** Most texts of up to `inline-limit` bytes that stay in the reply. More are data. */
+const SMALL_MAX = 8;
+
+/** Longest JSON object, in bytes, that becomes a record: it is held in memory to be checked. A longer one is a text. */
+const RECORD_BYTES_MAX = 16n * 1024n;
+
+/** What is planned for the first text and for the first record, which the others join. */
+const TEXT = { tag: "text" };
+const RECORDS = { tag: "sections", val: [{ pointer: "", shape: "value", name: "records" }] };
 
 const ENCODER = new TextEncoder();
+const LINE_FEED = ENCODER.encode("\n");
 
 /** The bytes of a slice: one buffer for all, because the engine collects buffers of this size late. */
 const BUFFER = new Uint8Array(SLICE_BYTES);
@@ -41,9 +50,11 @@ export const lroFilter = {
         if (settings.mode === "never" || call.isError) {
             return { tag: "pass" };
         }
-        const isPlanned = (part, index) =>
-            part.kind === "text" && (settings.mode === "always" || isLarger(payload, index, part.size, settings.threshold));
-        const parts = payload.parts().map((part, index) => ({ tag: isPlanned(part, index) ? "text" : "keep" }));
+        const all = partsOf(payload);
+        if (settings.mode === "by-size" && !areLarger(payload, all.filter(isText), settings.threshold)) {
+            return { tag: "pass" };
+        }
+        const parts = plan(payload, all, settings);
         if (parts.every(({ tag }) => tag === "keep")) {
             return { tag: "pass" };
         }
@@ -59,7 +70,7 @@ export const lroFilter = {
 
     writeSections(call, payload, plan) {
         const custom = readCustom(call.settings.custom);
-        const parts = payload.parts();
+        const parts = partsOf(payload);
         if (plan.parts.length !== parts.length) {
             throw { tag: "invalid", val: `plan: ${plan.parts.length} parts of ${parts.length}` };
         }
@@ -67,23 +78,86 @@ export const lroFilter = {
         if (preopened === undefined) {
             throw { tag: "io", val: "no directory is preopened" };
         }
-        const logs = [];
-        for (const [index, { tag }] of plan.parts.entries()) {
+        const writer = { call, payload, directory: preopened[0], custom };
+        const files = [];
+        for (const { tag, members } of plannedFiles(plan, parts)) {
             if (tag === "text") {
-                const name = freeName(parts[index].name, logs);
-                logs.push(writeLog(payload, { index, ...parts[index], name }, preopened[0], custom));
-            } else if (tag !== "keep") {
-                throw { tag: "invalid", val: `plan: part ${index} as ${tag}; this policy writes texts` };
+                files.push(...writeLog(writer, members));
+            } else if (tag === "sections") {
+                files.push(writeRecords(writer, members));
+            } else {
+                throw { tag: "invalid", val: `plan: ${tag}; this policy writes texts and records` };
             }
         }
         return {
-            content: describe(call, logs, custom),
-            files: logs.map(fileOf),
-            offloadedTokens: logs.reduce((sum, { tokens }) => sum + tokens, 0n),
+            content: describe(call, files, custom),
+            files: files.map(({ entry }) => entry),
+            offloadedTokens: files.reduce((sum, { tokens }) => sum + tokens, 0n),
             notes: [],
         };
     },
 };
+
+/** The parts of a result, each with its index. */
+function partsOf(payload) {
+    return payload.parts().map((part, index) => ({ index, ...part }));
+}
+
+function isText({ kind }) {
+    return kind === "text";
+}
+
+/** What becomes of each part: records go to one file, other texts to another. */
+function plan(payload, parts, { mode, inlineLimit }) {
+    const isSmall = (part) => isText(part) && part.complete && part.size <= BigInt(inlineLimit);
+    const keepsSmall = mode === "by-size" && parts.filter(isSmall).length <= SMALL_MAX;
+    const first = new Map();
+    return parts.map((part) => {
+        if (!isText(part) || (keepsSmall && isSmall(part))) {
+            return { tag: "keep" };
+        }
+        const planned = isRecord(payload, part) ? RECORDS : TEXT;
+        if (first.has(planned)) {
+            return { tag: "joined", val: first.get(planned) };
+        }
+        first.set(planned, part.index);
+        return planned;
+    });
+}
+
+/** Whether a text is a JSON object, short enough to be checked. One with a name is a text, because a record has no place for it. */
+function isRecord(payload, part) {
+    if (part.name !== undefined || part.mediaType !== undefined || !part.complete || part.size > RECORD_BYTES_MAX) {
+        return false;
+    }
+    const text = Array.from(slices(payload, part), (slice) => slice.text).join("");
+    if (!text.trimStart().startsWith("{")) {
+        return false;
+    }
+    try {
+        JSON.parse(text);
+        return true;
+    } catch {
+        return false;
+    }
+}
+
+/** What is planned for each file, and the parts that go there. */
+function plannedFiles(plan, parts) {
+    const files = new Map();
+    for (const [index, { tag, val }] of plan.parts.entries()) {
+        if (tag === "joined") {
+            const file = files.get(val);
+            if (file === undefined) {
+                throw { tag: "invalid", val: `plan: part ${index} joins part ${val}` };
+            }
+            file.members.push(parts[index]);
+        } else if (tag !== "keep") {
+            files.set(index, { tag, members: [parts[index]] });
+        }
+    }
+    return files.values();
+}
 
 /** The settings of this policy, its pattern compiled. */
 function readCustom(text) {
@@ -115,35 +189,45 @@ function readCustom(text) {
     }
 }
 
-/** Whether a text is larger than a size. Bytes bound the other units from above; reads only until this is decided. */
-function isLarger(payload, index, bytes, { amount, unit }) {
-    if (unit === "bytes" || bytes <= amount) {
-        return bytes > amount;
+/** Whether these parts together are larger than a size. Bytes bound the other units from above; reads only until this is decided. */
+function areLarger(payload, parts, { amount, unit }) {
+    if (parts.every(({ complete }) => complete) && parts.reduce((sum, { size }) => sum + size, 0n) <= amount) {
+        return false;
     }
-    let characters = 0;
-    let quarters = 0;
-    for (const slice of slices(payload, index)) {
-        const size = measure(slice);
-        characters += size.characters;
-        quarters += size.quarters;
-        if ((unit === "tokens" ? tokensOf(quarters) : BigInt(characters)) > amount) {
-            return true;
+    const total = { bytes: 0, characters: 0, quarters: 0 };
+    for (const part of parts) {
+        for (const slice of slices(payload, part)) {
+            const { characters, quarters } = measure(slice);
+            total.bytes += slice.bytes.length;
+            total.characters += characters;
+            total.quarters += quarters;
+            if ((unit === "tokens" ? tokensOf(total.quarters) : BigInt(total[unit])) > amount) {
+                return true;
+            }
         }
     }
     return false;
 }
 
 /** The slices of a text from its beginning, as text and as bytes; the bytes are valid until the next slice. */
-function* slices(payload, index) {
-    for (let offset = 0n; ; ) {
+function* slices(payload, { index, size, complete }) {
+    for (let offset = 0n; !complete || offset !== size; ) {
         const text = read(payload, index, offset);
+        if (text === "" && complete) {
+            throw { tag: "io", val: `part ${index}: ${offset} bytes of ${size}` };
+        }
         if (text === "") {
             return;
         }
-        const bytes = BUFFER.subarray(0, ENCODER.encodeInto(text, BUFFER).written);
+        const bytes = encoded(text);
         yield { text, bytes };
         offset += BigInt(bytes.length);
     }
+}
+
+/** The bytes of a slice, valid until the next call. */
+function encoded(text) {
+    return BUFFER.subarray(0, ENCODER.encodeInto(text, BUFFER).written);
 }
 
 function read(payload, index, offset) {
@@ -177,28 +261,132 @@ function tokensOf(quarters) {
     return BigInt(Math.ceil(quarters / 4));
 }
 
-/** Writes a text to a file; returns its entry. */
-function writeLog(payload, { index, name, size, mediaType }, directory, { pattern, lines }) {
-    const file = create(directory, `${name}.txt`);
-    const search = new Search(pattern, lines);
-    let offset = 0n;
+/**
+ * Writes texts one after another, each from the beginning of a line, and their outline `blocks`: where each is in the file,
+ * and its name. A single text without a name has no outline.
+ */
+function writeLog({ call, payload, directory, custom }, members) {
+    const output = new Output(directory, "log.txt");
+    const search = new Search(custom.pattern, custom.lines);
     let quarters = 0;
-    for (const slice of slices(payload, index)) {
-        append(file, slice.bytes, offset);
-        offset += BigInt(slice.bytes.length);
-        quarters += measure(slice).quarters;
-        search.push(slice.text);
-    }
+    const blocks = members.map((part) => {
+        if (search.isOpen) {
+            output.append(LINE_FEED);
+            search.push("\n");
+        }
+        const [offset, lines] = [output.bytes, search.lines];
+        for (const slice of slices(payload, part)) {
+            output.append(slice.bytes);
+            search.push(slice.text);
+            quarters += measure(slice).quarters;
+        }
+        const place = { line: lines + 1, lines: search.lines - lines, offset, bytes: output.bytes - offset };
+        return { block: part.index, ...place, name: part.name, media_type: part.mediaType };
+    });
     search.finish();
-    if (offset !== size) {
-        throw { tag: "io", val: `${name}.txt: ${offset} bytes of ${size}` };
+    const log = { entry: output.entry(members, "text", search.count), tokens: tokensOf(quarters), search };
+    if (members.length === 1 && blocks[0].name === undefined && blocks[0].media_type === undefined) {
+        return [log];
     }
-    return { index, name, mediaType, bytes: size, tokens: tokensOf(quarters), search };
+    const outline = createRecords(directory, call, "blocks");
+    for (const block of blocks) {
+        outline.append(ENCODER.encode(`${JSON.stringify(block)}\n`));
+    }
+    const entry = { ...outline.entry(members, "records", blocks.length), origin: "outline", derivedFrom: log.entry.name };
+    return [log, { entry, tokens: 0n }];
+}
+
+/** Writes JSON objects, each as a line. In strings, line breaks are escaped, so this changes only white space. */
+function writeRecords({ call, payload, directory }, members) {
+    const output = createRecords(directory, call, "records");
+    let quarters = 0;
+    for (const part of members) {
+        for (const slice of slices(payload, part)) {
+            quarters += measure(slice).quarters;
+            output.append(encoded(slice.text.replace(/[\n\r]/g, " ")));
+        }
+        output.append(LINE_FEED);
+    }
+    const entry = { ...output.entry(members, "records", members.length), pointer: "", shape: "value" };
+    return { entry, tokens: tokensOf(quarters) };
+}
+
+/** Creates a file of records, which begins with a header line. */
+function createRecords(directory, { settings, tool }, section) {
+    const output = new Output(directory, `${section}.jsonl`);
+    output.append(ENCODER.encode(`${JSON.stringify({ type: settings.headerType, operation: tool, section })}\n`));
+    return output;
+}
+
+/** A file that is written in large pieces, because the cost of a call into the host is not that of its bytes. */
+class Output {
+    /** Bytes appended. */
+    bytes = 0;
+    #name;
+    #file;
+    #pending = new Uint8Array(SLICE_BYTES);
+    #filled = 0;
+
+    constructor(directory, name) {
+        this.#name = name;
+        try {
+            this.#file = directory.openAt({}, name, { create: true, exclusive: true }, { write: true });
+        } catch (error) {
+            throw failed(error, name);
+        }
+    }
+
+    append(bytes) {
+        for (let rest = bytes; rest.length > 0; ) {
+            const piece = rest.subarray(0, SLICE_BYTES - this.#filled);
+            this.#pending.set(piece, this.#filled);
+            this.#filled += piece.length;
+            this.bytes += piece.length;
+            rest = rest.subarray(piece.length);
+            if (this.#filled === SLICE_BYTES) {
+                this.#flush();
+            }
+        }
+    }
+
+    /** Ends the file; returns its entry in the answer. */
+    entry(members, kind, records) {
+        this.#flush();
+        const name = this.#name;
+        return {
+            name,
+            kind,
+            section: name.slice(0, name.indexOf(".")),
+            parts: Uint32Array.from(members, ({ index }) => index),
+            origin: "content",
+            mediaType: kind === "text" ? "text/plain" : "application/jsonl",
+            records: BigInt(records),
+            bytes: BigInt(this.bytes),
+            queries: [],
+        };
+    }
+
+    #flush() {
+        const start = this.bytes - this.#filled;
+        try {
+            for (let done = 0; done < this.#filled; ) {
+                const rest = this.#pending.subarray(done, this.#filled);
+                const written = Number(this.#file.write(rest, BigInt(start + done)));
+                if (written === 0) {
+                    throw { payload: "io" };
+                }
+                done += written;
+            }
+        } catch (error) {
+            throw failed(error, this.#name);
+        }
+        this.#filled = 0;
+    }
 }
 
 /** Finds the matching lines of a text slice by slice. */
 class Search {
-    /** Lines seen. */
+    /** Lines ended. */
     count = 0;
     /** Lines that matched. */
     matches = 0;
@@ -210,6 +398,16 @@ class Search {
     constructor(pattern, shownMax) {
         this.pattern = pattern;
         this.shownMax = shownMax;
+    }
+
+    /** Whether the last line may go on. */
+    get isOpen() {
+        return this.#open !== "";
+    }
+
+    /** Lines begun. */
+    get lines() {
+        return this.count + (this.isOpen ? 1 : 0);
     }
 
     push(text) {
@@ -224,7 +422,7 @@ class Search {
 
     /** Ends the last line, if it has no line break. */
     finish() {
-        if (this.#open !== "") {
+        if (this.isOpen) {
             this.#close();
         }
     }
@@ -252,70 +450,35 @@ function beginning(line) {
     return characters.slice(0, SHOWN_CHARACTERS_MAX).join("");
 }
 
-function create(directory, name) {
-    try {
-        return directory.openAt({}, name, { create: true, exclusive: true }, { write: true });
-    } catch (error) {
-        throw failed(error, name);
-    }
-}
-
-function append(file, bytes, offset) {
-    try {
-        for (let done = 0; done < bytes.length; ) {
-            const written = Number(file.write(bytes.subarray(done), offset + BigInt(done)));
-            if (written === 0) {
-                throw { payload: "io" };
-            }
-            done += written;
-        }
-    } catch (error) {
-        throw failed(error, "writing");
-    }
-}
-
 /** The `policy-error` for an `error-code` of the file system. */
 function failed({ payload: code }, what) {
     const isFull = ["insufficient-space", "quota", "file-too-large"].includes(code);
     return isFull ? { tag: "no-space" } : { tag: "io", val: `${what}: ${code}` };
 }
 
-/** A name for a file and its section: safe characters of the end of a part's name, and a number if it is taken. */
-function freeName(partName, logs) {
-    const last = (partName ?? "").split(/[/:]/).findLast((step) => step !== "") ?? "log";
-    const name = last.replace(/\.txt$/, "").replace(/[^A-Za-z0-9_-]/g, "_").slice(0, NAME_CHARACTERS_MAX) || "log";
-    const isTaken = (candidate) => logs.some((log) => log.name === candidate);
-    let candidate = name;
-    for (let number = 2; isTaken(candidate); number += 1) {
-        candidate = `${name}-${number}`;
-    }
-    return candidate;
-}
-
-/** The descriptor. Each log gets an equal share of the characters that the counts leave for lines. */
-function describe(call, logs, { pattern }) {
+/** The descriptor. The matching lines get the characters that everything else leaves. */
+function describe(call, files, { pattern }) {
     const { reader: { abilities }, settings } = call;
-    const entries = (value) => Object.fromEntries(logs.map((log) => [log.name, value(log)]));
-    const content = (lines) =>
+    const bySection = (value) => Object.fromEntries(files.map((file) => [file.entry.section, value(file)]));
+    const summary = ({ entry, search }, first) => {
+        const [records, bytes] = [Number(entry.records), Number(entry.bytes)];
+        return search === undefined ? { records, bytes } : { lines: records, bytes, matches: search.matches, first };
+    };
+    const log = files.find(({ search }) => search !== undefined);
+    const content = (first) =>
         JSON.stringify({
             offloaded: true,
             ...(abilities.shell && !abilities.readTool ? {} : { handle: call.id }),
-            files: entries(({ name }) => `${call.shownPath}/${name}.txt`),
-            pattern: pattern.source,
-            summary: entries(({ bytes, search, name }) => ({
-                lines: search.count,
-                bytes: Number(bytes),
-                matches: search.matches,
-                first: lines.get(name) ?? [],
-            })),
-            guidance: guidance(abilities),
+            files: bySection(({ entry }) => `${call.shownPath}/${entry.name}`),
+            pattern: log && pattern.source,
+            summary: bySection((file) => summary(file, first)),
+            guidance: guidance(abilities, log),
         });
-    const room = settings.descriptorLimit - content(new Map()).length;
+    const room = settings.descriptorLimit - content([]).length;
     if (room < 0) {
         throw { tag: "limit", val: `descriptor-limit: ${-room} characters more are needed` };
     }
-    const share = Math.floor(room / logs.length);
-    return content(new Map(logs.map(({ name, search }) => [name, fitting(search.shown, share)])));
+    return content(fitting(log?.search.shown ?? [], room));
 }
 
 /** The first texts that fit as elements of a JSON array. */
@@ -324,26 +487,12 @@ function fitting(texts, room) {
     return end === -1 ? texts : texts.slice(0, end);
 }
 
-function guidance({ shell, readTool }) {
+function guidance({ shell, readTool }, log) {
     return [
-        "The log was too large and is in a file, unchanged; `first` are the first lines that match `pattern`, with their numbers.",
-        ...(shell ? ["Search it with `grep -n`, read around a line with `sed -n`; do not read it whole."] : []),
+        "The result was too large and is in files.",
+        ...(log ? ["`first` are the first lines that match `pattern`, with their numbers."] : []),
+        ...(shell ? ["Search them with `grep -n`, read around a line with `sed -n`; do not read one whole. Line 1 of a .jsonl file is a header."] : []),
         ...(readTool ? ["Page with `lro_read` on the handle."] : []),
-        ...(shell || readTool ? [] : ["Nothing here can read it: tell the user the handle, or ask for less."]),
+        ...(shell || readTool ? [] : ["Nothing here can read them: tell the user the handle, or ask for less."]),
     ].join(" ");
-}
-
-/** The entry of a file in the answer. */
-function fileOf({ index, name, mediaType, bytes, search }) {
-    return {
-        name: `${name}.txt`,
-        kind: "text",
-        section: name,
-        parts: Uint32Array.of(index),
-        origin: "content",
-        mediaType: mediaType ?? "text/plain",
-        records: BigInt(search.count),
-        bytes,
-        queries: [],
-    };
 }

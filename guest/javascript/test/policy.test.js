@@ -136,6 +136,24 @@ test("errors, structured content and images stay as they are", async () => {
     assert.equal(await readFile(files.log, "utf8"), text);
 });
 
+test("20,000 blocks are one log, its outline and one section of records", async () => {
+    const texts = Array.from({ length: 20_000 }, (_, id) => (id % 2 === 0 ? `line ${id}: ${id === 4000 ? "ERROR" : "é"}` : JSON.stringify({ id, name: "漢" })));
+    const image = { type: "image", mimeType: "image/png", data: "AAAA" };
+    const path = join(scratch, "blocks.json");
+    const content = [image, ...texts.map((text) => ({ type: "text", text }))];
+    await writeFile(path, JSON.stringify({ content, _meta: { trace: 7 } }));
+    const { stdout } = await asked(["offload", "--json", "--failure", "closed", "--policy", POLICY, path]).catch((error) => error);
+    const { files, descriptor, reply } = JSON.parse(stdout);
+    assert.deepEqual(files.map(({ section, records }) => [section, records]), [["log", 10_000], ["blocks", 10_000], ["records", 10_000]]);
+    const [log, blocks, records] = await Promise.all(files.map(async (file) => (await readFile(file.path, "utf8")).split("\n")));
+    assert.deepEqual(log, texts.filter((_, index) => index % 2 === 0));
+    assert.deepEqual(records.slice(1, -1), texts.filter((_, index) => index % 2 === 1));
+    assert.deepEqual(JSON.parse(blocks[2001]), { block: 4001, line: 2001, lines: 1, offset: Buffer.byteLength(log.slice(0, 2000).join("\n")) + 1, bytes: 16 });
+    assert.deepEqual(descriptor.summary.log.first, ["2001: line 4000: ERROR"]);
+    const { content: left, _meta } = JSON.parse(reply);
+    assert.deepEqual([left.length, left[0], _meta], [2, image, { trace: 7 }]);
+});
+
 test("a running gateway swaps from the default policy to this one", async (t) => {
     const config = join(scratch, "lro.toml");
     await writeFile(config, '[gateway]\nmetrics-listen = "127.0.0.1:0"\nadmin-token = "env:ADMIN"\n[loading]\ncompile-ms = 300_000\n');
