@@ -1,7 +1,8 @@
 //! Results of every form, as servers give them: each question of a model is answered by one call.
 //!
 //! `tests/kinds/kinds.json` has the table: which tool of which server, what a model asks, and a command of other programs
-//! that works out the answer from the result itself. Some results were recorded, as their servers need large things to be
+//! that works out the answer from the result itself; and beside it the `grep` with which a reader with a shell, who knows the
+//! files of the offload, finds the answer in them. Some results were recorded, as their servers need large things to be
 //! installed; each is the text that the tool returned:
 //!
 //! | file in `tests/kinds` | tool and server | of what |
@@ -12,6 +13,7 @@
 //! | `workbook.md` | `convert_to_markdown`, markitdown-mcp 0.0.1a7 | a workbook of 900 airports |
 
 use std::fmt::Write as _;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
@@ -48,32 +50,70 @@ struct Question {
     /// Shell command that prints what the program should see. It finds the result in the files `$RESULT` (its text blocks,
     /// joined by line feeds), `$BLOCKS` (their texts as a JSON array) and `$STRUCTURED`.
     expect: String,
+    /// Absent where `grep` and `sed` cannot answer: for sums, groups, and what is greatest.
+    grep: Option<Grep>,
 }
 
-/// What it took to answer the questions about one kind.
+/// One call of `grep` or `sed`, as short an output as is plausible.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grep {
+    /// Command in the directory of the offload.
+    run: String,
+    /// Shell command that turns what it prints into what the program of the question should see. Absent when it prints that.
+    see: Option<String>,
+}
+
+/// What it took to answer the questions about one kind. Each call answers one.
 struct Row {
     kind: String,
-    /// Characters of the result.
-    characters: usize,
-    /// Characters of the reply in its place.
-    reply: usize,
-    /// Characters of the answers, on average.
-    answer: usize,
+    /// Bytes of the result.
+    bytes: usize,
+    /// Estimated tokens of the descriptor in its place.
+    tokens: u64,
+    answers: Vec<Answer>,
     failures: Vec<String>,
+}
+
+/// Bytes that answer a question.
+struct Answer {
+    /// The result of `lro_extract`, all its JSON.
+    extract: usize,
+    /// What `grep` prints.
+    grep: Option<usize>,
 }
 
 #[test]
 fn every_kind_of_result_is_answered_in_one_call() {
     let kinds: Vec<Kind> = serde_json::from_str(&read(&workspace().join("tests/kinds/kinds.json"))).unwrap();
     let rows: Vec<Row> = kinds.iter().map(measured).collect();
-    let mut table = String::from("| kind | characters | reply | answer |\n|---|---|---|---|\n");
-    for row in &rows {
-        let answered = if row.failures.is_empty() { "" } else { " (wrong)" };
-        writeln!(table, "| {} | {} | {} | {}{answered} |", row.kind, row.characters, row.reply, row.answer).unwrap();
-    }
-    println!("{table}");
+    println!("{}", table(&rows));
     let failures: Vec<&str> = rows.iter().flat_map(|row| &row.failures).map(String::as_str).collect();
     assert!(failures.is_empty(), "{} questions failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The rows as a table, and their sums. A `-` is a question that `grep` cannot answer.
+fn table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "| kind | bytes | descriptor tokens | calls | bytes to answer | calls of grep | bytes of grep |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for Row { kind, bytes, tokens, answers, failures } in rows {
+        let wrong = if failures.is_empty() { "" } else { " (wrong)" };
+        let extract: Vec<String> = answers.iter().map(|answer| answer.extract.to_string()).collect();
+        let grep: Vec<String> =
+            answers.iter().map(|answer| answer.grep.map_or("-".to_owned(), |bytes| bytes.to_string())).collect();
+        let greps = answers.iter().filter(|answer| answer.grep.is_some()).count();
+        let (calls, extract, grep) = (answers.len(), extract.join(", "), grep.join(", "));
+        writeln!(table, "| {kind}{wrong} | {bytes} | {tokens} | {calls} | {extract} | {greps} | {grep} |").unwrap();
+    }
+    let answers: Vec<&Answer> = rows.iter().flat_map(|row| &row.answers).collect();
+    let both: Vec<(usize, usize)> = answers.iter().filter_map(|answer| Some((answer.extract, answer.grep?))).collect();
+    let (extract, grep) = both.iter().fold((0, 0), |(extract, grep), both| (extract + both.0, grep + both.1));
+    let (all, greps) = (answers.len(), both.len());
+    writeln!(table, "\ngrep answers {greps} of {all} questions with {grep} bytes, lro_extract the same with {extract}")
+        .unwrap();
+    table
 }
 
 fn measured(kind: &Kind) -> Row {
@@ -84,9 +124,9 @@ fn measured(kind: &Kind) -> Row {
     assert!(direct["isError"] != true, "{direct}");
     let blocks: Vec<&str> =
         direct["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
-    std::fs::write(files.path().join("result"), blocks.join("\n")).unwrap();
-    std::fs::write(files.path().join("blocks"), json!(blocks).to_string()).unwrap();
-    std::fs::write(files.path().join("structured"), direct["structuredContent"].to_string()).unwrap();
+    fs::write(files.path().join("result"), blocks.join("\n")).unwrap();
+    fs::write(files.path().join("blocks"), json!(blocks).to_string()).unwrap();
+    fs::write(files.path().join("structured"), direct["structuredContent"].to_string()).unwrap();
 
     let flags: Vec<&str> = kind.flags.iter().map(String::as_str).collect();
     let gateway = Gateway::new(&flags);
@@ -94,28 +134,38 @@ fn measured(kind: &Kind) -> Row {
     let reply = result_of(&mut wire, &server, &tool);
     let mut row = Row {
         kind: kind.kind.clone(),
-        characters: direct.to_string().chars().count(),
-        reply: reply.to_string().chars().count(),
-        answer: 0,
+        bytes: direct.to_string().len(),
+        tokens: 0,
+        answers: Vec::new(),
         failures: Vec::new(),
     };
-    let descriptor: Value =
-        reply["content"][0]["text"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let text = reply["content"][0]["text"].as_str().unwrap_or_default();
+    let descriptor: Value = serde_json::from_str(text).unwrap_or_default();
     let Some(handle) = descriptor["handle"].as_str() else {
-        row.failures.push(format!("{}: not offloaded, {} characters", kind.kind, row.reply));
+        row.failures.push(format!("{}: not offloaded, {} bytes", kind.kind, row.bytes));
         return row;
     };
+    row.tokens = lro_jsonl::tokens(text);
+    let offload = gateway.files(handle)[0].parent().unwrap().to_owned();
     for (number, question) in (1_usize..).zip(&kind.questions) {
         let mut arguments = question.ask.clone();
         arguments["handle"] = handle.into();
         let answer =
             wire.result(&call(100 + number, &json!({"name": "lro_extract", "arguments": arguments}), server.modern));
-        row.answer += answer.to_string().chars().count() / kind.questions.len();
         let seen = jq(&question.see, &answer["structuredContent"]["results"]);
         let expected = shell(&question.expect, files.path());
         if seen != expected {
             row.failures.push(format!("{}, question {number}: {seen} instead of {expected}: {answer}", kind.kind));
         }
+        let grep = question.grep.as_ref().map(|grep| {
+            let (bytes, found) = found(grep, &offload, files.path());
+            if found != expected {
+                let Grep { run, .. } = grep;
+                row.failures.push(format!("{}, question {number}: {found} instead of {expected}: {run}", kind.kind));
+            }
+            bytes
+        });
+        row.answers.push(Answer { extract: answer.to_string().len(), grep });
     }
     row
 }
@@ -182,6 +232,17 @@ fn shell(script: &str, files: &Path) -> Value {
         command.env(name, files.join(file));
     }
     json_of(&mut command)
+}
+
+/// The bytes that a `grep` on the files of an offload prints, and the answer in them.
+fn found(grep: &Grep, offload: &Path, files: &Path) -> (usize, Value) {
+    assert!(["grep ", "sed -n "].iter().any(|program| grep.run.starts_with(program)), "{}", grep.run);
+    let output = Command::new("sh").args(["-c", &grep.run]).current_dir(offload).output().unwrap();
+    let printed = files.join("printed");
+    fs::write(&printed, &output.stdout).unwrap();
+    let mut see = Command::new("sh");
+    see.args(["-c", grep.see.as_deref().unwrap_or("cat")]).stdin(File::open(&printed).unwrap());
+    (output.stdout.len(), json_of(&mut see))
 }
 
 /// What a command prints as JSON, or why it failed.
