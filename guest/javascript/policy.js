@@ -1,7 +1,7 @@
 /**
  * A policy for logs: when the texts of a result are together larger than the threshold, it writes them to a file, and
  * shows in the descriptor how many of their lines match a pattern, and the first of them. Texts that are JSON objects
- * become records instead. A few small texts stay in the reply, and so does everything else.
+ * become records instead. A few small texts beside larger ones stay in the reply, and so does everything else.
  */
 
 import { getDirectories } from "wasi:filesystem/preopens@0.2.12";
@@ -21,7 +21,7 @@ const SEARCHED_UNITS_MAX = 64 * 1024;
 /** Most characters shown of a line. */
 const SHOWN_CHARACTERS_MAX = 200;
 
-/** Most texts of up to `inline-limit` bytes that stay in the reply. More are data. */
+/** Most texts of up to `inline-limit` bytes that stay in the reply beside larger ones. */
 const SMALL_MAX = 8;
 
 /** Longest JSON object, in bytes, that becomes a record: it is held in memory to be checked. A longer one is a text. */
@@ -110,7 +110,8 @@ function isText({ kind }) {
 /** What becomes of each part: records go to one file, other texts to another. */
 function plan(payload, parts, { mode, inlineLimit }) {
     const isSmall = (part) => isText(part) && part.complete && part.size <= BigInt(inlineLimit);
-    const keepsSmall = mode === "by-size" && parts.filter(isSmall).length <= SMALL_MAX;
+    const [texts, small] = [parts.filter(isText).length, parts.filter(isSmall).length];
+    const keepsSmall = mode === "by-size" && small <= SMALL_MAX && small < texts;
     const first = new Map();
     return parts.map((part) => {
         if (!isText(part) || (keepsSmall && isSmall(part))) {

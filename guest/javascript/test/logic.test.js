@@ -150,6 +150,8 @@ test("a few small texts stay, and many are data", () => {
     const settings = { inlineLimit: 5 };
     const kept = (count) => planOf([...Array(count).fill("small"), "not so small"], settings).parts.filter(({ tag }) => tag === "keep").length;
     assert.deepEqual([kept(8), kept(9)], [8, 0]);
+    // Three are more than the threshold, and nothing else could be written.
+    assert.ok(planOf(Array(3).fill("small"), settings).parts.every(({ tag }) => tag !== "keep"));
     assert.deepEqual(planOf(["small"], { mode: "always", ...settings }).parts, [{ tag: "text" }]);
 });
 

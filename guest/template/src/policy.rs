@@ -1,6 +1,6 @@
 //! The decisions of this policy: when the texts and the structured content of a result are large together, they go to
 //! files. Parts that are alike share one, however many there are: JSON objects become records, other texts one text. A few
-//! small parts stay in the reply, and so do images and everything else.
+//! small parts beside larger ones stay in the reply, and so do images and everything else.
 //!
 //! It accesses the host only through two traits, so that its tests run without a host.
 
@@ -20,7 +20,7 @@ pub(crate) use write::write;
 /// Default number of lines of a file that the descriptor shows.
 const HEAD_LINES: u64 = 3;
 
-/// Most parts of up to `inline-limit` bytes that stay in the reply, such as "Found 1,000 issues:". More are data.
+/// Most parts of up to `inline-limit` bytes that stay in the reply beside larger ones, such as "Found 1,000 issues:".
 const SMALL_MAX: usize = 8;
 
 /// Longest JSON object, in bytes, that becomes a record: it is held in memory to be checked. A longer one is a text.
@@ -134,7 +134,8 @@ fn slices(part: u32, source: &impl Source) -> impl Iterator<Item = Result<String
 /// What becomes of each part: the first record and the first text begin a file, which the others of their kind join.
 fn plan(call: &Call, parts: &[Part], source: &impl Source) -> Result<Plan, PolicyError> {
     let is_small = |part: &&Part| is_data(part) && part.complete && part.size <= call.settings.inline_limit.into();
-    let keeps_small = call.settings.mode == DecisionMode::BySize && parts.iter().filter(is_small).count() <= SMALL_MAX;
+    let (data, small) = (parts.iter().filter(|part| is_data(part)).count(), parts.iter().filter(is_small).count());
+    let keeps_small = call.settings.mode == DecisionMode::BySize && small <= SMALL_MAX && small < data;
     let (mut first_record, mut first_text) = (None, None);
     let mut planned = Vec::with_capacity(parts.len());
     for (index, part) in (0..).zip(parts) {

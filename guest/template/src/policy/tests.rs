@@ -273,7 +273,10 @@ fn a_few_small_parts_stay_and_many_are_data() {
         let kept = plan.parts.iter().filter(|part| matches!(part, PlannedPart::Keep)).count();
         assert_eq!(kept, if is_kept { count } else { 0 });
     }
-    // Where everything is written, that is written too.
+    // Three small ones are more than the threshold, and nothing else could be written.
+    let texts = Texts::of(&["small"; 3]);
+    let plan = planned(&call, &texts.parts(PartKind::Text), &texts);
+    assert!(plan.parts.iter().all(|part| !matches!(part, PlannedPart::Keep)));
     call.settings.mode = DecisionMode::Always;
     let texts = Texts::of(&["small"]);
     assert!(matches!(planned(&call, &texts.parts(PartKind::Text), &texts).parts.as_slice(), [PlannedPart::Text]));
