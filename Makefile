@@ -24,11 +24,11 @@ setup: ## Install the wasm target and lay out the WASI interface files
 	@sh tests/tools/wit-deps.sh
 
 .PHONY: component
-component: setup ## Build the policies and the query component
+component: setup ## Build the components alone: policies, and those that answer questions
 	@$(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
 
 .PHONY: build
-build: component ## Build the components and the lro command
+build: setup ## Build the components and the lro command
 	@[ -e $(LRO) ] || echo "building the lro command: 5 minutes on two cores, the first time"
 	@$(CARGO) build --locked --release -p lro
 
@@ -85,7 +85,7 @@ fmt: ## Format the Rust sources
 	@$(CARGO) fmt --all
 
 .PHONY: lint
-lint: component ## Check formatting, spelling, lints and documentation
+lint: setup ## Check formatting, spelling, lints and documentation
 	@$(CARGO) fmt --all --check
 	@sh tests/tools/set-up.sh $(TARGET)/test-data lint
 	@$(TARGET)/test-data/venv-lint/bin/typos

@@ -1,10 +1,12 @@
-//! Takes the components of the workspace into the crate. They are built before it, by `make component` or by
-//! `cargo build --profile component --target wasm32-unknown-unknown -p lro-policy -p lro-extract -p lro-extract-sql`.
+//! Builds the components of the workspace and takes them into the crate, so that they are never older than their sources.
+//!
+//! A second cargo builds them, beside the crates that this one does not need yet. A variable names another file in the place
+//! of each component; with all of them set, nothing is built.
 
-use std::path::PathBuf;
-use std::{env, fs};
-
-const DIRECTORY: &str = "wasm32-unknown-unknown/component";
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
 
 /// Each component, and the variable that names another file in its place.
 const COMPONENTS: [(&str, &str); 3] = [
@@ -13,20 +15,78 @@ const COMPONENTS: [(&str, &str); 3] = [
     ("lro_extract_sql.wasm", "LRO_EXTRACT_SQL_COMPONENT"),
 ];
 
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// The same as `make component`, so that neither builds anew what the other has built.
+#[rustfmt::skip]
+const BUILD: [&str; 14] = [
+    "build", "--locked", "--profile", "component", "--target", TARGET, "-p", "lro-policy", "-p", "lro-redact", "-p",
+    "lro-extract", "-p", "lro-extract-sql",
+];
+
+/// What the outer cargo sets for its own compiler, flags and target.
+const OUTER: [&str; 5] =
+    ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "RUSTFLAGS", "CARGO_BUILD_TARGET"];
+
 fn main() {
-    println!("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");
-    let Some(out) = env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-    for (name, variable) in COMPONENTS {
-        println!("cargo::rerun-if-env-changed={variable}");
-        let component = env::var_os(variable).map_or_else(|| target().join(DIRECTORY).join(name), PathBuf::from);
-        println!("cargo::rerun-if-changed={}", component.display());
-        if let Err(error) = fs::copy(&component, out.join(name)) {
-            println!("cargo::error=the component {} is not built ({error}): run `make component`", component.display());
-        }
+    if let Err(error) = components() {
+        println!(
+            "cargo::error=the components are not built ({error}): run `make setup` once, and see `make component`"
+        );
     }
 }
 
-fn target() -> PathBuf {
-    let workspace = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
+fn components() -> io::Result<()> {
+    println!("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");
+    let given = COMPONENTS.map(|(name, variable)| {
+        println!("cargo::rerun-if-env-changed={variable}");
+        (name, env::var_os(variable).map(PathBuf::from))
+    });
+    let workspace = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../..");
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+    if given.iter().any(|(_, path)| path.is_none()) {
+        build(&workspace, &target)?;
+    }
+    let built = target.join(TARGET).join("component");
+    for (name, path) in given {
+        match &path {
+            Some(path) => changes(path),
+            None => sources(&built.join(name).with_extension("d"))?.iter().for_each(|path| changes(path)),
+        }
+        let component = path.unwrap_or_else(|| built.join(name));
+        fs::copy(&component, PathBuf::from(variable("OUT_DIR")?).join(name))
+            .map_err(|error| io::Error::other(format!("{}: {error}", component.display())))?;
+    }
+    Ok(())
+}
+
+fn build(workspace: &Path, target: &Path) -> io::Result<()> {
+    let mut cargo = Command::new(variable("CARGO")?);
+    OUTER.iter().for_each(|name| _ = cargo.env_remove(name));
+    let status = cargo.args(BUILD).arg("--target-dir").arg(target).current_dir(workspace).status()?;
+    changes(&workspace.join("Cargo.lock"));
+    changes(&workspace.join("Cargo.toml"));
+    for package in fs::read_dir(workspace.join("guest"))? {
+        // A file that is missing would count as changed, always.
+        Some(package?.path().join("Cargo.toml"))
+            .filter(|manifest| manifest.exists())
+            .iter()
+            .for_each(|path| changes(path));
+    }
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("cargo: {status}"))) }
+}
+
+/// The files that a component was made from, as cargo lists them beside it: `COMPONENT: FILE FILE …`, with `\ ` for a space.
+fn sources(list: &Path) -> io::Result<Vec<PathBuf>> {
+    let text = fs::read_to_string(list)?.replace("\\ ", "\0");
+    let (_, files) = text.split_once(": ").ok_or_else(|| io::Error::other(format!("{} is empty", list.display())))?;
+    Ok(files.split_whitespace().map(|file| PathBuf::from(file.replace('\0', " "))).collect())
+}
+
+fn changes(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
+}
+
+fn variable(name: &str) -> io::Result<OsString> {
+    env::var_os(name).ok_or_else(|| io::Error::other(format!("cargo does not set {name}")))
 }
