@@ -114,6 +114,17 @@ pub fn prefix_xor(mut mask: u64) -> u64 {
     mask ^ mask << 32
 }
 
+/// The first byte after each bit of `mask` that is not white space; `carry` passes it on to the next block.
+#[inline(always)]
+#[must_use]
+pub fn follow(mask: u64, carry: &mut u64, white: u64) -> u64 {
+    let next = mask << 1 | *carry;
+    // Adding to a run of white space carries the bit to the first position after it.
+    let (sum, over) = next.overflowing_add(white);
+    *carry = mask >> (BLOCK - 1) | u64::from(over);
+    sum & !white
+}
+
 /// The state of strings between two blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Strings {

@@ -5,7 +5,7 @@
 //! enclosing container decides which token is allowed there. Only brackets, numbers, literals and escapes are checked
 //! one by one.
 
-use crate::masks::{BLOCK, InStrings, Masks, Strings};
+use crate::masks::{BLOCK, InStrings, Masks, Strings, follow};
 use crate::scalar::{self, Checked, Scalar};
 use crate::{SyntaxError, SyntaxErrorKind};
 
@@ -300,16 +300,6 @@ impl Scanner {
             escaped &= escaped - 1;
         }
     }
-}
-
-/// The first byte after each bit of `mask` that is not white space; `carry` passes it on to the next block.
-#[inline(always)]
-fn follow(mask: u64, carry: &mut u64, white: u64) -> u64 {
-    let next = mask << 1 | *carry;
-    // Adding to a run of white space carries the bit to the first position after it.
-    let (sum, over) = next.overflowing_add(white);
-    *carry = mask >> 63 | u64::from(over);
-    sum & !white
 }
 
 /// Finds control characters other than the white space between tokens.

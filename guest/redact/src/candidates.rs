@@ -16,7 +16,8 @@ const CARD_BYTES_MIN: u32 = 13;
 pub(crate) struct Marks {
     /// `@`, the first digit of what may be a card number, and the first byte of each pair.
     pub(crate) patterns: u64,
-    /// Bytes before `:` and `=`, and `<`: what may end or begin the name of a value.
+    /// Bytes before `:` and `=`, `<`, and a bracket before another: what may end or begin the name of a value, or begin a
+    /// table.
     pub(crate) names: u64,
 }
 
@@ -45,7 +46,8 @@ impl Marks {
             }
             let digit = this.minus(b'0').at_most(9);
             marks.patterns |= bits(patterns);
-            marks.names |= bits(next.equal(b':').or(next.equal(b'=')).or(this.equal(b'<')));
+            let rows = this.equal(b'[').min(next.equal(b'[').or(next.equal(b'(')));
+            marks.names |= bits(next.equal(b':').or(next.equal(b'=')).or(this.equal(b'<')).or(rows));
             digits |= bits(digit);
             spans |= bits(digit.or(this.equal(b' ')).or(this.equal(b'-')));
         }

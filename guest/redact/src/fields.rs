@@ -1,7 +1,10 @@
-//! Removes the values of secret fields from JSON that is given in slices.
+//! Removes the values of secret fields, and the cells of secret columns, from JSON that is given in slices.
 
-use lro_json::masks::{BLOCK, InStrings, Masks, Strings};
+use std::borrow::Cow;
 
+use lro_json::masks::{BLOCK, InStrings, Masks, Strings, follow};
+
+use crate::grid::{Grid, names_columns};
 use crate::rules::Rules;
 use crate::text::decoded;
 
@@ -19,11 +22,18 @@ pub(crate) struct Eraser<'a> {
     depth: usize,
     /// The outermost of them, up to the number of steps of a pointer.
     containers: Vec<Container>,
+    /// The container that may have a table in it.
+    grid: Option<Grid>,
+    /// Whether the last slice ended behind an opening bracket.
+    after_open: u64,
     /// For each pointer, the number of its first steps that match the current position.
     matched: Vec<usize>,
     /// Whether anything was removed.
     pub(crate) found: bool,
 }
+
+/// Stands for a string that is too long for a key, up to its last quote.
+const TOO_LONG: &str = "\"";
 
 #[derive(Clone, Copy)]
 enum State {
@@ -51,6 +61,8 @@ impl<'a> Eraser<'a> {
             key_bytes_max: rules.key_bytes_max(),
             depth: 0,
             containers: Vec::new(),
+            grid: None,
+            after_open: 0,
             matched: vec![0; rules.pointers.len()],
             found: false,
         }
@@ -98,29 +110,37 @@ impl<'a> Eraser<'a> {
             let masks = Masks::of(rest);
             let InStrings { inside, quote, .. } = self.strings.next(&masks, rest.len().min(BLOCK) - 1);
             let last_start = |firsts: u64| (firsts != 0).then(|| block + BLOCK - firsts.leading_zeros() as usize);
-            let structure = if with_pointers { masks.open | masks.close | masks.comma } else { 0 };
-            let mut tokens = (masks.colon | structure) & !inside;
+            let (open, colon) = (masks.open & !inside, masks.colon & !inside);
+            // A row that follows the bracket of its rows.
+            let first_rows = open & follow(open, &mut self.after_open, masks.low & !inside);
+            let structure = open | (masks.close | masks.comma) & !inside;
+            let mut is_followed = with_pointers || self.grid.is_some();
+            let mut tokens = colon | if is_followed { structure } else { first_rows };
             while tokens != 0 {
                 let bit = tokens & tokens.wrapping_neg();
                 tokens ^= bit;
                 let index = block + bit.trailing_zeros() as usize;
-                if masks.colon & bit != 0 {
-                    match last_start(quote & inside & (bit - 1)) {
-                        Some(first) => self.end_key(key(&slice[first..index])),
-                        None if string > start || self.carried.is_empty() => self.end_key(key(&slice[string..index])),
-                        None => self.end_carried_key(&slice[start..index]),
-                    }
+                let before = || match last_start(quote & inside & (bit - 1)) {
+                    Some(first) => Cow::Borrowed(&slice[first..index]),
+                    None if string > start || self.carried.is_empty() => Cow::Borrowed(&slice[string..index]),
+                    None => Cow::Owned(self.after_carried(&slice[start..index])),
+                };
+                if colon & bit != 0 {
+                    let before = before();
+                    self.end_key(last_string(&before).unwrap_or_default());
                 } else {
-                    match bytes.get(index) {
-                        Some(b',') => self.next_element(),
-                        Some(b'{' | b'[') => self.open(bytes.get(index) == Some(&b'{')),
-                        _ => self.close(),
-                    }
+                    let before = if self.grid.is_some() { before() } else { Cow::default() };
+                    self.structure(bytes[index], first_rows & bit != 0, &before);
                 }
                 if !matches!(self.state, State::Outside) {
                     self.strings = Strings::default();
+                    self.after_open = 0;
                     self.carried.clear();
                     return index + 1;
+                }
+                if !is_followed && self.grid.is_some() {
+                    is_followed = true;
+                    tokens = (colon | structure) & !(bit | (bit - 1));
                 }
             }
             string = last_start(quote & inside).unwrap_or(string);
@@ -131,6 +151,35 @@ impl<'a> Eraser<'a> {
         }
         self.carry(&slice[string..]);
         bytes.len()
+    }
+
+    /// Handles a bracket or a comma, which follows this text from the beginning of the last string on.
+    fn structure(&mut self, byte: u8, is_first_row: bool, before: &str) {
+        let is_open = matches!(byte, b'{' | b'[');
+        if !self.rules.pointers.is_empty() {
+            match byte {
+                b',' => self.next_element(),
+                _ if is_open => self.open(byte == b'{'),
+                _ => self.close(),
+            }
+        }
+        if self.grid.is_none() && is_first_row && byte == b'[' {
+            self.grid = Some(Grid::inside(false));
+        }
+        let Some(grid) = &mut self.grid else { return };
+        let last = last_string(before).map(decoded);
+        let last = last.as_ref().map(|last| last.text.as_ref());
+        match byte {
+            b',' => grid.comma(last, self.rules),
+            _ if is_open => grid.open(byte == b'{'),
+            _ => grid.close(last, self.rules),
+        }
+        if grid.is_secret() && matches!(byte, b',' | b'[') {
+            self.state = State::BeforeSecret;
+        }
+        if !grid.is_open() {
+            self.grid = None;
+        }
     }
 
     /// Keeps the end of a slice, as far as it may be of a key.
@@ -146,26 +195,32 @@ impl<'a> Eraser<'a> {
             self.carried.push_str(end);
         } else {
             self.carried.clear();
+            self.carried.push_str(if end.ends_with('"') { TOO_LONG } else { "" });
         }
         if !self.carried.ends_with('"') {
             self.carried.clear();
         }
     }
 
-    /// Ends a key that began in an earlier slice.
-    fn end_carried_key(&mut self, end: &str) {
+    /// The text from the beginning of a string in an earlier slice on.
+    fn after_carried(&self, end: &str) -> String {
         let end = end.trim_ascii_end();
-        let mut carried = std::mem::take(&mut self.carried);
-        if carried.len() + end.len() <= self.key_bytes_max + 1 {
-            carried.push_str(end);
-            self.end_key(key(&carried));
+        if self.carried.len() + end.len() <= self.key_bytes_max + 1 {
+            return [&self.carried, end].concat();
         }
+        if end.ends_with('"') { TOO_LONG.to_owned() } else { String::new() }
     }
 
     /// Handles the colon after a key, which is given with its escapes.
     fn end_key(&mut self, key: &str) {
         if self.rules.may_be_secret(key) && self.rules.is_secret(&decoded(key).text) {
             self.state = State::BeforeSecret;
+        }
+        if self.grid.is_none() && names_columns(key) {
+            self.grid = Some(Grid::inside(true));
+        }
+        if let Some(grid) = &mut self.grid {
+            grid.key(key);
         }
         if self.containers.len() == self.depth && self.containers.last().is_some_and(|container| container.is_object) {
             self.step(&decoded(key).text);
@@ -230,9 +285,9 @@ impl<'a> Eraser<'a> {
     }
 }
 
-/// The key whose last quote ends a text, but for white space; nothing when there is none.
-fn key(text: &str) -> &str {
-    text.trim_ascii_end().strip_suffix('"').unwrap_or_default()
+/// The string whose last quote ends a text, but for white space.
+fn last_string(text: &str) -> Option<&str> {
+    text.trim_ascii_end().strip_suffix('"')
 }
 
 /// Advances to the end of a secret value, or of the slice.

@@ -138,6 +138,14 @@ impl Before {
 /// Most bytes of a line before a name that still begins the line: indentation, the dash of a list, `export`.
 const LINE_PREFIX_BYTES_MAX: usize = 64;
 
+/// How far a text is searched: the candidates left in a block.
+#[derive(Default)]
+pub(crate) struct Seen {
+    block: usize,
+    end: usize,
+    candidates: u64,
+}
+
 /// A text that is searched.
 pub(crate) struct Search<'a> {
     pub(crate) text: &'a str,
@@ -150,25 +158,26 @@ pub(crate) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// The first secret from `from` on that is not part of an earlier one.
-    pub(crate) fn find(&self, from: usize) -> Option<Match<'a>> {
+    /// The first secret from `from` on that is not part of an earlier one. Of the text before it, `seen` is behind.
+    pub(crate) fn find(&self, from: usize, seen: &mut Seen) -> Option<Match<'a>> {
         let mut header_end = 0;
-        let mut start = from;
-        while start < self.text.len() {
-            let marks = Marks::of(self.bytes.get(start..)?);
-            let beyond = u64::MAX.unbounded_shl(u32::try_from(self.text.len() - start).unwrap_or(u32::MAX));
-            let mut candidates = (marks.patterns | marks.names) & !beyond;
-            while candidates != 0 {
-                let index = start + candidates.trailing_zeros() as usize;
-                candidates &= candidates - 1;
-                let found = self.check(index, from, &mut header_end);
+        loop {
+            while seen.candidates != 0 {
+                let index = seen.block + seen.candidates.trailing_zeros() as usize;
+                seen.candidates &= seen.candidates - 1;
+                let found = if index < from { None } else { self.check(index, from, &mut header_end) };
                 if found.is_some() {
                     return found;
                 }
             }
-            start += BLOCK;
+            let block = seen.end.max(from);
+            if block >= self.text.len() {
+                return None;
+            }
+            let marks = Marks::of(self.bytes.get(block..)?);
+            let beyond = u64::MAX.unbounded_shl(u32::try_from(self.text.len() - block).unwrap_or(u32::MAX));
+            *seen = Seen { block, end: block + BLOCK, candidates: (marks.patterns | marks.names) & !beyond };
         }
-        None
     }
 
     /// The secret that a marked byte shows, unless it begins before `from`.
@@ -392,7 +401,7 @@ mod tests {
             let mut header_end = 0;
             let naive = (from..text.len()).find_map(|index| search.check(index, from, &mut header_end));
             let place = |found: Match<'_>| (found.evidence, found.range);
-            prop_assert_eq!(search.find(from).map(place), naive.map(place), "{}", text);
+            prop_assert_eq!(search.find(from, &mut Seen::default()).map(place), naive.map(place), "{}", text);
         }
     }
 }

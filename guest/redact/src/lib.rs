@@ -10,20 +10,28 @@
 //! | `policy` | the default policy on the redacted result |
 //! | `rules` | the settings |
 //! | `redactor` | redacts a text in slices, in the two steps below |
-//! | `fields` | the first step: values of secret fields |
+//! | `fields` | the first step: values of secret fields and columns |
 //! | `patterns` | the second step: text that looks like a secret |
 //! | `candidates` | marks where in a text a secret may be |
 //! | `find` | e-mail addresses, card numbers and keys in a text |
 //! | `named` | values of secret fields in a text that is not JSON |
-//! | `columns` | cells of secret columns in the tables of a text |
+//! | `cells` | cells of secret columns in the tables of a text: those that `columns`, `html` and `literals` find |
+//! | `columns` | delimited, drawn and aligned tables |
+//! | `html` | tables of HTML |
+//! | `literals` | tables that are JSON or Python literals in a text |
+//! | `grid` | which values of JSON are in a secret column |
 //! | `text` | JSON strings without their escapes |
 
 mod candidates;
+mod cells;
 mod columns;
 #[cfg(target_arch = "wasm32")]
 mod component;
 mod fields;
 mod find;
+mod grid;
+mod html;
+mod literals;
 mod named;
 mod patterns;
 #[cfg(target_arch = "wasm32")]

@@ -6,8 +6,8 @@ use lro_json::masks::{BLOCK, Masks};
 use lro_json::write::push_escaped;
 
 use crate::candidates::Marks;
-use crate::columns::Columns;
-use crate::find::{AFTER_BYTES, Before, Class, MATCH_BYTES_MAX, Match, Search};
+use crate::cells::Cells;
+use crate::find::{AFTER_BYTES, Before, Class, MATCH_BYTES_MAX, Match, Search, Seen};
 use crate::rules::Rules;
 use crate::text::{Decoded, decoded};
 
@@ -20,14 +20,14 @@ pub(crate) struct Scrubber<'a> {
     /// Whether the text is JSON, with quotes and escapes.
     is_json: bool,
     in_string: bool,
-    /// Text that is not decided yet.
-    pending: String,
+    /// Text that is not decided yet; what follows is appended here.
+    pub(crate) pending: String,
     /// The text before it, in its string or between two strings.
     before: Before,
     /// The class of bytes that continue a secret longer than [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX).
     open: Option<Class>,
     /// The tables of a text, or of a string.
-    columns: Columns,
+    cells: Cells,
     /// Whether anything was removed.
     pub(crate) found: bool,
 }
@@ -53,15 +53,14 @@ impl<'a> Scrubber<'a> {
             pending: String::new(),
             before: Before::nothing(),
             open: None,
-            columns: Columns::new(),
+            cells: Cells::new(),
             found: false,
         }
     }
 
-    /// Reads the next slice, or the last one, and appends the decided text.
-    pub(crate) fn push(&mut self, slice: &str, is_last: bool, out: &mut String) {
+    /// Reads the pending text, which more follows or not, and appends what is decided.
+    pub(crate) fn read(&mut self, is_last: bool, out: &mut String) {
         let mut text = std::mem::take(&mut self.pending);
-        text.push_str(slice);
         // End of the text already in `out`.
         let mut copied = 0;
         let last = match self.is_json {
@@ -84,29 +83,39 @@ impl<'a> Scrubber<'a> {
         let mut block = 0;
         while let Some(rest) = bytes.get(block..).filter(|rest| !rest.is_empty()) {
             let (Masks { quote, backslash, .. }, marks) = (Masks::of(rest), Marks::of(rest));
-            let mut tokens = quote | backslash | marks.patterns | marks.names;
-            while tokens != 0 {
+            // The quotes ahead, without escaped ones. Most names end with the quote of their key, and are no candidates.
+            let mut quotes = quote & !u64::from(last_escape.is_some_and(|escape| escape + 1 == block));
+            let names = marks.names & !(quotes & !(backslash << 1));
+            let mut tokens = backslash | marks.patterns | names;
+            loop {
                 let bit = tokens & tokens.wrapping_neg();
-                tokens ^= bit;
-                let index = block + bit.trailing_zeros() as usize;
-                let is_escaped = last_escape.is_some_and(|escape| escape + 1 == index);
-                if quote & bit != 0 && !is_escaped {
+                let passed = quotes & bit.wrapping_sub(1);
+                if passed != 0 {
                     if is_marked {
-                        piece.range.end = index;
+                        piece.range.end = block + passed.trailing_zeros() as usize;
                         piece.has_escapes = last_escape.is_some();
                         self.scrub(text, &piece, copied, out);
                     }
-                    piece = Piece { range: index + 1..index + 1, complete: true, is_new: true, has_escapes: false };
-                    self.in_string = !self.in_string;
+                    let start = block + BLOCK - passed.leading_zeros() as usize;
+                    piece = Piece { range: start..start, complete: true, is_new: true, has_escapes: false };
+                    self.in_string ^= passed.count_ones() % 2 == 1;
                     (is_marked, last_escape) = (false, None);
-                } else if backslash & bit != 0 && self.in_string && !is_escaped {
+                    quotes &= !passed;
+                }
+                if bit == 0 {
+                    break;
+                }
+                tokens ^= bit;
+                let index = block + bit.trailing_zeros() as usize;
+                let is_escaped = last_escape.is_some_and(|escape| escape + 1 == index);
+                if backslash & bit != 0 && self.in_string && !is_escaped {
                     last_escape = Some(index);
+                    quotes &= !(bit << 1);
                     // It may stand for any character, or the string have the lines of a table.
                     is_marked |= matches!(bytes.get(index + 1), Some(b'u' | b'n'));
-                } else if !is_marked {
-                    let byte = bytes.get(index).copied().unwrap_or_default();
-                    is_marked = marks.patterns & bit != 0
-                        || marks.names & bit != 0 && (byte == b'<' || self.rules.may_end_name(byte));
+                } else if !is_marked && quotes & bit == 0 {
+                    let may_end_name = |byte: &u8| matches!(byte, b'<' | b'[') || self.rules.may_end_name(*byte);
+                    is_marked = marks.patterns & bit != 0 || names & bit != 0 && bytes.get(index).is_some_and(may_end_name);
                 }
             }
             block += BLOCK;
@@ -122,7 +131,7 @@ impl<'a> Scrubber<'a> {
         if piece.is_new {
             self.before.begin();
             self.open = None;
-            self.columns = Columns::new();
+            self.cells = Cells::new();
         }
         let is_string = self.is_json && self.in_string;
         let written = &whole[piece.range.clone()];
@@ -138,13 +147,14 @@ impl<'a> Scrubber<'a> {
         let has_tables = is_string || !self.is_json;
         let mut decided = if piece.complete { text.len() } else { boundary(text).max(at) };
         let (mut cells, read) = (Vec::new(), decided);
-        if has_tables && (!piece.complete || !piece.is_new || text.contains('\n')) {
-            self.columns.cells(text, 0..read, self.rules, &mut cells);
+        if has_tables && (!piece.complete || !piece.is_new || Cells::may_have(text)) {
+            self.cells.find(text, 0..read, self.rules, &mut cells);
         }
         let mut cells = cells.into_iter().peekable();
         let bytes = if view.is_plain() { &whole.as_bytes()[piece.range.start..] } else { text.as_bytes() };
         let search = Search { text, bytes, before: &self.before, complete: piece.complete, rules: self.rules };
-        let mut next = search.find(at);
+        let mut seen = Seen::default();
+        let mut next = search.find(at, &mut seen);
         loop {
             let is_cell =
                 cells.peek().is_some_and(|cell| next.as_ref().is_none_or(|next| cell.range.start <= next.range.start));
@@ -153,6 +163,10 @@ impl<'a> Scrubber<'a> {
             else {
                 break;
             };
+            // The cells there are not known yet.
+            if has_tables && !piece.complete && evidence.min(range.start) >= read {
+                break;
+            }
             let is_number =
                 self.is_json && !is_string && text.as_bytes().get(range.start).is_some_and(u8::is_ascii_digit);
             let range = if is_number { whole_number(text, at, range) } else { range };
@@ -177,12 +191,12 @@ impl<'a> Scrubber<'a> {
             *copied = position(at);
             let is_used = next.as_ref().map_or(!is_cell, |next| next.evidence < at);
             if is_used {
-                next = search.find(at);
+                next = search.find(at, &mut seen);
             }
         }
         decided = decided.max(at);
         if has_tables {
-            self.columns.cells(text, read..decided, self.rules, &mut Vec::new());
+            self.cells.find(text, read..decided, self.rules, &mut Vec::new());
         }
         if !piece.complete {
             self.before.add(text.as_bytes().get(..decided).unwrap_or_default());

@@ -1,5 +1,7 @@
 //! The default policy on the redacted result.
 
+use std::cell::OnceCell;
+
 use lro_json::walk::value_end;
 use lro_json::write::{Object, array, string};
 use lro_json::{Validator, validate};
@@ -35,10 +37,15 @@ impl<'a, S: Source> Redacted<'a, S> {
     /// returns false.
     fn redact(&self, part: u32, each: &mut Each<'_>) -> Result<(), PolicyError> {
         let kind = self.parts.get(part as usize).map(|part| part.kind);
+        let with_table = OnceCell::new();
         let (mut redactor, mut out, mut more) = (None, String::new(), true);
         self.source.read_text(part, &mut |slice| {
-            let is_json = || kind != Some(PartKind::Text) || looks_like_json(slice);
-            let redactor = redactor.get_or_insert_with(|| Redactor::new(self.rules, is_json()));
+            let begin = || {
+                let is_json = kind != Some(PartKind::Text) || looks_like_json(slice);
+                let with_table = with_table.get_or_init(|| self.rules.with_table(slice).filter(|_| is_json));
+                Redactor::new(with_table.as_ref().unwrap_or(self.rules), is_json)
+            };
+            let redactor = redactor.get_or_insert_with(begin);
             redactor.push(slice, &mut out);
             more = each(redactor, &mut out, false)?;
             Ok(more)

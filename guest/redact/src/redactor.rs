@@ -10,8 +10,6 @@ pub struct Redactor<'a> {
     /// `None` for a text that is not JSON.
     eraser: Option<Eraser<'a>>,
     scrubber: Scrubber<'a>,
-    /// The slice after the first step.
-    erased: String,
 }
 
 impl<'a> Redactor<'a> {
@@ -19,25 +17,22 @@ impl<'a> Redactor<'a> {
     #[must_use]
     pub fn new(rules: &'a Rules, is_json: bool) -> Self {
         let eraser = is_json.then(|| Eraser::new(rules));
-        Self { eraser, scrubber: Scrubber::new(rules, is_json), erased: String::new() }
+        Self { eraser, scrubber: Scrubber::new(rules, is_json) }
     }
 
     /// Reads the next slice, cut between any two characters, and appends the decided text.
     pub fn push(&mut self, slice: &str, out: &mut String) {
-        let erased = match &mut self.eraser {
-            Some(eraser) => {
-                self.erased.clear();
-                eraser.push(slice, &mut self.erased);
-                &self.erased
-            }
-            None => slice,
-        };
-        self.scrubber.push(erased, false, out);
+        let pending = &mut self.scrubber.pending;
+        match &mut self.eraser {
+            Some(eraser) => eraser.push(slice, pending),
+            None => pending.push_str(slice),
+        }
+        self.scrubber.read(false, out);
     }
 
     /// Appends the rest.
     pub fn finish(&mut self, out: &mut String) {
-        self.scrubber.push("", true, out);
+        self.scrubber.read(true, out);
     }
 
     /// Whether anything was removed so far.

@@ -3,8 +3,10 @@
 use lro_json::pointer::key_of_step;
 use lro_json::write::push_escaped;
 use lro_json::{elements, members};
+use lro_text::{Layout, Tabular, tabular};
 
 use crate::find::last_two;
+use crate::redactor::Redactor;
 use crate::text::decoded;
 
 /// Default keys whose values are secret.
@@ -130,6 +132,26 @@ impl Rules {
             }
         }
         Ok(rules)
+    }
+
+    /// These rules and, of the table that a JSON document is, the secret columns: a table may have its names behind its rows.
+    /// `None` when the beginning of the document shows none; the policy looks no further either.
+    #[must_use]
+    pub fn with_table(&self, beginning: &str) -> Option<Self> {
+        // Rows begin with a bracket behind a bracket.
+        let mut between = beginning.split('[').skip(1);
+        if !beginning.trim_start().starts_with('{') || between.all(|text| !text.trim_ascii_start().is_empty()) {
+            return None;
+        }
+        let (mut redactor, mut head) = (Redactor::new(self, true), String::new());
+        redactor.push(beginning, &mut head);
+        redactor.finish(&mut head);
+        let Tabular { path, layout: Layout::Rows(names) } = tabular(&head)? else { return None };
+        let secret = (0..).zip(&names).filter(|(_, name)| self.is_secret(name));
+        let step = |column: usize| path.iter().cloned().chain(["*".to_owned(), column.to_string()]).collect();
+        let mut rules = self.clone();
+        rules.pointers.extend(secret.map(|(column, _)| step(column)));
+        (rules.pointers.len() > self.pointers.len()).then_some(rules)
     }
 
     fn set_fields(&mut self, fields: &[String]) -> Result<(), String> {

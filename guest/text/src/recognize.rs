@@ -10,7 +10,7 @@ mod markup;
 mod python;
 mod tabular;
 
-pub use tabular::{Layout, Tabular, tabular};
+pub use tabular::{COLUMN_KEYS, Layout, Tabular, tabular};
 
 use crate::readers::{Reader, Tried};
 

@@ -35,6 +35,7 @@ pub(crate) use columns::{is_underline, starts};
 use delimited::Delimited;
 pub use error::{Error, Fault, ReadError};
 use html::Html;
+pub use html::without_references;
 use markdown::Markdown;
 use markup::Markup;
 pub(crate) use markup::{DEPTH_MAX as MARKUP_DEPTH_MAX, Token, next as next_token};

@@ -8,8 +8,10 @@ use lro_json::walk::{Damaged, elements, members, skip_white, string, value_end};
 use super::{Form, HEAD_BYTES_MAX};
 use crate::readers::{NAME_BYTES_MAX, Reader};
 
-/// Members whose value names the columns, and members that hold the rows.
-const NAMES: [&[u8]; 7] = [b"columns", b"fields", b"headers", b"header", b"column_names", b"columnNames", b"schema"];
+/// Members whose value names the columns of a JSON table.
+pub const COLUMN_KEYS: [&str; 7] = ["columns", "fields", "headers", "header", "column_names", "columnNames", "schema"];
+
+/// Members that hold the rows.
 const ROWS: [&[u8]; 4] = [b"rows", b"data", b"values", b"records"];
 
 /// Fewest columns of a table that only its first row or the lengths of its arrays show: 2.
@@ -129,7 +131,7 @@ fn is_number_or_literal(text: &[u8], at: usize) -> bool {
 fn rows(text: &[u8], at: usize) -> Option<Tabular> {
     let (mut found_names, mut found_rows) = (Vec::new(), Vec::new());
     let _ = members(text, at, |key, value| {
-        if NAMES.contains(&key.bytes)
+        if COLUMN_KEYS.iter().any(|name| name.as_bytes() == key.bytes)
             && let Some(names) = schema(text, value)
         {
             found_names.push(names);

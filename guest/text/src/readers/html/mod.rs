@@ -6,7 +6,8 @@
 
 mod token;
 
-use token::{Token, decode, is_span, next};
+pub use token::without_references;
+use token::{Token, is_span, next};
 
 use super::error::Fault;
 use super::records::Records;
@@ -181,7 +182,7 @@ impl Html {
         if self.open.is_none() {
             return if text.trim().is_empty() { Ok(()) } else { Err(Fault::Mixed) };
         }
-        self.cell.push_str(&decode(text)?);
+        self.cell.push_str(&without_references(text)?);
         if self.cell.len() > ELEMENT_BYTES_MAX { Err(Fault::Element) } else { Ok(()) }
     }
 

@@ -101,8 +101,12 @@ pub(super) fn is_span(attributes: &str) -> bool {
     })
 }
 
-/// Text with its references replaced. An ampersand that begins none stands for itself.
-pub(super) fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
+/// Text of HTML with the characters that its references stand for. An ampersand that begins none stands for itself.
+///
+/// # Errors
+///
+/// [`Fault::Reference`] for a name that is not a common one, and for a number that is not a character.
+pub fn without_references(text: &str) -> Result<Cow<'_, str>, Fault> {
     if !text.contains('&') {
         return Ok(Cow::Borrowed(text));
     }
