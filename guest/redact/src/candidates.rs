@@ -3,9 +3,9 @@
 use lro_json::masks::BLOCK;
 use lro_json::{LANE, Lane};
 
-/// Pairs of bytes of which each key, token and private key has one near its beginning.
-const PAIRS: [[u8; 2]; 13] =
-    [*b"k-", *b"k_", *b"b_", *b"t-", *b"m_", *b"f_", *b"gh", *b"xo", *b"Iz", *b"KI", *b"SI", *b"yJ", *b"-B"];
+/// Pairs of bytes of which each key, token and private key has one near its beginning: one of the first, and then the second.
+const PAIRS: [(&[u8], u8); 8] =
+    [(b"kt", b'-'), (b"kbmf", b'_'), (b"g", b'h'), (b"x", b'o'), (b"I", b'z'), (b"KS", b'I'), (b"y", b'J'), (b"-", b'B')];
 
 /// Digits in the first group of a card number, and the least length of the whole, in bytes.
 const CARD_GROUP: u32 = 4;
@@ -41,8 +41,9 @@ impl Marks {
             let (this, next) = (Lane::load(this), Lane::load(next));
             let bits = |lane: Lane| u64::from(lane.bits()) << (index * LANE);
             let mut patterns = this.equal(b'@');
-            for [first, second] in PAIRS {
-                patterns = patterns.or(this.equal(first).min(next.equal(second)));
+            for (firsts, second) in PAIRS {
+                let first = firsts.iter().fold(Lane::splat(0), |lane, first| lane.or(this.equal(*first)));
+                patterns = patterns.or(first.min(next.equal(second)));
             }
             let digit = this.minus(b'0').at_most(9);
             marks.patterns |= bits(patterns);

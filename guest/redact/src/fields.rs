@@ -113,24 +113,32 @@ impl<'a> Eraser<'a> {
             let (open, colon) = (masks.open & !inside, masks.colon & !inside);
             // A row that follows the bracket of its rows.
             let first_rows = open & follow(open, &mut self.after_open, masks.low & !inside);
-            let structure = open | (masks.close | masks.comma) & !inside;
             let mut is_followed = with_pointers || self.grid.is_some();
-            let mut tokens = colon | if is_followed { structure } else { first_rows };
+            let mut tokens = colon | if is_followed { structure(rest) & !inside } else { first_rows };
             while tokens != 0 {
                 let bit = tokens & tokens.wrapping_neg();
                 tokens ^= bit;
                 let index = block + bit.trailing_zeros() as usize;
-                let before = || match last_start(quote & inside & (bit - 1)) {
+                let first = last_start(quote & inside & (bit - 1));
+                // Most keys stand in a block and do not matter.
+                if colon & bit != 0
+                    && !is_followed
+                    && masks.backslash == 0
+                    && let Some([key @ .., b'"']) = first.and_then(|first| bytes.get(first..index))
+                    && !self.rules.may_matter(key)
+                {
+                    continue;
+                }
+                let before = match first {
                     Some(first) => Cow::Borrowed(&slice[first..index]),
                     None if string > start || self.carried.is_empty() => Cow::Borrowed(&slice[string..index]),
                     None => Cow::Owned(self.after_carried(&slice[start..index])),
                 };
+                let before = last_string(&before);
                 if colon & bit != 0 {
-                    let before = before();
-                    self.end_key(last_string(&before).unwrap_or_default());
+                    self.end_key(before.unwrap_or_default());
                 } else {
-                    let before = if self.grid.is_some() { before() } else { Cow::default() };
-                    self.structure(bytes[index], first_rows & bit != 0, &before);
+                    self.bracket_or_comma(bytes[index], first_rows & bit != 0, before);
                 }
                 if !matches!(self.state, State::Outside) {
                     self.strings = Strings::default();
@@ -140,7 +148,7 @@ impl<'a> Eraser<'a> {
                 }
                 if !is_followed && self.grid.is_some() {
                     is_followed = true;
-                    tokens = (colon | structure) & !(bit | (bit - 1));
+                    tokens = (colon | structure(rest) & !inside) & !(bit | (bit - 1));
                 }
             }
             string = last_start(quote & inside).unwrap_or(string);
@@ -153,8 +161,8 @@ impl<'a> Eraser<'a> {
         bytes.len()
     }
 
-    /// Handles a bracket or a comma, which follows this text from the beginning of the last string on.
-    fn structure(&mut self, byte: u8, is_first_row: bool, before: &str) {
+    /// Handles a bracket or a comma, and the string that it follows.
+    fn bracket_or_comma(&mut self, byte: u8, is_first_row: bool, before: Option<&str>) {
         let is_open = matches!(byte, b'{' | b'[');
         if !self.rules.pointers.is_empty() {
             match byte {
@@ -167,7 +175,7 @@ impl<'a> Eraser<'a> {
             self.grid = Some(Grid::inside(false));
         }
         let Some(grid) = &mut self.grid else { return };
-        let last = last_string(before).map(decoded);
+        let last = before.map(decoded);
         let last = last.as_ref().map(|last| last.text.as_ref());
         match byte {
             b',' => grid.comma(last, self.rules),
@@ -213,10 +221,11 @@ impl<'a> Eraser<'a> {
 
     /// Handles the colon after a key, which is given with its escapes.
     fn end_key(&mut self, key: &str) {
-        if self.rules.may_be_secret(key) && self.rules.is_secret(&decoded(key).text) {
+        let is_candidate = key.contains('\\') || self.rules.may_matter(key.as_bytes());
+        if is_candidate && self.rules.is_secret(&decoded(key).text) {
             self.state = State::BeforeSecret;
         }
-        if self.grid.is_none() && names_columns(key) {
+        if self.grid.is_none() && is_candidate && names_columns(key) {
             self.grid = Some(Grid::inside(true));
         }
         if let Some(grid) = &mut self.grid {
@@ -283,6 +292,14 @@ impl<'a> Eraser<'a> {
             out.push('"');
         }
     }
+}
+
+/// The brackets and commas of a block.
+#[cold]
+#[inline(never)]
+fn structure(block: &[u8]) -> u64 {
+    let Masks { open, close, comma, .. } = Masks::of(block);
+    open | close | comma
 }
 
 /// The string whose last quote ends a text, but for white space.

@@ -138,12 +138,27 @@ impl Before {
 /// Most bytes of a line before a name that still begins the line: indentation, the dash of a list, `export`.
 const LINE_PREFIX_BYTES_MAX: usize = 64;
 
-/// How far a text is searched: the candidates left in a block.
-#[derive(Default)]
+/// How far a text is searched: the candidates left in a block, where that begins, and where the next one does.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    block: usize,
-    end: usize,
-    candidates: u64,
+    pub(crate) block: usize,
+    pub(crate) next: usize,
+    pub(crate) candidates: u64,
+}
+
+impl Seen {
+    /// The same in the text between two indices.
+    pub(crate) fn within(self, text: &Range<usize>) -> Self {
+        let before = text.start.saturating_sub(self.block);
+        let block = (self.block + before) - text.start;
+        let candidates = self.candidates.unbounded_shr(u32::try_from(before).unwrap_or(u32::MAX));
+        Self { block, next: self.next.saturating_sub(text.start), candidates: candidates & below(text.len(), block) }
+    }
+}
+
+/// The bits of a block that stand before an index.
+fn below(index: usize, block: usize) -> u64 {
+    !u64::MAX.unbounded_shl(u32::try_from(index.saturating_sub(block)).unwrap_or(u32::MAX))
 }
 
 /// A text that is searched.
@@ -170,13 +185,13 @@ impl<'a> Search<'a> {
                     return found;
                 }
             }
-            let block = seen.end.max(from);
+            let block = seen.next.max(from);
             if block >= self.text.len() {
                 return None;
             }
             let marks = Marks::of(self.bytes.get(block..)?);
-            let beyond = u64::MAX.unbounded_shl(u32::try_from(self.text.len() - block).unwrap_or(u32::MAX));
-            *seen = Seen { block, end: block + BLOCK, candidates: (marks.patterns | marks.names) & !beyond };
+            let candidates = (marks.patterns | marks.names) & below(self.text.len(), block);
+            *seen = Seen { block, next: block + BLOCK, candidates };
         }
     }
 

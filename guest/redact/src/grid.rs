@@ -69,9 +69,8 @@ impl Key {
 }
 
 /// Whether the member with this key names columns.
-#[inline(always)]
 pub(crate) fn names_columns(key: &str) -> bool {
-    matches!(key.as_bytes().first(), Some(b'c' | b'f' | b'h' | b's')) && COLUMN_KEYS.contains(&key)
+    COLUMN_KEYS.contains(&key)
 }
 
 impl Grid {

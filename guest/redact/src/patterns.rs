@@ -26,8 +26,8 @@ pub(crate) struct Scrubber<'a> {
     before: Before,
     /// The class of bytes that continue a secret longer than [`MATCH_BYTES_MAX`](crate::MATCH_BYTES_MAX).
     open: Option<Class>,
-    /// The tables of a text, or of a string.
-    cells: Cells,
+    /// The tables of a text, or of a string, once it may have some.
+    cells: Option<Cells>,
     /// Whether anything was removed.
     pub(crate) found: bool,
 }
@@ -42,6 +42,8 @@ struct Piece {
     is_new: bool,
     /// Whether it may have escapes.
     has_escapes: bool,
+    /// The candidates of the block with its first one, where these are known.
+    seen: Seen,
 }
 
 impl<'a> Scrubber<'a> {
@@ -53,7 +55,7 @@ impl<'a> Scrubber<'a> {
             pending: String::new(),
             before: Before::nothing(),
             open: None,
-            cells: Cells::new(),
+            cells: None,
             found: false,
         }
     }
@@ -97,7 +99,7 @@ impl<'a> Scrubber<'a> {
                         self.scrub(text, &piece, copied, out);
                     }
                     let start = block + BLOCK - passed.leading_zeros() as usize;
-                    piece = Piece { range: start..start, complete: true, is_new: true, has_escapes: false };
+                    piece = Piece { range: start..start, complete: true, is_new: true, ..Piece::default() };
                     self.in_string ^= passed.count_ones() % 2 == 1;
                     (is_marked, last_escape) = (false, None);
                     quotes &= !passed;
@@ -116,6 +118,7 @@ impl<'a> Scrubber<'a> {
                 } else if !is_marked && quotes & bit == 0 {
                     let may_end_name = |byte: &u8| matches!(byte, b'<' | b'[') || self.rules.may_end_name(*byte);
                     is_marked = marks.patterns & bit != 0 || names & bit != 0 && bytes.get(index).is_some_and(may_end_name);
+                    piece.seen = Seen { block, next: block + BLOCK, candidates: (marks.patterns | marks.names) & !(bit - 1) };
                 }
             }
             block += BLOCK;
@@ -131,7 +134,7 @@ impl<'a> Scrubber<'a> {
         if piece.is_new {
             self.before.begin();
             self.open = None;
-            self.cells = Cells::new();
+            self.cells = None;
         }
         let is_string = self.is_json && self.in_string;
         let written = &whole[piece.range.clone()];
@@ -148,12 +151,12 @@ impl<'a> Scrubber<'a> {
         let mut decided = if piece.complete { text.len() } else { boundary(text).max(at) };
         let (mut cells, read) = (Vec::new(), decided);
         if has_tables && (!piece.complete || !piece.is_new || Cells::may_have(text)) {
-            self.cells.find(text, 0..read, self.rules, &mut cells);
+            self.cells.get_or_insert_with(Cells::new).find(text, 0..read, self.rules, &mut cells);
         }
         let mut cells = cells.into_iter().peekable();
         let bytes = if view.is_plain() { &whole.as_bytes()[piece.range.start..] } else { text.as_bytes() };
         let search = Search { text, bytes, before: &self.before, complete: piece.complete, rules: self.rules };
-        let mut seen = Seen::default();
+        let mut seen = if view.is_plain() { piece.seen.within(&piece.range) } else { Seen::default() };
         let mut next = search.find(at, &mut seen);
         loop {
             let is_cell =
@@ -195,8 +198,8 @@ impl<'a> Scrubber<'a> {
             }
         }
         decided = decided.max(at);
-        if has_tables {
-            self.cells.find(text, read..decided, self.rules, &mut Vec::new());
+        if let Some(cells) = self.cells.as_mut().filter(|_| read < decided) {
+            cells.find(text, read..decided, self.rules, &mut Vec::new());
         }
         if !piece.complete {
             self.before.add(text.as_bytes().get(..decided).unwrap_or_default());

@@ -3,7 +3,7 @@
 use lro_json::pointer::key_of_step;
 use lro_json::write::push_escaped;
 use lro_json::{elements, members};
-use lro_text::{Layout, Tabular, tabular};
+use lro_text::{COLUMN_KEYS, Layout, Tabular, tabular};
 
 use crate::find::last_two;
 use crate::redactor::Redactor;
@@ -61,28 +61,38 @@ pub(crate) struct Patterns {
     pub(crate) key: bool,
 }
 
-/// Which bytes secret keys begin and end with: most other keys differ there.
+/// Which bytes keys that matter begin and end with: most other keys differ there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyBytes {
-    /// In JSON, where an escape may begin a key.
-    begin: [bool; 256],
-    /// Also of what may stand between a key and a separator in a text.
+    /// Of the first byte of a key in JSON, which last ones come with it. Both count by their low bits, which are the same in
+    /// upper and lower case.
+    pairs: [u32; 1 << LOW_BITS],
+    /// What may stand between a key and a separator in a text, and the last byte of a key.
     end: [bool; 256],
     /// Length of the shortest key in bytes.
     shortest: usize,
 }
 
+const LOW_BITS: u32 = 5;
+
+fn low(byte: u8) -> usize {
+    usize::from(byte) % (1 << LOW_BITS)
+}
+
 impl KeyBytes {
     fn of(keys: &[String]) -> Self {
-        let shortest = keys.iter().map(String::len).min().unwrap_or(usize::MAX);
-        let mut bytes = Self { begin: [false; 256], end: [false; 256], shortest };
-        let mark = |table: &mut [bool; 256], byte: u8| {
-            table[usize::from(byte.to_ascii_lowercase())] = true;
-            table[usize::from(byte.to_ascii_uppercase())] = true;
-        };
-        for key in keys {
-            key.bytes().take(1).chain(*b"-_\\").for_each(|byte| mark(&mut bytes.begin, byte));
-            key.bytes().last().into_iter().chain(*b"-_ \t\"'`*]").for_each(|byte| mark(&mut bytes.end, byte));
+        let of_json = || keys.iter().map(String::as_str).chain(COLUMN_KEYS);
+        let shortest = of_json().map(str::len).min().unwrap_or_default();
+        let mut bytes = Self { pairs: [0; 1 << LOW_BITS], end: [false; 256], shortest };
+        for key in of_json() {
+            for first in key.bytes().take(1).chain(*b"-_") {
+                let lasts = key.bytes().last().into_iter().chain(*b"-_");
+                bytes.pairs[low(first)] |= lasts.fold(0, |pairs, last| pairs | 1 << low(last));
+            }
+        }
+        for byte in keys.iter().filter_map(|key| key.bytes().last()).chain(*b"-_ \t\"'`*]") {
+            bytes.end[usize::from(byte.to_ascii_lowercase())] = true;
+            bytes.end[usize::from(byte.to_ascii_uppercase())] = true;
         }
         bytes
     }
@@ -178,13 +188,11 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether a key, with its escapes, may be secret: cheaper than [`Self::is_secret`].
+    /// Whether a key of JSON without escapes may be secret, or name columns: cheaper than a look at it.
     #[inline(always)]
-    pub(crate) fn may_be_secret(&self, key: &str) -> bool {
-        let (Some(first), Some(last)) = (key.bytes().next(), key.bytes().last()) else { return false };
-        key.len() >= self.bytes.shortest
-            && self.bytes.begin[usize::from(first)]
-            && (self.may_end_name(last) || key.contains('\\'))
+    pub(crate) fn may_matter(&self, key: &[u8]) -> bool {
+        let (Some(first), Some(last)) = (key.first(), key.last()) else { return false };
+        key.len() >= self.bytes.shortest && self.bytes.pairs[low(*first)] >> low(*last) & 1 == 1
     }
 
     /// Whether the value of a key is secret at any depth.
