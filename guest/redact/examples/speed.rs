@@ -26,7 +26,8 @@ fn main() {
     let rules = Rules::default();
     let mut fastest = [Duration::MAX; 3];
     for _ in 0..RUNS {
-        let times = [timed(|| split(&document, false)), timed(|| split(&document, true)), timed(|| redact(&document, &rules))];
+        let times =
+            [timed(|| split(&document, false)), timed(|| split(&document, true)), timed(|| redact(&document, &rules))];
         for (fastest, time) in fastest.iter_mut().zip(times) {
             *fastest = time.min(*fastest);
         }

@@ -4,8 +4,16 @@ use lro_json::masks::BLOCK;
 use lro_json::{LANE, Lane};
 
 /// Pairs of bytes of which each key, token and private key has one near its beginning: one of the first, and then the second.
-const PAIRS: [(&[u8], u8); 8] =
-    [(b"kt", b'-'), (b"kbmf", b'_'), (b"g", b'h'), (b"x", b'o'), (b"I", b'z'), (b"KS", b'I'), (b"y", b'J'), (b"-", b'B')];
+const PAIRS: [(&[u8], u8); 8] = [
+    (b"kt", b'-'),
+    (b"kbmf", b'_'),
+    (b"g", b'h'),
+    (b"x", b'o'),
+    (b"I", b'z'),
+    (b"KS", b'I'),
+    (b"y", b'J'),
+    (b"-", b'B'),
+];
 
 /// Digits in the first group of a card number, and the least length of the whole, in bytes.
 const CARD_GROUP: u32 = 4;

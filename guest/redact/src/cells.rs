@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use lro_json::masks::find_either;
+
 use crate::columns::Columns;
 use crate::find::Match;
 use crate::html::Html;
@@ -36,6 +38,6 @@ impl Cells {
 
     /// Whether a text that is whole may have a table.
     pub(crate) fn may_have(text: &str) -> bool {
-        text.bytes().any(|byte| matches!(byte, b'\n' | b'<' | b'['))
+        find_either(text.as_bytes(), 0, b'<', b'[').is_some() || text.contains('\n')
     }
 }

@@ -120,7 +120,8 @@ impl Grid {
         self.value(last, rules);
         let Some(closed) = self.levels.pop() else { return };
         if let Some(parent) = self.levels.last_mut()
-            && let Some(names) = closed.secret.filter(|_| matches!(closed.role, Role::Names | Role::Schema | Role::Header))
+            && let Some(names) =
+                closed.secret.filter(|_| matches!(closed.role, Role::Names | Role::Schema | Role::Header))
         {
             let secret = parent.secret.get_or_insert_default();
             secret.extend(names);

@@ -144,8 +144,12 @@ impl Html {
     fn tag(&mut self, text: &str, at: usize, from: &mut usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
         let rest = text.get(at + 1..).unwrap_or_default();
         let (is_close, inside) = rest.strip_prefix('/').map_or((false, rest), |inside| (true, inside));
-        let name: String =
-            inside.chars().take(TAG_BYTES_MAX).take_while(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+        let name: String = inside
+            .chars()
+            .take(TAG_BYTES_MAX)
+            .take_while(char::is_ascii_alphanumeric)
+            .collect::<String>()
+            .to_ascii_lowercase();
         if name.is_empty() && !rest.starts_with(['!', '?', '/']) {
             if self.begin_secret() {
                 *from = at;
@@ -153,7 +157,8 @@ impl Html {
             return self.text("<");
         }
         let raw = RAW.into_iter().find(|end| !is_close && end.get(2..) == Some(name.as_str()));
-        self.place = if rest.starts_with("!--") { Place::Until("-->") } else { Place::Tag { quote: None, before: b' ', raw } };
+        self.place =
+            if rest.starts_with("!--") { Place::Until("-->") } else { Place::Tag { quote: None, before: b' ', raw } };
         let is_inner = match (self.cell().filter(|cell| cell.is_secret), name.as_str()) {
             (Some(cell), "table") if !is_close || cell.inner > 0 => {
                 cell.inner = if is_close { cell.inner - 1 } else { cell.inner + 1 };

@@ -76,7 +76,8 @@ fn begin(text: &str, part: Range<usize>) -> Option<(usize, Literal)> {
         let start = part.start + at;
         let after = text.get(start + 1..)?;
         let is_bracket = matches!(mark, "[" | "{");
-        let is_literal = if is_bracket { skip_spaces(after).starts_with(begins_value) } else { is_key_of_names(after, mark) };
+        let is_literal =
+            if is_bracket { skip_spaces(after).starts_with(begins_value) } else { is_key_of_names(after, mark) };
         // The bracket has been read.
         let literal = || Literal::new(Grid::inside(mark != "["));
         is_literal.then(|| (start + usize::from(is_bracket), literal()))

@@ -117,8 +117,10 @@ impl<'a> Scrubber<'a> {
                     is_marked |= matches!(bytes.get(index + 1), Some(b'u' | b'n'));
                 } else if !is_marked && quotes & bit == 0 {
                     let may_end_name = |byte: &u8| matches!(byte, b'<' | b'[') || self.rules.may_end_name(*byte);
-                    is_marked = marks.patterns & bit != 0 || names & bit != 0 && bytes.get(index).is_some_and(may_end_name);
-                    piece.seen = Seen { block, next: block + BLOCK, candidates: (marks.patterns | marks.names) & !(bit - 1) };
+                    is_marked =
+                        marks.patterns & bit != 0 || names & bit != 0 && bytes.get(index).is_some_and(may_end_name);
+                    piece.seen =
+                        Seen { block, next: block + BLOCK, candidates: (marks.patterns | marks.names) & !(bit - 1) };
                 }
             }
             block += BLOCK;

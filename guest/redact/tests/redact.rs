@@ -227,6 +227,17 @@ fn hostile_texts_take_linear_time() {
         "\"\\u00",
         "\"password\"",
         "a.@",
+        "[[\"token\",",
+        "[[\"token\"],",
+        "{\"columns\":[\"token\"],\"rows\":[[",
+        "\"columns\": ",
+        "[ ",
+        "['",
+        "<table>",
+        "<tr><th colspan=1000>token<td>",
+        "<td ",
+        "<!--",
+        "<script><",
     ] {
         let hostile = piece.repeat(2_000_000 / piece.len());
         for is_json in [false, true] {

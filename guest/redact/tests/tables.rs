@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
-use lro_redact::{REPLACEMENT, Redactor, Rules};
+use lro_redact::{MATCH_BYTES_MAX, REPLACEMENT, Redactor, Rules};
 use lro_text::{Form, Reader, tabular};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -52,14 +52,24 @@ fn cells_go(text: &str) {
 
 #[test]
 fn tables_of_json() {
-    values_go(r#"{"columns":["id","password","n"],"rows":[[7,«"x"»,1],[8,«null»,2],[],[9],[1,«{"a":["]"]}»,"y"]],"password":«1»}"#);
-    values_go("{ \"fields\" : [ \"token\" , \"a\" ] ,\n \"values\" : [ [ «1.5e3» , 2 ] ,\n [ «\"a]\\\"\"» , [ 3 ] ] ] , \"n\" : [ [ «4» ] , [ ] ] }");
+    values_go(
+        r#"{"columns":["id","password","n"],"rows":[[7,«"x"»,1],[8,«null»,2],[],[9],[1,«{"a":["]"]}»,"y"]],"password":«1»}"#,
+    );
+    values_go(
+        "{ \"fields\" : [ \"token\" , \"a\" ] ,\n \"values\" : [ [ «1.5e3» , 2 ] ,\n [ «\"a]\\\"\"» , [ 3 ] ] ] , \"n\" : [ [ «4» ] , [ ] ] }",
+    );
     values_go(r#"{"header":[{"name":"id","type":"password"},{"type":"x","name":"API-Key"}],"data":[[1,«2»],[3,«4»]]}"#);
     values_go(r#"{"schema":{"n":[[5]],"fields":[{"name":"p\u0061ssword"},{"name":"b"}]},"records":[[«1»,2]]}"#);
-    values_go(r#"{"result":[{"columnNames":["secret"],"rows":[[«1»]]},{"column_names":["a"],"rows":[["token","b"],["c","d"]]}]}"#);
+    values_go(
+        r#"{"result":[{"columnNames":["secret"],"rows":[[«1»]]},{"column_names":["a"],"rows":[["token","b"],["c","d"]]}]}"#,
+    );
     values_go(r#"[["id","password"],[1,«"x"»],[2,«"y"»,3],"z",{"a":[["user","token"],["ada",«"t"»]]}]"#);
-    values_go("{\"a\":[\n  [\n    \"id\",\n    \"token\"\n  ],\n  [\n    1,\n    «\"x\"»\n  ]\n]}\n[[\"secret\"],[«1»]]");
-    values_go(r#"{"columns":["a","b"],"rows":[["password","token"],["x","y"]],"c":[[1,"password"],[2,"x"]],"d":{"e":[[["token","b"],[«1»,2]]]}}"#);
+    values_go(
+        "{\"a\":[\n  [\n    \"id\",\n    \"token\"\n  ],\n  [\n    1,\n    «\"x\"»\n  ]\n]}\n[[\"secret\"],[«1»]]",
+    );
+    values_go(
+        r#"{"columns":["a","b"],"rows":[["password","token"],["x","y"]],"c":[[1,"password"],[2,"x"]],"d":{"e":[[["token","b"],[«1»,2]]]}}"#,
+    );
     // Names behind the rows, as the policy recognizes them.
     values_go(r#"{"rows":[[7,«"x"»,1],[8,«"y"»,2]],"columns":["id","password","n"]}"#);
     values_go(r#"{"ok":true,"data":{"values":[[«7»,"x"],[«8»,"y"]],"fields":[{"name":"token"},{"name":"n"}]}}"#);
@@ -71,13 +81,20 @@ fn tables_of_json() {
 
 #[test]
 fn tables_of_json_in_text() {
-    cells_go("Found 2 rows:\n{\"columns\": [\"id\", \"password\"], \"rows\": [[1, \"«x y»\"], [2, \"«z»\"]]}\nBye [[token, x]].\n");
+    cells_go(
+        "Found 2 rows:\n{\"columns\": [\"id\", \"password\"], \"rows\": [[1, \"«x y»\"], [2, \"«z»\"]]}\nBye [[token, x]].\n",
+    );
     cells_go(r#"[["id","token"],[1,"«a\"b»"],[2,"«c]»"]] and "fields": ["a"], then [["user","secret"],["ada","«x»"]]"#);
     cells_go("{'columns': ['id', 'password'], 'rows': [(1, '«x»'), (datetime.date(2026, 5, 1), '«it\\'s»')]}");
     cells_go("[('user', 'token'), ('ada', '«t»')]\n");
-    cells_go("{\"schema\": {\"fields\": [{\"name\": \"password\"}, {\"name\": \"b\"}]}, \"data\": [[\"«1»\", [\"x\"]]]}");
+    cells_go(
+        "{\"schema\": {\"fields\": [{\"name\": \"password\"}, {\"name\": \"b\"}]}, \"data\": [[\"«1»\", [\"x\"]]]}",
+    );
     for (text, wanted) in [
-        ("x {\"columns\":[\"token\",\"b\"],\"rows\":[[12,1],[{\"a\":[1]},2],[f(1),None]]}", "x {\"columns\":[\"token\",\"b\"],\"rows\":[[\"[redacted]\",1],[\"[redacted]\",2],[\"[redacted]\",None]]}"),
+        (
+            "x {\"columns\":[\"token\",\"b\"],\"rows\":[[12,1],[{\"a\":[1]},2],[f(1),None]]}",
+            "x {\"columns\":[\"token\",\"b\"],\"rows\":[[\"[redacted]\",1],[\"[redacted]\",2],[\"[redacted]\",None]]}",
+        ),
         ("[['a", "[['a"),
         ("[[\"token\",\"b\"],[1", "[[\"token\",\"b\"],[\"[redacted]\""),
     ] {
@@ -89,14 +106,22 @@ fn tables_of_json_in_text() {
 
 #[test]
 fn tables_of_html() {
-    cells_go("<p>Users</p><table><tr><th>id</th><th>password</th></tr><tr><td>1</td><td>«hunter2»</td></tr></table><p>password</p>");
+    cells_go(
+        "<p>Users</p><table><tr><th>id</th><th>password</th></tr><tr><td>1</td><td>«hunter2»</td></tr></table><p>password</p>",
+    );
     cells_go(
         "<TABLE border=1>\n<THEAD>\n<TR>\n<TH>User<TH align=\"a>b\"> <b>API&#45;Key</b> \n<TBODY>\n<TR>\n<TD>ada\n<TD>\n «<i>x</i>\n y\n»<TR><TD>bob<TD></TABLE>\n",
     );
-    cells_go("<tr><th>token</th>\n<th>n</th>\n</tr>\n<tr><td>«t»</td>\n<td>1</td>\n</tr>\n<tr><td>«u»</td><td>2</td></tr>");
+    cells_go(
+        "<tr><th>token</th>\n<th>n</th>\n</tr>\n<tr><td>«t»</td>\n<td>1</td>\n</tr>\n<tr><td>«u»</td><td>2</td></tr>",
+    );
     cells_go("<table><tr><td>password</td><td>user</td></tr><tr><td>«x»</td><td>ada</td></tr></table>");
-    cells_go("<table><tr><th>user</th><td>ada</td></tr><tr><th>password</th><td>«x»</td></tr><tr><th>mail</th><td>y</td></tr></table>");
-    cells_go("<table><tr><th colspan=\"2\">Name</th><th>secret</th></tr><tr><td>a</td><td>b</td><td>«c»</td></tr><tr><td colspan=2>a</td><td>«c»</td></tr></table>");
+    cells_go(
+        "<table><tr><th>user</th><td>ada</td></tr><tr><th>password</th><td>«x»</td></tr><tr><th>mail</th><td>y</td></tr></table>",
+    );
+    cells_go(
+        "<table><tr><th colspan=\"2\">Name</th><th>secret</th></tr><tr><td>a</td><td>b</td><td>«c»</td></tr><tr><td colspan=2>a</td><td>«c»</td></tr></table>",
+    );
     cells_go(
         "<table><tr><th>a<!-- <th>x --></th><th>token<script>'<th>'</script></th></tr><tr><td><table><tr><th>secret</th></tr><tr><td>«1»</td></tr></table></td><td>«<table><tr><td>2</td><td>3</td></tr></table>»</td></tr><tr><td>4 < 5</td><td>«6 < 7 <- 8»</td></tr></table> <td>x</td>",
     );
@@ -107,6 +132,25 @@ fn tables_of_html() {
         "a < b <tr <<table",
     ] {
         cells_go(text);
+    }
+}
+
+/// Rows and cells across the boundaries at which a long text is decided.
+#[test]
+fn long_tables() {
+    let cell = "s3cret ".repeat(MATCH_BYTES_MAX / 3);
+    for (head, row, end) in [
+        ("<table><tr><th>user</th><th>token</th></tr>", "<tr><td>ada</td><td>«s3cret»</td></tr>", "</table>"),
+        ("Found: {'columns': ['user', 'token'], 'rows': [", "('ada', '«s3cret»'), ", "]}"),
+    ] {
+        for rows in [row.repeat(4 * MATCH_BYTES_MAX / row.len()), row.replace("s3cret", &cell).repeat(3)] {
+            let (whole, wanted) = marked(&format!("{head}{rows}{end}"), REPLACEMENT);
+            let quoted = (json!(whole).to_string(), json!(wanted).to_string());
+            for slice in [997, 5000, MATCH_BYTES_MAX, usize::MAX] {
+                assert!(redact(&whole, false, slice) == wanted, "{head} in slices of {slice}");
+                assert!(redact(&quoted.0, true, slice) == quoted.1, "{head} in slices of {slice}");
+            }
+        }
     }
 }
 
@@ -171,7 +215,8 @@ fn name() -> impl Strategy<Value = String> {
 /// Names of columns in one of their spellings.
 fn columns() -> impl Strategy<Value = Value> {
     (prop::collection::vec(name(), 1..4), 0..3).prop_map(|(names, spelling)| {
-        let objects: Vec<Value> = names.iter().map(|name| json!({"type": "password", "name": name, "n": [1]})).collect();
+        let objects: Vec<Value> =
+            names.iter().map(|name| json!({"type": "password", "name": name, "n": [1]})).collect();
         match spelling {
             0 => json!(names),
             1 => json!(objects),
@@ -190,14 +235,15 @@ fn document() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(4, 60, 5, |inner| {
         let rows = prop::collection::vec(prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from), 1..4);
-        let table = (select(NAMES.to_vec()), columns(), rows.clone(), inner.clone()).prop_map(|(key, columns, rows, other)| {
-            let mut table = Map::new();
-            table.insert("other".to_owned(), other.clone());
-            table.insert(key.to_owned(), columns);
-            table.insert("beside".to_owned(), other);
-            table.insert("rows".to_owned(), rows.into());
-            Value::Object(table)
-        });
+        let table =
+            (select(NAMES.to_vec()), columns(), rows.clone(), inner.clone()).prop_map(|(key, columns, rows, other)| {
+                let mut table = Map::new();
+                table.insert("other".to_owned(), other.clone());
+                table.insert(key.to_owned(), columns);
+                table.insert("beside".to_owned(), other);
+                table.insert("rows".to_owned(), rows.into());
+                Value::Object(table)
+            });
         let with_header = (prop::collection::vec(name(), 1..4), rows).prop_map(|(names, mut rows)| {
             rows.insert(0, json!(names));
             Value::Array(rows)
@@ -241,7 +287,8 @@ fn spelled(value: &Value, white: &str, out: &mut String) {
 fn html() -> impl Strategy<Value = String> {
     let cell = || select(vec!["ada", "x <b>y</b>", "4 &lt; 5", "<!-- <td> -->z", "a<br/>b", "password"]);
     let rows = prop::collection::vec(prop::collection::vec(cell(), 3), 1..5);
-    let style = (any::<bool>(), any::<bool>(), any::<bool>(), select(vec!["", " ", "\n  "]), select(vec!["", " class='a>b'"]));
+    let style =
+        (any::<bool>(), any::<bool>(), any::<bool>(), select(vec!["", " ", "\n  "]), select(vec!["", " class='a>b'"]));
     (rows, 0_usize..3, style).prop_map(|(rows, secret, (closes, in_head, is_upper, white, attributes))| {
         let tag = |name: &str| {
             let name = if is_upper { name.to_uppercase() } else { name.to_owned() };
