@@ -7,7 +7,7 @@ use crate::REPLACEMENT;
 use crate::small::reply;
 
 /// Kinds of texts: their name, beginning, and a line that is repeated.
-const TEXTS: [(&str, &str, &str); 15] = [
+const TEXTS: [(&str, &str, &str); 20] = [
     ("CSV", "id,user,password\n", "1,ada,s3cret\n"),
     ("CSV with quotes", "\"id\";\"api key\";\"token\"\n", "\"1\";\"x\";\"s3cret; \"\"s3cret\n\"\n"),
     ("TSV", "user\ttoken\n", "ada\ts3cret\n"),
@@ -26,6 +26,11 @@ const TEXTS: [(&str, &str, &str); 15] = [
     ("log", "", "2026-05-01T10:00:00Z INFO login user=ada password=s3cret ip=10.0.0.1\n"),
     ("log in brackets", "", "[2026-05-01 10:00:00] INFO token: s3cret, user: ada\n"),
     ("settings", "", "export API_KEY=s3cret\nPASSWORD=\"s3cret s3cret\"\nPORT=80\n"),
+    ("padded words", "USER   PASSWORD AGE COMMAND\n", "ada     s3cret  36 sh\n"),
+    ("psql in blocks", "", "-[ RECORD 1 ]------\nuser     | ada\npassword | s3cret\n"),
+    ("JSON table", "{\"columns\": [\"user\", \"password\"], \"rows\": [[\"bob\", null]", ",\n[\"ada\", \"s3cret\"]"),
+    ("Python table", "Rows: [('user', 'password')", ", ('ada', 's3cret')"),
+    ("HTML", "<table><tr><th>user</th><th>password</th></tr>\n", "<tr><td>ada</td><td>s3cret</td></tr>\n"),
     ("XML", "<users>", "<user><name>ada</name><password>s3cret</password></user>\n"),
 ];
 
@@ -42,6 +47,31 @@ fn what_a_text_names_gets_nowhere() {
                 let reply = reply(settings.clone(), &result).to_string();
                 assert!(!reply.contains("s3cret"), "{name}: {reply:.3000}");
                 assert!(lines > 3 || reply.contains(REPLACEMENT), "{name}: {reply:.3000}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_column_names_gets_nowhere() {
+    for count in [3, 2_000] {
+        let rows = vec![json!(["ada", "s3cret", 36]); count];
+        let columns = json!([{"name": "user"}, {"name": "password"}, {"name": "age"}]);
+        let with_header: Vec<_> = [json!(["user", "password", "age"])].into_iter().chain(rows.clone()).collect();
+        for table in [
+            json!({ "columns": columns, "rows": rows }),
+            // Names behind the rows.
+            json!({ "data": rows, "schema": { "fields": columns } }),
+            json!({ "ok": true, "result": { "header": columns, "values": rows } }),
+            json!(with_header),
+            json!({ "password": vec!["s3cret"; count], "user": vec!["ada"; count] }),
+        ] {
+            let structured = json!({ "content": [], "structuredContent": { "table": table } });
+            let text = json!({ "content": [{ "type": "text", "text": table.to_string() }] });
+            for result in [structured, text] {
+                let reply = reply(settings(), &result).to_string();
+                assert!(!reply.contains("s3cret"), "{reply:.3000}");
+                assert!(count > 3 || reply.contains(REPLACEMENT), "{reply:.3000}");
             }
         }
     }

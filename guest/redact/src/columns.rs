@@ -6,7 +6,10 @@
 
 use std::ops::Range;
 
-use crate::find::Match;
+use lro_text::{Form, Hints, recognize};
+
+use crate::delimited::Row;
+use crate::find::{MATCH_BYTES_MAX, Match};
 use crate::named::not_break;
 use crate::rules::Rules;
 
@@ -46,21 +49,15 @@ enum Table {
         secret: Vec<usize>,
         starts: Vec<usize>,
     },
-}
-
-/// Where the reader of delimited cells is.
-#[derive(Clone, Debug, Default)]
-struct Row {
-    delimiter: u8,
-    secret: Vec<usize>,
-    /// Index of the column.
-    column: usize,
-    /// Whether the cell has a byte before, whether that was a quote, and whether the next one is in quotes.
-    in_cell: bool,
-    is_quoted: bool,
-    in_quotes: bool,
-    /// Whether the replacement of the cell is written.
-    is_replaced: bool,
+    /// Words, as many as there are names.
+    Padded {
+        secret: Vec<usize>,
+        columns: usize,
+    },
+    /// psql's blocks of a line for each value, and whether the last name was secret.
+    Blocks {
+        is_secret: bool,
+    },
 }
 
 impl Columns {
@@ -79,8 +76,13 @@ impl Columns {
             }
             let length = rest.find('\n').map_or(rest.len(), |end| end + 1);
             let line = rest.get(..length).unwrap_or_default();
-            let next = text.get(at + length..).unwrap_or_default().lines().next().unwrap_or_default();
-            self.line(line.trim_end_matches(['\n', '\r']), next, at, rules, found);
+            let after = text.get(at + length..).unwrap_or_default();
+            let line = line.trim_end_matches(['\n', '\r']);
+            let is_first = self.at_start && !line.trim().is_empty();
+            self.line(line, after.lines().next().unwrap_or_default(), at, rules, found);
+            if is_first && matches!(self.table, Table::None) {
+                self.table = padded_header(line, text.get(at..).unwrap_or_default(), rules).unwrap_or(Table::None);
+            }
             at += length;
         }
     }
@@ -91,7 +93,7 @@ impl Columns {
             Table::Bounded { .. } if is_empty || !line.contains(BOUNDARIES) && !is_rule(line) => {
                 self.table = Table::None;
             }
-            Table::Aligned { .. } if is_empty => self.table = Table::None,
+            Table::Aligned { .. } | Table::Padded { .. } | Table::Blocks { .. } if is_empty => self.table = Table::None,
             Table::Bounded { .. } | Table::Aligned { .. } if is_rule(line) => return,
             Table::Bounded { secret, boundaries } => {
                 let cells = bounded(line, boundaries);
@@ -108,7 +110,29 @@ impl Columns {
                 }
                 return;
             }
+            Table::Padded { secret, columns } => {
+                let words = words(line, *columns);
+                for cell in secret.iter().filter_map(|index| words.get(*index)) {
+                    found.extend(replaced(line, cell, Some(0), rules).map(|cell| cell.moved(at)));
+                }
+                return;
+            }
+            Table::Blocks { is_secret } => {
+                if let Some((name, value)) = line.split_once('|') {
+                    // A value goes on below an empty name.
+                    let is_secret = if name.trim().is_empty() { *is_secret } else { rules.is_secret(name.trim()) };
+                    let cell = line.len() - value.len()..line.len();
+                    found.extend(replaced(line, &cell, None, rules).filter(|_| is_secret).map(|cell| cell.moved(at)));
+                    self.table = Table::Blocks { is_secret };
+                    return;
+                }
+                self.table = Table::None;
+            }
             Table::None | Table::Delimited(_) => {}
+        }
+        if line.starts_with("-[ RECORD ") {
+            self.table = Table::Blocks { is_secret: false };
+            return;
         }
         let is_first = self.at_start && !is_empty;
         self.at_start &= is_empty;
@@ -149,12 +173,39 @@ fn first_header(line: &str, next: &str, rules: &Rules) -> Option<Table> {
     if let Some((delimiter, cells)) = best {
         let secret = secret(cells.len(), rules, |index| cells.get(index).copied())?;
         // The cells of the header are read like the others, and none of them is secret.
-        return Some(Table::Delimited(Row { delimiter, secret, ..Row::default() }));
+        return Some(Table::Delimited(Row::new(delimiter, secret)));
     }
     let starts = starts(line, GAP);
     let cell = |index: usize| line.get(aligned(line, &starts, index).0).filter(|cell| is_name(cell.trim()));
     let secret = secret(starts.len(), rules, cell)?;
     (starts.len() > 1 && !next.trim().is_empty()).then_some(Table::Aligned { secret, starts })
+}
+
+/// The table of padded words whose names are in the first line of a text, when the text is recognized as one.
+fn padded_header(line: &str, text: &str, rules: &Rules) -> Option<Table> {
+    let names: Vec<&str> = line.split_whitespace().collect();
+    let secret = secret(names.len(), rules, |index| names.get(index).copied())?;
+    let view = text.get(..text.floor_char_boundary(MATCH_BYTES_MAX))?;
+    match recognize(view, &Hints { complete: view.len() == text.len(), ..Hints::default() })? {
+        Form::PaddedTable { columns } => Some(Table::Padded { secret, columns }),
+        _ => None,
+    }
+}
+
+/// The words of a line, the last of so many columns with all that follows it.
+fn words(line: &str, columns: usize) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    for word in line.split(' ') {
+        let is_last = words.len() == columns;
+        match words.last_mut() {
+            Some(last) if is_last => last.end = at + word.len(),
+            _ if word.is_empty() => {}
+            _ => words.push(at..at + word.len()),
+        }
+        at += word.len() + 1;
+    }
+    words
 }
 
 /// The indices of secret columns, if there are any.
@@ -259,57 +310,4 @@ fn replaced(line: &str, cell: &Range<usize>, width: Option<usize>, rules: &Rules
     }
     range.start = range.start.saturating_sub(missing).max(cell.start);
     (!content.is_empty()).then(|| Match { width, ..Match::new(range, not_break) })
-}
-
-impl Row {
-    /// Reads cells; `at` is where their text begins.
-    fn read(&mut self, text: &str, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
-        let mut from = 0;
-        for (index, byte) in text.bytes().enumerate() {
-            match byte {
-                b'"' if self.is_quoted => self.in_quotes = !self.in_quotes,
-                _ if self.in_quotes => {}
-                b'"' if !self.in_cell => {
-                    (self.in_cell, self.is_quoted, self.in_quotes) = (true, true, true);
-                    from = index + 1;
-                }
-                b'\n' => {
-                    self.end_cell(text, from..index, at, rules, found);
-                    self.column = 0;
-                    from = index + 1;
-                }
-                _ if byte == self.delimiter => {
-                    self.end_cell(text, from..index, at, rules, found);
-                    self.column += 1;
-                    from = index + 1;
-                }
-                _ => self.in_cell = true,
-            }
-        }
-        if self.in_cell {
-            self.replace(text, from..text.len(), at, rules, found);
-        }
-    }
-
-    fn end_cell(&mut self, text: &str, cell: Range<usize>, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
-        let content = text.get(cell.clone()).unwrap_or_default().trim_end_matches(['\r', ' ']);
-        let content = if self.is_quoted { content.strip_suffix('"').unwrap_or(content) } else { content };
-        self.replace(text, cell.start..cell.start + content.len(), at, rules, found);
-        (self.in_cell, self.is_quoted, self.in_quotes, self.is_replaced) = (false, false, false, false);
-    }
-
-    /// Adds a piece of a cell, if it is secret. Only the first one has a replacement.
-    fn replace(&mut self, text: &str, piece: Range<usize>, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
-        let spaces = text.get(piece.clone()).map_or(0, |text| text.len() - text.trim_start_matches(' ').len());
-        let start = if self.is_replaced || self.is_quoted { piece.start } else { piece.start + spaces };
-        if start >= piece.end || self.secret.binary_search(&self.column).is_err() {
-            return;
-        }
-        let is_special =
-            |character: char| matches!(character, '"' | '\n' | '\r') || character == char::from(self.delimiter);
-        let quote = if !self.is_quoted && rules.replacement.contains(is_special) { "\"" } else { "" };
-        let width = self.is_replaced.then_some(0);
-        self.is_replaced = true;
-        found.push(Match { width, quote, ..Match::new(at + start..at + piece.end, not_break) });
-    }
 }

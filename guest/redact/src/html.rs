@@ -23,8 +23,8 @@ const TAG_BYTES_MAX: usize = 10;
 /// Most bytes of a tag that are searched for the number of columns of its cell.
 const ATTRIBUTES_BYTES_MAX: usize = 512;
 
-/// Most columns of one cell, as in HTML.
-const SPAN_MAX: usize = 1000;
+/// Most columns of one cell. Wider ones are titles.
+const SPAN_MAX: usize = 100;
 
 /// Follows the tables of a text, piece by piece.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,11 @@ enum Place {
     Until(&'static str),
 }
 
-const TAG: Place = Place::Tag { quote: None, before: b' ', raw: None };
+impl Place {
+    fn in_tag(raw: Option<&'static str>) -> Self {
+        Self::Tag { quote: None, before: b' ', raw }
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 struct Table {
@@ -115,7 +119,7 @@ impl Html {
                     at += length.unwrap_or(rest.len());
                     if length.is_some() {
                         // The last bytes of a comment are like those of a tag.
-                        self.place = if end.starts_with('<') { Place::Text } else { TAG };
+                        self.place = if end.starts_with('<') { Place::Text } else { Place::in_tag(None) };
                     }
                 }
             }
@@ -144,12 +148,8 @@ impl Html {
     fn tag(&mut self, text: &str, at: usize, from: &mut usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
         let rest = text.get(at + 1..).unwrap_or_default();
         let (is_close, inside) = rest.strip_prefix('/').map_or((false, rest), |inside| (true, inside));
-        let name: String = inside
-            .chars()
-            .take(TAG_BYTES_MAX)
-            .take_while(char::is_ascii_alphanumeric)
-            .collect::<String>()
-            .to_ascii_lowercase();
+        let name = inside.chars().take(TAG_BYTES_MAX).take_while(char::is_ascii_alphanumeric);
+        let name: String = name.map(|character| character.to_ascii_lowercase()).collect();
         if name.is_empty() && !rest.starts_with(['!', '?', '/']) {
             if self.begin_secret() {
                 *from = at;
@@ -157,8 +157,7 @@ impl Html {
             return self.text("<");
         }
         let raw = RAW.into_iter().find(|end| !is_close && end.get(2..) == Some(name.as_str()));
-        self.place =
-            if rest.starts_with("!--") { Place::Until("-->") } else { Place::Tag { quote: None, before: b' ', raw } };
+        self.place = if rest.starts_with("!--") { Place::Until("-->") } else { Place::in_tag(raw) };
         let is_inner = match (self.cell().filter(|cell| cell.is_secret), name.as_str()) {
             (Some(cell), "table") if !is_close || cell.inner > 0 => {
                 cell.inner = if is_close { cell.inner - 1 } else { cell.inner + 1 };

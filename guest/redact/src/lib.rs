@@ -16,7 +16,7 @@
 //! | `find` | e-mail addresses, card numbers and keys in a text |
 //! | `named` | values of secret fields in a text that is not JSON |
 //! | `cells` | cells of secret columns in the tables of a text: those that `columns`, `html` and `literals` find |
-//! | `columns` | delimited, drawn and aligned tables |
+//! | `columns`, `delimited` | delimited, drawn and aligned tables |
 //! | `html` | tables of HTML |
 //! | `literals` | tables that are JSON or Python literals in a text |
 //! | `grid` | which values of JSON are in a secret column |
@@ -27,6 +27,7 @@ mod cells;
 mod columns;
 #[cfg(target_arch = "wasm32")]
 mod component;
+mod delimited;
 mod fields;
 mod find;
 mod grid;

@@ -42,7 +42,7 @@ impl<'a, S: Source> Redacted<'a, S> {
         self.source.read_text(part, &mut |slice| {
             let begin = || {
                 let is_json = kind != Some(PartKind::Text) || looks_like_json(slice);
-                let with_table = with_table.get_or_init(|| self.rules.with_table(slice).filter(|_| is_json));
+                let with_table = with_table.get_or_init(|| if is_json { self.rules.with_table(slice) } else { None });
                 Redactor::new(with_table.as_ref().unwrap_or(self.rules), is_json)
             };
             let redactor = redactor.get_or_insert_with(begin);

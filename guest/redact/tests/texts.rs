@@ -74,6 +74,23 @@ fn tables() {
 }
 
 #[test]
+fn padded_words_and_blocks() {
+    becomes(
+        "USER   PASSWORD AGE COMMAND\nroot hunter2222  36 login -x y\nbob     abc       4 sh\nada   xyz1234    90 cat a b\n",
+        "USER   PASSWORD AGE COMMAND\nroot [redacted]  36 login -x y\nbob     [re       4 sh\nada   [redact    90 cat a b\n",
+    );
+    let prose = "USER token found\nno words are put below a name here\nand so this is a text\n";
+    becomes(prose, prose);
+    secrets_go(
+        "-[ RECORD 1 ]------\nuser     | ada\npassword | «hunter2»\n-[ RECORD 2 ]------\nuser     | bob | x\npassword | «a | b+»\n         | «c»\n\npassword | x\n",
+    );
+    secrets_go("   user = ada\npassword = «x y»\n\n   user = bob\npassword = «z»\n");
+    secrets_go(
+        "*** 1. row ***\n    user: ada\npassword: «x y»\n".replace("password: «x y»", "password: \"«x y»\"").as_str(),
+    );
+}
+
+#[test]
 fn names_and_values() {
     secrets_go("2026-05-01T10:00:00Z INFO login user=bob password=«hunter2» ip=10.0.0.1\n");
     secrets_go("export API_KEY=«a b»\nPASSWORD='«p q»'\nTOKEN=\"«x \\\" y»\" # comment\nPORT=80\n");
