@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use lro_json::masks::{BLOCK, InStrings, Masks, Strings, follow};
 
 use crate::grid::{Grid, names_columns};
+use crate::pointers::Pointers;
 use crate::rules::Rules;
 use crate::text::decoded;
 
@@ -18,16 +19,11 @@ pub(crate) struct Eraser<'a> {
     /// The end of the last slice, from the beginning of its last string on: that may be a key, when a colon follows.
     carried: String,
     key_bytes_max: usize,
-    /// Open containers.
-    depth: usize,
-    /// The outermost of them, up to the number of steps of a pointer.
-    containers: Vec<Container>,
+    pointers: Pointers<'a>,
     /// The container that may have a table in it.
     grid: Option<Grid>,
     /// Whether the last slice ended behind an opening bracket.
     after_open: u64,
-    /// For each pointer, the number of its first steps that match the current position.
-    matched: Vec<usize>,
     /// Whether anything was removed.
     pub(crate) found: bool,
 }
@@ -45,12 +41,6 @@ enum State {
     Secret { depth: usize, in_string: bool, escaped: bool },
 }
 
-struct Container {
-    is_object: bool,
-    /// Index of the current element.
-    index: u64,
-}
-
 impl<'a> Eraser<'a> {
     pub(crate) fn new(rules: &'a Rules) -> Self {
         Self {
@@ -59,11 +49,9 @@ impl<'a> Eraser<'a> {
             strings: Strings::default(),
             carried: String::new(),
             key_bytes_max: rules.key_bytes_max(),
-            depth: 0,
-            containers: Vec::new(),
+            pointers: Pointers::new(&rules.pointers),
             grid: None,
             after_open: 0,
-            matched: vec![0; rules.pointers.len()],
             found: false,
         }
     }
@@ -103,7 +91,6 @@ impl<'a> Eraser<'a> {
     /// Advances from `start` to where the next secret value may begin, or to the end of the slice.
     fn outside(&mut self, slice: &str, start: usize) -> usize {
         let bytes = slice.as_bytes();
-        let with_pointers = !self.rules.pointers.is_empty();
         // Start of the last string, or of the text that continues the one of the last slice.
         let (mut string, mut block) = (start, start);
         while let Some(rest) = bytes.get(block..).filter(|rest| !rest.is_empty()) {
@@ -113,7 +100,7 @@ impl<'a> Eraser<'a> {
             let (open, colon) = (masks.open & !inside, masks.colon & !inside);
             // A row that follows the bracket of its rows.
             let first_rows = open & follow(open, &mut self.after_open, masks.low & !inside);
-            let mut is_followed = with_pointers || self.grid.is_some();
+            let mut is_followed = !self.pointers.is_empty() || self.grid.is_some();
             let mut tokens = colon | if is_followed { structure(rest) & !inside } else { first_rows };
             while tokens != 0 {
                 let bit = tokens & tokens.wrapping_neg();
@@ -164,12 +151,16 @@ impl<'a> Eraser<'a> {
     /// Handles a bracket or a comma, and the string that it follows.
     fn bracket_or_comma(&mut self, byte: u8, is_first_row: bool, before: Option<&str>) {
         let is_open = matches!(byte, b'{' | b'[');
-        if !self.rules.pointers.is_empty() {
-            match byte {
-                b',' => self.next_element(),
-                _ if is_open => self.open(byte == b'{'),
-                _ => self.close(),
+        let is_secret = match byte {
+            b',' => self.pointers.comma(),
+            _ if is_open => self.pointers.open(byte == b'{'),
+            _ => {
+                self.pointers.close();
+                false
             }
+        };
+        if is_secret {
+            self.state = State::BeforeSecret;
         }
         if self.grid.is_none() && is_first_row && byte == b'[' {
             self.grid = Some(Grid::inside(false));
@@ -231,49 +222,8 @@ impl<'a> Eraser<'a> {
         if let Some(grid) = &mut self.grid {
             grid.key(key);
         }
-        if self.containers.len() == self.depth && self.containers.last().is_some_and(|container| container.is_object) {
-            self.step(&decoded(key).text);
-        }
-    }
-
-    fn open(&mut self, is_object: bool) {
-        let steps_max = self.rules.pointers.iter().map(Vec::len).max().unwrap_or(0);
-        if self.depth < steps_max {
-            self.containers.push(Container { is_object, index: 0 });
-        }
-        self.depth += 1;
-        if !is_object && self.containers.len() == self.depth {
-            self.step("0");
-        }
-    }
-
-    fn close(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
-        self.containers.truncate(self.depth);
-    }
-
-    fn next_element(&mut self) {
-        if self.containers.len() == self.depth
-            && let Some(container) = self.containers.last_mut()
-            && !container.is_object
-        {
-            container.index += 1;
-            let index = container.index.to_string();
-            self.step(&index);
-        }
-    }
-
-    /// Enters the key or index of the next value in the innermost container.
-    fn step(&mut self, name: &str) {
-        let level = self.depth.saturating_sub(1);
-        for (pointer, matched) in self.rules.pointers.iter().zip(&mut self.matched) {
-            *matched = level.min(*matched);
-            if *matched == level && pointer.get(level).is_some_and(|step| step == "*" || step == name) {
-                *matched += 1;
-                if *matched == pointer.len() {
-                    self.state = State::BeforeSecret;
-                }
-            }
+        if self.pointers.key(key) {
+            self.state = State::BeforeSecret;
         }
     }
 
@@ -294,7 +244,7 @@ impl<'a> Eraser<'a> {
     }
 }
 
-/// The brackets and commas of a block.
+/// The brackets and commas of a block: few documents have tables or pointers into them.
 #[cold]
 #[inline(never)]
 fn structure(block: &[u8]) -> u64 {

@@ -11,6 +11,7 @@
 //! | `rules` | the settings |
 //! | `redactor` | redacts a text in slices, in the two steps below |
 //! | `fields` | the first step: values of secret fields and columns |
+//! | `pointers` | the position in a document, for fields that are JSON Pointers |
 //! | `patterns` | the second step: text that looks like a secret |
 //! | `candidates` | marks where in a text a secret may be |
 //! | `find` | e-mail addresses, card numbers and keys in a text |
@@ -35,6 +36,7 @@ mod html;
 mod literals;
 mod named;
 mod patterns;
+mod pointers;
 #[cfg(target_arch = "wasm32")]
 mod policy;
 mod redactor;

@@ -142,7 +142,7 @@ fn long_tables() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// A cell of the column and nothing else is replaced, whatever the cells are.
     #[test]
