@@ -11,18 +11,21 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`Splitter`] | splits a document into files of lines: [`Options`] in, [`Output`] and [`Document`] out |
-//! | [`Survey`] | finds the sections worth splitting at the beginning of a document |
+//! | [`Survey`] | finds the sections worth splitting, and the long strings, at the beginning of a document |
+//! | [`StringReader`] | reads one string of a document without its escapes |
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
 //!
 //! Documents are accepted as [`lro_json`] describes it.
 
+mod container;
 mod error;
 mod lines;
 mod measure;
 mod output;
 mod profile;
 mod split;
+mod string;
 mod survey;
 mod value;
 
@@ -36,4 +39,8 @@ pub use profile::{
     NUMBER_BYTES_MAX, PROPERTIES_MAX, PROPERTY_BYTES_MAX, Profile, Types,
 };
 pub use split::{KEY_BYTES_MAX, Splitter};
-pub use survey::{KEYED_MEMBERS_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, Survey, survey};
+pub use string::{StringError, StringReader};
+pub use survey::{
+    KEYED_MEMBERS_MIN, LongString, ONLY_TEXT_BYTES_MIN, SECTION_BYTES_MIN, SECTIONS_MAX, SURVEY_BYTES_MAX, Survey,
+    Surveyed, TEXT_BYTES_MIN, WRAPPER_ELEMENTS_MAX, survey,
+};

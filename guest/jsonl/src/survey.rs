@@ -1,9 +1,9 @@
 //! Finds the sections of a document automatically.
 
-use lro_json::{Scanner, SyntaxError, pointer};
+use lro_json::{Scanner, SyntaxError};
 
-use crate::lines::string_length;
-use crate::{KEY_BYTES_MAX, Section, Shape};
+use crate::container::{Container, Search, Segment};
+use crate::{KEY_BYTES_MAX, Section};
 
 /// Bytes at the beginning of a document that are worth a survey: 4 MiB. Sections rarely begin later, and a survey costs
 /// about as much as splitting.
@@ -18,6 +18,16 @@ pub const KEYED_MEMBERS_MIN: usize = 16;
 /// Most sections of a survey: 32.
 pub const SECTIONS_MAX: usize = 32;
 
+/// Shortest string, in bytes of JSON, that is a text whatever else the document has: 8 KiB.
+pub const TEXT_BYTES_MIN: usize = 8 * 1024;
+
+/// Shortest string, in bytes of JSON, that is a text when it is at least half of the document: 1 KiB.
+pub const ONLY_TEXT_BYTES_MIN: usize = 1024;
+
+/// Most elements of an array that is searched for texts because a string is at least half of it, as in
+/// `[{"type": "text", "text": "…"}]`: 3. The elements of a longer one are records, with all their strings.
+pub const WRAPPER_ELEMENTS_MAX: usize = 3;
+
 /// Finds the sections worth splitting at the beginning of a document, outermost first, in document order.
 ///
 /// * An array at the root is a section, and so is any array with at least two elements in view. An array with fewer is
@@ -27,7 +37,11 @@ pub const SECTIONS_MAX: usize = 32;
 /// * Any other object is skeleton: its members are searched.
 /// * Closed containers shorter than [`SECTION_BYTES_MIN`] are skipped, except an array at the root.
 ///
-/// Memory: the open containers and the large ones, with their keys; none of the text.
+/// [`Survey::finish`] finds sections alone. [`Survey::finish_with_texts`] finds strings as well that are texts of their own:
+/// outside of sections, of at least [`TEXT_BYTES_MIN`] or half of the document; an array of at most
+/// [`WRAPPER_ELEMENTS_MAX`] elements is no section when half of it is such a string.
+///
+/// Memory: the open containers, the large ones and the long strings, with their keys; none of the text.
 #[derive(Debug)]
 pub struct Survey {
     scanner: Scanner,
@@ -41,36 +55,22 @@ pub struct Survey {
     skipped: usize,
 }
 
-/// A container that may be or contain a section.
-#[derive(Debug)]
-struct Container {
-    object: bool,
-    /// Offset in the document.
-    start: usize,
-    segment: Segment,
-    /// Members or elements that are complete in view.
-    complete: usize,
-    /// The type of the first value, see [`value_type`].
-    value_type: u8,
-    /// Whether all values have that type.
-    uniform: bool,
-    /// Whether the last value is a scalar whose end was not yet seen.
-    in_scalar: bool,
-    /// Index of the last key, when it begins in this slice.
-    key: Option<usize>,
-    /// Containers in it that are open or long.
-    children: Vec<Self>,
+/// What a survey found that is worth a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surveyed {
+    /// The sections.
+    pub sections: Vec<Section>,
+    /// The strings outside of them that are texts of their own.
+    pub texts: Vec<LongString>,
 }
 
-/// The last segment of the pointer of a container.
-#[derive(Debug)]
-enum Segment {
-    /// Index in an array; 0 at the root.
-    Index(usize),
-    /// A key that begins at this index of the slice.
-    KeyAt(usize),
-    /// A key, without quotes and with its escapes.
-    Key(String),
+/// A string worth a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongString {
+    /// Its JSON Pointer.
+    pub pointer: String,
+    /// Its length in bytes of JSON, as far as it is in view.
+    pub bytes: usize,
 }
 
 /// Surveys a document in memory, or its beginning; `complete` when `prefix` is the whole document.
@@ -103,7 +103,8 @@ impl Survey {
     ///
     /// The first [`SyntaxError`] of the document.
     pub fn push(&mut self, slice: &str) -> Result<(), SyntaxError> {
-        if let Some(carried) = &mut self.carried {
+        // A key is complete in its first bytes; the string behind it may be long.
+        if let Some(carried) = self.carried.as_mut().filter(|carried| carried.len() <= KEY_BYTES_MAX) {
             carried.push_str(&slice[..slice.floor_char_boundary(KEY_BYTES_MAX)]);
         }
         let text = slice.as_bytes();
@@ -135,26 +136,34 @@ impl Survey {
     /// # Errors
     ///
     /// When `complete` and the document ends too early.
-    pub fn finish(mut self, complete: bool) -> Result<Vec<Section>, SyntaxError> {
+    pub fn finish(self, complete: bool) -> Result<Vec<Section>, SyntaxError> {
+        Ok(self.search(complete, false)?.sections)
+    }
+
+    /// The sections and the texts found; `complete` when the slices were the whole document.
+    ///
+    /// # Errors
+    ///
+    /// When `complete` and the document ends too early.
+    pub fn finish_with_texts(self, complete: bool) -> Result<Surveyed, SyntaxError> {
+        self.search(complete, true)
+    }
+
+    fn search(mut self, complete: bool, texts: bool) -> Result<Surveyed, SyntaxError> {
         if complete {
             self.scanner.finish()?;
         }
         while !self.open.is_empty() {
             self.close("", 0, false);
         }
-        let mut sections = Vec::new();
-        match self.root {
-            Some(root) if !root.object => sections.push(Section { pointer: String::new(), shape: Shape::Elements }),
-            Some(root) => root.find(&mut String::new(), &mut sections),
-            None => {}
-        }
-        Ok(sections)
+        let search = Search::new(texts.then_some(self.offset));
+        Ok(self.root.map_or_else(Surveyed::default, |root| search.of(&root)))
     }
 
     /// Whether the innermost container is a section whatever follows in it.
     #[inline(always)]
     fn is_decided(&self) -> bool {
-        self.open.last().is_some_and(Container::is_list)
+        self.open.last().is_some_and(Container::is_decided)
     }
 
     /// Skips the content of the innermost container, given the remaining brackets of a block. Returns the mask of the
@@ -190,25 +199,21 @@ impl Survey {
                 container.key = Some(index);
                 self.carried = None;
             }
-            (b',', Some(container)) => container.end_scalar(),
+            (b',', Some(container)) => container.end_scalar(slice, self.offset + index, &mut self.carried),
             (b'{' | b'[', innermost) => {
                 let segment = innermost.map_or(Segment::Index(0), |container| {
                     container.begin_value(byte);
-                    match (container.object, container.key) {
-                        (false, _) => Segment::Index(container.complete),
-                        (true, Some(key)) => Segment::KeyAt(key),
-                        (true, None) => Segment::Key(key_of(&self.carried.take().unwrap_or_default())),
-                    }
+                    container.segment_of_value(&mut self.carried)
                 });
                 self.open.push(Container::new(byte == b'{', self.offset + index, segment));
             }
             (b'}' | b']', Some(container)) => {
-                container.end_scalar();
+                container.end_scalar(slice, self.offset + index, &mut self.carried);
                 self.close(slice, index + 1, true);
             }
             (_, Some(container)) => {
                 container.begin_value(byte);
-                container.in_scalar = true;
+                container.scalar = Some(self.offset + index);
             }
             (_, None) => {}
         }
@@ -220,17 +225,20 @@ impl Survey {
         let Some(mut container) = self.open.pop() else {
             return;
         };
-        let long = !ended || self.offset + end - container.start >= SECTION_BYTES_MIN;
+        if !ended {
+            container.cut_scalar(slice, self.offset + end, &mut self.carried);
+        }
+        container.bytes = self.offset + end - container.start;
+        container.is_long = !ended || container.bytes >= SECTION_BYTES_MIN;
         match self.open.last_mut() {
             Some(parent) => {
                 parent.complete += usize::from(ended);
-                if long {
+                if container.is_long || container.longest > 0 {
                     container.segment.keep(slice);
-                    parent.children.push(container);
+                    parent.add(container);
                 }
             }
-            None if long || !container.object => self.root = Some(container),
-            None => {}
+            None => self.root = Some(container),
         }
     }
 
@@ -248,92 +256,5 @@ impl Survey {
             self.carried = Some(rest[..rest.floor_char_boundary(KEY_BYTES_MAX)].to_owned());
         }
         self.offset += slice.len();
-    }
-}
-
-impl Segment {
-    /// Copies the key out of the slice.
-    fn keep(&mut self, slice: &str) {
-        if let Self::KeyAt(start) = *self {
-            *self = Self::Key(key_of(&slice[start..]));
-        }
-    }
-}
-
-/// The text between the quotes of the string at the beginning of `text`.
-fn key_of(text: &str) -> String {
-    let end = string_length(text.as_bytes()).saturating_sub(1);
-    text.get(1..end).unwrap_or_default().to_owned()
-}
-
-impl Container {
-    fn new(object: bool, start: usize, segment: Segment) -> Self {
-        let children = Vec::new();
-        Self {
-            object,
-            start,
-            segment,
-            complete: 0,
-            value_type: 0,
-            uniform: true,
-            in_scalar: false,
-            key: None,
-            children,
-        }
-    }
-
-    fn begin_value(&mut self, first: u8) {
-        let value_type = value_type(first);
-        if self.value_type == 0 {
-            self.value_type = value_type;
-        }
-        self.uniform &= self.value_type == value_type;
-    }
-
-    fn end_scalar(&mut self) {
-        self.complete += usize::from(std::mem::take(&mut self.in_scalar));
-    }
-
-    /// Whether it is an array of at least two elements, which makes it a section.
-    fn is_list(&self) -> bool {
-        !self.object && self.complete >= 2
-    }
-
-    /// Adds the sections in this container, whose pointer is given.
-    fn find(&self, pointer: &mut String, sections: &mut Vec<Section>) {
-        let shape = match self.object {
-            true if self.complete >= KEYED_MEMBERS_MIN && self.uniform => Some(Shape::Members),
-            false if self.is_list() => Some(Shape::Elements),
-            _ => None,
-        };
-        if let Some(shape) = shape {
-            if sections.len() < SECTIONS_MAX {
-                sections.push(Section { pointer: pointer.clone(), shape });
-            }
-            return;
-        }
-        for child in &self.children {
-            let length = pointer.len();
-            match &child.segment {
-                Segment::Key(key) => pointer::push_json_step(pointer, key),
-                Segment::Index(index) => {
-                    pointer.push('/');
-                    pointer.push_str(&index.to_string());
-                }
-                // `Segment::keep` was called when the child closed.
-                Segment::KeyAt(_) => {}
-            }
-            child.find(pointer, sections);
-            pointer.truncate(length);
-        }
-    }
-}
-
-/// One byte for each JSON type, derived from the first byte of a value.
-fn value_type(first: u8) -> u8 {
-    match first {
-        b'-' | b'0'..=b'9' => b'0',
-        b't' | b'f' => b't',
-        other => other,
     }
 }
