@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`recognize`], [`tabular`], [`Reader`] | the form of a text or the table that one JSON document is, and the records as JSON Lines |
 //! | [`search`] | finds lines by words, a literal or a regular expression, and says where each one stands |
+//! | [`encoded`](encoded()), [`Decoder`] | bytes that a text spells in base64 |
 //! | [`outline`] | the headings, files, definitions, elements, message patterns or blocks of a text |
 //!
 //! # Records
@@ -33,6 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod encoded;
 pub mod outline;
 mod readers;
 mod recognize;
@@ -41,6 +43,7 @@ pub mod search;
 mod shorten;
 mod structure;
 
+pub use encoded::{Decoder, ENCODED_CHARACTERS_MIN, Encoded, NotBase64, encoded};
 pub use readers::{
     COLUMNS_MAX, Column, DIGITS_MAX, ELEMENT_BYTES_MAX, Error, Fault, LINE_BYTES_MAX, NAME_BYTES_MAX,
     PARALLEL_BYTES_MAX, ReadError, Reader, Report, Rule, SAMPLE_BYTES_MAX, TOKEN_BYTES_MAX, without_references,
