@@ -190,9 +190,8 @@ impl Search {
 
     /// Whether a string of so many bytes is a text.
     fn is_text(&self, bytes: usize) -> bool {
-        self.document.is_some_and(|document| {
-            bytes >= TEXT_BYTES_MIN || bytes >= ONLY_TEXT_BYTES_MIN && is_half(bytes, document)
-        })
+        self.document
+            .is_some_and(|document| bytes >= TEXT_BYTES_MIN || bytes >= ONLY_TEXT_BYTES_MIN && is_half(bytes, document))
     }
 
     /// Whether an array only wraps a text.

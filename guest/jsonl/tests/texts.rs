@@ -73,9 +73,13 @@ fn texts_are_found_in_the_wrappers_of_tools() {
     ];
     for (value, sections, texts) in cases {
         let (found_sections, found_texts) = pointers(&value);
-        assert_eq!((found_sections, found_texts), (sections.iter().map(|at| (*at).to_owned()).collect(), {
-            texts.iter().map(|at| (*at).to_owned()).collect::<Vec<_>>()
-        }), "{value:.80}");
+        assert_eq!(
+            (found_sections, found_texts),
+            (sections.iter().map(|at| (*at).to_owned()).collect(), {
+                texts.iter().map(|at| (*at).to_owned()).collect::<Vec<_>>()
+            }),
+            "{value:.80}"
+        );
     }
 }
 
@@ -111,7 +115,9 @@ fn read(slices: &[&str], pointer: &str) -> Result<String, StringError> {
 
 fn value() -> impl Strategy<Value = Value> {
     let string = proptest::collection::vec(
-        proptest::sample::select(&["a", "\"", "\\", "\n", "\u{1}", "é", "漢", "🦀", "/", "plain text of some length "][..]),
+        proptest::sample::select(
+            &["a", "\"", "\\", "\n", "\u{1}", "é", "漢", "🦀", "/", "plain text of some length "][..],
+        ),
         0..200,
     );
     let leaf = prop_oneof![string.prop_map(|pieces| Value::from(pieces.concat())), Just(json!(1.5)), Just(Value::Null)];
@@ -129,7 +135,10 @@ fn all(value: &Value, pointer: &str, pointers: &mut Vec<String>) {
     pointers.push(pointer.to_owned());
     match value {
         Value::Array(elements) => {
-            elements.iter().enumerate().for_each(|(index, element)| all(element, &format!("{pointer}/{index}"), pointers));
+            elements
+                .iter()
+                .enumerate()
+                .for_each(|(index, element)| all(element, &format!("{pointer}/{index}"), pointers));
         }
         Value::Object(members) => {
             for (key, member) in members {

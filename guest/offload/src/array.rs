@@ -54,7 +54,7 @@ impl<'a, 'b> Array<'a, 'b> {
     }
 
     /// Adds the value of a part. Its end is checked, because what follows could complete a broken one.
-    pub(crate) fn value(&mut self, source: &impl Source, part: u32) -> Result<(), Error<PolicyError>> {
+    pub(crate) fn value(&mut self, source: &dyn Source, part: u32) -> Result<(), Error<PolicyError>> {
         self.next()?;
         let mut validator = Validator::new();
         read(source, part, &mut |slice| {
@@ -65,7 +65,7 @@ impl<'a, 'b> Array<'a, 'b> {
     }
 
     /// Adds the elements of a part that is an array, or its value.
-    pub(crate) fn elements(&mut self, source: &impl Source, part: u32) -> Result<(), Error<PolicyError>> {
+    pub(crate) fn elements(&mut self, source: &dyn Source, part: u32) -> Result<(), Error<PolicyError>> {
         let Some(inside) = inside(source, part)? else { return self.value(source, part) };
         if inside.is_empty() {
             return Ok(());
@@ -88,7 +88,7 @@ impl<'a, 'b> Array<'a, 'b> {
 }
 
 /// The bytes between the brackets of a JSON array, empty when it has no elements; `None` for another value.
-fn inside(source: &impl Source, part: u32) -> Result<Option<Range<u64>>, Error<PolicyError>> {
+fn inside(source: &dyn Source, part: u32) -> Result<Option<Range<u64>>, Error<PolicyError>> {
     let mut validator = Validator::new();
     let (mut offset, mut is_array, mut last) = (0, None, 0);
     // Offsets of the first two characters that are not white space.

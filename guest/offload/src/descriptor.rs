@@ -10,6 +10,7 @@ use crate::arguments::Target;
 use crate::bindings::lro::filter::types::{
     Abilities, Call, DescriptorDialect, DescriptorLevel, FileKind, Origin, SummaryKind,
 };
+use crate::encoded;
 use crate::entry::Entry;
 use crate::fields::{display_path, is_spelled_out, pointer, type_names};
 use crate::header::level_name;
@@ -355,11 +356,12 @@ impl<'a> Builder<'a> {
                 }
             }
         }
+        self.encoded(summary, entry);
         let Some(profile) = &entry.profile else { return };
         let rules =
             entry.rule.and_then(|rule| self.call.settings.sections.get(rule)).map(|rule| rule.summaries.as_slice());
         let mut names = Names::default();
-        for name in ["count", "form", "constants"] {
+        for name in ["count", "form", "base64", "constants"] {
             names.unique(name);
         }
         let constants = self.constants(profile);
@@ -386,6 +388,21 @@ impl<'a> Builder<'a> {
             if !detail.is_empty() && self.fits(&format!("{name}{}", detail.finish())) {
                 summary.member(&names.unique(&name), &detail.finish());
             }
+        }
+    }
+
+    /// Adds the fields that spell bytes, as the first record shows.
+    fn encoded(&mut self, summary: &mut Object, entry: &Entry) {
+        let mut fields = Object::default();
+        if entry.kind == FileKind::Records {
+            for (field, media_type) in encoded::fields(&entry.first) {
+                if self.fits(&format!("{field}{media_type}")) {
+                    fields.member(&field, &string(media_type));
+                }
+            }
+        }
+        if !fields.is_empty() {
+            summary.member("base64", &fields.finish());
         }
     }
 
@@ -511,8 +528,11 @@ impl<'a> Builder<'a> {
 
 /// The entry that a dialect with a single file shows.
 fn main_entry<'a>(shown: &[&'a Entry]) -> Option<&'a Entry> {
-    // Lines of a text are not records, and an outline is not the result.
-    let rank = |entry: &&Entry| (entry.origin != Origin::Outline, entry.form.is_some(), entry.records, entry.bytes);
+    // Lines of a text are not records, and neither an outline nor the small members are the result.
+    let is_data = |entry: &Entry| entry.kind == FileKind::Records && !entry.is_rest();
+    let rank = |entry: &&Entry| {
+        (entry.origin != Origin::Outline, is_data(entry), entry.form.is_some(), entry.records, entry.bytes)
+    };
     shown.iter().copied().max_by_key(rank)
 }
 

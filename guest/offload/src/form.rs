@@ -6,25 +6,52 @@ use lro_text::{HEAD_BYTES_MAX, Hints, recognize, tabular};
 use crate::bindings::lro::filter::types::{Delimited, Form};
 use crate::{Part, PolicyError, Source};
 
-/// The form of a text or a JSON part, as its reader and as the contract names it; nothing for a text without records, for a
-/// JSON document that is not a table, and when in doubt.
+/// The form of a JSON document on its own.
+pub(crate) const DOCUMENT: lro_text::Form = lro_text::Form::JsonWithin { start: 0, document: true };
+
+/// The beginning of a text.
+pub(crate) struct Head {
+    /// At least [`HEAD_BYTES_MAX`] bytes, or all.
+    pub(crate) text: String,
+    /// Whether this is all.
+    pub(crate) complete: bool,
+}
+
+impl Head {
+    pub(crate) fn read(source: &dyn Source, index: u32) -> Result<Self, PolicyError> {
+        let mut text = String::new();
+        source.read_text(index, &mut |slice| {
+            text.push_str(slice);
+            Ok(text.len() <= HEAD_BYTES_MAX)
+        })?;
+        let complete = text.len() <= HEAD_BYTES_MAX;
+        Ok(Self { text, complete })
+    }
+
+    /// The form of a text or a JSON part, as its reader and as the contract names it; nothing for a text without records, for
+    /// a JSON document that is not a table, and when in doubt.
+    pub(crate) fn form(&self, part: &Part) -> Option<(lro_text::Form, Form)> {
+        let hints =
+            Hints { media_type: part.media_type.as_deref(), name: part.name.as_deref(), complete: self.complete };
+        let found = recognize(&self.text, &hints).or_else(|| tabular(&self.text).map(lro_text::Form::Tabular))?;
+        named(&found, &self.text).map(|named| (found, named))
+    }
+
+    /// Whether the text is a JSON object or array, as far as this shows.
+    pub(crate) fn is_document(&self) -> bool {
+        let mut validator = Validator::new();
+        let is_json = validator.push(&self.text).is_ok() && (!self.complete || validator.finish().is_ok());
+        is_json && self.text.trim_start().starts_with(['{', '['])
+    }
+}
+
+/// The form of a part.
 pub(crate) fn form(
-    source: &impl Source,
+    source: &dyn Source,
     index: u32,
     part: &Part,
 ) -> Result<Option<(lro_text::Form, Form)>, PolicyError> {
-    let mut head = String::new();
-    source.read_text(index, &mut |slice| {
-        head.push_str(slice);
-        Ok(head.len() <= HEAD_BYTES_MAX)
-    })?;
-    let hints = Hints {
-        media_type: part.media_type.as_deref(),
-        name: part.name.as_deref(),
-        complete: head.len() <= HEAD_BYTES_MAX,
-    };
-    let found = recognize(&head, &hints).or_else(|| tabular(&head).map(lro_text::Form::Tabular));
-    Ok(found.and_then(|form| named(&form, &head).map(|named| (form, named))))
+    Ok(Head::read(source, index)?.form(part))
 }
 
 /// The name of a form in the contract, if it has one.

@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::media::{UNKNOWN, media_type};
 use crate::text::Count;
 use crate::write::Writer;
-use crate::{Part, PolicyError, Source};
+use crate::{Part, PolicyError};
 
 /// Name of the outline of a file that many parts share.
 const OUTLINE: &str = "blocks";
@@ -65,7 +65,7 @@ impl Buffered {
     }
 }
 
-impl<S: Source> Writer<'_, S> {
+impl Writer<'_> {
     /// Writes JSON texts as one section: each a record, or the elements of each. Texts of which one is not JSON are
     /// written as texts.
     pub(crate) fn joined_records(&mut self, members: &[u32], section: &PlannedSection) -> Result<(), PolicyError> {

@@ -12,6 +12,7 @@
 //! | `records` | the files of one JSON part |
 //! | `text` | the files of one text: itself, its records or its outline |
 //! | `form` | the form of a text with records |
+//! | `strings` | the strings of a JSON part that are texts of their own |
 //! | `array` | many values as records of one file |
 //! | `joined` | the files that many parts share |
 //! | `media` | the media type of bytes |
@@ -19,6 +20,7 @@
 //! | `header` | the first line of a JSONL file |
 //! | `names` | file and section names |
 //! | `entry` | one written file |
+//! | `encoded` | fields of records that spell bytes |
 //! | `sample` | a record with its values shortened |
 //! | `descriptor` | what the model sees |
 //! | `summary` | what the descriptor says of values |
@@ -30,6 +32,7 @@ mod arguments;
 mod array;
 mod descriptor;
 mod directory;
+mod encoded;
 mod entry;
 mod fields;
 mod form;
@@ -43,6 +46,7 @@ mod plan;
 mod recipes;
 mod records;
 mod sample;
+mod strings;
 mod summary;
 mod text;
 mod write;

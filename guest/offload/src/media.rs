@@ -81,7 +81,8 @@ pub(crate) fn extension(media_type: &str) -> &'static str {
     EXTENSIONS.iter().find(|(known, _)| *known == media_type).map_or("bin", |(_, extension)| extension)
 }
 
-fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
+/// The media type that the first bytes show.
+pub(crate) fn of_bytes(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("audio/wav"),

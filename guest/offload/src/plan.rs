@@ -4,7 +4,7 @@
 //! below [`FILES_MAX`] whatever the number of parts.
 
 use lro_json::pointer::{last_key, push_step};
-use lro_jsonl::{SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey};
+use lro_jsonl::{LongString, SECTIONS_MAX, SURVEY_BYTES_MAX, Section, Survey, Surveyed};
 use lro_text::{HEAD_BYTES_MAX, Layout, PARALLEL_BYTES_MAX, Tabular, tabular};
 
 use crate::bindings::lro::filter::types::{DecisionMode, Form, PlannedRecords, PlannedSection, SectionShape};
@@ -12,7 +12,7 @@ use crate::form::form;
 use crate::images::{self, Bounds};
 use crate::inspect::{of_ascii, wire_bytes};
 use crate::names::Names;
-use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
+use crate::{CURSORS, Call, Part, PartKind, Plan, PlannedPart, PolicyError, Source, strings};
 
 /// Most small texts and blocks that stay in the reply, and most texts and JSON documents that get separate files. More
 /// are data: those that are alike share files.
@@ -53,9 +53,10 @@ enum Class {
     /// A text with records of this form.
     Records(Form),
     Bytes,
-    /// JSON with these sections.
+    /// JSON with these sections and texts.
     Document {
         sections: Vec<Section>,
+        texts: Vec<LongString>,
         /// Whether it is a table, whose rows are no records of their own.
         is_table: bool,
     },
@@ -63,7 +64,7 @@ enum Class {
 
 impl Class {
     /// JSON without sections.
-    const PLAIN: Self = Self::Document { sections: Vec::new(), is_table: false };
+    const PLAIN: Self = Self::Document { sections: Vec::new(), texts: Vec::new(), is_table: false };
 }
 
 /// Parts that are alike, and share files when there are enough of them.
@@ -140,6 +141,7 @@ fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
         |(class, group): &&(Class, Option<Group>)| group.is_none() && matches!(class, Class::Document { .. });
     let sections_max = files_each(found.iter().filter(is_single).count());
     let mut names = Names::default();
+    let mut texts_left = strings::STRINGS_MAX;
     let mut first: Vec<(Group, u32)> = Vec::new();
     let mut planned = Vec::with_capacity(found.len());
     for (index, (class, group)) in (0..).zip(found) {
@@ -154,8 +156,12 @@ fn planned(found: Vec<(Class, Option<Group>)>) -> Vec<PlannedPart> {
             (Class::Bytes, _) => PlannedPart::Bytes,
             (Class::Records(form), _) => PlannedPart::Records(PlannedRecords { form, name: names.section(RECORDS) }),
             (Class::Document { .. }, Some(group)) => PlannedPart::Sections(vec![whole(group, &mut names)]),
-            (Class::Document { sections, .. }, None) => {
-                PlannedPart::Sections(named(sections.into_iter().take(sections_max), &mut names))
+            (Class::Document { sections, mut texts, .. }, None) => {
+                texts.truncate(texts_left);
+                texts_left -= texts.len();
+                let mut planned = named(sections.into_iter().take(sections_max), &mut names);
+                planned.extend(texts.into_iter().map(|text| whole_text(text, &mut names)));
+                PlannedPart::Sections(planned)
             }
         });
     }
@@ -172,6 +178,11 @@ fn whole(group: Group, names: &mut Names) -> PlannedSection {
     let shape = if group == Group::Records { SectionShape::Elements } else { SectionShape::Value };
     let name = names.section(if group == Group::Blocks { "blocks" } else { RECORDS });
     PlannedSection { pointer: String::new(), shape, name }
+}
+
+/// The section of a string that is a text.
+fn whole_text(LongString { pointer, .. }: LongString, names: &mut Names) -> PlannedSection {
+    PlannedSection { name: names.section(&strings::name(&pointer)), shape: SectionShape::Value, pointer }
 }
 
 fn named(found: impl Iterator<Item = Section>, names: &mut Names) -> Vec<PlannedSection> {
@@ -273,20 +284,21 @@ fn json(
     if !is_json {
         return Ok(None);
     }
-    let Ok(found) = survey.finish(whole) else { return Ok(None) };
+    let Ok(Surveyed { sections, texts }) = survey.finish_with_texts(whole) else { return Ok(None) };
     // A text with a name stays a separate document, and so does one whose sections the settings name.
     let group = match search && part.name.is_none() {
         true if has_objects => Some(Group::Records),
         true if seen as u64 <= RECORD_BYTES_MAX => Some(Group::Record),
         _ => None,
     };
-    let is_table = search && !has_objects && is_table(call, part, &head, &found);
-    let sections = if search { found } else { configured(call) };
-    Ok(Some((Class::Document { sections, is_table }, group)))
+    let is_table = search && !has_objects && is_table(call, part, &head, &sections);
+    let (sections, texts) =
+        if search { (sections, strings::chosen(call, texts)) } else { (configured(call), Vec::new()) };
+    Ok(Some((Class::Document { sections, texts, is_table }, group)))
 }
 
 /// Whether a document with these sections is a table. One of whose members the settings name a few stays a document.
-fn is_table(call: &Call, part: &Part, head: &str, found: &[Section]) -> bool {
+pub(crate) fn is_table(call: &Call, part: &Part, head: &str, found: &[Section]) -> bool {
     let settings = &call.settings;
     if !settings.inline_keys.is_empty() || settings.session_key.is_some() {
         return false;

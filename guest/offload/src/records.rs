@@ -1,5 +1,7 @@
 //! The files of one JSON value: sections, large members, and the rest.
 
+use std::collections::BTreeSet;
+
 use lro_json::pointer::last_key;
 use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
 
@@ -30,6 +32,10 @@ pub(crate) struct Records<'a> {
     /// For lines that only repeat what another file keeps.
     pub(crate) derived: Option<Derived<'a>>,
     pub(crate) entries: Vec<Entry>,
+    /// Indices of the planned sections that are texts and have begun: the first value of each is not written here.
+    pub(crate) texts: BTreeSet<usize>,
+    /// Whether the current value is one of them.
+    pub(crate) in_text: bool,
     pub(crate) current: Option<Open>,
     pub(crate) rest: Option<Open>,
 }
@@ -75,7 +81,9 @@ impl Records<'_> {
         let settings = &self.call.settings;
         let section = match planned {
             // A duplicate key makes a second file.
-            Some(planned) if self.entries.iter().all(|entry| entry.section != planned.name) => planned.name.clone(),
+            Some(planned) if !planned.is_text() && self.entries.iter().all(|entry| entry.section != planned.name) => {
+                planned.name.clone()
+            }
             Some(planned) => self.section_names.unique(&planned.name),
             None => self.section_names.section(
                 &pointer.map_or_else(|| Some(REST.to_owned()), last_key).unwrap_or_else(|| "records".to_owned()),
@@ -180,7 +188,11 @@ impl Output for Records<'_> {
         match target {
             Target::Section { index, pointer, shape } => {
                 let planned = self.planned.get(index);
-                let shape = planned.map_or_else(|| shape.into(), |planned| planned.shape);
+                if planned.is_some_and(PlannedSection::is_text) && self.texts.insert(index) {
+                    self.in_text = true;
+                    return Ok(());
+                }
+                let shape = planned.filter(|planned| !planned.is_text()).map_or(shape.into(), |planned| planned.shape);
                 self.current = Some(self.open(Some(pointer), FileKind::Records, Some(shape), planned)?);
             }
             Target::Large { pointer, shape } => {
@@ -197,6 +209,9 @@ impl Output for Records<'_> {
     }
 
     fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), PolicyError> {
+        if self.in_text && stream == Stream::Current {
+            return Ok(());
+        }
         match self.stream(stream) {
             Some(open) => open.write(bytes),
             None => Err(PolicyError::Other("a line came before its file was begun".to_owned())),
@@ -204,6 +219,9 @@ impl Output for Records<'_> {
     }
 
     fn end(&mut self, stream: Stream, report: FileReport) -> Result<(), PolicyError> {
+        if stream == Stream::Current && std::mem::take(&mut self.in_text) {
+            return Ok(());
+        }
         let open = self.stream(stream).take();
         let open = open.ok_or_else(|| PolicyError::Other("a file ended before it was begun".to_owned()))?;
         self.entries.push(open.finish(report)?);

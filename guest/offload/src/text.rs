@@ -1,5 +1,7 @@
 //! A text part: its file, the records in it, or its outline.
 
+use std::fmt;
+
 use lro_json::pointer::last_key;
 use lro_jsonl::{Document, Error, Measure, SURVEY_BYTES_MAX, Splitter, Survey};
 use lro_text::outline::{Outline, Outliner};
@@ -9,7 +11,7 @@ use crate::array::Array;
 use crate::bindings::lro::filter::types::{FileKind, Form, Origin, PlannedRecords, PlannedSection, SectionShape};
 use crate::directory::File;
 use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
-use crate::form::{form, is_document};
+use crate::form::{DOCUMENT, form, is_document};
 use crate::plan::configured;
 use crate::records::{Derived, Records};
 use crate::write::Writer;
@@ -18,26 +20,36 @@ use crate::{Part, PartKind, PolicyError, Source};
 /// Name of the section with the outline of a text.
 const OUTLINE: &str = "outline";
 
-impl<S: Source> Writer<'_, S> {
-    /// Writes a text and its outline.
-    pub(crate) fn text(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
-        let mut file = self.text_file(index, part, part.kind == PartKind::Meta)?;
-        let mut outliner = Outliner::default();
-        self.source.read_text(index, &mut |slice| {
-            outliner.push(slice.as_bytes());
-            file.push(slice).map(|()| true)
-        })?;
-        let text = file.finish();
-        if part.kind == PartKind::Text {
-            return self.outlined(text, outliner.finish());
-        }
-        self.contents.entries.push(text);
-        Ok(())
+/// A text to be written: a part, or a string inside one.
+pub(crate) struct Text<'a> {
+    /// What reads it, by the index of its part.
+    pub(crate) source: &'a dyn Source,
+    pub(crate) index: u32,
+    /// The part, or what the string would be as one.
+    pub(crate) part: &'a Part,
+    /// Where the string is in its part.
+    pub(crate) pointer: Option<&'a str>,
+    /// Name of its section.
+    pub(crate) section: String,
+}
+
+/// As a note names it.
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "part {}", self.index)?;
+        self.pointer.map_or(Ok(()), |pointer| write!(formatter, ", {pointer}"))
+    }
+}
+
+impl Writer<'_> {
+    /// Writes a part that is a text.
+    pub(crate) fn text_part(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
+        let section = self.section_names.section(&self.plain_name(part, "text"));
+        self.text(Text { source: self.source, index, part, pointer: None, section })
     }
 
-    /// Writes a text and its records. A text that does not keep its form is written with its outline, a JSON document that is
-    /// not the table it began as with its sections.
-    pub(crate) fn text_with_records(
+    /// Writes a part that is a text with records.
+    pub(crate) fn records_part(
         &mut self,
         index: u32,
         part: &Part,
@@ -45,22 +57,53 @@ impl<S: Source> Writer<'_, S> {
     ) -> Result<(), PolicyError> {
         let Some((form, named)) = form(self.source, index, part)? else {
             self.contents.notes.push(format!("part {index} has no records; written as text"));
-            return self.text(index, part);
+            return self.text_part(index, part);
         };
-        let mut file = self.text_file(index, part, matches!(planned.form, Form::JsonColumns))?;
+        let section = self.section_names.section(&self.plain_name(part, "text"));
+        let text = Text { source: self.source, index, part, pointer: None, section };
+        self.text_with_records(text, &form, &PlannedRecords { form: named, name: planned.name.clone() })
+    }
+
+    /// Writes a text and its outline.
+    pub(crate) fn text(&mut self, text: Text<'_>) -> Result<(), PolicyError> {
+        let mut file = self.text_file(&text, text.part.kind == PartKind::Meta)?;
+        let mut outliner = Outliner::default();
+        text.source.read_text(text.index, &mut |slice| {
+            outliner.push(slice.as_bytes());
+            file.push(slice).map(|()| true)
+        })?;
+        let entry = file.finish();
+        if text.part.kind == PartKind::Text {
+            return self.outlined(entry, outliner.finish());
+        }
+        self.contents.entries.push(entry);
+        Ok(())
+    }
+
+    /// Writes a text and its records. A text that does not keep its form is written with its outline, a JSON document that is
+    /// not the table it began as with its sections.
+    pub(crate) fn text_with_records(
+        &mut self,
+        text: Text<'_>,
+        form: &lro_text::Form,
+        planned: &PlannedRecords,
+    ) -> Result<(), PolicyError> {
+        let Text { source, index, part, pointer, .. } = text;
+        let is_table = matches!(planned.form, Form::JsonColumns);
+        let mut file = self.text_file(&text, is_table || pointer.is_some() && *form == DOCUMENT)?;
         let original = file.entry.file_name.clone();
-        let sections = self.sections_of_text(index, &form, planned)?;
+        let sections = self.sections_of_text(&text, form, planned)?;
         let options = self.options(&sections);
         let kept = options.keep.clone();
-        let (source, infer, parts) = (self.source, self.call.settings.infer, [index]);
-        let derived = Derived { from: &original, origin: Origin::RecordsOfText, form: Some(named) };
+        let (infer, parts) = (self.call.settings.infer, [index]);
+        let derived = Derived { from: &original, origin: Origin::RecordsOfText, form: Some(planned.form) };
         let mut records = self.records(&parts, &sections, Some(derived));
-        let lines = if is_document(&form) {
+        let lines = if is_document(form) {
             Lines::Document(Box::new(Splitter::new(options, &mut records)))
         } else {
             Lines::Values(Box::new(Array::new(infer, &mut records)))
         };
-        let mut reading = Reading { reader: Reader::new(&form), lines, broken: None };
+        let mut reading = Reading { reader: Reader::new(form), lines, broken: None };
         source.read_text(index, &mut |slice| {
             file.push(slice)?;
             reading.push(slice).map(|()| true)
@@ -71,24 +114,25 @@ impl<S: Source> Writer<'_, S> {
                 self.contents.entries.push(file.finish());
                 if report.ragged > 0 {
                     let ragged = report.ragged;
-                    self.contents
-                        .notes
-                        .push(format!("part {index}: {ragged} rows have more or fewer cells than columns"));
+                    self.contents.notes.push(format!("{text}: {ragged} rows have more or fewer cells than columns"));
                 }
                 self.add_document(document, files, &kept);
                 Ok(())
             }
-            Err(broken) if matches!(planned.form, Form::JsonColumns) => {
+            Err(broken) if is_table => {
                 records.discard()?;
                 self.directory.remove(&original)?;
-                self.contents.notes.push(format!("part {index} is not a table: {broken}; its sections are written"));
-                let document = lro_text::Form::JsonWithin { start: 0, document: true };
-                let sections = self.sections_of_text(index, &document, planned)?;
+                self.contents.notes.push(format!("{text} is not a table: {broken}; its sections are written"));
+                if pointer.is_some() {
+                    let planned = PlannedRecords { form: Form::JsonWithin, name: planned.name.clone() };
+                    return self.text_with_records(text, &DOCUMENT, &planned);
+                }
+                let sections = self.sections_of_text(&text, &DOCUMENT, planned)?;
                 self.json(index, part, &sections)
             }
             Err(broken) => {
                 records.discard()?;
-                self.contents.notes.push(format!("part {index} has no records: {broken}; written as text"));
+                self.contents.notes.push(format!("{text} has no records: {broken}; written as text"));
                 let mut outliner = Outliner::default();
                 source.read_text(index, &mut |slice| {
                     outliner.push(slice.as_bytes());
@@ -99,18 +143,18 @@ impl<S: Source> Writer<'_, S> {
         }
     }
 
-    fn text_file(&mut self, index: u32, part: &Part, is_json: bool) -> Result<TextFile, PolicyError> {
-        let section = self.section_names.section(self.plain_name(part, "text").as_str());
+    fn text_file(&mut self, text: &Text<'_>, is_json: bool) -> Result<TextFile, PolicyError> {
         let (extension, media_type) = if is_json { ("json", "application/json") } else { ("txt", "text/plain") };
-        let file_name = self.file_names.file(&section, self.call.session.as_deref(), extension);
+        let file_name = self.file_names.file(&text.section, self.call.session.as_deref(), extension);
         Ok(TextFile {
             file: self.directory.create(&file_name)?,
             entry: Entry {
                 file_name,
-                section,
+                section: text.section.clone(),
                 kind: FileKind::Text,
-                parts: vec![index],
-                media_type: part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
+                parts: vec![text.index],
+                pointer: text.pointer.map(str::to_owned),
+                media_type: text.part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
                 ..Entry::default()
             },
             count: Count::default(),
@@ -120,14 +164,14 @@ impl<S: Source> Writer<'_, S> {
     /// The sections of the records in a text: one, but for a JSON document with several in it.
     fn sections_of_text(
         &mut self,
-        index: u32,
+        text: &Text<'_>,
         form: &lro_text::Form,
         planned: &PlannedRecords,
     ) -> Result<Vec<PlannedSection>, PolicyError> {
         let whole = lro_jsonl::Section { pointer: String::new(), shape: lro_jsonl::Shape::Elements };
         let found = match self.call.settings.sections.is_empty() {
             _ if !is_document(form) => vec![whole],
-            true => survey(self.source, index, form)?,
+            true => survey(text.source, text.index, form)?,
             false => configured(self.call),
         };
         let is_only = found.len() == 1;
@@ -190,7 +234,11 @@ impl<S: Source> Writer<'_, S> {
 
 /// The sections of the JSON document in a text. A text that breaks its form has none; that is noticed again when it is
 /// read for its records.
-fn survey(source: &impl Source, index: u32, form: &lro_text::Form) -> Result<Vec<lro_jsonl::Section>, PolicyError> {
+pub(crate) fn survey(
+    source: &dyn Source,
+    index: u32,
+    form: &lro_text::Form,
+) -> Result<Vec<lro_jsonl::Section>, PolicyError> {
     let (mut survey, mut reader) = (Survey::new(), Some(Reader::new(form)));
     let mut seen = 0;
     let mut add = |json: &[u8]| survey.push(text_of(json)?).map_err(Error::<PolicyError>::Syntax);

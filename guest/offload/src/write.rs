@@ -1,6 +1,6 @@
 //! Executes a plan: writes each part to files, then the descriptor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lro_json::SyntaxError;
 use lro_json::pointer::last_key;
@@ -32,7 +32,7 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
         call,
         source,
         parts: &parts,
-        large_max: files_each(plan.parts.iter().filter(|part| is_document(part)).count()),
+        large_max: files_each(plan.parts.iter().map(documents).sum()),
         directory: Directory::preopened()?,
         file_names: Names::default(),
         section_names: Names::default(),
@@ -52,11 +52,11 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
                 [section] if section.pointer.is_empty() => writer.joined_records(members, section)?,
                 _ => return Err(PolicyError::Invalid(format!("plan: part {index} shares sections inside it"))),
             },
-            (PlannedPart::Text, [_]) => writer.text(index, part)?,
+            (PlannedPart::Text, [_]) => writer.text_part(index, part)?,
             (PlannedPart::Text, members) => writer.joined_text(members)?,
             (PlannedPart::Bytes, [_]) => writer.bytes(index, part)?,
             (PlannedPart::Bytes, members) => writer.joined_bytes(members)?,
-            (PlannedPart::Records(records), [_]) => writer.text_with_records(index, part, records)?,
+            (PlannedPart::Records(records), [_]) => writer.records_part(index, part, records)?,
             (PlannedPart::Records(_), _) => {
                 return Err(PolicyError::Invalid(format!("plan: part {index} shares its records")));
             }
@@ -86,12 +86,16 @@ fn joined(plan: &Plan) -> Result<BTreeMap<u32, Vec<u32>>, PolicyError> {
 
 /// Whether these sections are those of a single part. A section of one value holds the values of several.
 fn is_of_one_part(sections: &[PlannedSection]) -> bool {
-    sections.iter().all(|section| section.shape != SectionShape::Value)
+    sections.iter().all(|section| section.shape != SectionShape::Value || section.is_text())
 }
 
-/// Whether a part may have sections inside it.
-fn is_document(part: &PlannedPart) -> bool {
-    matches!(part, PlannedPart::Sections(_) | PlannedPart::Records(_))
+/// The documents in a part that may have sections: itself, and its strings.
+fn documents(part: &PlannedPart) -> usize {
+    match part {
+        PlannedPart::Sections(sections) => 1 + sections.iter().filter(|section| section.is_text()).count(),
+        PlannedPart::Records(_) => 1,
+        _ => 0,
+    }
 }
 
 /// The names of the sections that are planned for a part.
@@ -108,12 +112,17 @@ impl PlannedSection {
     pub(crate) fn is_of(&self, rule: &SectionRule) -> bool {
         pointer_of_key(&rule.key) == self.pointer
     }
+
+    /// Whether it is a string inside a part that is written as a text.
+    pub(crate) fn is_text(&self) -> bool {
+        self.shape == SectionShape::Value && !self.pointer.is_empty()
+    }
 }
 
 /// Writes the files of a plan.
-pub(crate) struct Writer<'a, S> {
+pub(crate) struct Writer<'a> {
     pub(crate) call: &'a Call,
-    pub(crate) source: &'a S,
+    pub(crate) source: &'a dyn Source,
     pub(crate) parts: &'a [Part],
     /// Most files for the large members of one document.
     pub(crate) large_max: usize,
@@ -125,22 +134,23 @@ pub(crate) struct Writer<'a, S> {
     pub(crate) contents: Contents,
 }
 
-impl<S: Source> Writer<'_, S> {
+impl Writer<'_> {
     pub(crate) fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
-        let options = self.options(planned);
+        let (planned, texts) = self.strings(index, planned)?;
+        let options = self.options(&planned);
         let (source, parts) = (self.source, [index]);
-        let mut records = self.records(&parts, planned, None);
+        let mut records = self.records(&parts, &planned, None);
         let pointers = options.keep.clone();
         match split(source, index, options, &mut records)? {
             Ok(document) => {
                 let files = records.entries;
                 self.add_document(document, files, &pointers);
-                Ok(())
+                texts.iter().try_for_each(|text| self.string(index, text))
             }
             Err(error) => {
                 records.discard()?;
                 self.contents.notes.push(format!("part {index} is not JSON: {error}; written as text"));
-                self.text(index, part)
+                self.text_part(index, part)
             }
         }
     }
@@ -161,6 +171,8 @@ impl<S: Source> Writer<'_, S> {
             file_names: &mut self.file_names,
             section_names: &mut self.section_names,
             entries: Vec::new(),
+            texts: BTreeSet::new(),
+            in_text: false,
             current: None,
             rest: None,
         }
@@ -290,7 +302,7 @@ fn section(planned: &PlannedSection) -> Section {
 }
 
 /// The name of a member: its key at the top level, else its pointer.
-fn shown_key(pointer: String) -> String {
+pub(crate) fn shown_key(pointer: String) -> String {
     match last_key(&pointer) {
         Some(step) if pointer.matches('/').count() == 1 => step,
         _ => pointer,
@@ -299,7 +311,7 @@ fn shown_key(pointer: String) -> String {
 
 type Split = Result<Document, SyntaxError>;
 
-fn split(source: &impl Source, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
+fn split(source: &dyn Source, part: u32, options: Options, records: &mut Records<'_>) -> Result<Split, PolicyError> {
     let mut splitter = Splitter::new(options, records);
     match read(source, part, &mut |slice| splitter.push(slice)).and_then(|()| splitter.finish()) {
         Ok((document, _)) => Ok(Ok(document)),
@@ -310,7 +322,7 @@ fn split(source: &impl Source, part: u32, options: Options, records: &mut Record
 
 /// Reads a text. The first error of `each` ends it.
 pub(crate) fn read(
-    source: &impl Source,
+    source: &dyn Source,
     part: u32,
     each: &mut dyn FnMut(&str) -> Result<(), Error<PolicyError>>,
 ) -> Result<(), Error<PolicyError>> {

@@ -1,0 +1,185 @@
+//! The strings of a JSON part that are texts of their own: in files as if each were a part.
+//!
+//! The plan has a section for each, of the shape `value`. Its file keeps the string without its escapes, as a text part is
+//! kept; where the string spells bytes, the file keeps the bytes.
+
+use lro_json::pointer::key_of_step;
+use lro_json::write::string;
+use lro_jsonl::{LongString, StringReader};
+use lro_text::{Decoder, Encoded, encoded};
+
+use crate::bindings::lro::filter::types::{FileKind, Form, PlannedRecords, PlannedSection, ReadError};
+use crate::entry::Entry;
+use crate::form::{DOCUMENT, Head};
+use crate::media::{extension, media_type};
+use crate::plan::{is_table, pointer_of_key};
+use crate::text::{Text, survey};
+use crate::write::{Writer, shown_key};
+use crate::{Call, Part, PartKind, PolicyError, Source};
+
+/// Most strings of one result that become texts: 6. Each may have sections, like a document.
+pub(crate) const STRINGS_MAX: usize = 6;
+
+/// Name of a text that no key gives a name to.
+const TEXT: &str = "text";
+
+/// Fewest bytes of a string that are passed on at a time, except the last ones: 64 KiB.
+const SLICE_BYTES_MIN: usize = 64 * 1024;
+
+/// The strings of a document that become texts: not those that stay in the reply, and the longest where there are too many.
+pub(crate) fn chosen(call: &Call, mut found: Vec<LongString>) -> Vec<LongString> {
+    let settings = &call.settings;
+    let keys = settings.inline_keys.iter().chain(&settings.session_key);
+    let kept: Vec<String> = keys.map(|key| pointer_of_key(key)).collect();
+    let is_kept = |pointer: &str| {
+        let mut rests = kept.iter().filter_map(|kept| pointer.strip_prefix(kept.as_str()));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    found.retain(|text| text.bytes > settings.inline_limit as usize && !is_kept(&text.pointer));
+    found.sort_by_key(|text| std::cmp::Reverse(text.bytes));
+    found.truncate(STRINGS_MAX);
+    found
+}
+
+/// The name of the text at a pointer: the last key on the way.
+pub(crate) fn name(pointer: &str) -> String {
+    let is_key = |step: &&str| !step.bytes().all(|byte| byte.is_ascii_digit());
+    pointer.rsplit('/').find(is_key).map_or_else(|| TEXT.to_owned(), key_of_step)
+}
+
+/// The string at a pointer of a part, in place of the part.
+struct Inside<'a> {
+    source: &'a dyn Source,
+    pointer: &'a str,
+}
+
+impl Source for Inside<'_> {
+    fn parts(&self) -> Vec<Part> {
+        self.source.parts()
+    }
+
+    fn read_text(&self, part: u32, each: &mut dyn FnMut(&str) -> Result<bool, PolicyError>) -> Result<(), PolicyError> {
+        let (mut reader, mut text) = (StringReader::new(self.pointer), String::new());
+        self.source.read_text(part, &mut |slice| {
+            let more = reader.push(slice, &mut text);
+            let more = more.map_err(|error| PolicyError::Other(format!("{}: {error}", self.pointer)))?;
+            if text.is_empty() || more && text.len() < SLICE_BYTES_MIN {
+                return Ok(more);
+            }
+            let wanted = each(&text)?;
+            text.clear();
+            Ok(more && wanted)
+        })
+    }
+
+    fn read_bytes(&self, _: u32, _: u64) -> Result<Vec<u8>, PolicyError> {
+        Err(PolicyError::Read(ReadError::WrongKind))
+    }
+}
+
+/// Bytes of the string at a pointer of a part without its escapes; nothing when there is none that is text.
+fn size(source: &dyn Source, index: u32, pointer: &str) -> Result<Option<u64>, PolicyError> {
+    let (mut reader, mut text, mut size) = (StringReader::new(pointer), String::new(), 0);
+    let mut found = None;
+    source.read_text(index, &mut |slice| {
+        let more = reader.push(slice, &mut text);
+        size += text.len() as u64;
+        text.clear();
+        found = (more == Ok(false)).then_some(size);
+        Ok(more == Ok(true))
+    })?;
+    Ok(found)
+}
+
+/// A planned section that is a string, and its size in bytes.
+pub(crate) struct PlannedText {
+    section: PlannedSection,
+    size: u64,
+}
+
+impl Writer<'_> {
+    /// The planned sections of a part without those of strings that turn out to be none, and the strings.
+    pub(crate) fn strings(
+        &self,
+        index: u32,
+        planned: &[PlannedSection],
+    ) -> Result<(Vec<PlannedSection>, Vec<PlannedText>), PolicyError> {
+        let (mut sections, mut texts) = (Vec::with_capacity(planned.len()), Vec::new());
+        for section in planned {
+            if section.is_text() {
+                let Some(size) = size(self.source, index, &section.pointer)? else { continue };
+                texts.push(PlannedText { section: section.clone(), size });
+            }
+            sections.push(section.clone());
+        }
+        Ok((sections, texts))
+    }
+
+    /// Writes a string: its bytes, its records, or its outline.
+    pub(crate) fn string(&mut self, index: u32, planned: &PlannedText) -> Result<(), PolicyError> {
+        let PlannedText { section: PlannedSection { pointer, name, .. }, size } = planned;
+        let inside = Inside { source: self.source, pointer };
+        let part = Part { kind: PartKind::Text, media_type: None, name: None, size: *size, complete: true };
+        let mut text = Text { source: &inside, index, part: &part, pointer: Some(pointer), section: name.clone() };
+        let head = Head::read(&inside, index)?;
+        if let Some(encoded) = encoded(&head.text, head.complete)
+            && self.encoded(&text, &encoded)?
+        {
+            return Ok(());
+        }
+        let is_document = || Ok(head.is_document().then_some((DOCUMENT, Form::JsonWithin)));
+        let form = match head.form(&part) {
+            Some((lro_text::Form::Tabular(_), _)) if !self.is_table(&text, &head)? => is_document()?,
+            Some(form) => Some(form),
+            None => is_document()?,
+        };
+        let Some((form, named)) = form else { return self.text(text) };
+        text.section = self.section_names.section(&format!("{name}_text"));
+        self.text_with_records(text, &form, &PlannedRecords { form: named, name: name.clone() })
+    }
+
+    fn is_table(&self, text: &Text<'_>, head: &Head) -> Result<bool, PolicyError> {
+        Ok(is_table(self.call, text.part, &head.text, &survey(text.source, text.index, &DOCUMENT)?))
+    }
+
+    /// Writes the bytes that a string spells; returns false, and writes nothing, when it does not to its end.
+    fn encoded(&mut self, text: &Text<'_>, encoded: &Encoded) -> Result<bool, PolicyError> {
+        let part = Part { media_type: encoded.media_type.clone(), ..text.part.clone() };
+        let media_type = media_type(&part, &encoded.beginning);
+        let file_name = self.file_names.file(&text.section, self.call.session.as_deref(), extension(&media_type));
+        let mut file = self.directory.create(&file_name)?;
+        let (mut decoder, mut bytes, mut before) = (Decoder::default(), Vec::new(), encoded.prefix.len());
+        let mut is_base64 = true;
+        text.source.read_text(text.index, &mut |slice| {
+            let base64 = slice.get(before..).unwrap_or_default();
+            before = before.saturating_sub(slice.len());
+            is_base64 = decoder.push(base64, &mut bytes).is_ok();
+            file.append(&bytes)?;
+            bytes.clear();
+            Ok(is_base64)
+        })?;
+        if !is_base64 || decoder.finish(&mut bytes).is_err() {
+            self.directory.remove(&file_name)?;
+            return Ok(false);
+        }
+        file.append(&bytes)?;
+        let pointer = text.pointer.unwrap_or_default().to_owned();
+        if !encoded.prefix.is_empty() {
+            // With the bytes, the whole string.
+            self.contents.inline.push((shown_key(pointer.clone()), string(&format!("{}…", encoded.prefix))));
+        }
+        self.contents.entries.push(Entry {
+            file_name,
+            section: text.section.clone(),
+            kind: FileKind::Bytes,
+            parts: vec![text.index],
+            pointer: Some(pointer),
+            media_type,
+            bytes: file.bytes(),
+            // The model would have received it as base64.
+            tokens: file.bytes().div_ceil(3),
+            ..Entry::default()
+        });
+        Ok(true)
+    }
+}
