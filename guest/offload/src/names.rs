@@ -50,6 +50,11 @@ impl Names {
         !self.0.contains(name)
     }
 
+    /// Makes a name free that is not needed.
+    pub(crate) fn release(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
     /// The name, with the lowest number appended that makes it unique if it is taken.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let mut candidate = name.to_owned();

@@ -3,6 +3,8 @@
 //! The plan has a section for each, of the shape `value`. Its file keeps the string without its escapes, as a text part is
 //! kept; where the string spells bytes, the file keeps the bytes.
 
+use std::collections::BTreeSet;
+
 use lro_json::pointer::key_of_step;
 use lro_json::write::string;
 use lro_jsonl::{LongString, StringReader};
@@ -23,6 +25,9 @@ pub(crate) const STRINGS_MAX: usize = 6;
 /// Name of a text that no key gives a name to.
 const TEXT: &str = "text";
 
+/// What follows the name of the records in the name of the string that they were read from.
+const ORIGINAL: &str = "_original";
+
 /// Fewest bytes of a string that are passed on at a time, except the last ones: 64 KiB.
 const SLICE_BYTES_MIN: usize = 64 * 1024;
 
@@ -35,7 +40,12 @@ pub(crate) fn chosen(call: &Call, mut found: Vec<LongString>) -> Vec<LongString>
         let mut rests = kept.iter().filter_map(|kept| pointer.strip_prefix(kept.as_str()));
         rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    found.retain(|text| text.bytes > settings.inline_limit as usize && !is_kept(&text.pointer));
+    // Of several values of one key, the first is read.
+    let mut seen = BTreeSet::new();
+    found.retain(|text| {
+        let is_long = text.bytes > settings.inline_limit as usize;
+        is_long && !is_kept(&text.pointer) && seen.insert(text.pointer.clone())
+    });
     found.sort_by_key(|text| std::cmp::Reverse(text.bytes));
     found.truncate(STRINGS_MAX);
     found
@@ -100,14 +110,17 @@ pub(crate) struct PlannedText {
 impl Writer<'_> {
     /// The planned sections of a part without those of strings that turn out to be none, and the strings.
     pub(crate) fn strings(
-        &self,
+        &mut self,
         index: u32,
         planned: &[PlannedSection],
     ) -> Result<(Vec<PlannedSection>, Vec<PlannedText>), PolicyError> {
         let (mut sections, mut texts) = (Vec::with_capacity(planned.len()), Vec::new());
         for section in planned {
             if section.is_text() {
-                let Some(size) = size(self.source, index, &section.pointer)? else { continue };
+                let Some(size) = size(self.source, index, &section.pointer)? else {
+                    self.section_names.release(&section.name);
+                    continue;
+                };
                 texts.push(PlannedText { section: section.clone(), size });
             }
             sections.push(section.clone());
@@ -134,7 +147,7 @@ impl Writer<'_> {
             None => is_document()?,
         };
         let Some((form, named)) = form else { return self.text(text) };
-        text.section = self.section_names.section(&format!("{name}_text"));
+        text.section = self.section_names.section(&format!("{name}{ORIGINAL}"));
         self.text_with_records(text, &form, &PlannedRecords { form: named, name: name.clone() })
     }
 

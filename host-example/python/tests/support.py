@@ -61,7 +61,12 @@ def rebuilt(directory, descriptor):
         is_pointer = key.startswith("/") and key.count("/") > 1
         put(tree, key if is_pointer else "/" + key.replace("~", "~0").replace("/", "~1"), value)
     for file in json.loads((Path(directory) / "manifest.json").read_text())["record"]["files"]:
-        text = (Path(directory) / file["name"]).read_text()
+        if file["origin"] != "content":
+            continue
+        text = (Path(directory) / file["name"]).read_bytes().decode()
+        if file["kind"] == "text" and file["pointer"] is not None:
+            put(tree, file["pointer"], text)
+            continue
         if file["kind"] == "value":
             put(tree, file["pointer"], exact(text))
             continue
