@@ -155,9 +155,7 @@ fn a_giant_string_streams() {
     let root = TempDir::new().unwrap();
     let string = "0123456789abcdef".repeat(200_000_000 / 16);
     let found = offloaded(apply(root.path(), &structured(format!(r#"{{"a":1,"text":"{string}"}}"#))));
-    let file = only_file(&found);
-    assert_eq!(file.len(), string.len() + 3);
-    assert!(file.starts_with(b"\"") && file.ends_with(b"\"\n") && &file[1..=string.len()] == string.as_bytes());
+    assert!(only_file(&found) == string.as_bytes());
 }
 
 // 1,000,000 keys, alike (a table) or not (small members).

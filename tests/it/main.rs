@@ -10,6 +10,7 @@ mod extract;
 mod questions;
 mod real_data;
 mod sandbox;
+mod strings;
 mod texts;
 mod tools;
 mod vectors;

@@ -307,17 +307,18 @@ pub(crate) fn is_table(call: &Call, part: &Part, head: &str, found: &[Section]) 
     let mut pointer = String::new();
     path.iter().for_each(|step| push_step(&mut pointer, step));
     // A large member beside the table would be out of reach.
-    let is_inside = |section: &Section| {
-        let rest = section.pointer.strip_prefix(&pointer);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    found.iter().all(is_inside)
+    found.iter().all(|section| is_inside(&section.pointer, &pointer))
         && match layout {
             // Its reader holds it.
             Layout::Parallel => part.complete && part.size <= PARALLEL_BYTES_MAX as u64,
             // Of a small document no member is a section.
             _ => !found.is_empty() || part.size <= RECORD_BYTES_MAX,
         }
+}
+
+/// Whether a pointer is that of a value, or of one inside it.
+pub(crate) fn is_inside(pointer: &str, value: &str) -> bool {
+    pointer.strip_prefix(value).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The sections that the settings name.

@@ -14,7 +14,7 @@ use crate::bindings::lro::filter::types::{FileKind, Form, PlannedRecords, Planne
 use crate::entry::Entry;
 use crate::form::{DOCUMENT, Head};
 use crate::media::{extension, media_type};
-use crate::plan::{is_table, pointer_of_key};
+use crate::plan::{is_inside, is_table, pointer_of_key};
 use crate::text::{Text, survey};
 use crate::write::{Writer, shown_key};
 use crate::{Call, Part, PartKind, PolicyError, Source};
@@ -36,10 +36,7 @@ pub(crate) fn chosen(call: &Call, mut found: Vec<LongString>) -> Vec<LongString>
     let settings = &call.settings;
     let keys = settings.inline_keys.iter().chain(&settings.session_key);
     let kept: Vec<String> = keys.map(|key| pointer_of_key(key)).collect();
-    let is_kept = |pointer: &str| {
-        let mut rests = kept.iter().filter_map(|kept| pointer.strip_prefix(kept.as_str()));
-        rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let is_kept = |pointer: &str| kept.iter().any(|kept| is_inside(pointer, kept));
     // Of several values of one key, the first is read.
     let mut seen = BTreeSet::new();
     found.retain(|text| {
@@ -117,7 +114,10 @@ impl Writer<'_> {
         let (mut sections, mut texts) = (Vec::with_capacity(planned.len()), Vec::new());
         for section in planned {
             if section.is_text() {
-                let Some(size) = size(self.source, index, &section.pointer)? else {
+                // A key with several values can lead to two sections.
+                let around = planned.iter().filter(|other| is_inside(&section.pointer, &other.pointer)).count();
+                let size = if around == 1 { size(self.source, index, &section.pointer)? } else { None };
+                let Some(size) = size else {
                     self.section_names.release(&section.name);
                     continue;
                 };
@@ -140,11 +140,10 @@ impl Writer<'_> {
         {
             return Ok(());
         }
-        let is_document = || Ok(head.is_document().then_some((DOCUMENT, Form::JsonWithin)));
+        let document = head.is_document().then_some((DOCUMENT, Form::JsonWithin));
         let form = match head.form(&part) {
-            Some((lro_text::Form::Tabular(_), _)) if !self.is_table(&text, &head)? => is_document()?,
-            Some(form) => Some(form),
-            None => is_document()?,
+            Some((lro_text::Form::Tabular(_), _)) if !self.is_table(&text, &head)? => document,
+            found => found.or(document),
         };
         let Some((form, named)) = form else { return self.text(text) };
         text.section = self.section_names.section(&format!("{name}{ORIGINAL}"));

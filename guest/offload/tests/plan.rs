@@ -142,7 +142,7 @@ fn other_strings_stay_where_they_are() {
     let document = format!(r#"{{"page":{{"note":"{log}"}},"items":{rows}}}"#);
     for key in ["page", "/page/note"] {
         let settings = Settings { inline_keys: vec![key.to_owned()], ..settings() };
-        assert_eq!(planned_with(settings, &[document.clone()]), [[elements("/items", "items")]], "{key}");
+        assert_eq!(planned_with(settings, std::slice::from_ref(&document)), [[elements("/items", "items")]], "{key}");
     }
     let rule = SectionRule {
         key: "items".to_owned(),

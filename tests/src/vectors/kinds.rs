@@ -1,5 +1,7 @@
 //! Results of the kinds that servers give: records in texts, texts with an outline, and many blocks.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lro_host::sandbox::PartKind;
 
 use super::cases::{structured, text};
@@ -101,6 +103,34 @@ pub(super) fn kinds() -> Vec<Vector> {
             let row = |id| format!("[{id},\"{}\"]", city(id));
             format!("{{\"columns\":[\"id\",\"city\"],\"rows\":[{}]}}", (0..ROWS).map(row).collect::<Vec<_>>().join(","))
         }),
+        of_text("records-in-a-string", "An array as text in a member", in_a_string("result", &objects())),
+        of_text("document-in-a-string", "A document as text in a member, and small members beside both", {
+            format!(
+                "{{\"status\":200,{}",
+                &in_a_string("body", &format!("{{\"cities\":{},\"of\":48}}", objects()))[1..]
+            )
+        }),
+        of_text("table-in-a-string", "A table as text in the only element of an array", {
+            let table = (0..4 * ROWS).fold("id,city,code\n".to_owned(), |table, id| {
+                table + &format!("{id},\"{} \"\"new\"\"\",{:03}\n", city(id), id * 7)
+            });
+            format!("[{{\"type\":\"text\",{}]", &in_a_string("text", &table)[1..])
+        }),
+        of_text("log-in-a-string", "The output of a command, with an outline", {
+            let log = (0..4 * ROWS).fold(String::new(), |log, id| {
+                let level = ["INFO", "INFO", "ERROR"][id % 3];
+                log + &format!("2026-11-20 09:00:{id:02},000 {level} shop: \"{}\"\ttook {id} ms\n", city(id))
+            });
+            format!("{{\"exit_code\":0,\"stderr\":\"\",{}", &in_a_string("stdout", &log)[1..])
+        }),
+        of_text("bytes-in-a-string", "Base64, as it is and in a URL", {
+            let base64 = |beginning: &[u8]| {
+                let rest = (0..6_400_u32).map(|index| (index * index >> 4) as u8);
+                STANDARD.encode(beginning.iter().copied().chain(rest).collect::<Vec<_>>())
+            };
+            let (pdf, png) = (base64(b"%PDF-1.7\n"), base64(b"\x89PNG\r\n\x1a\n"));
+            format!("{{\"id\":7,\"file\":\"{pdf}\",\"shot\":\"data:image/png;base64,{png}\"}}")
+        }),
         of_text(
             "named-values",
             "Blocks of named values",
@@ -133,6 +163,15 @@ pub(super) fn kinds() -> Vec<Vector> {
 /// A table: what comes first, and the rows.
 fn rows(head: &str, row: impl Fn(usize) -> String) -> String {
     std::iter::once(head.to_owned()).chain((0..ROWS).map(row)).collect()
+}
+
+fn objects() -> String {
+    format!("[{}]", (0..4 * ROWS).map(object).collect::<Vec<_>>().join(", "))
+}
+
+/// An object with a text as its only member.
+fn in_a_string(key: &str, text: &str) -> String {
+    serde_json::json!({ key: text }).to_string()
 }
 
 fn object(id: usize) -> String {

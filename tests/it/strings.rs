@@ -1,0 +1,180 @@
+//! Texts and bytes in strings of JSON: in files as if each were a part of the result.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lro_host::extract::{Budget, Query, Question};
+use lro_host::filter::Offloaded;
+use lro_host::sandbox::Payload;
+use lro_host::store::{FileKind, FileRecord, Form, Origin};
+use lro_tests::{always, check, extractor, filter, offloaded, request, structured, text};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Most memory of the default policy, whatever the size of the result.
+const MEMORY_BYTES_MAX: usize = 8 << 20;
+
+/// A published result, kept as long as this lives.
+struct Published {
+    offloaded: Offloaded,
+    descriptor: Value,
+    _root: TempDir,
+}
+
+impl Published {
+    fn sections(&self) -> Vec<&str> {
+        self.offloaded.offload.record().files.iter().map(|file| file.section.as_str()).collect()
+    }
+
+    fn file(&self, section: &str) -> &FileRecord {
+        let mut files = self.offloaded.offload.record().files.iter();
+        files.find(|file| file.section == section).unwrap_or_else(|| panic!("no `{section}`: {}", self.descriptor))
+    }
+
+    fn bytes(&self, section: &str) -> Vec<u8> {
+        std::fs::read(self.offloaded.offload.path().join(&self.file(section).name)).unwrap()
+    }
+
+    fn records(&self, section: &str) -> Vec<Value> {
+        let text = String::from_utf8(self.bytes(section)).unwrap();
+        text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Publishes a document as structured content and as a text, which give the same files, and checks that nothing is lost.
+fn publish(document: &str) -> Published {
+    let payloads: [Arc<Payload>; 2] = [structured(document.to_owned()), text(document.to_owned())];
+    let [one, other] = payloads.map(|payload| {
+        let root = TempDir::new().unwrap();
+        let input = root.path().join("input");
+        std::fs::write(&input, document).unwrap();
+        let decision = filter(&root.path().join("store")).apply(&request(always()), &payload);
+        for cost in [decision.inspect, decision.write].into_iter().flatten() {
+            assert!(cost.memory_bytes < MEMORY_BYTES_MAX, "{} bytes of memory", cost.memory_bytes);
+        }
+        let offloaded = offloaded(decision);
+        check(&[&"lossless", &offloaded.offload.path(), &input]);
+        check(&[&"summary", &offloaded.offload.path()]);
+        let descriptor = serde_json::from_str(&offloaded.descriptor).unwrap();
+        Published { offloaded, descriptor, _root: root }
+    });
+    assert_eq!(one.sections(), other.sections());
+    one
+}
+
+fn rows(count: usize) -> Vec<Value> {
+    (0..count).map(|id| json!({"id": id, "name": format!("row {id} \"é\"")})).collect()
+}
+
+fn log() -> String {
+    let line = |number: usize| format!("2026-11-20 09:00:{:02} INFO shop: \"order\" {number}\t\\ é\n", number % 60);
+    (0..3_000).map(line).collect()
+}
+
+#[test]
+fn json_in_a_string_is_records() {
+    let document = json!({"items": rows(600), "total": 600}).to_string();
+    for (value, section, pointer, content) in [
+        (json!({"result": json!(rows(600)).to_string()}), "result", "/result", json!(rows(600)).to_string()),
+        (json!({"status": 200, "body": document}), "body", "/body", document.clone()),
+        (json!([{"type": "text", "text": document}]), "text", "/0/text", document.clone()),
+        (json!({"content": [{"type": "text", "text": document}]}), "text", "/content/0/text", document.clone()),
+    ] {
+        let published = publish(&value.to_string());
+        let original = published.file(&format!("{section}_original"));
+        assert_eq!((original.kind, original.origin), (FileKind::Text, Origin::Content));
+        assert_eq!((original.pointer.as_deref(), original.media_type.as_str()), (Some(pointer), "application/json"));
+        assert_eq!(published.bytes(&original.section), content.as_bytes(), "the string is kept byte for byte");
+        let records = published.file(section);
+        assert_eq!((records.origin, records.form), (Origin::RecordsOfText, Some(Form::JsonWithin)));
+        assert_eq!(records.derived_from.as_ref(), Some(&original.name));
+        assert_eq!(published.records(section), rows(600));
+        // A question that names no section is about the records.
+        let count = Question::Query(Query { count: true, ..Query::default() });
+        let answer = extractor().ask(&published.offloaded.offload, None, &count, Budget::default()).unwrap();
+        assert_eq!(answer.lines, "{\"count\":600}\n");
+    }
+    let published = publish(&json!({"status": 200, "body": document}).to_string());
+    assert_eq!((&published.descriptor["status"], &published.descriptor["total"]), (&200.into(), &600.into()));
+    let two = json!({"body": json!({"items": rows(400), "users": rows(300)}).to_string()});
+    assert_eq!(publish(&two.to_string()).sections(), ["body_original", "items", "users"]);
+}
+
+#[test]
+fn a_table_in_a_string_is_records() {
+    let csv: String =
+        std::iter::once("id,name\n".to_owned()).chain((0..900).map(|id| format!("{id},n{id}\n"))).collect();
+    let columns = json!({"columns": ["id", "name"], "rows": (0..900).map(|id| json!([id, format!("n{id}")])).collect::<Vec<_>>()});
+    for (content, form) in
+        [(csv, Form::Delimited { delimiter: ',', header: true }), (columns.to_string(), Form::JsonColumns)]
+    {
+        let published = publish(&json!({"ok": true, "data": content}).to_string());
+        assert_eq!(published.bytes("data_original"), content.as_bytes());
+        assert_eq!(published.file("data").form, Some(form));
+        assert_eq!(published.records("data")[7], json!({"id": 7, "name": "n7"}));
+        assert_eq!(published.descriptor["ok"], true);
+    }
+    // A row that does not fit makes the table a document again.
+    let rows = (0..9_000).map(|id| json!([id, "x"])).chain([json!([1])]).collect::<Vec<_>>();
+    let published = publish(&json!({"data": json!({"columns": ["id", "n"], "rows": rows}).to_string()}).to_string());
+    assert_eq!((published.file("data").form, published.file("data").records), (Some(Form::JsonWithin), 9_001));
+}
+
+#[test]
+fn a_text_in_a_string_has_an_outline() {
+    let published = publish(&json!({"stdout": log(), "stderr": "", "exit_code": 0}).to_string());
+    assert_eq!(published.sections(), ["stdout", "outline"]);
+    assert_eq!(published.bytes("stdout"), log().as_bytes());
+    let (text, outline) = (published.file("stdout"), published.file("outline"));
+    assert_eq!((text.kind, text.records, text.media_type.as_str()), (FileKind::Text, 3_000, "text/plain"));
+    assert_eq!((outline.origin, outline.derived_from.as_ref()), (Origin::Outline, Some(&text.name)));
+    let descriptor = &published.descriptor;
+    assert!(
+        descriptor["summary"]["stdout"]["kind"].as_str().unwrap().starts_with("log of 3,000 lines"),
+        "{descriptor}"
+    );
+    assert_eq!((&descriptor["stderr"], &descriptor["exit_code"]), (&"".into(), &0.into()));
+    // Beside records.
+    let published = publish(&json!({"items": rows(600), "log": log()}).to_string());
+    assert_eq!(published.sections(), ["items", "log", "outline"]);
+}
+
+#[test]
+fn base64_in_a_string_is_bytes() {
+    let png: Vec<u8> =
+        b"\x89PNG\r\n\x1a\n".iter().copied().chain((0..20_000).map(|index: u32| (index * index >> 5) as u8)).collect();
+    let base64 = STANDARD.encode(&png);
+    for (prefix, shown) in [("", None), ("data:image/png;base64,", Some("data:image/png;base64,…"))] {
+        let published = publish(&json!({"url": "http://x", "shot": format!("{prefix}{base64}")}).to_string());
+        let file = published.file("shot");
+        assert_eq!(
+            (file.kind, file.name.as_str(), file.media_type.as_str()),
+            (FileKind::Bytes, "shot.png", "image/png")
+        );
+        assert_eq!((file.pointer.as_deref(), published.bytes("shot")), (Some("/shot"), png.clone()));
+        assert_eq!(published.descriptor["summary"]["shot"]["bytes"], png.len());
+        assert_eq!(published.descriptor["shot"].as_str(), shown);
+    }
+    // What its bytes would not be written as is a text.
+    for broken in [base64.trim_end_matches('=').to_owned() + "A", base64.replace('+', "-"), format!("{base64}\n")] {
+        let published = publish(&json!({"shot": broken}).to_string());
+        assert_eq!((published.file("shot").kind, published.bytes("shot")), (FileKind::Text, broken.into_bytes()));
+    }
+    // In records it stays, and the summary says so.
+    let images: Vec<Value> = (0..20).map(|id| json!({"id": id, "file": {"data": base64[..8_000]}})).collect();
+    let published = publish(&json!({"images": images}).to_string());
+    assert_eq!(published.descriptor["summary"]["images"]["base64"], json!({"file.data": "image/png"}));
+}
+
+// Of two values of a key the first; not half of a surrogate pair; not the strings of records.
+#[test]
+fn strings_that_are_no_texts_stay_values() {
+    let long = "x y ".repeat(4_000);
+    let published = publish(&format!(r#"{{"a":"{long}","a":"second {long}","n":1}}"#));
+    assert_eq!((published.bytes("a"), published.sections().len()), (long.clone().into_bytes(), 2));
+    let published = publish(&format!(r#"{{"a":"{long}\ud800","n":1}}"#));
+    assert_eq!((published.file("a").kind, published.sections().len()), (FileKind::Value, 1));
+    let records: Vec<Value> = (0..8).map(|id| json!({"id": id, "html": long})).collect();
+    assert_eq!(publish(&json!({"pages": records}).to_string()).sections(), ["pages"]);
+}
