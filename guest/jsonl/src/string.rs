@@ -45,9 +45,9 @@ impl std::error::Error for StringError {}
 /// ```
 /// let mut reader = lro_jsonl::StringReader::new("/body");
 /// let mut text = String::new();
-/// assert_eq!(reader.push(r#"{"status": 200, "body": "caf\u00"#, &mut text), Ok(true));
+/// assert_eq!(reader.push(r#"{"status": 200, "body": "Z\u00"#, &mut text), Ok(true));
 /// assert_eq!(reader.push(r#"e9\n", "more": []}"#, &mut text), Ok(false));
-/// assert_eq!(text, "café\n");
+/// assert_eq!(text, "Zé\n");
 /// ```
 #[derive(Debug)]
 pub struct StringReader(Splitter<Inside>);

@@ -18,7 +18,7 @@ fn decoded(text: &str, slice: usize) -> Result<Vec<u8>, NotBase64> {
 
 /// Bytes of all values.
 fn bytes(count: usize) -> Vec<u8> {
-    (0..count).map(|index| (index * 7919 >> 3) as u8).collect()
+    (0..count).map(|index| ((index * 7919) >> 3) as u8).collect()
 }
 
 proptest! {
