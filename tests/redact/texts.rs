@@ -26,7 +26,7 @@ const TEXTS: [(&str, &str, &str); 20] = [
     ("log", "", "2026-05-01T10:00:00Z INFO login user=ada password=s3cret ip=10.0.0.1\n"),
     ("log in brackets", "", "[2026-05-01 10:00:00] INFO token: s3cret, user: ada\n"),
     ("settings", "", "export API_KEY=s3cret\nPASSWORD=\"s3cret s3cret\"\nPORT=80\n"),
-    ("padded words", "USER   PASSWORD AGE COMMAND\n", "ada     s3cret  36 sh\n"),
+    ("padded words", "User   Password      Age Command\n", "ada    s3cret-s3cret 36  sh\n"),
     ("psql in blocks", "", "-[ RECORD 1 ]------\nuser     | ada\npassword | s3cret\n"),
     ("JSON table", "{\"columns\": [\"user\", \"password\"], \"rows\": [[\"bob\", null]", ",\n[\"ada\", \"s3cret\"]"),
     ("Python table", "Rows: [('user', 'password')", ", ('ada', 's3cret')"),
