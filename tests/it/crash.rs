@@ -97,7 +97,12 @@ fn a_killed_writer_leaves_nothing_half_done() {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        std::thread::sleep(Duration::from_millis(2 + seed % 119));
+        let wanted = (seed % 3) as usize;
+        while names(&root).0.len() < wanted {
+            assert_eq!(child.try_wait().unwrap(), None, "the writer ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(seed % 41));
         child.kill().unwrap();
         child.wait().unwrap();
         let (whole, left) = names(&root);
@@ -114,7 +119,10 @@ fn a_killed_writer_leaves_nothing_half_done() {
     assert_eq!(left, BTreeSet::new(), "orphans survive a start");
     assert_eq!(std::fs::read_dir(root.join(".owners")).unwrap().count(), 0, "owner files survive");
     println!("{KILLS} kills, {published} offloads published whole, {torn} torn ones removed");
-    assert!(published > 100 && torn > 20, "{published} published, {torn} torn: the kills missed the writing");
+    assert!(
+        published > KILLS as usize / 2 && torn > 20,
+        "{published} published, {torn} torn: the kills missed the writing"
+    );
 }
 
 #[test]
