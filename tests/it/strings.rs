@@ -142,8 +142,11 @@ fn a_text_in_a_string_has_an_outline() {
 
 #[test]
 fn base64_in_a_string_is_bytes() {
-    let png: Vec<u8> =
-        b"\x89PNG\r\n\x1a\n".iter().copied().chain((0..20_000).map(|index: u32| (index * index >> 5) as u8)).collect();
+    let png: Vec<u8> = b"\x89PNG\r\n\x1a\n"
+        .iter()
+        .copied()
+        .chain((0..20_000).map(|index: u32| ((index * index) >> 5) as u8))
+        .collect();
     let base64 = STANDARD.encode(&png);
     for (prefix, shown) in [("", None), ("data:image/png;base64,", Some("data:image/png;base64,…"))] {
         let published = publish(&json!({"url": "http://x", "shot": format!("{prefix}{base64}")}).to_string());

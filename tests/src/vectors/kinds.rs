@@ -125,7 +125,7 @@ pub(super) fn kinds() -> Vec<Vector> {
         }),
         of_text("bytes-in-a-string", "Base64, as it is and in a URL", {
             let base64 = |beginning: &[u8]| {
-                let rest = (0..6_400_u32).map(|index| (index * index >> 4) as u8);
+                let rest = (0..6_400_u32).map(|index| ((index * index) >> 4) as u8);
                 STANDARD.encode(beginning.iter().copied().chain(rest).collect::<Vec<_>>())
             };
             let (pdf, png) = (base64(b"%PDF-1.7\n"), base64(b"\x89PNG\r\n\x1a\n"));
