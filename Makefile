@@ -29,7 +29,7 @@ component: setup ## Build the components alone: policies, and those that answer 
 
 .PHONY: build
 build: setup ## Build the components and the lro command
-	@[ -e $(LRO) ] || echo "building the lro command: 5 minutes on two cores, the first time"
+	@[ -e $(LRO) ] || echo "building the components and the lro command: 9 minutes on two cores, the first time"
 	@$(CARGO) build --locked --release -p lro
 
 # What is installed comes over the network while the compiler works.
