@@ -67,11 +67,11 @@ fn build(workspace: &Path, target: &Path) -> io::Result<()> {
     changes(&workspace.join("Cargo.lock"));
     changes(&workspace.join("Cargo.toml"));
     for package in fs::read_dir(workspace.join("guest"))? {
+        let manifest = package?.path().join("Cargo.toml");
         // A file that is missing would count as changed, always.
-        Some(package?.path().join("Cargo.toml"))
-            .filter(|manifest| manifest.exists())
-            .iter()
-            .for_each(|path| changes(path));
+        if manifest.exists() {
+            changes(&manifest);
+        }
     }
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("cargo: {status}"))) }
 }

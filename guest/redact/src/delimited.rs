@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::find::Match;
-use crate::named::not_break;
+use crate::named::cell_piece;
 use crate::rules::Rules;
 
 /// Where the reader of cells is.
@@ -63,7 +63,7 @@ impl Row {
         (self.in_cell, self.is_quoted, self.in_quotes, self.is_replaced) = (false, false, false, false);
     }
 
-    /// Adds a piece of a cell, if it is secret. Only the first one has a replacement.
+    /// Adds a piece of a cell, if it is secret.
     fn replace(&mut self, text: &str, piece: Range<usize>, at: usize, rules: &Rules, found: &mut Vec<Match<'static>>) {
         let spaces = text.get(piece.clone()).map_or(0, |text| text.len() - text.trim_start_matches(' ').len());
         let start = if self.is_replaced || self.is_quoted { piece.start } else { piece.start + spaces };
@@ -73,8 +73,7 @@ impl Row {
         let is_special =
             |character: char| matches!(character, '"' | '\n' | '\r') || character == char::from(self.delimiter);
         let quote = if !self.is_quoted && rules.replacement.contains(is_special) { "\"" } else { "" };
-        let width = self.is_replaced.then_some(0);
-        self.is_replaced = true;
-        found.push(Match { width, quote, ..Match::new(at + start..at + piece.end, not_break) });
+        let piece = cell_piece(at + start..at + piece.end, &mut self.is_replaced);
+        found.push(Match { quote, ..piece });
     }
 }

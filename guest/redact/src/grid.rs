@@ -3,7 +3,7 @@
 //! The names are in a member of the object that has the rows, `{"columns": ["id", "password"], "rows": [[7, "x"]]}`, or in
 //! the first row, `[["id", "password"], [7, "x"]]`. Only what stands behind the names is found.
 
-use lro_text::{COLUMN_KEYS, COLUMNS_MAX};
+use lro_text::{COLUMN_KEYS, COLUMNS_MAX, NAME_BYTES_MAX};
 
 use crate::rules::Rules;
 
@@ -123,10 +123,7 @@ impl Grid {
             && let Some(names) =
                 closed.secret.filter(|_| matches!(closed.role, Role::Names | Role::Schema | Role::Header))
         {
-            let secret = parent.secret.get_or_insert_default();
-            secret.extend(names);
-            secret.sort_unstable();
-            secret.dedup();
+            merge(parent.secret.get_or_insert_default(), &names);
         }
     }
 
@@ -176,6 +173,19 @@ impl Grid {
     pub(crate) fn is_open(&self) -> bool {
         !self.levels.is_empty()
     }
+}
+
+/// Adds a piece of a string that may be the name of a column. One character more than a name may have shows that it is none.
+pub(crate) fn push_name(name: &mut String, piece: &str) {
+    let room = (NAME_BYTES_MAX + 1).saturating_sub(name.len());
+    name.push_str(piece.get(..piece.ceil_char_boundary(room)).unwrap_or_default());
+}
+
+/// Adds columns, in order.
+pub(crate) fn merge(columns: &mut Vec<usize>, more: &[usize]) {
+    columns.extend(more);
+    columns.sort_unstable();
+    columns.dedup();
 }
 
 /// Adds a column behind the others. No table has more than [`COLUMNS_MAX`].

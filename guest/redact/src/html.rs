@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use lro_text::{NAME_BYTES_MAX, without_references};
+use lro_text::without_references;
 
 use crate::find::Match;
-use crate::grid::add;
-use crate::named::not_break;
+use crate::grid::{add, merge, push_name};
+use crate::named::cell_piece;
 use crate::rules::Rules;
 
 /// Most tables that are followed, one in another.
@@ -139,8 +139,7 @@ impl Html {
 
     fn text(&mut self, piece: &str) {
         if let Some(cell) = self.cell() {
-            let room = (NAME_BYTES_MAX + 1).saturating_sub(cell.text.len());
-            cell.text.push_str(piece.get(..piece.ceil_char_boundary(room)).unwrap_or_default());
+            push_name(&mut cell.text, piece);
         }
     }
 
@@ -198,12 +197,10 @@ impl Html {
         }
     }
 
-    /// Takes out a piece of a secret cell. Only the first one has a replacement.
+    /// Takes out a piece of a secret cell.
     fn take_out(&mut self, range: Range<usize>, found: &mut Vec<Match<'static>>) {
         let Some(cell) = self.cell().filter(|cell| cell.has_begun && !range.is_empty()) else { return };
-        let width = cell.is_replaced.then_some(0);
-        cell.is_replaced = true;
-        found.push(Match { width, ..Match::new(range, not_break) });
+        found.push(cell_piece(range, &mut cell.is_replaced));
     }
 }
 
@@ -239,9 +236,7 @@ impl Table {
             false => !self.has_rows,
         };
         if is_header {
-            self.secret.append(&mut self.named);
-            self.secret.sort_unstable();
-            self.secret.dedup();
+            merge(&mut self.secret, &self.named);
         }
         let (secret, in_head) = (std::mem::take(&mut self.secret), self.in_head);
         *self = Self { secret, in_head, has_rows: true, ..Self::default() };

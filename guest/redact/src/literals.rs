@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use lro_text::NAME_BYTES_MAX;
-
 use crate::find::Match;
-use crate::grid::{Grid, names_columns};
-use crate::named::not_break;
+use crate::grid::{Grid, names_columns, push_name};
+use crate::named::cell_piece;
 use crate::rules::Rules;
 use crate::text::decoded;
 
@@ -194,9 +192,7 @@ impl Literal {
     /// Adds to the string that may be a name.
     fn keep(&mut self, piece: &str) {
         if let Some(last) = &mut self.last {
-            // One character more than a name may have shows that it is none.
-            let room = (NAME_BYTES_MAX + 1).saturating_sub(last.len());
-            last.push_str(piece.get(..piece.ceil_char_boundary(room)).unwrap_or_default());
+            push_name(last, piece);
         }
     }
 
@@ -221,7 +217,8 @@ impl Literal {
             _ => {
                 self.secret = None;
                 let last = self.last.take();
-                self.grid.close(last.as_deref().map(decoded).as_ref().map(|last| last.text.as_ref()), rules);
+                let last = last.as_deref().map(decoded);
+                self.grid.close(last.as_ref().map(|last| last.text.as_ref()), rules);
             }
         }
     }
@@ -230,7 +227,8 @@ impl Literal {
         self.is_due = true;
         let last = self.last.take();
         if self.secret.is_none() {
-            self.grid.comma(last.as_deref().map(decoded).as_ref().map(|last| last.text.as_ref()), rules);
+            let last = last.as_deref().map(decoded);
+            self.grid.comma(last.as_ref().map(|last| last.text.as_ref()), rules);
             self.next();
         }
     }
@@ -256,13 +254,11 @@ impl Literal {
         }
     }
 
-    /// Takes out a piece of a cell. Only the first one has a replacement.
+    /// Takes out a piece of a cell.
     fn take_out(&mut self, range: Range<usize>, found: &mut Vec<Match<'static>>) {
         let Some(secret) = self.secret.as_mut().filter(|_| !range.is_empty()) else { return };
         let quote = if secret.is_string { "" } else { "\"" };
-        let width = secret.is_replaced.then_some(0);
-        secret.is_replaced = true;
-        found.push(Match { width, quote, ..Match::new(range, not_break) });
+        found.push(Match { quote, ..cell_piece(range, &mut secret.is_replaced) });
     }
 
     /// Ends at what is not a literal.

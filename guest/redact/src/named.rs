@@ -132,6 +132,12 @@ fn is_break(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
 
+/// A piece of a cell to take out. Only the first one has a replacement.
+pub(crate) fn cell_piece(range: Range<usize>, is_replaced: &mut bool) -> Match<'static> {
+    let width = std::mem::replace(is_replaced, true).then_some(0);
+    Match { width, ..Match::new(range, not_break) }
+}
+
 pub(crate) fn not_break(byte: u8) -> bool {
     !is_break(byte)
 }
