@@ -47,7 +47,7 @@ mod search;
 mod sql;
 
 /// Rust types of the WIT files.
-#[allow(missing_docs, clippy::all, reason = "generated")]
+#[expect(missing_docs, reason = "generated")]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",

@@ -38,8 +38,8 @@ pub const WRAPPER_ELEMENTS_MAX: usize = 3;
 /// * Closed containers shorter than [`SECTION_BYTES_MIN`] are skipped, except an array at the root.
 ///
 /// [`Survey::finish`] finds sections alone. [`Survey::finish_with_texts`] finds strings as well that are texts of their own:
-/// outside of sections, of at least [`TEXT_BYTES_MIN`] or half of the document; an array of at most
-/// [`WRAPPER_ELEMENTS_MAX`] elements is no section when half of it is such a string.
+/// outside of sections, of at least [`TEXT_BYTES_MIN`] or half of the document. It searches an array of at most
+/// [`WRAPPER_ELEMENTS_MAX`] elements, instead of finding it as a section, when half of it is such a string.
 ///
 /// Memory: the open containers, the large ones and the long strings, with their keys; none of the text.
 #[derive(Debug)]

@@ -391,7 +391,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the fields that spell bytes, as the first record shows.
+    /// Adds the fields that are bytes in base64, as the first record shows.
     fn encoded(&mut self, summary: &mut Object, entry: &Entry) {
         let mut fields = Object::default();
         if entry.kind == FileKind::Records {

@@ -1,4 +1,4 @@
-//! Fields of records whose strings spell bytes in base64.
+//! Fields of records whose strings are bytes in base64.
 
 use lro_json::unescaped_lossy;
 use lro_json::walk::{elements, members, skip_white, string};
@@ -9,7 +9,7 @@ use crate::media::{UNKNOWN, of_bytes};
 /// Levels of containers that are searched.
 const DEPTH_MAX: usize = 4;
 
-/// The fields of a record that spell bytes, named as in the descriptor, each with the media type of its bytes. The record may
+/// The fields of a record that are bytes in base64, named as in the descriptor, each with the media type of its bytes. The record may
 /// be cut anywhere; of an array the first element is searched.
 pub(crate) fn fields(record: &[u8]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
@@ -42,7 +42,7 @@ fn search(record: &[u8], at: usize, path: &str, depth: usize, found: &mut Vec<(S
     }
 }
 
-/// The media type of the bytes that the string at an index spells.
+/// The media type of the bytes that the string at an index encodes.
 fn bytes_at(record: &[u8], at: usize) -> Option<&'static str> {
     let whole = string(record, at).ok();
     let inside = whole.map_or_else(|| record.get(at + 1..), |whole| Some(whole.bytes))?;

@@ -20,7 +20,7 @@
 //! | `header` | the first line of a JSONL file |
 //! | `names` | file and section names |
 //! | `entry` | one written file |
-//! | `encoded` | fields of records that spell bytes |
+//! | `encoded` | fields of records that are bytes in base64 |
 //! | `sample` | a record with its values shortened |
 //! | `descriptor` | what the model sees |
 //! | `summary` | what the descriptor says of values |
@@ -52,7 +52,7 @@ mod text;
 mod write;
 
 /// Rust types of the WIT files, and the macro that exports a policy.
-#[allow(missing_docs, clippy::all, reason = "generated")]
+#[expect(missing_docs, reason = "generated")]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",

@@ -1,7 +1,7 @@
 //! The strings of a JSON part that are texts of their own: in files as if each were a part.
 //!
 //! The plan has a section for each, of the shape `value`. Its file keeps the string without its escapes, as a text part is
-//! kept; where the string spells bytes, the file keeps the bytes.
+//! kept; where the string is bytes in base64, the file keeps the bytes.
 
 use std::collections::BTreeSet;
 
@@ -154,7 +154,7 @@ impl Writer<'_> {
         Ok(is_table(self.call, text.part, &head.text, &survey(text.source, text.index, &DOCUMENT)?))
     }
 
-    /// Writes the bytes that a string spells; returns false, and writes nothing, when it does not to its end.
+    /// Writes the bytes that a string encodes; returns false, and writes nothing, when it does not to its end.
     fn encoded(&mut self, text: &Text<'_>, encoded: &Encoded) -> Result<bool, PolicyError> {
         let part = Part { media_type: encoded.media_type.clone(), ..text.part.clone() };
         let media_type = media_type(&part, &encoded.beginning);

@@ -12,11 +12,11 @@ pub const ENCODED_CHARACTERS_MIN: usize = 1024;
 /// Longest beginning of a `data:` URL, in bytes: media type and parameters.
 const PREFIX_BYTES_MAX: usize = 128;
 
-/// Characters that spell whole bytes, and how many bytes.
+/// Characters that encode whole bytes, and how many bytes.
 const CHARACTERS: usize = 4;
 const BYTES: usize = 3;
 
-/// Bytes that a text spells.
+/// Bytes that a text encodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
     /// What stands before the base64: nothing, or `data:image/png;base64,`.
@@ -27,7 +27,7 @@ pub struct Encoded {
     pub beginning: Vec<u8>,
 }
 
-/// The bytes that a text spells from its beginning to its end, as far as the beginning shows; `complete` when `head` is the
+/// The bytes that a text encodes from its beginning to its end, as far as the beginning shows; `complete` when `head` is the
 /// whole text. `None` for any other text, and when in doubt: base64 without a prefix has capital and small letters and digits.
 #[must_use]
 pub fn encoded(head: &str, complete: bool) -> Option<Encoded> {
@@ -66,7 +66,7 @@ pub struct NotBase64;
 /// Decodes base64 that is given in slices, cut anywhere.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
-    /// Fewer characters than spell whole bytes twice: the last ones, which may be padded.
+    /// Fewer characters than encode whole bytes twice: the last ones, which may be padded.
     waiting: String,
 }
 

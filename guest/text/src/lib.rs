@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`recognize`], [`tabular`], [`Reader`] | the form of a text or the table that one JSON document is, and the records as JSON Lines |
 //! | [`search`] | finds lines by words, a literal or a regular expression, and says where each one stands |
-//! | [`encoded`](encoded()), [`Decoder`] | bytes that a text spells in base64 |
+//! | [`encoded`](encoded()), [`Decoder`] | bytes that a text encodes in base64 |
 //! | [`outline`] | the headings, files, definitions, elements, message patterns or blocks of a text |
 //!
 //! # Records
