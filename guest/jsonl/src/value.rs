@@ -222,7 +222,7 @@ impl<O: Output> Splitter<O> {
                 }
                 false => self.end_in_rest(form),
             },
-            _ if self.is_excluded() => {
+            _ if self.is_excluded(form) => {
                 self.document.has_excluded = true;
                 self.end_in_rest(form)
             }
@@ -237,7 +237,7 @@ impl<O: Output> Splitter<O> {
     }
 
     /// Whether the small value in the buffer, or one of its members, is excluded from inline by its name.
-    fn is_excluded(&self) -> bool {
+    fn is_excluded(&self, form: Form) -> bool {
         let own = self.pointer.rsplit('/').next();
         let is_null = |value: &[u8]| value.starts_with(b"null");
         let is_member = |name: &String| {
@@ -251,7 +251,9 @@ impl<O: Output> Splitter<O> {
             }
             false
         };
-        let is_own = |name: &String| own == Some(name) && !is_null(&self.buffer);
+        // Of an array the buffer has the elements alone, of which the first may be null.
+        let is_null_itself = form == Form::Value && is_null(&self.buffer);
+        let is_own = |name: &String| own == Some(name) && !is_null_itself;
         self.options.inline_exclude.iter().any(|name| is_own(name) || is_member(name))
     }
 

@@ -179,13 +179,16 @@ fn each_value_goes_where_it_belongs() {
 /// Members with excluded names, and values that contain one, go to the rest, unless null or kept.
 #[test]
 fn members_are_set_aside_by_name() {
-    let text = r#"{"next": "x", "a": {"next": null}, "b": {"c": [{"n": 1, "next": 2}]}, "text": "\"next\":", "k": {"next": 3}}"#;
+    let text = concat!(
+        r#"{"next": "x", "a": {"next": null}, "b": {"c": [{"n": 1, "next": 2}]}, "#,
+        r#""text": "\"next\":", "k": {"next": 3}, "cursor": [null]}"#
+    );
     let options = Options {
         keep: vec!["/k".into()],
         keep_bytes: 100,
         inline_bytes: 100,
         inline_total: 100,
-        inline_exclude: vec!["next".into()],
+        inline_exclude: vec!["next".into(), "cursor".into()],
         ..Options::default()
     };
     let (document, output) = split(&[text], &options).expect("valid");
@@ -196,6 +199,8 @@ fn members_are_set_aside_by_name() {
         r#"{"pointer":"/next","value":"x"}"#,
         "\n",
         r#"{"pointer":"/b","value":{"c":[{"n":1,"next":2}]}}"#,
+        "\n",
+        r#"{"pointer":"/cursor","value":[null]}"#,
         "\n"
     );
     assert_eq!((output.rest.map(|rest| rest.text).as_deref(), document.has_excluded), (Some(rest), true));

@@ -322,6 +322,7 @@ impl Message {
             Ok(kind) => (kind, None),
             Err(fault) => (Kind::Other, Some(fault)),
         };
+        let id = id.filter(|span| bytes.get(span.clone()).and_then(scalar).is_some());
         Self { bytes, start, outer, kind, fault, id }
     }
 

@@ -800,6 +800,8 @@ fn what_readers_disagree_about_is_no_message() {
         assert_eq!((message.kind(), message.fault()), (Kind::Response, None), "{message:?}");
     }
     assert_eq!(fault(&batch(BATCH_MESSAGES_MAX)), None);
+    let object = Message::read(Bytes::from_static(br#"{"id":{"a":1},"result":{}}"#));
+    assert_eq!((object.id(), object.with_id(&Id::own("a"))), (None, object.bytes().clone()));
 }
 
 /// The parts of the result of a response, as text.
