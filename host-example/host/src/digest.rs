@@ -1,9 +1,10 @@
-//! SHA-256 digests and line indexes of files, computed in one sequential pass.
+//! SHA-256 digests, XXH3 checksums and line indexes of files, computed in one sequential pass.
 //!
-//! The digest of a file is computed while a policy writes it, or else when the offload is published, and again to
-//! verify the file.
+//! They are computed while a policy writes a file, or else when the offload is published. The checksum takes about a
+//! tenth of the time of the digest, so readers compare it first.
 
 use std::fs::File;
+use std::hash::Hasher as _;
 use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 use std::{fmt, io};
@@ -11,6 +12,7 @@ use std::{fmt, io};
 use memchr::{memchr, memchr_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
+use twox_hash::XxHash3_64;
 
 /// Distance in bytes between two positions of a file that its index has an entry for.
 pub const INDEX_STEP_BYTES: u64 = 64 * 1024;
@@ -18,7 +20,7 @@ pub const INDEX_STEP_BYTES: u64 = 64 * 1024;
 /// Size of an index entry: two numbers of 8 bytes.
 pub const INDEX_ENTRY_BYTES: u64 = 16;
 
-/// Maximum number of bytes per read.
+/// Maximum number of bytes per read: they stay in a processor's own cache.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A SHA-256 digest, formatted and parsed as 64 hexadecimal digits.
@@ -79,11 +81,43 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
+/// An XXH3 checksum of 64 bits with the seed 0, formatted and parsed as 16 hexadecimal digits. It detects damage, not
+/// forgery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum(pub u64);
+
+impl Serialize for Checksum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Checksum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Checksum {
+    /// The checksum of a file from `from` on, and the size of the file.
+    pub(crate) fn of(file: &File, from: u64) -> io::Result<(Self, u64)> {
+        let (mut hasher, mut next) = (XxHash3_64::new(), from);
+        each_block(file, from, |block| {
+            hasher.write(block);
+            next += block.len() as u64;
+        })?;
+        Ok((Self(hasher.finish()), next))
+    }
+}
+
 /// Digest, size and lines of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDigest {
     /// SHA-256 of the bytes from `digest_from` to the end.
     pub sha256: Digest,
+    /// Checksum of the same bytes.
+    pub xxh3: Checksum,
     /// Offset of the first byte that the digest covers, and of the first counted line: after the header line, or 0 in a
     /// file without one.
     pub digest_from: u64,
@@ -99,14 +133,24 @@ pub struct FileDigest {
 impl FileDigest {
     /// Reads a whole file. `None` if a header line is expected and the file has no line feed.
     pub(crate) fn of(file: &File, has_header: bool) -> io::Result<Option<Self>> {
-        let (mut hasher, mut block) = (FileHasher::new(has_header), vec![0; BLOCK_BYTES]);
-        loop {
-            match file.read_at(&mut block, hasher.next) {
-                Ok(0) => return Ok(hasher.finish()),
-                Ok(length) => hasher.add(hasher.next, block.get(..length).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let mut hasher = FileHasher::new(has_header);
+        each_block(file, 0, |block| hasher.add(hasher.next, block))?;
+        Ok(hasher.finish())
+    }
+}
+
+/// Reads a file from `from` to its end.
+fn each_block(file: &File, from: u64, mut read: impl FnMut(&[u8])) -> io::Result<()> {
+    let (mut block, mut next) = (vec![0; BLOCK_BYTES], from);
+    loop {
+        match file.read_at(&mut block, next) {
+            Ok(0) => return Ok(()),
+            Ok(length) => {
+                next += length as u64;
+                read(block.get(..length).unwrap_or_default());
             }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }
@@ -114,6 +158,7 @@ impl FileDigest {
 /// Computes the digest of a file that is written sequentially.
 pub(crate) struct FileHasher {
     sha256: Sha256,
+    xxh3: XxHash3_64,
     /// End of the header line, once known.
     from: Option<u64>,
     next: u64,
@@ -125,7 +170,7 @@ impl FileHasher {
     pub(crate) fn new(has_header: bool) -> Self {
         let mut lines = Lines::default();
         let from = if has_header { None } else { Some(lines.begin(0)) };
-        Self { sha256: Sha256::new(), from, next: 0, in_order: true, lines }
+        Self { sha256: Sha256::new(), xxh3: XxHash3_64::new(), from, next: 0, in_order: true, lines }
     }
 
     /// Adds bytes written at `offset`. A gap or an overwrite makes the digest unknown, unless it completes the header
@@ -148,6 +193,7 @@ impl FileHasher {
             }
         };
         self.sha256.update(body);
+        self.xxh3.write(body);
         self.lines.add(self.next - body.len() as u64, body);
     }
 
@@ -163,7 +209,8 @@ impl FileHasher {
     pub(crate) fn finish(self) -> Option<FileDigest> {
         let digest_from = self.from.filter(|_| self.in_order)?;
         let (lines, index) = self.lines.finish(self.next);
-        Some(FileDigest { sha256: Digest(self.sha256.finalize().into()), digest_from, bytes: self.next, lines, index })
+        let (sha256, xxh3) = (Digest(self.sha256.finalize().into()), Checksum(self.xxh3.finish()));
+        Some(FileDigest { sha256, xxh3, digest_from, bytes: self.next, lines, index })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Questions about an offload: typed queries, jq programs, stored queries, searches, and lines by their numbers; SQL about
 //! several.
 //!
-//! The component `guest/extract` answers them in the sandbox, or `guest/extract-sql`, which is loaded at the first query in
-//! SQL. It sees these published offloads, read-only. Meanwhile the host compares the files with their SHA-256, and returns no
-//! answer if one has changed.
+//! The component `guest/extract` answers them in the sandbox, or `guest/extract-sql`, which is loaded at the first query
+//! in SQL. It sees these published offloads, read-only. Meanwhile the host compares the files with their checksums, and
+//! returns no answer if one has changed.
 
 mod answer;
 mod contract;

@@ -55,6 +55,7 @@ fn file(name: &str, content: &str, digest_from: usize) -> FileRecord {
         bytes: content.len() as u64,
         schema: Some(RawValue::from_string("{\"type\":\"object\"}".to_owned()).unwrap()),
         sha256: None,
+        xxh3: None,
         digest_from: 0,
         index: None,
         queries: Vec::new(),
@@ -222,6 +223,8 @@ fn the_digest_of_records_is_the_one_that_sha256sum_gives() {
         serde_json::from_slice(&fs::read(offload.path().join(MANIFEST_NAME)).unwrap()).unwrap();
     let digest = manifest.pointer("/record/files/0/sha256").unwrap().as_str().unwrap();
     assert_eq!(expected.split(' ').next().unwrap(), digest);
+    // As `xxhsum -H3` prints it.
+    assert_eq!(manifest.pointer("/record/files/0/xxh3").unwrap(), "863ad69c7564bd1f");
 
     fs::write(&path, content.replacen("{\"n\":1}", "{\"n\":2}", 1)).unwrap();
     let error = offload.open("items.jsonl").unwrap().verify().unwrap_err();

@@ -53,8 +53,8 @@ const OTHERS: [&str; 4] = ["json_query", "jq", "recipe", "recipes"];
 
 /// Answer a question about an offload: a typed query, a search, a jq program, or a recipe
 ///
-/// The question is answered in a sandbox that sees only this offload, and the SHA-256 of the files is checked. Without one,
-/// prints the first 50 records.
+/// The question is answered in a sandbox that sees only this offload, and files that have changed are refused. Without a
+/// question, prints the first 50 records.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("whole").conflicts_with_all(PARTS))]
 pub(crate) struct Arguments {

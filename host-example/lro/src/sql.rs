@@ -25,7 +25,7 @@ WITH, subqueries; values and orders are those of DuckDB.";
 
 /// Answer a query in SQL about one or several offloads
 ///
-/// The query is answered in a sandbox that sees only these offloads, and the SHA-256 of the files is checked.
+/// The query is answered in a sandbox that sees only these offloads, and files that have changed are refused.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

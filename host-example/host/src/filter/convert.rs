@@ -183,6 +183,7 @@ impl TryFrom<types::File> for store::FileRecord {
             schema,
             queries,
             sha256: None,
+            xxh3: None,
             digest_from: 0,
             index: None,
         })

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::Ulid;
-use crate::digest::{Digest, index_bytes};
+use crate::digest::{Checksum, Digest, index_bytes};
 
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -80,6 +80,10 @@ pub struct FileRecord {
     /// completed in place after the records are written. `tail -n +2 FILE | sha256sum` checks it. The digest of any
     /// other file covers the whole file.
     pub sha256: Option<Digest>,
+    /// XXH3 checksum of the same bytes, as 16 hexadecimal digits. Set by publishing; files of other writers may have
+    /// none, and are verified by their digest.
+    #[serde(default)]
+    pub xxh3: Option<Checksum>,
     /// Offset of the first byte that the digest covers: the length of a JSONL file's header line including the line
     /// feed, otherwise 0. Set by publishing.
     pub digest_from: u64,

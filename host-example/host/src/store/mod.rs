@@ -52,7 +52,7 @@ pub use self::ulid::{ParseUlidError, Ulid, rfc3339};
 use self::usage::Ledger;
 pub use self::verified::VERIFIED_FILES_MAX;
 use self::verified::Verified;
-pub use crate::digest::{Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
+pub use crate::digest::{Checksum, Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
 use crate::faults::fail_point;
 
 /// Default of [`StoreConfig::time_to_live`].

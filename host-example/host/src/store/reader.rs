@@ -13,7 +13,7 @@ use memchr::{memchr, memchr_iter};
 use super::directory::Directory;
 use super::error::failed;
 use super::verified::{FileState, Verified};
-use super::{Digest, FileDigest, FileKind, FileRecord, StoreError};
+use super::{Checksum, Digest, FileDigest, FileKind, FileRecord, StoreError};
 
 /// Bytes per read when searching for a line: about the distance between index entries.
 const SEARCH_BYTES: usize = 64 * 1024;
@@ -72,8 +72,12 @@ impl Reader {
         &self.record
     }
 
-    /// Compares the file with its SHA-256. Reads the whole file, unless this store has verified it before and its
-    /// device, inode, size and timestamps are unchanged. The header line of a JSONL file is not covered.
+    /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
+    /// has verified it before and its device, inode, size and timestamps are unchanged. The header line of a JSONL file
+    /// is not covered.
+    ///
+    /// The checksum detects every change by accident. Against a forger the digest would not help either: who can write
+    /// the file can write its manifest.
     ///
     /// # Errors
     /// [`StoreError::Changed`], and [`StoreError::Io`] when the file cannot be read.
@@ -86,15 +90,32 @@ impl Reader {
             return Ok(());
         }
         let is_settled = state.is_settled(SystemTime::now());
+        if !self.has_checksum()? {
+            self.compare_digest(expected)?;
+        }
+        if is_settled && self.state()? == state {
+            self.verified.insert(state, expected);
+        }
+        Ok(())
+    }
+
+    /// Whether the file has the checksum in the manifest, and its header line the length there.
+    fn has_checksum(&self) -> Result<bool, StoreError> {
+        let FileRecord { xxh3, digest_from, bytes, .. } = &self.record;
+        let Some(expected) = xxh3 else { return Ok(false) };
+        let header = self.bytes(0, usize::try_from(*digest_from).unwrap_or(usize::MAX))?;
+        let header_bytes = memchr(b'\n', &header).map_or(0, |feed| feed + 1);
+        let found = Checksum::of(&self.file, *digest_from).map_err(failed("read", &self.path))?;
+        Ok(header_bytes as u64 == *digest_from && found == (*expected, *bytes))
+    }
+
+    fn compare_digest(&self, expected: Digest) -> Result<(), StoreError> {
         let has_header = self.record.kind == FileKind::Records;
         let found = FileDigest::of(&self.file, has_header).map_err(failed("read", &self.path))?;
         let Some(found) = found else { return Err(self.changed("no header line".to_owned())) };
         let listed = (expected, self.record.digest_from, self.record.bytes);
         if (found.sha256, found.digest_from, found.bytes) != listed {
             return Err(self.changed(describe(found.bytes, found.sha256)));
-        }
-        if is_settled && self.state()? == state {
-            self.verified.insert(state, expected);
         }
         Ok(())
     }

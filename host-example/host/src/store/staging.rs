@@ -260,6 +260,7 @@ impl Drop for Staging {
 /// Completes the record of a file. Returns its index, if it needs one.
 fn complete(record: &mut FileRecord, digest: FileDigest) -> Option<Addition> {
     record.sha256 = Some(digest.sha256);
+    record.xxh3 = Some(digest.xxh3);
     record.digest_from = digest.digest_from;
     record.index = None;
     if !record.has_lines() {

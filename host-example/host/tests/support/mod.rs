@@ -41,6 +41,7 @@ pub(crate) fn publish_as(store: &Store, id: Ulid, kind: FileKind, content: &[u8]
         bytes: bytes.len() as u64,
         schema: None,
         sha256: None,
+        xxh3: None,
         digest_from: 0,
         index: None,
         queries: Vec::new(),
