@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use lro_host::store::{Digest, FileKind, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES, Offload, StoreError};
+use lro_host::store::{Digest, FileKind, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES, MANIFEST_NAME, Offload, StoreError};
 use proptest::prelude::*;
 use support::{HEADER, lines_of, open, publish, rows};
 
@@ -212,6 +212,30 @@ fn a_verified_file_is_hashed_again_only_when_it_changed() {
     whole[50_000] ^= 1;
     fs::write(&path, &whole).unwrap();
     assert_eq!(verify(), (true, true));
+}
+
+/// Files of other writers have a digest alone, and damage to a checksum is no damage to the file.
+#[test]
+fn without_its_checksum_a_file_is_verified_by_its_digest() {
+    let (_directory, store) = open();
+    let content = rows(10_000);
+    let offload = publish(&store, FileKind::Records, &content);
+    let manifest = offload.path().join(MANIFEST_NAME);
+    let text = fs::read_to_string(&manifest).unwrap();
+    let checksum = offload.record().files[0].xxh3;
+    let written = serde_json::to_string(&checksum).unwrap();
+    let (path, whole) = (offload.path().join("a.jsonl"), [HEADER.as_bytes(), &content].concat());
+    for other in ["null", "\"0123456789abcdef\""] {
+        fs::write(&manifest, text.replacen(&written, other, 1)).unwrap();
+        let offload = store.find("team", offload.id()).unwrap();
+        assert_ne!(offload.record().files[0].xxh3, checksum);
+        offload.open("items").unwrap().verify().unwrap();
+        let mut changed = whole.clone();
+        changed[100_000] ^= 1;
+        fs::write(&path, &changed).unwrap();
+        assert!(refusal(&offload).contains("SHA-256"));
+        fs::write(&path, &whole).unwrap();
+    }
 }
 
 #[test]
