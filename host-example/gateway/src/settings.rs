@@ -39,7 +39,7 @@ pub use self::preset::Preset;
 pub use self::query::QueryLimits;
 pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
 pub use self::tenants::{SHARED_KEYS, TenantOverride};
-pub use self::tools::{GatewayTool, ToolOverride};
+pub use self::tools::{GatewayTool, JobMode, ToolOverride};
 pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable};
 
 /// Maximum number of characters per token, by the estimate of tokens.

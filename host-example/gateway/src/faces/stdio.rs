@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use tokio::runtime::Builder;
 
 use crate::listener::body;
-use crate::session::{FromClient, Session, SessionOwner};
+use crate::session::{FromClient, Late, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
 use crate::upstream::link::{Expects, Link, Receive, id_of_cut};
 use crate::upstream::remote::Remote;
 
-/// How often the gateway checks for overdue calls.
-const OVERDUE_POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the gateway checks for calls that take long.
+const LATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How often the gateway checks at shutdown whether the server has exited.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -121,11 +121,11 @@ pub fn serve(
     read_client(&face, input);
     let timeout = Duration::from_millis(rules.config.gateway.shutdown_ms.get());
     let ended = loop {
-        match received.recv_timeout(OVERDUE_POLL_INTERVAL) {
+        match received.recv_timeout(LATE_POLL_INTERVAL) {
             Ok(Event::InputEnded(result)) => break result.map_err(ServeError::Input),
             Ok(Event::OutputFailed | Event::Stop) | Err(RecvTimeoutError::Disconnected) => break Ok(()),
             Ok(Event::ServerEnded) => {}
-            Err(RecvTimeoutError::Timeout) => face.end_overdue(),
+            Err(RecvTimeoutError::Timeout) => face.answer_late(),
         }
     };
     face.finish(&received, timeout);
@@ -195,21 +195,26 @@ impl StdioFace {
         self.session.fail_all(reason).iter().for_each(|failure| self.write(&failure.error));
     }
 
-    fn end_overdue(self: &Arc<Self>) {
-        for (failure, cancellation) in self.session.overdue() {
-            let face = Arc::clone(self);
-            // Writing may block, and this thread must notice the end.
-            self.session.rules.workers.run(move |_| face.write(&failure.error));
+    fn answer_late(self: &Arc<Self>) {
+        for Late { answer, cancellation } in self.session.late() {
+            if let Some(answer) = answer {
+                let face = Arc::clone(self);
+                // Writing may block, and this thread must notice the end.
+                self.session.rules.workers.run(move |_| face.write(&answer.message()));
+            }
+            let Some(cancellation) = cancellation else { continue };
             match &self.connection {
                 Connection::Child(link) => drop(link.try_send(&cancellation)),
                 Connection::Remote(remote) => remote.send(cancellation),
             }
         }
+        self.session.rules.jobs.wake_late();
     }
 
     /// Waits for the server to exit after its input is closed, and forwards its last responses; then kills it.
     fn finish(self: &Arc<Self>, events: &Receiver<Event>, timeout: Duration) {
         let start = Instant::now();
+        self.session.rules.jobs.wake_all();
         match &self.connection {
             Connection::Child(link) => {
                 link.close_input();

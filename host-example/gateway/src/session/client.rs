@@ -1,17 +1,19 @@
 //! What becomes of a message from the client.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, Id, Implementation, Kind, Message, Params, READ_TOOL, method,
+    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind, Message, Params,
+    READ_TOOL, method,
 };
 
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
+use super::status::{self, JOB_TOOL};
 use super::{QUERY_BYTES_MAX, Session, handles, reuse};
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
@@ -39,9 +41,13 @@ impl Session {
         };
         let message = without_question.unwrap_or(message);
         let params = message.params();
-        let Some(call) = self.call(&message, &params, asked).with_permits(&self.rules.pending) else {
+        let Some(mut call) = self.call(&message, &params, asked).with_permits(&self.rules.pending) else {
             return FromClient::Answer(too_many(&id)).into();
         };
+        if let Some(job) = self.job_of(&id) {
+            let text = format!("the request id {id} belongs to the job {} until that ends: use another", job.handle);
+            return FromClient::Answer(mcp::error_response(Some(&id), INVALID_REQUEST, &text)).into();
+        }
         if let Some(own) = self.own(&id, &call, &message, &params) {
             return own.into();
         }
@@ -55,11 +61,13 @@ impl Session {
             matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
+        call.detaches_after = self.detaches_after(&message, &call.kind);
         let own = if refers && self.rules.enabled() {
             Some(OwnCall::arguments(self, &id, &call, &message))
         } else {
             reuse::cached(self, &call).map(|cached| OwnCall::reused(self, &id, &call, cached, &message))
         };
+        call.is_forwarded = own.is_none();
         self.remember(id, call);
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
     }
@@ -105,8 +113,7 @@ impl Session {
             _ => RequestKind::Other,
         };
         let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
-        let (modern, last) = (revision.is_some(), Instant::now());
-        Call { kind, client, usage, modern, progress, last, permits: Vec::new() }
+        Call { modern: revision.is_some(), progress, ..Call::new(kind, client, usage) }
     }
 
     /// The token usage that a request counts against.
@@ -128,6 +135,13 @@ impl Session {
             return None;
         }
         match &call.kind {
+            RequestKind::Tool(tool) if tool.name == JOB_TOOL && self.rules.config.has_jobs() => {
+                let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
+                if self.rules.has_name_conflict() && !status::knows(self, arguments) {
+                    return None;
+                }
+                Some(OwnCall::job(self, id, call, arguments))
+            }
             RequestKind::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
                 if self.rules.has_name_conflict() && !handles::knows(self, arguments) {
@@ -166,9 +180,11 @@ impl Session {
             Some(method::INITIALIZED) => self.state().initialized = Some(message.bytes().clone()),
             Some(method::CANCELLED) => {
                 let id = message.params().request_id.map(|id| Id::of_json(id.get()));
-                if let Some(id) = id {
+                match id.as_ref().map(|id| (id, self.job_of(id))) {
+                    Some((_, Some(job))) => job.cancel(true),
                     // The server may still answer; the response is then filtered as that of an unknown tool.
-                    self.take(&id);
+                    Some((id, None)) => drop(self.take(id)),
+                    None => {}
                 }
             }
             _ => {}

@@ -83,8 +83,9 @@ pub(crate) enum ServerDecision {
 /// A message with tool results to filter.
 pub(crate) struct Filtering {
     pub(crate) message: Bytes,
-    /// Returns the message for the client.
-    pub(crate) job: Job<Bytes>,
+    pub(crate) job: Job<FromServer>,
+    /// Whether the client has its answer already, because the call has become a job.
+    pub(crate) is_answered: bool,
 }
 
 impl fmt::Debug for Filtering {

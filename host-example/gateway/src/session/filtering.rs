@@ -136,13 +136,13 @@ impl Session {
         // A reply that passed but is too large is offloaded after all, unless its tool is exempt.
         let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
         let is_offload = matches!(decision.outcome, Outcome::Offload(_));
-        if self.is_too_large(&reply, &call.client) && !is_offload && !is_exempt() {
+        if self.is_too_large_for(&reply, call) && !is_offload && !is_exempt() {
             settings.mode = DecisionMode::Always;
             let first = decision;
             (reply, decision) = self.decide(result, call, tool, settings).await;
             decision.add_costs_of(&first);
         }
-        if self.is_too_large(&reply, &call.client) {
+        if self.is_too_large_for(&reply, call) {
             let bytes = result.pass().len();
             let text =
                 format!("the result of `{}` has {bytes} bytes, more than this client accepts: ask for less", tool.name);
@@ -320,6 +320,12 @@ impl Session {
 
     pub(crate) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {
         [own_limit(client), self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
+    }
+
+    /// Whether a reply to a call cannot be sent, or kept if the call has become a job.
+    fn is_too_large_for(&self, reply: &[u8], call: &Call) -> bool {
+        let is_kept = call.job.is_none() || reply.len() as u64 <= self.rules.config.gateway.job_result_bytes.get();
+        !is_kept || self.is_too_large(reply, &call.client)
     }
 
     /// The limit of a reply that a policy may plan with: the client's own, else that of the preset.

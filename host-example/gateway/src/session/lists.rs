@@ -7,8 +7,9 @@ use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, Sc
 
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
+use super::status::{JOB_TOOL, JOBS_TEMPLATE};
 use super::{Session, ask};
-use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy};
+use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::SchemaKind;
 
 impl Session {
@@ -30,6 +31,10 @@ impl Session {
             };
         }
         let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
+        let templates = match self.rules.config.has_jobs() {
+            true => format!("{TEMPLATE},{JOBS_TEMPLATE}"),
+            false => TEMPLATE.to_owned(),
+        };
         let response = |members: String| {
             let result = if modern {
                 format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#)
@@ -40,7 +45,7 @@ impl Session {
         };
         match kind {
             RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
-                mcp::with_capabilities(message, &guidance())
+                mcp::with_capabilities(message, &guidance(self.rules.config.has_jobs()))
             }
             RequestKind::Tools { first_page } => {
                 if missing {
@@ -51,10 +56,10 @@ impl Session {
             }
             RequestKind::Templates { first_page: true } => {
                 if missing {
-                    return response(format!(r#""resourceTemplates":[{TEMPLATE}]"#))
+                    return response(format!(r#""resourceTemplates":[{templates}]"#))
                         .unwrap_or_else(|| message.bytes().clone());
                 }
-                mcp::with_template(message, TEMPLATE)
+                mcp::with_template(message, &templates)
             }
             RequestKind::Resources if missing => {
                 response(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
@@ -65,21 +70,25 @@ impl Session {
 
     fn tools(&self, message: &Message, client: &ClientProfile, first_page: bool) -> Bytes {
         let listed = mcp::listed_tools(message);
-        if listed.iter().any(|tool| tool.name == EXTRACT_TOOL || tool.name == READ_TOOL) {
+        let config = &self.rules.config;
+        let is_own = |name: &str| name == EXTRACT_TOOL || name == READ_TOOL || (name == JOB_TOOL && config.has_jobs());
+        if listed.iter().any(|tool| is_own(&tool.name)) {
             self.rules.set_name_conflict();
         }
-        let config = &self.rules.config;
         let question = self.rules.announces().then_some((ask::ARGUMENT, self.rules.question_schema.as_str()));
         let change = |name: &str| {
-            if config.for_tool(name).mode == DecisionMode::Never {
-                return ToolChange { schema: SchemaChange::Keep, result_characters: None, argument: None };
-            }
             let tool = config.gateway_tool(name);
+            let is_exempt = config.for_tool(name).mode == DecisionMode::Never;
             let schema = match tool.schema {
+                // The result of a call that became a job is replaced too.
+                _ if is_exempt && tool.job == JobMode::Never => SchemaChange::Keep,
                 SchemaStrategy::Rewrite => SchemaChange::Widen,
                 SchemaStrategy::Strip => SchemaChange::Remove,
                 SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
             };
+            if is_exempt {
+                return ToolChange { schema, result_characters: None, argument: None };
+            }
             let argument = question.filter(|_| tool.ask);
             ToolChange { schema, result_characters: config.declared_size(name, client), argument }
         };

@@ -5,12 +5,14 @@ mod client;
 mod decision;
 mod filtering;
 mod handles;
+mod job;
 mod lists;
 mod own;
 mod pending;
 mod reuse;
 mod server;
 mod shape;
+pub(crate) mod status;
 mod turns;
 
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +28,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use self::ask::Asked;
 pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
 pub use self::decision::{Failure, FromClient, FromServer, Refused};
+pub(crate) use self::job::Late;
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::TokenUsage;
@@ -54,6 +57,8 @@ pub struct Session {
     request_from: Option<IpAddr>,
     /// Whether replies to identical calls may be reused.
     reuses: AtomicBool,
+    /// Whether calls may become jobs.
+    detaches: bool,
     state: Mutex<SessionState>,
 }
 
@@ -98,13 +103,22 @@ impl Session {
             usage: Arc::default(),
             request_from: None,
             reuses: AtomicBool::new(true),
+            detaches: true,
             state: Mutex::new(state),
         }
     }
 
     /// Creates a session for a single request from this address. What outlives the request is kept per client.
     pub(crate) fn of_request(rules: &Arc<Rules>, owner: SessionOwner, address: IpAddr) -> Self {
-        Self { request_from: Some(address), ..Self::new(rules, owner) }
+        let mut session = Self::new(rules, owner);
+        session.request_from = Some(address);
+        session
+    }
+
+    /// The session for a face whose calls end with the connection of their client, so that none becomes a job.
+    pub(crate) fn without_jobs(mut self) -> Self {
+        self.detaches = false;
+        self
     }
 
     /// Stops reusing replies in this session.
@@ -136,5 +150,12 @@ impl Session {
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Jobs end with their connection to the server, whoever gives it up.
+        drop(self.fail_all("the connection to the server ended"));
     }
 }

@@ -5,9 +5,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::status::{self, JOB_TOOL};
 use crate::session::{Call, FromClient, Session, handles, reuse};
 use crate::settings::ClientProfile;
+use crate::tenants::jobs::RunningJob;
 use crate::tenants::memory::CachedReply;
 
 /// Template of the gateway's resources. No list contains the resources themselves, as offloading a result must not
@@ -19,11 +22,12 @@ pub(crate) const ANSWER_TOO_LARGE: &str =
     "the answer is larger than this client accepts: ask for fewer records, fields or bytes";
 
 /// Instructions about the gateway for the model.
-pub(crate) fn guidance() -> String {
+pub(crate) fn guidance(has_jobs: bool) -> String {
+    let jobs = if has_jobs { status::guidance() } else { String::new() };
     format!(
         "Tool results that are too large arrive as a descriptor with `\"offloaded\": true`: what there is, its fields, and a \
          `handle`. Answer questions about such a result with the tool `{EXTRACT_TOOL}` (filter, count, group, sort) and page \
-         through it with `{READ_TOOL}`; do not call the first tool again for the same data."
+         through it with `{READ_TOOL}`; do not call the first tool again for the same data.{jobs}"
     )
 }
 
@@ -43,6 +47,8 @@ enum OwnCallKind {
     Tool(&'static str, String),
     /// A read of one of the gateway's resources.
     Resource(String),
+    /// A call of the tool for jobs: its arguments, or why they cannot be read. It may wait, so it keeps its permits.
+    Job { arguments: Result<status::Arguments, String>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
     /// A call of a server's tool, with references in its arguments.
     Arguments(Message),
     /// A call of a server's tool, identical to an earlier one, and the cached reply.
@@ -54,6 +60,12 @@ impl OwnCall {
     pub(crate) fn tool(session: &Arc<Session>, id: &Id, call: &Call, tool: &str, arguments: &str) -> Self {
         let tool = if tool == EXTRACT_TOOL { EXTRACT_TOOL } else { READ_TOOL };
         Self::new(session, id, call, OwnCallKind::Tool(tool, arguments.to_owned()))
+    }
+
+    /// Creates a call of the tool for jobs.
+    pub(crate) fn job(session: &Arc<Session>, id: &Id, call: &Call, arguments: &str) -> Self {
+        let (arguments, permits) = (status::Arguments::read(arguments), call.permits.clone());
+        Self::new(session, id, call, OwnCallKind::Job { arguments, _permits: permits })
     }
 
     /// Creates a read of one of the gateway's resources.
@@ -83,6 +95,14 @@ impl OwnCall {
         Self { session, id: id.clone(), client, modern: call.modern, kind }
     }
 
+    /// Does what need not wait for a thread. Returns the job that the call waits for before it runs, and until when.
+    pub(crate) fn begin(&self) -> Option<(Arc<RunningJob>, Instant)> {
+        match &self.kind {
+            OwnCallKind::Job { arguments: Ok(arguments), .. } => arguments.begin(&self.session),
+            _ => None,
+        }
+    }
+
     /// Runs the call. It reads files, so poll it on a thread that may block.
     pub(crate) async fn run(&self) -> FromClient {
         let start = Instant::now();
@@ -92,6 +112,13 @@ impl OwnCall {
             (OwnCallKind::Reused { call, cached, message }, _) => return self.reuse_reply(call, cached, message),
             (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
                 (*tool, tools.call_async(tenant, tool, arguments).await)
+            }
+            (OwnCallKind::Job { arguments, .. }, _) => {
+                let answer = |arguments| status::answer(&self.session, arguments);
+                (JOB_TOOL, Ok(arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer)))
+            }
+            (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(status::JOBS_URI) => {
+                ("resource", status::resource(&self.session, uri, self.modern))
             }
             (OwnCallKind::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
             (OwnCallKind::Tool(..) | OwnCallKind::Resource(_), None) => {
@@ -113,7 +140,7 @@ impl OwnCall {
     /// The outcome of a call that was refused for this reason.
     pub(crate) fn refused(&self, reason: &str) -> FromClient {
         let error = match &self.kind {
-            OwnCallKind::Tool(..) => {
+            OwnCallKind::Tool(..) | OwnCallKind::Job { .. } => {
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
             OwnCallKind::Resource(_) => mcp::error_response(Some(&self.id), INVALID_PARAMS, reason),
@@ -123,7 +150,7 @@ impl OwnCall {
                 refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))
             }
             // The server can answer the call as well.
-            OwnCallKind::Reused { message, .. } => return FromClient::Forward(message.clone()),
+            OwnCallKind::Reused { message, .. } => return self.forwarded(message.clone()),
         };
         FromClient::Answer(error)
     }
@@ -134,13 +161,19 @@ impl OwnCall {
                 self.session.take(&self.id);
                 FromClient::Answer(answer)
             }
-            None => FromClient::Forward(message.clone()),
+            None => self.forwarded(message.clone()),
         }
+    }
+
+    /// The call goes to the server.
+    fn forwarded(&self, message: Bytes) -> FromClient {
+        self.session.set_forwarded(&self.id);
+        FromClient::Forward(message)
     }
 
     fn replace_references(&self, message: &Message) -> FromClient {
         match handles::replaced(&self.session, message) {
-            Ok(message) => FromClient::Forward(message),
+            Ok(message) => self.forwarded(message),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(tenant = self.session.owner.tenant, error, "cannot replace a reference in an argument");

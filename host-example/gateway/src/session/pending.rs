@@ -12,6 +12,7 @@ use super::ask::Asked;
 use super::decision::Failure;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
+use crate::tenants::jobs::{Outcome, RunningJob};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
 
@@ -25,12 +26,43 @@ pub(crate) struct Call {
     /// Whether the client speaks 2026-07-28 or later.
     pub(crate) modern: bool,
     pub(super) progress: Option<Id>,
+    pub(super) begun: Instant,
     pub(super) last: Instant,
     /// Permits from [`PendingLimits`].
     pub(super) permits: Vec<Arc<OwnedSemaphorePermit>>,
+    /// Whether the server has the request, as far as the gateway decides it.
+    pub(super) is_forwarded: bool,
+    /// After how long the call becomes a job, if it may.
+    pub(super) detaches_after: Option<Duration>,
+    /// The job that the call has become. The client has its answer then.
+    pub(super) job: Option<Arc<RunningJob>>,
 }
 
 impl Call {
+    /// A request of this kind, which begins now.
+    pub(super) fn new(kind: RequestKind, client: Arc<ClientProfile>, usage: Arc<TokenUsage>) -> Self {
+        let now = Instant::now();
+        Self {
+            kind,
+            client,
+            usage,
+            modern: false,
+            progress: None,
+            begun: now,
+            last: now,
+            permits: Vec::new(),
+            is_forwarded: false,
+            detaches_after: None,
+            job: None,
+        }
+    }
+
+    /// Whether the call is to become a job now.
+    pub(super) fn is_due(&self) -> bool {
+        let is_late = self.detaches_after.is_some_and(|after| self.begun.elapsed() >= after);
+        is_late && self.is_forwarded && self.job.is_none()
+    }
+
     /// Acquires the permits of the request; `None` if too many are pending.
     pub(super) fn with_permits(mut self, limits: &PendingLimits) -> Option<Self> {
         self.permits.push(Arc::new(limits.call_permit()?));
@@ -91,15 +123,7 @@ pub(crate) struct ToolCall {
 impl Session {
     /// Registers a request from the gateway itself. Its response goes to the channel instead of the client.
     pub(crate) fn expect_response(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
-        let call = Call {
-            kind: RequestKind::Own(answer),
-            client: Arc::clone(&self.state().client),
-            usage: Arc::clone(&self.usage),
-            modern: false,
-            progress: None,
-            last: Instant::now(),
-            permits: Vec::new(),
-        };
+        let call = Call::new(RequestKind::Own(answer), self.client(), Arc::clone(&self.usage));
         self.remember(id, call);
     }
 
@@ -111,19 +135,19 @@ impl Session {
             std::mem::take(&mut state.calls)
         };
         let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
-        failed.filter_map(|(id, call)| failure(id, &call, reason)).collect()
+        failed.filter_map(|(id, call)| self.failure(id, &call, reason)).collect()
     }
 
-    /// Fails a request, for this reason; `None` if it is not pending.
+    /// Fails a request, for this reason; `None` if it is not pending, or its client has its answer.
     pub fn fail(&self, id: &Id, reason: &str) -> Option<Failure> {
         let id = self.state().pending_id(id)?;
         let call = self.take(&id)?;
-        failure(id, &call, reason)
+        self.failure(id, &call, reason)
     }
 
     /// Fails the requests without a response or progress within their timeout. Returns the cancellation for the server
     /// with each.
-    pub fn overdue(&self) -> Vec<(Failure, Bytes)> {
+    pub(crate) fn overdue(&self) -> Vec<(Failure, Bytes)> {
         let now = Instant::now();
         let gateway = &self.rules.config.gateway;
         let timeout = |call: &Call| {
@@ -136,6 +160,7 @@ impl Session {
         let is_late = |call: &&Call| {
             now.duration_since(call.last) > timeout(call)
                 && !matches!(call.kind, RequestKind::Own(_) | RequestKind::Subscription)
+                && call.job.is_none()
         };
         let mut late = Vec::new();
         for (id, calls) in &self.state().calls {
@@ -175,7 +200,7 @@ impl Session {
         state.calls.get(id).is_some_and(|calls| calls.iter().any(|call| matches!(call.kind, RequestKind::Tool(_))))
     }
 
-    /// The number of pending requests.
+    /// The number of pending requests, without jobs.
     pub fn pending_count(&self) -> usize {
         self.state().pending
     }
@@ -195,20 +220,31 @@ impl Session {
         if calls.is_empty() {
             state.calls.remove(&id);
         }
-        state.pending = state.pending.saturating_sub(1);
+        let is_pending = call.as_ref().is_some_and(|call| call.job.is_none());
+        state.pending = state.pending.saturating_sub(usize::from(is_pending));
         call
     }
-}
 
-fn failure(id: Id, call: &Call, reason: &str) -> Option<Failure> {
-    let code = match call.kind {
-        // Dropping the sender wakes the waiting side.
-        RequestKind::Own(_) => return None,
-        // What a server without `server/discover` would answer.
-        RequestKind::Discovery => METHOD_NOT_FOUND,
-        _ => INTERNAL_ERROR,
-    };
-    Some(Failure { error: mcp::error_response(Some(&id), code, reason), id })
+    /// Records that a pending request goes to the server after all.
+    pub(super) fn set_forwarded(&self, id: &Id) {
+        let mut state = self.state();
+        state.calls.get_mut(id).into_iter().flatten().for_each(|call| call.is_forwarded = true);
+    }
+
+    fn failure(&self, id: Id, call: &Call, reason: &str) -> Option<Failure> {
+        if let Some(job) = &call.job {
+            self.end_job(job, Outcome::Failed(reason.to_owned()));
+            return None;
+        }
+        let code = match call.kind {
+            // Dropping the sender wakes the waiting side.
+            RequestKind::Own(_) => return None,
+            // What a server without `server/discover` would answer.
+            RequestKind::Discovery => METHOD_NOT_FOUND,
+            _ => INTERNAL_ERROR,
+        };
+        Some(Failure { error: mcp::error_response(Some(&id), code, reason), id })
+    }
 }
 
 /// The notification that cancels a request.

@@ -52,7 +52,8 @@ impl Session {
 
     fn server_notification(self: &Arc<Self>, message: Message) -> ServerDecision {
         match message.method().as_deref() {
-            Some(method::PROGRESS) => self.handle_progress(&message),
+            // The client has its answer, after which no progress may come.
+            Some(method::PROGRESS) if self.handle_progress(&message) => return FromServer::Nothing.into(),
             Some(method::TASK_STATUS) => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
                 return match message.is_task(&["params"]) {
@@ -66,13 +67,19 @@ impl Session {
         FromServer::Pass(message.bytes().clone()).into()
     }
 
-    /// Restarts the timeout of calls that make progress.
-    fn handle_progress(&self, message: &Message) {
-        let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return };
+    /// Restarts the timeout of calls that make progress. Returns whether it was that of a job, which keeps it.
+    fn handle_progress(&self, message: &Message) -> bool {
+        let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return false };
         let mut state = self.state();
+        let mut is_of_job = false;
         for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
             call.last = Instant::now();
+            if let Some(job) = &call.job {
+                job.report(message);
+                is_of_job = true;
+            }
         }
+        is_of_job
     }
 
     fn server_batch(self: &Arc<Self>, message: Message) -> ServerDecision {
@@ -93,12 +100,19 @@ impl Session {
             for element in decided {
                 match element {
                     ServerDecision::Ready(decided) => elements.extend(decided.into_messages()),
-                    ServerDecision::Filter(filtering) => elements.push(filtering.job.await),
+                    ServerDecision::Filter(filtering) => elements.extend(filtering.job.await.into_messages()),
                 }
             }
-            if session.rules.audits() { original } else { session.batch_within_ceiling(batch_of(&elements)) }
+            if session.rules.audits() {
+                return FromServer::Pass(original);
+            }
+            match elements.is_empty() {
+                // All were answers to jobs.
+                true => FromServer::Nothing,
+                false => FromServer::Pass(session.batch_within_ceiling(batch_of(&elements))),
+            }
         });
-        Filtering { message: message.bytes().clone(), job }.into()
+        Filtering { message: message.bytes().clone(), job, is_answered: false }.into()
     }
 
     /// Handles a message that is invalid or ambiguous: stray output or a broken response. An audit changes nothing.
@@ -156,11 +170,17 @@ impl Session {
     /// The call to assume for a response that matches no request.
     fn unknown_call(&self) -> Call {
         let client = Arc::clone(&self.state().client);
-        let (kind, usage) = (RequestKind::Tool(ToolCall::default()), Arc::clone(&self.usage));
-        Call { kind, client, usage, modern: false, progress: None, last: Instant::now(), permits: Vec::new() }
+        Call::new(RequestKind::Tool(ToolCall::default()), client, Arc::clone(&self.usage))
     }
 
-    fn tool_answer(self: &Arc<Self>, message: Message, call: Call) -> ServerDecision {
+    fn tool_answer(self: &Arc<Self>, message: Message, mut call: Call) -> ServerDecision {
+        let is_answered = call.job.is_some();
+        if !is_answered && call.detaches_after.is_some_and(|after| after.is_zero()) {
+            call.job = self.begin_job(&call);
+        }
+        if let Some(job) = call.job.clone() {
+            return self.job_answer(message, call, job, is_answered).into();
+        }
         if message.result().is_none() {
             return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
         }
@@ -169,8 +189,8 @@ impl Session {
 
     pub(super) fn tool_result(self: &Arc<Self>, message: Message, call: Call) -> Filtering {
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
-        let job = Job::new(async move { session.filter(message, &call).await });
-        Filtering { message: bytes, job }
+        let job = Job::new(async move { FromServer::Pass(session.filter(message, &call).await) });
+        Filtering { message: bytes, job, is_answered: false }
     }
 
     fn task_result(
@@ -188,7 +208,7 @@ impl Session {
         let kind = RequestKind::Tool(call_of_task);
         let call = Call { kind, modern: false, progress: None, ..call.clone() };
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
-        let job = Job::new(async move { session.filter_task(&message, &call, path).await });
-        Filtering { message: bytes, job }.into()
+        let job = Job::new(async move { FromServer::Pass(session.filter_task(&message, &call, path).await) });
+        Filtering { message: bytes, job, is_answered: false }.into()
     }
 }

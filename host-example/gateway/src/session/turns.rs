@@ -9,9 +9,11 @@ use bytes::Bytes;
 use lro_host::faults::caught;
 use lro_host::job::{self, INLINE_BYTES, Job};
 use lro_host::mcp::{self, Id, Message};
+use tokio::sync::oneshot;
 
 use crate::session::Session;
 use crate::session::decision::{ClientDecision, ErrorPage, Filtering, FromClient, FromServer, ServerDecision};
+use crate::tenants::jobs::Outcome;
 use crate::tenants::workers::QueueError;
 
 impl Session {
@@ -32,10 +34,17 @@ impl Session {
             ClientDecision::Ready(decided) => return Some(done(decided)),
             ClientDecision::Work(call) => call,
         };
-        self.rules.questions.run(move |turn| {
-            let decided = turn.and_then(|()| catch_panic(|| job::finish(call.run())));
-            done(decided.unwrap_or_else(|refused| call.refused(&refused.to_string())));
-        });
+        let (questions, awaited) = (self.rules.questions.clone(), call.begin());
+        let run = move || {
+            questions.run(move |turn| {
+                let decided = turn.and_then(|()| catch_panic(|| job::finish(call.run())));
+                done(decided.unwrap_or_else(|refused| call.refused(&refused.to_string())));
+            });
+        };
+        match awaited {
+            Some((job, deadline)) => self.rules.jobs.wait(&job, deadline, run),
+            None => run(),
+        }
         None
     }
 
@@ -45,6 +54,14 @@ impl Session {
             ClientDecision::Ready(decided) => return decided,
             ClientDecision::Work(call) => Arc::new(call),
         };
+        if let Some((job, deadline)) = call.begin() {
+            let (wake, woken) = oneshot::channel();
+            self.rules.jobs.wait(&job, deadline, move || {
+                let _ = wake.send(());
+            });
+            // The sender is dropped only when the gateway ends.
+            let _ = woken.await;
+        }
         let shared = Arc::clone(&call);
         let done = self.rules.questions.run_job(Job::new(async move { shared.run().await })).await;
         done.unwrap_or_else(|refused| call.refused(&refused.to_string()))
@@ -59,25 +76,25 @@ impl Session {
         is_wanted: impl Fn() -> bool + Send + 'static,
         done: impl FnOnce(FromServer) + Send + 'static,
     ) {
-        let Filtering { message, job } = match self.decide_server(message) {
+        let Filtering { message, job, is_answered } = match self.decide_server(message) {
             ServerDecision::Ready(decided) => return done(decided),
             ServerDecision::Filter(filtering) => filtering,
         };
         let workers = &self.rules.workers;
         let job = match workers.run_inline(job, message.len()) {
-            Ok(reply) => {
-                done(FromServer::Pass(reply));
+            Ok(decided) => {
+                done(decided);
                 return self.rules.filter.restock();
             }
             Err(job) => job,
         };
         workers.wait_for_room();
         workers.run(move |turn| {
-            let reply = turn
-                .and_then(|()| catch_panic(|| job.finish_while(is_wanted)))
-                .unwrap_or_else(|refused| Some(Self::unfiltered(&message, &refused.to_string())));
-            if let Some(reply) = reply {
-                done(FromServer::Pass(reply));
+            let decided = turn
+                .and_then(|()| catch_panic(|| job.finish_while(|| is_answered || is_wanted())))
+                .unwrap_or_else(|refused| Some(Self::not_filtered(&message, is_answered, &refused)));
+            if let Some(decided) = decided {
+                done(decided);
             }
             // Freeing a large message takes a while, so it is freed after the response is out.
             drop(message);
@@ -88,7 +105,15 @@ impl Session {
     pub(crate) async fn server_message_async(self: &Arc<Self>, message: Message) -> FromServer {
         match self.decide_server(message) {
             ServerDecision::Ready(decided) => decided,
-            ServerDecision::Filter(filtering) => FromServer::Pass(self.filtered(filtering).await),
+            ServerDecision::Filter(filtering) => self.filtered(filtering).await,
+        }
+    }
+
+    /// What becomes of a message that could not be filtered.
+    fn not_filtered(message: &Bytes, is_answered: bool, error: &QueueError) -> FromServer {
+        match is_answered {
+            true => FromServer::Nothing,
+            false => FromServer::Pass(Self::unfiltered(message, &error.to_string())),
         }
     }
 
@@ -99,20 +124,27 @@ impl Session {
             return None;
         }
         let call = self.take(id)?;
+        if let Some(job) = &call.job {
+            let text = String::from_utf8_lossy(text);
+            self.end_job(job, Outcome::Failed(format!("the server answered with an HTTP error: {text}")));
+            return None;
+        }
         let error = mcp::with_result_type(mcp::tool_error(&String::from_utf8_lossy(text)), call.modern);
         let shown = mcp::response(id, &error);
-        let reply = self.filtered(self.tool_result(Message::read(shown.clone()), call)).await;
-        Some(if reply == shown { ErrorPage::Unchanged } else { ErrorPage::Replaced(reply) })
+        Some(match self.filtered(self.tool_result(Message::read(shown.clone()), call)).await {
+            FromServer::Pass(reply) if reply != shown => ErrorPage::Replaced(reply),
+            _ => ErrorPage::Unchanged,
+        })
     }
 
-    async fn filtered(&self, filtering: Filtering) -> Bytes {
+    async fn filtered(&self, filtering: Filtering) -> FromServer {
         let workers = &self.rules.workers;
-        let Filtering { message, job } = filtering;
+        let Filtering { message, job, is_answered } = filtering;
         match workers.run_inline(job, message.len()) {
-            Ok(reply) => reply,
+            Ok(decided) => decided,
             Err(job) => {
                 let done = workers.run_job(job).await;
-                done.unwrap_or_else(|refused| Self::unfiltered(&message, &refused.to_string()))
+                done.unwrap_or_else(|refused| Self::not_filtered(&message, is_answered, &refused))
             }
         }
     }

@@ -143,6 +143,16 @@ pub struct GatewaySettings {
     pub session_budget: Option<NonZeroU64>,
     /// Estimated tokens of a result that still passes when the budget of the session is used up. Default: 1,000.
     pub session_floor: NonZeroU64,
+    /// Maximum number of jobs of one tenant that run. Beyond it, calls wait for their results as without jobs. Default:
+    /// 1,000.
+    pub jobs_max: NonZeroU32,
+    /// Maximum number of jobs of one tenant that are kept after their end. The oldest is removed first. Default: 1,000.
+    pub jobs_kept: NonZeroU32,
+    /// Seconds after which a job is canceled. Default: 3,600.
+    pub job_seconds_max: NonZeroU64,
+    /// Maximum size in bytes of the reply that is kept of a job; a larger one is offloaded, whatever its tool's
+    /// threshold. Default: 4 MiB.
+    pub job_result_bytes: NonZeroU64,
 }
 
 impl Default for GatewaySettings {
@@ -186,6 +196,10 @@ impl Default for GatewaySettings {
             audit: false,
             session_budget: None,
             session_floor: at_least_one(1000),
+            jobs_max: count(1000),
+            jobs_kept: count(1000),
+            job_seconds_max: at_least_one(3600),
+            job_result_bytes: at_least_one(4 << 20),
         }
     }
 }

@@ -11,6 +11,9 @@ use super::{
     PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
 };
 
+/// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
+const WAIT_MS_DEFAULT: u64 = 20_000;
+
 /// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -98,6 +101,25 @@ pub struct ToolOverride {
     /// none, every call goes to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_seconds: Option<NonZeroU64>,
+    /// Whether a call of the tool becomes a job, which goes on without its request. Default: `never`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobMode>,
+    /// Milliseconds without a result after which a call becomes a job if `job` is `auto`. Default: 20,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<NonZeroU64>,
+}
+
+/// Which calls of a tool become jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobMode {
+    /// Those without a result after `wait-ms`, if the gateway's own tools are in the list of tools.
+    Auto,
+    /// All, at once.
+    Always,
+    /// None.
+    #[default]
+    Never,
 }
 
 /// The effective settings of one tool that are not for the policy.
@@ -116,6 +138,10 @@ pub struct GatewayTool {
     pub ask: bool,
     /// Seconds for which identical calls reuse the offload of the first one.
     pub reuse_seconds: Option<NonZeroU64>,
+    /// Which calls become jobs.
+    pub job: JobMode,
+    /// Milliseconds without a result after which a call becomes a job if `job` is [`JobMode::Auto`].
+    pub wait_ms: u64,
 }
 
 impl GatewayTool {
@@ -175,7 +201,14 @@ impl Config {
             handles: own.handles.unwrap_or_default(),
             ask: own.ask.unwrap_or_default(),
             reuse_seconds: own.reuse_seconds,
+            job: own.job.unwrap_or_default(),
+            wait_ms: own.wait_ms.map_or(WAIT_MS_DEFAULT, NonZeroU64::get),
         }
+    }
+
+    /// Whether calls of some tool may become jobs.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.tools.values().any(|tool| tool.job.is_some_and(|job| job != JobMode::Never))
     }
 
     /// The shortest age at which an offload may expire, of any tool and tenant.

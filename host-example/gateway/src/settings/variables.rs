@@ -164,6 +164,10 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.audit", ValueForm::Boolean, "decide and record, change nothing"),
     variable("gateway.session-budget", ValueForm::Integer, "estimated tokens of results that a session gets inline; none: without bound"),
     variable("gateway.session-floor", ValueForm::Integer, "estimated tokens of a result that still passes beyond the budget"),
+    variable("gateway.jobs-max", ValueForm::Integer, "most jobs of one tenant that run; further calls wait for their results"),
+    variable("gateway.jobs-kept", ValueForm::Integer, "most jobs of one tenant that are kept after their end; the oldest go first"),
+    variable("gateway.job-seconds-max", ValueForm::Integer, "seconds after which a job is canceled"),
+    variable("gateway.job-result-bytes", ValueForm::Bytes, "most bytes of the reply that is kept of a job; a larger one is offloaded"),
 ];
 
 /// Every other key, and what it means: tables and lists with an entry for each of several things, and secrets.

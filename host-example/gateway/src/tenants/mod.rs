@@ -1,5 +1,6 @@
 //! The tenants of a gateway, and their rules. Tenants can be added and removed while the gateway runs.
 
+pub(crate) mod jobs;
 pub(crate) mod memory;
 pub(crate) mod rules;
 pub(crate) mod tasks;

@@ -9,8 +9,10 @@ use lro_host::settings::Size;
 use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 
 use crate::metrics::Metrics;
+use crate::session::status;
 use crate::settings::Config;
 use crate::tenants::Tenants;
+use crate::tenants::jobs::Jobs;
 use crate::tenants::memory::TenantCaches;
 use crate::tenants::tasks::Tasks;
 use crate::tenants::waiting::PendingLimits;
@@ -32,6 +34,8 @@ pub struct Rules {
     /// The tenants with their own policies; `None` if all share one.
     pub tenants: Option<Arc<Tenants>>,
     pub(crate) tasks: Arc<Tasks>,
+    /// The running jobs of all tenants.
+    pub(crate) jobs: Arc<Jobs>,
     pub(crate) caches: Arc<TenantCaches>,
     /// Threads that filter results.
     pub(crate) workers: Workers,
@@ -61,12 +65,13 @@ impl Rules {
             share: Share { pool: Pool::new(config.gateway.memory_bytes.get()), holder: config.gateway.tenant.clone() },
         };
         Self {
-            definitions: mcp::definitions().iter().map(ToString::to_string).collect(),
+            definitions: definitions(&config),
             question_schema: mcp::question_schema().to_string(),
             limits: Arc::new(limits),
             metrics: Arc::default(),
             tenants: None,
             tasks: Arc::default(),
+            jobs: Arc::default(),
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.query.waiting as usize),
             senders: Workers::for_sending(config.gateway.requests.get() as usize),
@@ -96,6 +101,8 @@ impl Rules {
             workers: before.map_or_else(workers, |before| before.workers.clone()),
             questions: before.map_or_else(questions, |before| before.questions.clone()),
             senders: before.map_or_else(senders, |before| before.senders.clone()),
+            definitions: definitions(&config),
+            jobs: Arc::clone(&self.jobs),
             config,
             filter,
             tools: self.tools.clone(),
@@ -105,7 +112,6 @@ impl Rules {
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
             pending: before.map(|before| before.pending.clone()).unwrap_or_default(),
             caches: before.map(|before| Arc::clone(&before.caches)).unwrap_or_default(),
-            definitions: self.definitions.clone(),
             question_schema: self.question_schema.clone(),
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
             dropped: Arc::clone(&self.dropped),
@@ -172,4 +178,10 @@ impl Rules {
     pub(crate) fn has_name_conflict(&self) -> bool {
         self.name_conflict.load(Ordering::Relaxed)
     }
+}
+
+/// The definitions of the gateway's tools, as JSON.
+fn definitions(config: &Config) -> Vec<String> {
+    let own = mcp::definitions().map(|tool| tool.to_string()).into_iter();
+    own.chain(config.has_jobs().then(status::definition)).collect()
 }

@@ -153,14 +153,19 @@ impl Directory {
 
     /// Writes a private file atomically and syncs it to disk: a reader sees the old or the new content.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let temporary = TemporaryFile::new(self, bytes)?;
+        self.put_with(name, bytes, true)
+    }
+
+    /// As [`put`](Self::put), but syncs only if `durable`.
+    pub(super) fn put_with(&self, name: &str, bytes: &[u8], durable: bool) -> Result<(), StoreError> {
+        let temporary = TemporaryFile::new(self, bytes, durable)?;
         self.rename(&temporary.name, name)?;
-        self.sync()
+        if durable { self.sync() } else { Ok(()) }
     }
 
     /// As [`put`](Self::put), unless the name exists. Returns whether the file was written.
     pub(crate) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool, StoreError> {
-        let temporary = TemporaryFile::new(self, bytes)?;
+        let temporary = TemporaryFile::new(self, bytes, true)?;
         match fs::renameat_with(&self.descriptor, &temporary.name, &self.descriptor, name, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => return Ok(false),
             renamed => renamed.map_err(failed("rename", self.path.join(&temporary.name)))?,
@@ -260,7 +265,7 @@ impl Directory {
 }
 
 impl<'a> TemporaryFile<'a> {
-    fn new(directory: &'a Directory, bytes: &[u8]) -> Result<Self, StoreError> {
+    fn new(directory: &'a Directory, bytes: &[u8], durable: bool) -> Result<Self, StoreError> {
         let id = Ulid::generate().map_err(StoreError::Random)?;
         let name = format!("{}{id}{}", TEMPORARY_AFFIXES.0, TEMPORARY_AFFIXES.1);
         let mut file = directory.create_file(&name)?;
@@ -268,7 +273,9 @@ impl<'a> TemporaryFile<'a> {
         let path = || directory.path.join(&temporary.name);
         fail_point!("store::put", failed("write", path()));
         file.write_all(bytes).map_err(failed("write", path()))?;
-        file.sync_all().map_err(failed("synchronize", path()))?;
+        if durable {
+            file.sync_all().map_err(failed("synchronize", path()))?;
+        }
         Ok(temporary)
     }
 }

@@ -4,12 +4,15 @@
 //! `{root}/{tenant}/.staging-{owner}-{ULID}/` and published by one rename, so that a reader sees either all of it or
 //! nothing. Directories have mode 0700 and files 0600, whatever the umask.
 //!
+//! Records of jobs are files in `{root}/{tenant}/.jobs/`.
+//!
 //! A guest may plant symbolic links in its directory. The host therefore opens files relative to it and without
 //! following links, and publishes only what the record lists.
 
 pub(crate) mod directory;
 mod error;
 mod expiry;
+mod jobs;
 pub(crate) mod key;
 mod manifest;
 mod names;
@@ -35,6 +38,7 @@ use serde::de::Error;
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
+pub use self::jobs::{JobRecord, JobState};
 use self::key::Key;
 pub use self::manifest::{
     FILE_NAME_BYTES_MAX, FileKind, FileRecord, Form, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,

@@ -116,6 +116,9 @@ impl Store {
                 Err(error) => warn!(tenant, error = &error as &dyn std::error::Error, "cannot sweep an entry"),
             }
         }
+        if let Err(error) = self.sweep_jobs(&parent, now) {
+            warn!(tenant, error = &error as &dyn std::error::Error, "cannot sweep the records of jobs");
+        }
         self.count(&mut self.inner.ledger.lock(), Some(tenant))?;
         if !removals.is_empty() {
             self.sync_detached(&parent)?;
@@ -240,7 +243,7 @@ impl Store {
 }
 
 /// Opens a directory. `None` if it does not exist or is not a directory.
-fn open_if_directory(parent: &Directory, name: &OsStr) -> Result<Option<Directory>, StoreError> {
+pub(super) fn open_if_directory(parent: &Directory, name: &OsStr) -> Result<Option<Directory>, StoreError> {
     match parent.directory(name) {
         Ok(directory) => Ok(Some(directory)),
         Err(StoreError::NotFound { .. }) => Ok(None),

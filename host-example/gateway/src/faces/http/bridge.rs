@@ -97,6 +97,9 @@ impl Bridge {
     async fn delete(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
         let Some(id) = guard::text(headers, &SESSION_ID) else { return Err(not_allowed()) };
         let session = self.session(tenant, id)?;
+        if session.close_for_jobs() {
+            return Ok(empty(StatusCode::NO_CONTENT));
+        }
         self.sessions.lock().remove(id);
         let _ = end(vec![session], self.shutdown_timeout()).await;
         Ok(empty(StatusCode::NO_CONTENT))
@@ -105,7 +108,7 @@ impl Bridge {
     /// The session with this id, if it belongs to the tenant.
     fn session(&self, tenant: &str, id: &str) -> Result<Arc<LegacySession>, Refusal> {
         let found = self.sessions.lock().get(id).map(|open| Arc::clone(&open.session));
-        let found = found.filter(|session| session.tenant() == tenant);
+        let found = found.filter(|session| session.tenant() == tenant && !session.is_closed());
         found.ok_or_else(guard::unknown_session)
     }
 
@@ -143,15 +146,15 @@ impl Bridge {
         Arc::clone(self.shared.lock().entry(tenant.to_owned()).or_insert_with(new))
     }
 
-    /// Ends idle sessions, servers of removed tenants, and overdue calls.
+    /// Ends idle sessions and servers of removed tenants, and answers calls that take long.
     pub(super) fn end_idle(&self) {
         let idle_timeout = Duration::from_secs(self.rules.config.gateway.session_idle_seconds.get());
-        self.all_sessions().iter().for_each(|session| session.end_overdue());
+        self.all_sessions().iter().for_each(|session| session.answer_late());
         for shared in self.all_shared() {
-            shared.end_overdue();
+            shared.answer_late();
         }
         let over = self.remove(|session| {
-            session.is_abandoned() || session.is_idle(idle_timeout) || self.rules.is_removed(session.tenant())
+            session.is_abandoned() || session.is_over(idle_timeout) || self.rules.is_removed(session.tenant())
         });
         if !over.is_empty() {
             // Runs in the background, as a server may be slow to exit.

@@ -19,7 +19,7 @@ use super::forwarding::{Forwarded, forward, messages_of};
 use super::streams::{OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response};
 use crate::listener::guard::Refusal;
 use crate::metrics::CountGuard;
-use crate::session::{ClientDecision, Failure, FromServer, Session, SessionOwner};
+use crate::session::{ClientDecision, Failure, FromServer, Late, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -44,6 +44,8 @@ pub(super) struct LegacySession {
     used: Mutex<Instant>,
     is_initialized: AtomicBool,
     is_abandoned: AtomicBool,
+    /// Whether the client has ended the session, which jobs keep alive.
+    is_closed: AtomicBool,
     _open: CountGuard,
 }
 
@@ -121,6 +123,7 @@ impl LegacySession {
             used: Mutex::new(Instant::now()),
             is_initialized: AtomicBool::new(false),
             is_abandoned: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             _open: open,
         })
     }
@@ -235,9 +238,29 @@ impl LegacySession {
         self.streams.lock().listener = None;
     }
 
-    pub(super) fn is_idle(&self, timeout: Duration) -> bool {
+    /// Whether no client uses the session, and none will or has for as long as the timeout. Jobs keep it alive.
+    pub(super) fn is_over(&self, timeout: Duration) -> bool {
+        if self.session.has_jobs() {
+            return false;
+        }
         let streams = self.streams.lock();
-        streams.listener().is_none() && streams.exchanges.is_empty() && self.used.lock().elapsed() > timeout
+        let is_unused = streams.listener().is_none() && streams.exchanges.is_empty();
+        self.is_closed.load(Ordering::Relaxed) || (is_unused && self.used.lock().elapsed() > timeout)
+    }
+
+    /// Closes the session for its client if jobs keep it alive. Returns whether they do.
+    pub(super) fn close_for_jobs(&self) -> bool {
+        let has_jobs = self.session.has_jobs();
+        if has_jobs {
+            self.is_closed.store(true, Ordering::Relaxed);
+            *self.streams.lock() = Streams::default();
+        }
+        has_jobs
+    }
+
+    /// Whether the client has ended the session.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// Whether the session is unusable, as `initialize` failed or the client left before the response.
@@ -245,10 +268,16 @@ impl LegacySession {
         self.is_abandoned.load(Ordering::Relaxed)
     }
 
-    pub(super) fn end_overdue(&self) {
-        for (failure, cancellation) in self.session.overdue() {
-            self.deliver_now(failure.error, &failure.id);
-            self.link.try_send(&cancellation);
+    pub(super) fn answer_late(self: &Arc<Self>) {
+        for Late { answer, cancellation } in self.session.late() {
+            if let Some(answer) = answer {
+                let (this, id) = (Arc::clone(self), answer.id.clone());
+                // The record of a job is written first.
+                self.session.rules.workers.run(move |_| this.deliver_now(answer.message(), &id));
+            }
+            if let Some(cancellation) = cancellation {
+                self.link.try_send(&cancellation);
+            }
         }
     }
 

@@ -126,6 +126,7 @@ impl Server {
             loop {
                 tokio::time::sleep(IDLE_POLL_INTERVAL).await;
                 idle.active.end_removed(&idle.rules);
+                idle.rules.jobs.wake_late();
                 if let Backend::Command(bridge) = &idle.server {
                     bridge.end_idle();
                 }
@@ -138,7 +139,8 @@ impl Server {
             async move { face.answer(caller, request).await }
         };
         connections.serve(listener, answer, stop).await;
-        // Open streams would hold up the shutdown.
+        // Open streams and calls that wait for jobs would hold up the shutdown.
+        face.rules.jobs.wake_all();
         match &face.server {
             Backend::Command(bridge) => bridge.end_streams(),
             Backend::Http(proxy) => proxy.end_streams(),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused};
 use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
-use crate::session::{Session, SessionOwner, cancellation, end_of_subscription};
+use crate::session::{Late, Session, SessionOwner, cancellation, end_of_subscription};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -60,6 +60,8 @@ struct Exchange {
     session: Arc<Session>,
     /// Whether the request is a subscription.
     is_subscription: bool,
+    /// Whether the client has its answer, and a job keeps the exchange.
+    is_left: AtomicBool,
     sender: Sender<OutgoingMessage>,
     /// The channel slot reserved for the response, until it arrives.
     answer: Mutex<Option<OwnedPermit<OutgoingMessage>>>,
@@ -74,6 +76,12 @@ impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         let Some(shared) = self.0.upgrade() else { return };
         let id = self.1.clone();
+        let exchange = shared.exchange(&id);
+        if exchange.as_ref().is_some_and(|exchange| exchange.session.has_jobs()) {
+            // The server still has to answer the job, which ends the exchange.
+            exchange.iter().for_each(|exchange| exchange.is_left.store(true, Ordering::Relaxed));
+            return;
+        }
         if shared.exchanges.lock().remove(&id).is_some_and(|exchange| exchange.session.pending_count() > 0) {
             // Sending may block, which is not allowed here.
             std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client disconnected")));
@@ -117,7 +125,16 @@ impl SharedServer {
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX + 1);
         let answer = Mutex::new(sender.clone().try_reserve_owned().ok());
         let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
-        let exchange = Arc::new(Exchange { id: original, progress, session, is_subscription, sender, answer, room });
+        let exchange = Arc::new(Exchange {
+            id: original,
+            progress,
+            session,
+            is_subscription,
+            is_left: AtomicBool::new(false),
+            sender,
+            answer,
+            room,
+        });
         this.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
         let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
         let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
@@ -155,12 +172,23 @@ impl SharedServer {
         Ok(empty(StatusCode::ACCEPTED))
     }
 
-    pub(super) fn end_overdue(&self) {
-        let exchanges: Vec<Arc<Exchange>> = self.exchanges.lock().values().cloned().collect();
+    pub(super) fn answer_late(&self) {
+        let is_over = |exchange: &Exchange| exchange.is_left.load(Ordering::Relaxed) && !exchange.session.has_jobs();
+        let exchanges: Vec<Arc<Exchange>> = {
+            let mut exchanges = self.exchanges.lock();
+            exchanges.retain(|_, exchange| !is_over(exchange));
+            exchanges.values().cloned().collect()
+        };
         for exchange in exchanges.into_iter().filter(|exchange| !exchange.is_subscription) {
-            for (failure, cancellation) in exchange.session.overdue() {
-                exchange.answer(&failure.error);
-                self.link.try_send(&cancellation);
+            for Late { answer, cancellation } in exchange.session.late() {
+                if let Some(answer) = answer {
+                    let exchange = Arc::clone(&exchange);
+                    // The record of a job is written first.
+                    self.rules.workers.run(move |_| exchange.answer(&answer.message()));
+                }
+                if let Some(cancellation) = cancellation {
+                    self.link.try_send(&cancellation);
+                }
             }
         }
     }
@@ -224,7 +252,7 @@ impl SharedServer {
             Some(id) => self.exchange(&Id::of_json(std::str::from_utf8(&id).ok()?)),
             None => {
                 let exchanges = self.exchanges.lock();
-                let mut all = exchanges.values();
+                let mut all = exchanges.values().filter(|exchange| !exchange.is_left.load(Ordering::Relaxed));
                 all.next().cloned().filter(|_| all.next().is_none())
             }
         }

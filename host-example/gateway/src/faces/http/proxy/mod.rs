@@ -333,10 +333,12 @@ impl Proxy {
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
             let owner = SessionOwner { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
-            Arc::new(match address {
+            let session = match address {
                 Some(address) => Session::of_request(&self.rules, owner, address),
                 None => Session::new(&self.rules, owner),
-            })
+            };
+            // A request of the client is one request to the server.
+            Arc::new(session.without_jobs())
         }))
     }
 }

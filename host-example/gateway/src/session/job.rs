@@ -1,0 +1,261 @@
+//! Calls that become jobs: the client gets a short descriptor in place of the result, and the call goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lro_host::job::{self, Job};
+use lro_host::mcp::{self, Id, Message};
+
+use super::decision::{Failure, Filtering, FromServer};
+use super::pending::{Call, RequestKind, ToolCall, cancellation};
+use super::{Session, status};
+use crate::settings::{JobMode, SchemaStrategy};
+use crate::tenants::jobs::{JobCall, Outcome, RunningJob};
+
+/// Length at which the name of a tool is cut in the record of a job, in bytes: the server may know no such tool.
+const TOOL_BYTES_MAX: usize = 256;
+
+/// Path of the type of a result in a response.
+const RESULT_TYPE: [&str; 2] = ["result", "resultType"];
+
+/// The type of a whole result, as JSON.
+const COMPLETE: &str = r#""complete""#;
+
+/// What becomes of a call that takes long.
+#[derive(Debug)]
+pub(crate) struct Late {
+    /// What the client gets, if it still waits.
+    pub(crate) answer: Option<LateAnswer>,
+    /// What the server gets, if the call is to end.
+    pub(crate) cancellation: Option<Bytes>,
+}
+
+/// The answer to a call that takes long.
+#[derive(Debug)]
+pub(crate) struct LateAnswer {
+    /// The id of the request, as the client sent it.
+    pub(crate) id: Id,
+    message: Bytes,
+    /// The job whose begin is recorded first.
+    begun: Option<(Arc<Session>, Arc<RunningJob>)>,
+}
+
+impl LateAnswer {
+    /// The message for the client. Writes the record of a job, so it blocks.
+    pub(crate) fn message(self) -> Bytes {
+        if let Some((session, job)) = self.begun
+            && let Ok(store) = &session.rules.filter.store
+        {
+            session.rules.jobs.record_begin(store, &job);
+        }
+        self.message
+    }
+}
+
+impl Session {
+    /// Ends and detaches the calls that take too long. To be called every now and then.
+    pub(crate) fn late(self: &Arc<Self>) -> Vec<Late> {
+        let failed = |(failure, cancellation): (Failure, Bytes)| Late {
+            answer: Some(LateAnswer { id: failure.id, message: failure.error, begun: None }),
+            cancellation: Some(cancellation),
+        };
+        let mut late: Vec<Late> = self.overdue().into_iter().map(failed).collect();
+        late.extend(self.detached());
+        late.extend(self.canceled());
+        late
+    }
+
+    /// Whether jobs wait for the server.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.state().calls.values().flatten().any(|call| call.job.is_some())
+    }
+
+    /// After how long a call becomes a job; `None` if it does not.
+    pub(super) fn detaches_after(&self, message: &Message, kind: &RequestKind) -> Option<Duration> {
+        let RequestKind::Tool(tool) = kind else { return None };
+        let own = self.rules.config.gateway_tool(&tool.name);
+        // A client that asks for a task gets one from the server.
+        if own.job == JobMode::Never
+            || !self.detaches
+            || !self.rules.announces()
+            || message.value(&["params", "task"]).is_some()
+        {
+            return None;
+        }
+        match own.job {
+            JobMode::Always => Some(Duration::ZERO),
+            JobMode::Auto if !self.rules.has_name_conflict() => Some(Duration::from_millis(own.wait_ms)),
+            JobMode::Auto | JobMode::Never => None,
+        }
+    }
+
+    /// Makes jobs of the calls whose time has come.
+    fn detached(self: &Arc<Self>) -> Vec<Late> {
+        let mut state = self.state();
+        let (mut late, mut detached) = (Vec::new(), 0);
+        for (id, calls) in &mut state.calls {
+            for call in calls.iter_mut().filter(|call| call.is_due()) {
+                let Some(job) = self.begin_job(call) else { continue };
+                let message = mcp::response(id, &self.descriptor(call, &job));
+                detached += 1;
+                call.job = Some(Arc::clone(&job));
+                let answer = LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job)) };
+                late.push(Late { answer: Some(answer), cancellation: None });
+            }
+        }
+        // Nobody waits for these requests any more.
+        state.pending = state.pending.saturating_sub(detached);
+        late
+    }
+
+    /// Cancels jobs, and ends those that take too long.
+    fn canceled(&self) -> Vec<Late> {
+        let seconds = self.rules.config.gateway.job_seconds_max.get();
+        let (mut late, mut over) = (Vec::new(), Vec::new());
+        for (id, call) in self.state().calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call))) {
+            let Some(job) = &call.job else { continue };
+            if job.take_cancellation() {
+                late.push((id.clone(), "the client canceled the job".to_owned()));
+            } else if job.is_given_up() {
+                over.push((id.clone(), "the server has not answered the cancellation".to_owned()));
+            } else if !job.is_canceled() && job.age() > Duration::from_secs(seconds) {
+                let reason = format!("it took longer than {seconds} seconds (gateway.job-seconds-max)");
+                late.push((id.clone(), reason.clone()));
+                over.push((id.clone(), reason));
+            }
+        }
+        for (id, reason) in over {
+            // The failure of a job is not for the client.
+            drop(self.fail(&id, &reason));
+        }
+        let end = |(id, reason): (Id, String)| Late { answer: None, cancellation: Some(cancellation(&id, &reason)) };
+        late.into_iter().map(end).collect()
+    }
+
+    /// Whether a job runs under this id.
+    pub(super) fn job_of(&self, id: &Id) -> Option<Arc<RunningJob>> {
+        let state = self.state();
+        state.calls.get(&state.pending_id(id)?)?.front()?.job.clone()
+    }
+
+    /// Begins the job of a call; `None` if the tenant has as many as it may.
+    pub(super) fn begin_job(&self, call: &Call) -> Option<Arc<RunningJob>> {
+        let RequestKind::Tool(tool) = &call.kind else { return None };
+        let name = tool.name.get(..tool.name.floor_char_boundary(TOOL_BYTES_MAX)).unwrap_or_default();
+        let call = JobCall { tenant: self.owner.tenant.clone(), tool: name.to_owned(), arguments: tool.query.clone() };
+        self.rules.jobs.begin(call, self.rules.config.gateway.jobs_max)
+    }
+
+    /// What the client gets in place of the result: a tool result, as JSON.
+    fn descriptor(&self, call: &Call, job: &RunningJob) -> String {
+        let descriptor = status::descriptor(job);
+        let text = mcp::text_block(&descriptor);
+        let (is_allowed, has_schema) = match &call.kind {
+            RequestKind::Tool(tool) => self.structured_of(tool),
+            _ => (true, false),
+        };
+        let result = match (is_allowed, has_schema) {
+            (true, _) => format!(r#"{{"content":[{text}],"structuredContent":{descriptor}}}"#),
+            (false, false) => format!(r#"{{"content":[{text}]}}"#),
+            // A result without the structured content of the schema has to be an error.
+            (false, true) => format!(r#"{{"content":[{text}],"isError":true}}"#),
+        };
+        mcp::with_result_type(result, call.modern)
+    }
+
+    /// Whether the results of a tool may have the descriptor as structured content, and whether its schema asks for
+    /// another.
+    fn structured_of(&self, tool: &ToolCall) -> (bool, bool) {
+        match self.rules.config.gateway_tool(&tool.name).schema {
+            SchemaStrategy::Rewrite | SchemaStrategy::Strip => (true, false),
+            SchemaStrategy::Shape => (false, self.rules.caches.output_schema(&self.owner.tenant, &tool.name).is_some()),
+            SchemaStrategy::Block => (false, true),
+        }
+    }
+
+    /// Keeps the answer of the server to a job. If the call has not been answered yet, its client gets the descriptor.
+    pub(super) fn job_answer(
+        self: &Arc<Self>,
+        message: Message,
+        call: Call,
+        running: Arc<RunningJob>,
+        is_answered: bool,
+    ) -> Filtering {
+        let (session, bytes, id) = (Arc::clone(self), message.bytes().clone(), message.id());
+        let guard = EndGuard { session: Arc::clone(self), job: Arc::clone(&running), has_ended: false };
+        let job = Job::new(async move {
+            let outcome = match message.result() {
+                Some(_) if running.is_canceled() => Outcome::Done(Bytes::new()),
+                Some(_) => outcome_of(&Message::read(session.filter(message, &call).await)),
+                None => outcome_of(&message),
+            };
+            // Writing the record blocks.
+            job::pause().await;
+            guard.end(outcome);
+            match id.filter(|_| !is_answered) {
+                Some(id) => FromServer::Pass(mcp::response(&id, &session.descriptor(&call, &running))),
+                None => FromServer::Nothing,
+            }
+        });
+        Filtering { message: bytes, job, is_answered }
+    }
+
+    /// Ends a job, on a thread that may block.
+    pub(super) fn end_job(&self, job: &Arc<RunningJob>, outcome: Outcome) {
+        let (rules, job) = (Arc::clone(&self.rules), Arc::clone(job));
+        self.rules.workers.run(move |_| {
+            if let Ok(store) = &rules.filter.store {
+                rules.jobs.end(store, &job, outcome, rules.config.gateway.jobs_kept);
+            }
+        });
+    }
+}
+
+/// Ends a job whose answer is being filtered, also when that fails.
+struct EndGuard {
+    session: Arc<Session>,
+    job: Arc<RunningJob>,
+    has_ended: bool,
+}
+
+impl EndGuard {
+    /// Ends the job. Blocks.
+    fn end(mut self, outcome: Outcome) {
+        self.has_ended = true;
+        let rules = &self.session.rules;
+        if let Ok(store) = &rules.filter.store {
+            rules.jobs.end(store, &self.job, outcome, rules.config.gateway.jobs_kept);
+        }
+    }
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let reason = "its result could not be filtered, see the log of the gateway";
+            self.session.end_job(&self.job, Outcome::Failed(reason.to_owned()));
+        }
+    }
+}
+
+/// How a call ended whose response is this.
+fn outcome_of(response: &Message) -> Outcome {
+    match response.result() {
+        Some(result) => {
+            // The one who fetches it may speak another revision.
+            let result = match response.value(&RESULT_TYPE).is_some_and(|kind| kind == COMPLETE) {
+                true => Message::read(response.without(&RESULT_TYPE)).result().unwrap_or(result),
+                false => result,
+            };
+            // Copied, so that the rest of the message is freed.
+            Outcome::Done(Bytes::copy_from_slice(&result))
+        }
+        None => {
+            let text = response.value(&["error", "message"]);
+            let text = text.and_then(|text| serde_json::from_slice::<String>(&text).ok()).unwrap_or_default();
+            let code = response.error_code().map(|code| format!(" {code}")).unwrap_or_default();
+            Outcome::Failed(format!("the server answered with the error{code}: {text}"))
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What clients see of jobs: the descriptor, the tool `lro_job` and the resources `lro://jobs/`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lro_host::mcp::{self, INVALID_PARAMS, ProtocolError};
+use lro_host::store::{Store, StoreError, Ulid, rfc3339};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::Session;
+use crate::tenants::jobs::{Ended, Job, Record, RunningJob};
+
+/// Name of the tool that fetches results of jobs.
+pub(crate) const JOB_TOOL: &str = "lro_job";
+
+/// Beginning of the URIs of jobs.
+pub(crate) const JOBS_URI: &str = "lro://jobs/";
+
+/// Template of these URIs.
+pub(crate) const JOBS_TEMPLATE: &str = r#"{"uriTemplate":"lro://jobs/{job}","name":"lro-job","title":"A call that goes on in the background","description":"State of a job, and its result once it has ended","mimeType":"application/json"}"#;
+
+/// Milliseconds that a call of the tool waits for the end of the job, unless it says otherwise.
+const WAIT_MS_DEFAULT: u64 = 20_000;
+
+/// Most milliseconds that a call of the tool waits: clients give up after 60 seconds.
+const WAIT_MS_MAX: u64 = 50_000;
+
+/// Milliseconds that a cancellation waits for an answer of the server, unless it says otherwise: most servers send none.
+const CANCEL_WAIT_MS_DEFAULT: u64 = 1_000;
+
+/// Most jobs in a list.
+const LISTED_MAX: usize = 100;
+
+/// Bytes of a record that are read for a list: more than a record has without its result.
+const LISTED_BYTES_MAX: u64 = 256 << 10;
+
+/// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
+const RESOURCE_NOT_FOUND: i32 = -32002;
+
+/// Metadata key of a fetched result, for its job.
+const JOB_KEY: &str = "io.github.lro-filter/job";
+
+/// The definition of the tool, as JSON.
+pub(crate) fn definition() -> String {
+    json!({
+        "name": JOB_TOOL,
+        "title": "Fetch the result of a job",
+        "description": "Some tools take long: their calls answer with a `job` and go on in the background. This tool waits for \
+            the end of a job and gives its result, or says how far it is. Without `handle` it lists all jobs.",
+        "inputSchema": {"type": "object", "additionalProperties": false, "properties": {
+            "handle": {"type": "string", "description": "member `job` of the answer of the slow tool"},
+            "wait_ms": {"type": "integer", "minimum": 0, "description": format!(
+                "most milliseconds to wait for the end, {WAIT_MS_DEFAULT} by default, at most {WAIT_MS_MAX}")},
+            "cancel": {"type": "boolean", "description": "stop the job"},
+        }},
+    })
+    .to_string()
+}
+
+/// A sentence about jobs for the model.
+pub(crate) fn guidance() -> String {
+    format!(
+        " A tool that takes long may answer with a `job` instead of its result: fetch the result with `{JOB_TOOL}`; do not \
+         call the tool again."
+    )
+}
+
+/// The arguments of the tool.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Arguments {
+    handle: Option<String>,
+    wait_ms: Option<u64>,
+    cancel: bool,
+}
+
+impl Arguments {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// Why they cannot be read, for the model.
+    pub(crate) fn read(json: &str) -> Result<Self, String> {
+        let arguments: Self = serde_json::from_str(json)
+            .map_err(|error| format!("invalid arguments: {error}: expected {{\"handle\", \"wait_ms\", \"cancel\"}}"))?;
+        if arguments.cancel && arguments.handle.is_none() {
+            return Err("`handle` is missing: name the job to cancel".to_owned());
+        }
+        Ok(arguments)
+    }
+
+    /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
+    pub(crate) fn begin(&self, session: &Session) -> Option<(Arc<RunningJob>, Instant)> {
+        let handle = self.handle.as_ref()?.parse().ok()?;
+        let job = session.rules.jobs.running(session.tenant(), handle)?;
+        if self.cancel {
+            job.cancel(false);
+        }
+        let default = if self.cancel { CANCEL_WAIT_MS_DEFAULT } else { WAIT_MS_DEFAULT };
+        let wait = Duration::from_millis(self.wait_ms.unwrap_or(default).min(WAIT_MS_MAX));
+        (!wait.is_zero()).then(|| (job, Instant::now() + wait))
+    }
+}
+
+/// Whether the arguments of a call name a job of this gateway. Blocks.
+pub(crate) fn knows(session: &Session, arguments: &str) -> bool {
+    let handle = Arguments::read(arguments).ok().and_then(|arguments| arguments.handle?.parse().ok());
+    let (Some(handle), Ok(store)) = (handle, &session.rules.filter.store) else { return false };
+    session.rules.jobs.running(session.tenant(), handle).is_some() || store.job(session.tenant(), handle, 0).is_ok()
+}
+
+/// The answer of the tool: a tool result, as JSON. Blocks.
+pub(crate) fn answer(session: &Session, arguments: &Arguments) -> String {
+    let Ok(store) = &session.rules.filter.store else {
+        return mcp::tool_error("the gateway has no store, see its log");
+    };
+    let Some(handle) = &arguments.handle else { return list(session, store) };
+    match find(session, store, handle, u64::MAX) {
+        Ok((handle, Job::Ended(record, end, result))) if !result.is_empty() => {
+            let status = Status::ended(handle, &record, &end, None).json();
+            String::from_utf8_lossy(&mcp::with_metadata(&result, JOB_KEY, &status)).into_owned()
+        }
+        Ok((handle, job)) => {
+            let is_error = matches!(job, Job::Lost(..) | Job::Ended(..)) && !arguments.cancel;
+            let status = Status::of(handle, &job).json();
+            let text = mcp::text_block(&status);
+            format!(r#"{{"content":[{text}],"structuredContent":{status},"isError":{is_error}}}"#)
+        }
+        Err(error) => mcp::tool_error(&error),
+    }
+}
+
+/// The content of the resource of a job: the result of `resources/read`, as JSON. Blocks.
+///
+/// # Errors
+/// When there is no such job.
+pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<String, ProtocolError> {
+    let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
+    let failed = |message: String| ProtocolError { code, message };
+    let handle = uri.strip_prefix(JOBS_URI).unwrap_or_default();
+    let store = session.rules.filter.store.as_ref().map_err(|_| failed("the gateway has no store".to_owned()))?;
+    let (handle, job) = find(session, store, handle, u64::MAX).map_err(failed)?;
+    let status = Status::of(handle, &job).json();
+    let mut result = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": status }] });
+    if modern {
+        result["ttlMs"] = json!(0);
+        result["cacheScope"] = json!("private");
+    }
+    Ok(result.to_string())
+}
+
+/// What the client gets in place of the result of a call that became this job: a JSON object.
+pub(crate) fn descriptor(job: &RunningJob) -> String {
+    // The schema of replaced results asks for the member.
+    Status { offloaded: Some(false), ..Status::running(job) }.json()
+}
+
+fn find(session: &Session, store: &Store, handle: &str, bytes_max: u64) -> Result<(Ulid, Job), String> {
+    // A job of another tenant is as unknown as one that never was.
+    let unknown = || format!("there is no job `{handle}`: it never was, has expired or made room for others");
+    let id: Ulid = handle.parse().map_err(|_| unknown())?;
+    let found = session.rules.jobs.find(store, session.tenant(), id, bytes_max);
+    found.map(|job| (id, job)).map_err(|error| match error {
+        StoreError::NotFound { .. } => unknown(),
+        error => {
+            let tenant = session.tenant();
+            tracing::warn!(tenant, error = &error as &dyn std::error::Error, "cannot read the record of a job");
+            error.for_client()
+        }
+    })
+}
+
+fn list(session: &Session, store: &Store) -> String {
+    let tenant = session.tenant();
+    let mut handles = match store.jobs(tenant) {
+        Ok(handles) => handles,
+        Err(error) => return mcp::tool_error(&error.for_client()),
+    };
+    // The record of one that has just begun may not be written yet.
+    handles.extend(session.rules.jobs.all_running(tenant).iter().map(|job| job.handle));
+    handles.sort_unstable_by(|one, other| other.cmp(one));
+    handles.dedup();
+    let more = handles.len().saturating_sub(LISTED_MAX);
+    // One that cannot be read has just expired.
+    let found = handles
+        .iter()
+        .take(LISTED_MAX)
+        .filter_map(|handle| Some((*handle, session.rules.jobs.find(store, tenant, *handle, LISTED_BYTES_MAX).ok()?)));
+    let jobs: Vec<String> = found.map(|(handle, job)| Status::short(handle, &job).json()).collect();
+    let list = format!(r#"{{"jobs":[{}],"more":{more}}}"#, jobs.join(","));
+    format!(r#"{{"content":[{}],"structuredContent":{list}}}"#, mcp::text_block(&list))
+}
+
+/// A job as clients see it.
+#[derive(Debug, Default, Serialize)]
+struct Status<'a> {
+    job: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offloaded: Option<bool>,
+    tool: &'a str,
+    /// RFC 3339 in UTC.
+    started: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<&'a str>,
+    /// How long it has run so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elapsed_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<ProgressStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_went_on: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// The call that began it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+    /// The call that goes on from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// What the server said last.
+#[derive(Debug, Serialize)]
+struct ProgressStatus {
+    progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<f64>,
+    /// The part that is done, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fraction: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// How long ago it said so.
+    ago_ms: u64,
+}
+
+impl<'a> Status<'a> {
+    fn new(job: Ulid, state: &'static str, tool: &'a str) -> Self {
+        Self { job: job.to_string(), state, tool, started: rfc3339(job.time()), ..Self::default() }
+    }
+
+    fn running(job: &'a RunningJob) -> Self {
+        let progress = job.progress().map(|last| ProgressStatus {
+            progress: last.progress,
+            total: last.total,
+            fraction: last.total.map(|total| last.progress / total).filter(|part| (0.0..=1.0).contains(part)),
+            message: last.message,
+            ago_ms: millis(last.at.elapsed()),
+        });
+        let state = if job.is_canceled() { "cancelled" } else { "running" };
+        let reason = job.is_canceled().then_some("the server has not answered the cancellation yet");
+        Self {
+            elapsed_ms: Some(millis(job.age())),
+            progress,
+            reason,
+            next: Some(next(job.handle)),
+            ..Self::new(job.handle, state, &job.call.tool)
+        }
+    }
+
+    fn ended(job: Ulid, record: &'a Record, end: &'a Ended, result: Option<&Bytes>) -> Self {
+        let result = result.and_then(|result| serde_json::from_slice(result).ok());
+        Self {
+            ended: Some(&end.at),
+            server_went_on: end.server_went_on,
+            reason: end.reason.as_deref(),
+            result,
+            ..Self::new(job, end.state.name(), &record.tool)
+        }
+    }
+
+    /// All there is to say about a job.
+    fn of(handle: Ulid, job: &'a Job) -> Self {
+        match job {
+            Job::Running(job) => Self::running(job),
+            Job::Elsewhere(record) => Self {
+                reason: Some("another gateway process runs it"),
+                next: Some(next(handle)),
+                ..Self::new(handle, "running", &record.tool)
+            },
+            Job::Ended(record, end, result) => Self::ended(handle, record, end, Some(result)),
+            Job::Lost(record, reason) => Self {
+                reason: Some(*reason),
+                call: Some(format!("{} {}", record.tool, record.arguments.as_deref().unwrap_or("{…}"))),
+                ..Self::new(handle, "lost", &record.tool)
+            },
+        }
+    }
+
+    /// The line of a job in a list.
+    fn short(handle: Ulid, job: &'a Job) -> Self {
+        match job {
+            Job::Ended(record, end, _) => Self::ended(handle, record, end, None),
+            job => Self { call: None, next: None, ..Self::of(handle, job) },
+        }
+    }
+
+    fn json(&self) -> String {
+        // A struct of texts and numbers always serializes.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The literal call that goes on to wait for a job.
+fn next(job: Ulid) -> String {
+    format!("{JOB_TOOL} {}", json!({ "handle": job.to_string(), "wait_ms": WAIT_MS_DEFAULT }))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

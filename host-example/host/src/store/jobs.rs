@@ -1,0 +1,225 @@
+//! Records of jobs: calls that go on without the request that began them.
+//!
+//! The records of a tenant are files in `{root}/{tenant}/.jobs/`, each written under another name and renamed. The name
+//! says the state: `{ULID}.running-{owner}` while the store `owner` runs the job, `{ULID}.ended` from its end on, and
+//! `{ULID}.lost` once a sweep has found that the owner is gone. What a record holds is not the store's concern.
+//!
+//! Records do not count toward the quotas of offloads: whoever writes them bounds their number and size.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::time::SystemTime;
+
+use super::directory::Directory;
+use super::error::failed;
+use super::sweep::open_if_directory;
+use super::{Store, StoreError, Ulid, tenant_name};
+
+/// Directory of the records, in that of a tenant. It begins with a dot, so it is not an offload.
+const JOBS: &str = ".jobs";
+
+/// Maximum size of the record of a job that runs, 1 MiB: it holds a call without its result.
+const RUNNING_BYTES_MAX: u64 = 1 << 20;
+
+/// The state of a job, as far as its record shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// It runs in a store that is open.
+    Running {
+        /// Whether that is this one.
+        is_own: bool,
+    },
+    /// Its store was closed, or its process ended, before the job did.
+    Lost,
+    /// It has ended.
+    Ended,
+}
+
+/// A record of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRecord {
+    /// The state.
+    pub state: JobState,
+    /// What was written last.
+    pub bytes: Vec<u8>,
+}
+
+/// The state in the name of a record. A later one counts where several are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Running(Ulid),
+    Lost,
+    Ended,
+}
+
+impl Mark {
+    fn parse(name: &OsStr) -> Option<(Ulid, Self)> {
+        let (id, mark) = name.to_str()?.split_once('.')?;
+        let mark = match mark {
+            "ended" => Self::Ended,
+            "lost" => Self::Lost,
+            mark => Self::Running(mark.strip_prefix("running-")?.parse().ok()?),
+        };
+        Some((id.parse().ok()?, mark))
+    }
+
+    fn name(self, id: Ulid) -> String {
+        match self {
+            Self::Running(owner) => format!("{id}.running-{owner}"),
+            Self::Lost => format!("{id}.lost"),
+            Self::Ended => format!("{id}.ended"),
+        }
+    }
+}
+
+impl Store {
+    /// Records that this store runs a job. Until [`Store::end_job`], the job is lost if the process ends.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`] or [`StoreError::Io`].
+    pub fn begin_job(&self, tenant: &str, id: Ulid, record: &[u8]) -> Result<(), StoreError> {
+        let mark = Mark::Running(self.owner()?);
+        self.jobs_directory(tenant)?.put_with(&mark.name(id), record, self.inner.config.fsync)
+    }
+
+    /// Records that a job has ended, and removes the oldest records of the tenant beyond `kept_max`. The record expires
+    /// [`StoreConfig::time_to_live`](super::StoreConfig::time_to_live) after that.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`] or [`StoreError::Io`].
+    pub fn end_job(&self, tenant: &str, id: Ulid, record: &[u8], kept_max: usize) -> Result<(), StoreError> {
+        let directory = self.jobs_directory(tenant)?;
+        directory.put_with(&Mark::Ended.name(id), record, self.inner.config.fsync)?;
+        remove(&directory, &Mark::Running(self.owner()?).name(id))?;
+        let kept: Vec<(Ulid, Mark)> = marks(&directory)?
+            .into_iter()
+            .flat_map(|(id, marks)| marks.into_iter().map(move |mark| (id, mark)))
+            .filter(|(_, mark)| !matches!(mark, Mark::Running(_)))
+            .collect();
+        let surplus = kept.len().saturating_sub(kept_max);
+        kept.iter().take(surplus).try_for_each(|(id, mark)| remove(&directory, &mark.name(*id)))
+    }
+
+    /// Reads the first `bytes_max` bytes of the record of a job of this tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], also for a record that has expired; [`StoreError::Io`].
+    pub fn job(&self, tenant: &str, id: Ulid, bytes_max: u64) -> Result<JobRecord, StoreError> {
+        let directory = self.opened()?.root.directory(tenant_name(tenant))?.directory(JOBS)?;
+        // Most are asked for after their end; the others need the name of their store.
+        let (mark, found) = match directory.file(&Mark::Ended.name(id)) {
+            Err(StoreError::NotFound { path }) => {
+                let mark = marks(&directory)?.remove(&id).and_then(|marks| marks.into_iter().max());
+                let mark = mark.ok_or(StoreError::NotFound { path })?;
+                (mark, directory.file(&mark.name(id))?)
+            }
+            found => (Mark::Ended, found?),
+        };
+        let state = match mark {
+            Mark::Ended => JobState::Ended,
+            Mark::Lost => JobState::Lost,
+            Mark::Running(owner) if self.is_gone(owner)? => JobState::Lost,
+            Mark::Running(owner) => JobState::Running { is_own: owner == self.owner()? },
+        };
+        let path = directory.path.join(mark.name(id));
+        if !matches!(mark, Mark::Running(_)) && self.has_record_expired(&directory, mark, id, SystemTime::now())? {
+            return Err(StoreError::NotFound { path });
+        }
+        let mut bytes = Vec::new();
+        found.0.take(bytes_max).read_to_end(&mut bytes).map_err(failed("read", path))?;
+        Ok(JobRecord { state, bytes })
+    }
+
+    /// The jobs of this tenant that have a record, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn jobs(&self, tenant: &str) -> Result<Vec<Ulid>, StoreError> {
+        let directory = self.opened()?.root.directory(tenant_name(tenant)).and_then(|parent| parent.directory(JOBS));
+        match directory {
+            Err(StoreError::NotFound { .. }) => Ok(Vec::new()),
+            directory => Ok(marks(&directory?)?.into_keys().rev().collect()),
+        }
+    }
+
+    /// Removes expired records, and marks those as lost whose store is gone.
+    pub(super) fn sweep_jobs(&self, parent: &Directory, now: SystemTime) -> Result<(), StoreError> {
+        let Some(directory) = open_if_directory(parent, OsStr::new(JOBS))? else { return Ok(()) };
+        directory.remove_stale_temporaries()?;
+        for (id, marks) in marks(&directory)? {
+            let has_ended = marks.iter().any(|mark| !matches!(mark, Mark::Running(_)));
+            for mark in marks {
+                match mark {
+                    Mark::Running(owner) if self.is_gone(owner)? => {
+                        // Its time to live begins when somebody can learn that it is lost.
+                        if !has_ended {
+                            let bytes = directory.read(&mark.name(id), RUNNING_BYTES_MAX)?;
+                            directory.put_with(&Mark::Lost.name(id), &bytes, self.inner.config.fsync)?;
+                        }
+                        remove(&directory, &mark.name(id))?;
+                    }
+                    Mark::Running(_) => {}
+                    Mark::Lost | Mark::Ended => {
+                        if self.has_record_expired(&directory, mark, id, now)? {
+                            remove(&directory, &mark.name(id))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a record was written longer ago than the time to live. One that is gone has.
+    fn has_record_expired(
+        &self,
+        directory: &Directory,
+        mark: Mark,
+        id: Ulid,
+        now: SystemTime,
+    ) -> Result<bool, StoreError> {
+        let name = mark.name(id);
+        let file = match directory.file(&name) {
+            Err(StoreError::NotFound { .. }) => return Ok(true),
+            file => file?.0,
+        };
+        let written = file.metadata().and_then(|metadata| metadata.modified());
+        let written = written.map_err(failed("examine", directory.path.join(name)))?;
+        Ok(written + self.inner.config.time_to_live <= now)
+    }
+
+    /// Opens the directory of the records of a tenant, and creates it if it is missing.
+    fn jobs_directory(&self, tenant: &str) -> Result<Directory, StoreError> {
+        let opened = self.current_root()?;
+        let parent = self.tenant_directory(&opened.root, &tenant_name(tenant))?;
+        match parent.create_directory(JOBS)? {
+            Some(created) => {
+                if self.inner.config.fsync {
+                    parent.sync()?;
+                }
+                Ok(created)
+            }
+            None => parent.directory(JOBS),
+        }
+    }
+}
+
+/// The records in a directory, by job.
+fn marks(directory: &Directory) -> Result<BTreeMap<Ulid, Vec<Mark>>, StoreError> {
+    let mut found: BTreeMap<Ulid, Vec<Mark>> = BTreeMap::new();
+    for name in directory.names()? {
+        if let Some((id, mark)) = Mark::parse(&name?) {
+            found.entry(id).or_default().push(mark);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes a record, which another process may have removed.
+fn remove(directory: &Directory, name: &str) -> Result<(), StoreError> {
+    match directory.remove_file(name) {
+        Err(StoreError::NotFound { .. }) => Ok(()),
+        removed => removed,
+    }
+}
