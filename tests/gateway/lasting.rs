@@ -21,8 +21,8 @@ const FACES: [Face; 3] = [Face::Stdio, Face::Legacy, Face::Modern];
 
 /// A client of a gateway, in front of a command or of a server over HTTP.
 pub(crate) struct Way {
-    face: Face,
-    gateway: Scripted,
+    pub(crate) face: Face,
+    pub(crate) gateway: Scripted,
     session: Option<Session>,
     url: String,
     name: String,
@@ -81,6 +81,17 @@ impl Way {
         answer["result"].clone()
     }
 
+    /// Sends a notification without parameters.
+    pub(crate) fn notify(&mut self, method: &str) {
+        let message = json!({"jsonrpc": "2.0", "method": method});
+        let status = match self.face {
+            Face::Stdio => return self.gateway.send(&message.to_string()),
+            Face::Legacy => self.session.as_ref().unwrap().open(&message).status,
+            Face::Modern => open_modern(&self.url, &message, &[]).status,
+        };
+        assert_eq!(status, 202, "{method}");
+    }
+
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.result("tools/call", json!({"name": tool, "arguments": arguments}))
     }
@@ -101,6 +112,13 @@ impl Way {
     fn asked(&mut self, tool: &str) -> usize {
         self.seen(tool).len()
     }
+}
+
+/// The ways on which calls may become jobs: all but those where a request of the client is one request to the server.
+pub(crate) fn job_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Way)> + 'a {
+    let ways = [(Face::Stdio, false), (Face::Stdio, true), (Face::Legacy, false), (Face::Modern, false)];
+    ways.into_iter()
+        .map(|(face, over_http)| (format!("{face:?}, {over_http}"), Way::open(script, toml, face, over_http)))
 }
 
 /// Every way to a gateway with this configuration.

@@ -10,6 +10,7 @@ mod crowd;
 mod faults;
 mod headers;
 mod http;
+mod jobs;
 mod kinds;
 mod lasting;
 mod neighbours;

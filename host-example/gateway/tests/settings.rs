@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
-    DescriptorLevel, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, KNOWN_CLIENTS, Origin,
+    DescriptorLevel, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, JobMode, KNOWN_CLIENTS, Origin,
     PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token, Trial, VARIABLES,
     ValueForm,
 };
@@ -184,6 +184,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[tools.x]\nhandles = 1", "`tools.x.handles` = `1`"),
         ("[tools.x]\nask = 1", "`tools.x.ask` = `1`"),
         ("[tools.x]\nreuse-seconds = 0", "`tools.x.reuse-seconds` = `0`"),
+        ("[tools.x]\njob = \"slow\"", "expected one of `auto`, `always`, `never`"),
+        ("[tools.x]\nwait-ms = 0", "`tools.x.wait-ms` = `0`"),
         ("[clients.x]\ndeclared-size = 0", "`clients.x.declared-size` = `0`"),
         ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
         ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),
@@ -388,6 +390,8 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.header_bytes.get(), gateway.requests.get(), gateway.sessions.get()), (64 << 10, 1024, 256));
     assert_eq!((gateway.session_idle_seconds.get(), gateway.shutdown_ms.get()), (1800, 10_000));
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
+    assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
+    assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
     assert_eq!((&gateway.env, gateway.env_all, gateway.isolate, &gateway.user), (&vec![], None, true, &None));
     assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
 }
@@ -478,6 +482,10 @@ fn bad_values_of_the_gateway_are_errors() {
         ("shutdown-ms = 0", "`gateway.shutdown-ms` = `0`"),
         ("session-budget = 0", "`gateway.session-budget` = `0`"),
         ("session-floor = 0", "`gateway.session-floor` = `0`"),
+        ("jobs-max = 0", "`gateway.jobs-max` = `0`"),
+        ("jobs-kept = 0", "`gateway.jobs-kept` = `0`"),
+        ("job-seconds-max = 0", "`gateway.job-seconds-max` = `0`"),
+        ("job-result-bytes = 0", "`gateway.job-result-bytes` = `0`"),
         ("env = [\"A=B\"]", "expected names of variables, optionally with `*`, not `A=B`"),
         ("user = \"\"", "expected the name of a user, or UID:GID"),
         ("user = \"1000\"", "expected the name of a user, or UID:GID"),
@@ -738,6 +746,8 @@ fn the_gateway_finds_its_strategy_by_tool() {
         threshold = 5
         reuse-seconds = 60
         ask = true
+        job = "auto"
+        wait-ms = 500
     "#;
     let config = load(file, &[], &[]).unwrap();
     let tool = |schema, handles| GatewayTool { schema, handles, ..GatewayTool::default() };
@@ -748,7 +758,13 @@ fn the_gateway_finds_its_strategy_by_tool() {
         tool(SchemaStrategy::Rewrite, true),
         "the longest pattern alone counts"
     );
-    let draw = GatewayTool { reuse_seconds: NonZeroU64::new(60), ask: true, ..tool(SchemaStrategy::Shape, false) };
+    let draw = GatewayTool {
+        reuse_seconds: NonZeroU64::new(60),
+        ask: true,
+        job: JobMode::Auto,
+        wait_ms: NonZeroU64::new(500),
+        ..tool(SchemaStrategy::Shape, false)
+    };
     assert_eq!(config.gateway_tool("draw"), draw);
     let config = load(file, &[("MCP_LRO_SCHEMA", "block")], &[]).unwrap();
     assert_eq!(config.gateway_tool("search_all"), tool(SchemaStrategy::Block, true));

@@ -85,7 +85,7 @@ impl Session {
         }
         match own.job {
             JobMode::Always => Some(Duration::ZERO),
-            JobMode::Auto if !self.rules.has_name_conflict() => Some(Duration::from_millis(own.wait_ms)),
+            JobMode::Auto if !self.rules.has_name_conflict() => Some(own.wait()),
             JobMode::Auto | JobMode::Never => None,
         }
     }

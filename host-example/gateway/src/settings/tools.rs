@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
-const WAIT_MS_DEFAULT: u64 = 20_000;
+const WAIT_DEFAULT: Duration = Duration::from_millis(20_000);
 
 /// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,14 +140,19 @@ pub struct GatewayTool {
     pub reuse_seconds: Option<NonZeroU64>,
     /// Which calls become jobs.
     pub job: JobMode,
-    /// Milliseconds without a result after which a call becomes a job if `job` is [`JobMode::Auto`].
-    pub wait_ms: u64,
+    /// Milliseconds without a result after which a call becomes a job if `job` is [`JobMode::Auto`]. `None`: 20,000.
+    pub wait_ms: Option<NonZeroU64>,
 }
 
 impl GatewayTool {
     /// Age at which an offload of the tool expires. `None`: that of the store.
     pub fn time_to_live(&self) -> Option<Duration> {
         self.ttl_seconds.map(|seconds| Duration::from_secs(seconds.get()))
+    }
+
+    /// Time without a result after which a call becomes a job if `job` is [`JobMode::Auto`].
+    pub(crate) fn wait(&self) -> Duration {
+        self.wait_ms.map_or(WAIT_DEFAULT, |wait| Duration::from_millis(wait.get()))
     }
 }
 
@@ -202,7 +207,7 @@ impl Config {
             ask: own.ask.unwrap_or_default(),
             reuse_seconds: own.reuse_seconds,
             job: own.job.unwrap_or_default(),
-            wait_ms: own.wait_ms.map_or(WAIT_MS_DEFAULT, NonZeroU64::get),
+            wait_ms: own.wait_ms,
         }
     }
 
