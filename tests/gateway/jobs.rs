@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use crate::faults::signal;
 use crate::http::Session;
-use crate::lasting::{Face, Way, job_ways};
+use crate::lasting::{Face, Way, all_ways};
 use crate::scripted::{Script, Scripted, Setup, descriptor, first_text, handle, records, structured, text};
 use crate::wire::{Wire, call, member, shake_hands};
 
@@ -60,7 +60,7 @@ fn ended(way: &mut Way, job: &str) -> Value {
 
 #[test]
 fn a_slow_call_goes_on_as_a_job_whatever_the_way() {
-    for (name, mut way) in job_ways(&slow(&text("slept")), ALWAYS) {
+    for (name, mut way) in all_ways(&slow(&text("slept")), ALWAYS) {
         let begun = way.call("slow", json!({"a": 1}));
         let found = status(&begun);
         assert_eq!((&found["state"], &found["tool"]), (&"running".into(), &"slow".into()), "{name}: {begun}");
@@ -91,7 +91,7 @@ fn a_slow_call_goes_on_as_a_job_whatever_the_way() {
 fn a_call_becomes_a_job_after_its_time_alone() {
     let script = slow(&text("slept")).call("patient", text("soon"));
     let toml = "[tools.slow]\njob = \"auto\"\nwait-ms = 1\n[tools.patient]\njob = \"auto\"\nwait-ms = 600000\n";
-    for (name, mut way) in job_ways(&script, toml) {
+    for (name, mut way) in all_ways(&script, toml) {
         assert_eq!(first_text(&way.call("patient", json!({}))), "soon", "{name}");
         let handle = job(&way.call("slow", json!({})));
         assert_eq!(first_text(&ended(&mut way, &handle)), "slept", "{name}");
@@ -103,7 +103,7 @@ fn a_call_becomes_a_job_after_its_time_alone() {
 // Even a fast answer of a tool whose calls are always jobs is fetched.
 #[test]
 fn what_is_always_a_job_is_one_when_it_is_fast() {
-    for (name, mut way) in job_ways(&Script::new().call("slow", text("at once")), ALWAYS) {
+    for (name, mut way) in all_ways(&Script::new().call("slow", text("at once")), ALWAYS) {
         let handle = job(&way.call("slow", json!({})));
         assert_eq!(first_text(&ended(&mut way, &handle)), "at once", "{name}");
     }
@@ -124,7 +124,7 @@ fn without_the_setting_nothing_changes() {
 
 #[test]
 fn the_result_of_a_job_goes_through_the_policy() {
-    for (name, mut way) in job_ways(&slow(&structured(&json!({ "items": records(2_000) }))), ALWAYS) {
+    for (name, mut way) in all_ways(&slow(&structured(&json!({ "items": records(2_000) }))), ALWAYS) {
         let begun = job(&way.call("slow", json!({"a": 1})));
         let result = ended(&mut way, &begun);
         let found = descriptor(&result).unwrap_or_else(|| panic!("{name}: {result:.500}"));
@@ -165,14 +165,16 @@ fn a_job_is_canceled_at_the_server() {
     let error = r#"{"jsonrpc":"2.0","id":@ID@,"error":{"code":-32000,"message":"stopped"}}"#;
     let stopped = json!([{"await": "notifications/cancelled"}, error]);
     let script = Script::new().steps("tools/call slow-on", went_on).steps("tools/call slow-off", stopped);
-    for (name, mut way) in job_ways(&script, ALWAYS) {
+    for (name, mut way) in all_ways(&script, ALWAYS) {
         for (tool, expected) in [("slow-on", true), ("slow-off", false)] {
             let handle = job(&way.call(tool, json!({})));
             let mut canceled = way.call("lro_job", json!({"handle": handle, "cancel": true, "wait_ms": 50_000}));
             assert_eq!(state(&canceled), "cancelled", "{name}: {canceled}");
-            while status(&canceled)["server_went_on"].is_null() {
+            while status(&canceled)["ended"].is_null() {
                 canceled = way.call("lro_job", json!({ "handle": handle }));
             }
+            // Over HTTP, revision 2026-07-28 cancels by closing the connection, after which nobody can answer.
+            let expected = if name == "Modern before HTTP" { Value::Null } else { expected.into() };
             assert_eq!(status(&canceled)["server_went_on"], expected, "{name}: {canceled}");
             assert!(!canceled.to_string().contains("too late"), "{name}: {canceled}");
         }
@@ -183,7 +185,7 @@ fn a_job_is_canceled_at_the_server() {
 fn the_progress_of_a_job_is_kept() {
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@TOKEN@,"progress":3,"total":12,"message":"three of twelve"}}"#;
     let steps = json!([{"await": "test/step"}, progress, {"await": GO}, line(&text("slept"))]);
-    for (name, mut way) in job_ways(&Script::new().steps("tools/call slow", steps), ALWAYS) {
+    for (name, mut way) in all_ways(&Script::new().steps("tools/call slow", steps), ALWAYS) {
         let call = json!({"name": "slow", "arguments": {}, "_meta": {"progressToken": "p"}});
         let begun = way.result("tools/call", call);
         let handle = job(&begun);
@@ -370,7 +372,7 @@ fn progress_before_the_job_is_the_clients() {
 #[test]
 fn a_modern_client_may_leave() {
     let script = slow(&text("slept"));
-    let mut ways = job_ways(&script, ALWAYS).filter(|(_, way)| way.face == Face::Modern);
+    let mut ways = all_ways(&script, ALWAYS).filter(|(_, way)| way.face == Face::Modern);
     let (_, mut way) = ways.next().unwrap();
     // Each request of this client is a connection of its own.
     let handles: Vec<String> = (0..3).map(|number| job(&way.call("slow", json!({ "a": number })))).collect();

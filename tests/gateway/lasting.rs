@@ -114,13 +114,6 @@ impl Way {
     }
 }
 
-/// The ways on which calls may become jobs: all but those where a request of the client is one request to the server.
-pub(crate) fn job_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Way)> + 'a {
-    let ways = [(Face::Stdio, false), (Face::Stdio, true), (Face::Legacy, false), (Face::Modern, false)];
-    ways.into_iter()
-        .map(|(face, over_http)| (format!("{face:?}, {over_http}"), Way::open(script, toml, face, over_http)))
-}
-
 /// Every way to a gateway with this configuration.
 pub(crate) fn all_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Way)> + 'a {
     FACES.into_iter().flat_map(move |face| {

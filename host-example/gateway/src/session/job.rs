@@ -1,7 +1,7 @@
 //! Calls that become jobs: the client gets a short descriptor in place of the result, and the call goes on.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_host::job::{self, Job};
@@ -61,8 +61,9 @@ impl Session {
             cancellation: Some(cancellation),
         };
         let mut late: Vec<Late> = self.overdue().into_iter().map(failed).collect();
-        late.extend(self.detached());
-        late.extend(self.canceled());
+        late.extend(self.detached().into_iter().map(|answer| Late { answer: Some(answer), cancellation: None }));
+        let canceled = |cancellation| Late { answer: None, cancellation: Some(cancellation) };
+        late.extend(self.cancellations().into_iter().map(canceled));
         late
     }
 
@@ -76,11 +77,7 @@ impl Session {
         let RequestKind::Tool(tool) = kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
         // A client that asks for a task gets one from the server.
-        if own.job == JobMode::Never
-            || !self.detaches
-            || !self.rules.announces()
-            || message.value(&["params", "task"]).is_some()
-        {
+        if own.job == JobMode::Never || !self.rules.announces() || message.value(&["params", "task"]).is_some() {
             return None;
         }
         match own.job {
@@ -90,27 +87,43 @@ impl Session {
         }
     }
 
-    /// Makes jobs of the calls whose time has come.
-    fn detached(self: &Arc<Self>) -> Vec<Late> {
-        let mut state = self.state();
-        let (mut late, mut detached) = (Vec::new(), 0);
-        for (id, calls) in &mut state.calls {
-            for call in calls.iter_mut().filter(|call| call.is_due()) {
-                let Some(job) = self.begin_job(call) else { continue };
-                let message = mcp::response(id, &self.descriptor(call, &job));
-                detached += 1;
-                call.job = Some(Arc::clone(&job));
-                let answer = LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job)) };
-                late.push(Late { answer: Some(answer), cancellation: None });
-            }
-        }
-        // Nobody waits for these requests any more.
-        state.pending = state.pending.saturating_sub(detached);
-        late
+    /// When the call with this id becomes a job; `None` if it does not.
+    pub(crate) fn detaches_at(&self, id: &Id) -> Option<Instant> {
+        let state = self.state();
+        let call = state.calls.get(id)?.front()?;
+        Some(call.begun + call.detaches_after?)
     }
 
-    /// Cancels jobs, and ends those that take too long.
-    fn canceled(&self) -> Vec<Late> {
+    /// Makes a job of the call with this id, if its time has come.
+    pub(crate) fn detach(self: &Arc<Self>, id: &Id) -> Option<LateAnswer> {
+        let mut state = self.state();
+        let answer = self.detached_call(id, state.calls.get_mut(id)?.front_mut()?)?;
+        state.pending = state.pending.saturating_sub(1);
+        Some(answer)
+    }
+
+    /// Makes jobs of the calls whose time has come.
+    fn detached(self: &Arc<Self>) -> Vec<LateAnswer> {
+        let mut state = self.state();
+        let calls = state.calls.iter_mut().flat_map(|(id, calls)| calls.iter_mut().map(move |call| (id, call)));
+        let detached: Vec<LateAnswer> = calls.filter_map(|(id, call)| self.detached_call(id, call)).collect();
+        // Nobody waits for these requests any more.
+        state.pending = state.pending.saturating_sub(detached.len());
+        detached
+    }
+
+    fn detached_call(self: &Arc<Self>, id: &Id, call: &mut Call) -> Option<LateAnswer> {
+        if !call.is_due() {
+            return None;
+        }
+        let job = self.begin_job(call)?;
+        let message = mcp::response(id, &self.descriptor(call, &job));
+        call.job = Some(Arc::clone(&job));
+        Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job)) })
+    }
+
+    /// Cancels jobs, and ends those that take too long. Returns the cancellations for the server.
+    pub(crate) fn cancellations(&self) -> Vec<Bytes> {
         let seconds = self.rules.config.gateway.job_seconds_max.get();
         let (mut late, mut over) = (Vec::new(), Vec::new());
         for (id, call) in self.state().calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call))) {
@@ -129,12 +142,11 @@ impl Session {
             // The failure of a job is not for the client.
             drop(self.fail(&id, &reason));
         }
-        let end = |(id, reason): (Id, String)| Late { answer: None, cancellation: Some(cancellation(&id, &reason)) };
-        late.into_iter().map(end).collect()
+        late.iter().map(|(id, reason)| cancellation(id, reason)).collect()
     }
 
     /// Whether a job runs under this id.
-    pub(super) fn job_of(&self, id: &Id) -> Option<Arc<RunningJob>> {
+    pub(crate) fn job_of(&self, id: &Id) -> Option<Arc<RunningJob>> {
         let state = self.state();
         state.calls.get(&state.pending_id(id)?)?.front()?.job.clone()
     }

@@ -28,7 +28,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub(crate) use self::ask::Asked;
 pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
 pub use self::decision::{Failure, FromClient, FromServer, Refused};
-pub(crate) use self::job::Late;
+pub(crate) use self::job::{Late, LateAnswer};
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::TokenUsage;
@@ -57,8 +57,6 @@ pub struct Session {
     request_from: Option<IpAddr>,
     /// Whether replies to identical calls may be reused.
     reuses: AtomicBool,
-    /// Whether calls may become jobs.
-    detaches: bool,
     state: Mutex<SessionState>,
 }
 
@@ -103,7 +101,6 @@ impl Session {
             usage: Arc::default(),
             request_from: None,
             reuses: AtomicBool::new(true),
-            detaches: true,
             state: Mutex::new(state),
         }
     }
@@ -113,12 +110,6 @@ impl Session {
         let mut session = Self::new(rules, owner);
         session.request_from = Some(address);
         session
-    }
-
-    /// The session for a face whose calls end with the connection of their client, so that none becomes a job.
-    pub(crate) fn without_jobs(mut self) -> Self {
-        self.detaches = false;
-        self
     }
 
     /// Stops reusing replies in this session.

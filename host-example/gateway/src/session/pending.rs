@@ -233,7 +233,7 @@ impl Session {
 
     fn failure(&self, id: Id, call: &Call, reason: &str) -> Option<Failure> {
         if let Some(job) = &call.job {
-            self.end_job(job, Outcome::Failed(reason.to_owned()));
+            self.end_job(job, Outcome::Unanswered(reason.to_owned()));
             return None;
         }
         let code = match call.kind {

@@ -81,7 +81,7 @@ struct RequestHead {
 #[derive(Debug)]
 enum Backend {
     Command(Arc<Bridge>),
-    Http(Box<Proxy>),
+    Http(Arc<Proxy>),
 }
 
 impl Server {
@@ -95,7 +95,7 @@ impl Server {
         let guard = Guard::new(settings, listener.local_addr()?, rules.tenants.clone());
         let server = match upstream {
             Upstream::Command(launch) => Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
-            Upstream::Http(endpoint) => Backend::Http(Box::new(Proxy::new(Arc::clone(rules), endpoint))),
+            Upstream::Http(endpoint) => Backend::Http(Arc::new(Proxy::new(Arc::clone(rules), endpoint))),
         };
         let connections = connections::limit(settings.connections);
         let face = HttpFace {

@@ -14,8 +14,10 @@ use super::running::{JobCall, RunningJob};
 pub(crate) enum Outcome {
     /// With a tool result, as the client would have got it: a JSON object.
     Done(Bytes),
-    /// Without one, for this reason.
+    /// With an error of the server.
     Failed(String),
+    /// Without an answer of the server, for this reason.
+    Unanswered(String),
 }
 
 /// A job and, after its end, how it ended.
@@ -36,7 +38,7 @@ pub(crate) struct Ended {
     pub(crate) at: String,
     /// Why it has no result.
     pub(crate) reason: Option<String>,
-    /// Of a canceled job: whether the server answered with a result all the same.
+    /// Of a canceled job: whether the server answered with a result all the same. `None` if it did not answer.
     pub(crate) server_went_on: Option<bool>,
 }
 
@@ -70,12 +72,15 @@ impl Record {
     pub(super) fn ended(job: &RunningJob, outcome: &Outcome) -> (Self, Bytes) {
         let (state, reason, server_went_on, result) = match (outcome, job.is_canceled()) {
             (Outcome::Done(result), false) => (EndState::Done, None, None, result.clone()),
-            (Outcome::Failed(reason), false) => (EndState::Failed, Some(reason.clone()), None, Bytes::new()),
+            (Outcome::Failed(reason) | Outcome::Unanswered(reason), false) => {
+                (EndState::Failed, Some(reason.clone()), None, Bytes::new())
+            }
             (Outcome::Done(_), true) => {
                 let reason = "the server went on: it answered after it was told to stop".to_owned();
                 (EndState::Cancelled, Some(reason), Some(true), Bytes::new())
             }
             (Outcome::Failed(reason), true) => (EndState::Cancelled, Some(reason.clone()), Some(false), Bytes::new()),
+            (Outcome::Unanswered(reason), true) => (EndState::Cancelled, Some(reason.clone()), None, Bytes::new()),
         };
         let end = Ended { state, at: rfc3339(SystemTime::now()), reason, server_went_on };
         (Self { end: Some(end), ..Self::begun(&job.call) }, result)

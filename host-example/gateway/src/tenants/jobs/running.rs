@@ -65,7 +65,8 @@ impl RunningJob {
         self.turn.lock()
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    /// Whether it has ended, and its record is written or about to be.
+    pub(crate) fn has_ended(&self) -> bool {
         self.state.lock().has_ended
     }
 

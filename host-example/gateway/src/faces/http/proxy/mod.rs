@@ -1,5 +1,6 @@
 //! A reverse proxy in front of a Streamable HTTP server. Headers, status and order of messages are kept.
 
+mod detached;
 mod events;
 mod reply;
 mod sessions;
@@ -21,6 +22,7 @@ use lro_host::mcp::{Id, Kind, Message, method};
 use reqwest::RequestBuilder;
 use tokio::sync::watch;
 
+use self::detached::Detachable;
 use self::events::EventStream;
 use self::reply::{failed, respond};
 use self::sessions::Sessions;
@@ -28,6 +30,7 @@ use super::{RequestHead, upstream};
 use crate::headers::{ACCEL_BUFFERING, SESSION_ID};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal, json};
+use crate::listener::shares::Holder;
 use crate::session::{FromClient, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Endpoint;
@@ -68,6 +71,8 @@ struct RequestInfo {
     modern: bool,
     /// Whether it is a subscription, which opens a long-lived stream.
     is_subscription: bool,
+    /// Whether it may become a job.
+    is_detachable: bool,
 }
 
 /// Why the server did not respond.
@@ -123,7 +128,11 @@ impl Proxy {
     }
 
     /// Answers a request, with its message if it is a POST.
-    pub(super) async fn answer(&self, head: &RequestHead, message: Option<Message>) -> Result<Response, Refusal> {
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        head: &RequestHead,
+        message: Option<Message>,
+    ) -> Result<Response, Refusal> {
         match message {
             Some(message) => self.post(head, message).await,
             None if METHODS.contains(&head.parts.method) => self.other(head).await,
@@ -140,12 +149,13 @@ impl Proxy {
         let is_read_only = matches!(parts.method, Method::GET | Method::HEAD);
         let url = upstream::document(&self.endpoint, &parts.uri).filter(|_| is_read_only).ok_or(Refusal::NotFound)?;
         let request = self.endpoint.client().request(parts.method.clone(), url);
-        let response = self.send(request.headers(upstream::document_headers(&parts.headers))).await?;
+        let request = request.headers(upstream::document_headers(&parts.headers));
+        let response = self.send(request, self.call_timeout()).await?;
         let (status, headers) = (response.status(), self.response_headers(response.headers()));
         Ok(respond(status, headers, Body::from_stream(response.bytes_stream())))
     }
 
-    async fn post(&self, head: &RequestHead, message: Message) -> Result<Response, Refusal> {
+    async fn post(self: &Arc<Self>, head: &RequestHead, message: Message) -> Result<Response, Refusal> {
         let RequestHead { holder, address, parts } = head;
         let modern = guard::is_modern(&parts.headers, &message);
         if modern {
@@ -160,19 +170,41 @@ impl Proxy {
         }
         // Broken streams leave calls behind that no client waits for.
         drop(session.overdue());
-        let request_info = RequestInfo {
+        let mut request_info = RequestInfo {
             id: message.id().filter(|_| message.kind() == Kind::Request),
             modern,
             is_subscription: modern && guard::is_listen_request(&message),
+            is_detachable: false,
         };
         let ids = ids_of(&message);
         let message = match session.client_message_async(message).await {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
         };
-        let mut pending = PendingRequests { session: Arc::clone(&session), ids };
+        let pending = PendingRequests { session: Arc::clone(&session), ids };
+        let due = request_info.id.clone().and_then(|id| Some((session.detaches_at(&id)?, id)));
+        if let Some((due, id)) = due {
+            request_info.is_detachable = true;
+            let call = Detachable { session, id, due, request_info, message, headers };
+            return self.forward_detachable(call, pending).await;
+        }
+        let first = is_first.then_some(holder);
+        self.exchange(session, request_info, message, headers, pending, first).await
+    }
+
+    /// Sends a message to the server, and makes the response to the client from that of the server. `first` is the
+    /// holder of a session that begins.
+    async fn exchange(
+        &self,
+        session: Arc<Session>,
+        request_info: RequestInfo,
+        message: Bytes,
+        headers: HeaderMap,
+        mut pending: PendingRequests,
+        first: Option<&Holder>,
+    ) -> Result<Response, Refusal> {
         let request = self.endpoint.client().post(self.endpoint.url()).headers(self.with_configured_headers(headers));
-        let response = match self.send(request.body(self.body(message))).await {
+        let response = match self.send(request.body(self.body(message)), self.timeout_of(&request_info)).await {
             Ok(response) => response,
             Err(error) => {
                 let failure = request_info.id.and_then(|id| session.fail(&id, &error.reason));
@@ -182,7 +214,9 @@ impl Proxy {
                 return failure.map_or_else(|| Err(error.into()), |failure| Ok(json(StatusCode::OK, failure.error)));
             }
         };
-        if is_first && let Some(id) = guard::text(response.headers(), &SESSION_ID) {
+        if let Some(holder) = first
+            && let Some(id) = guard::text(response.headers(), &SESSION_ID)
+        {
             self.sessions.remember(id, holder, &session);
         }
         let answered = self.respond(session, request_info, response).await;
@@ -200,7 +234,7 @@ impl Proxy {
             let response = self.open_stream(request).await?;
             return self.respond(session, RequestInfo::default(), response).await;
         }
-        let response = self.send(request).await?;
+        let response = self.send(request, self.call_timeout()).await?;
         let has_ended = response.status().is_success() || response.status() == StatusCode::NOT_FOUND;
         if parts.method == Method::DELETE
             && has_ended
@@ -211,11 +245,11 @@ impl Proxy {
         self.respond(session, RequestInfo::default(), response).await
     }
 
-    /// Sends a request. The head of the response must arrive within the timeout of a call.
-    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, UpstreamError> {
-        match tokio::time::timeout(self.call_timeout(), request.send()).await {
+    /// Sends a request. The head of the response must arrive within the timeout.
+    async fn send(&self, request: RequestBuilder, timeout: Duration) -> Result<reqwest::Response, UpstreamError> {
+        match tokio::time::timeout(timeout, request.send()).await {
             Ok(sent) => sent.map_err(|error| unreachable(&error)),
-            Err(_) => Err(UpstreamError { status: StatusCode::GATEWAY_TIMEOUT, reason: self.timeout_reason() }),
+            Err(_) => Err(UpstreamError { status: StatusCode::GATEWAY_TIMEOUT, reason: timeout_reason(timeout) }),
         }
     }
 
@@ -241,8 +275,10 @@ impl Proxy {
         Duration::from_millis(self.rules.config.gateway.call_timeout_ms.get())
     }
 
-    fn timeout_reason(&self) -> String {
-        format!("the server did not answer within {} ms", self.call_timeout().as_millis())
+    /// Timeout of a request. A job may take longer than a call.
+    fn timeout_of(&self, request_info: &RequestInfo) -> Duration {
+        let job = Duration::from_secs(self.rules.config.gateway.job_seconds_max.get());
+        if request_info.is_detachable { self.call_timeout().max(job) } else { self.call_timeout() }
     }
 
     async fn respond(
@@ -273,11 +309,11 @@ impl Proxy {
             response.headers_mut().insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
             return Ok(response);
         }
-        let bytes = match tokio::time::timeout(self.call_timeout(), body::collect(chunks, &session.rules.limits)).await
-        {
+        let timeout = self.timeout_of(&request_info);
+        let bytes = match tokio::time::timeout(timeout, body::collect(chunks, &session.rules.limits)).await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(error)) => return failed(&session, request_info.id, &reply::reason(&error)),
-            Err(_) => return failed(&session, request_info.id, &self.timeout_reason()),
+            Err(_) => return failed(&session, request_info.id, &timeout_reason(timeout)),
         };
         reply::of_body(&session, request_info, bytes, status, headers).await
     }
@@ -285,7 +321,7 @@ impl Proxy {
     /// The events of a stream, each unchanged unless a tool result in it is replaced.
     fn events(&self, session: Arc<Session>, request_info: RequestInfo, chunks: Chunks) -> Body {
         let has_end = request_info.id.is_some() && !request_info.is_subscription;
-        let idle_timeout = has_end.then(|| self.call_timeout());
+        let idle_timeout = has_end.then(|| self.timeout_of(&request_info));
         let ending = (!has_end).then(|| self.ending.subscribe());
         let state = EventStream::new(session, request_info, chunks, idle_timeout, ending);
         Body::from_stream(stream::unfold(state, |mut state| async move {
@@ -333,14 +369,16 @@ impl Proxy {
         let id = guard::text(headers, &SESSION_ID).filter(|_| !modern);
         Ok(id.and_then(known).unwrap_or_else(|| {
             let owner = SessionOwner { tenant: tenant.to_owned(), session: id.map(str::to_owned), local: false };
-            let session = match address {
+            Arc::new(match address {
                 Some(address) => Session::of_request(&self.rules, owner, address),
                 None => Session::new(&self.rules, owner),
-            };
-            // A request of the client is one request to the server.
-            Arc::new(session.without_jobs())
+            })
         }))
     }
+}
+
+fn timeout_reason(timeout: Duration) -> String {
+    format!("the server did not answer within {} ms", timeout.as_millis())
 }
 
 fn unreachable(error: &reqwest::Error) -> UpstreamError {
