@@ -186,8 +186,8 @@ fn the_progress_of_a_job_is_kept() {
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@TOKEN@,"progress":3,"total":12,"message":"three of twelve"}}"#;
     let steps = json!([{"await": "test/step"}, progress, {"await": GO}, line(&text("slept"))]);
     for (name, mut way) in all_ways(&Script::new().steps("tools/call slow", steps), ALWAYS) {
-        let call = json!({"name": "slow", "arguments": {}, "_meta": {"progressToken": "p"}});
-        let begun = way.result("tools/call", call);
+        // The client need not have asked for it.
+        let begun = way.call("slow", json!({}));
         let handle = job(&begun);
         assert!(status(&begun)["elapsed_ms"].is_u64() && status(&begun)["progress"].is_null(), "{name}: {begun}");
         let progress = loop {
@@ -362,6 +362,9 @@ fn progress_before_the_job_is_the_clients() {
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@TOKEN@,"progress":1}}"#;
     let script = Script::new().steps("tools/call patient", json!([progress, line(&text("soon"))]));
     let mut gateway: Scripted = script.with_toml("[tools.patient]\njob = \"auto\"\nwait-ms = 600000\n");
+    // One that did not ask gets none.
+    let result = gateway.call("patient", json!({}));
+    assert_eq!(first_text(&result), "soon");
     let result =
         gateway.result("tools/call", json!({"name": "patient", "arguments": {}, "_meta": {"progressToken": 9}}));
     assert_eq!(first_text(&result), "soon");

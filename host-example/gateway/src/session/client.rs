@@ -14,7 +14,7 @@ use super::decision::{ClientDecision, FromClient, batch_of};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
 use super::status::{self, JOB_TOOL};
-use super::{QUERY_BYTES_MAX, Session, handles, reuse};
+use super::{QUERY_BYTES_MAX, Session, handles, job, reuse};
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
 
@@ -62,6 +62,7 @@ impl Session {
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
         call.detaches_after = self.detaches_after(&message, &call.kind);
+        let message = if call.detaches_after.is_some() { job::with_progress(message, &id, &mut call) } else { message };
         let own = if refers && self.rules.enabled() {
             Some(OwnCall::arguments(self, &id, &call, &message))
         } else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::job::{self, Job};
+use lro_host::job::{Job, pause};
 use lro_host::mcp::{self, Id, Message};
 
 use super::decision::{Failure, Filtering, FromServer};
@@ -21,6 +21,9 @@ const RESULT_TYPE: [&str; 2] = ["result", "resultType"];
 
 /// The type of a whole result, as JSON.
 const COMPLETE: &str = r#""complete""#;
+
+/// How the JSON of an id begins that the gateway has given a request.
+const OWN_ID: &str = r#""lro-"#;
 
 /// What becomes of a call that takes long.
 #[derive(Debug)]
@@ -203,7 +206,7 @@ impl Session {
                 None => outcome_of(&message),
             };
             // Writing the record blocks.
-            job::pause().await;
+            pause().await;
             guard.end(outcome);
             match id.filter(|_| !is_answered) {
                 Some(id) => FromServer::Pass(mcp::response(&id, &session.descriptor(&call, &running))),
@@ -222,6 +225,20 @@ impl Session {
             }
         });
     }
+}
+
+/// Asks the server for progress in place of the client, if that has not asked.
+pub(super) fn with_progress(message: Message, id: &Id, call: &mut Call) -> Message {
+    let Some(params) = message.value(&["params"]).filter(|_| call.progress.is_none()) else { return message };
+    let token = progress_token(id);
+    let params = mcp::with_metadata(&params, "progressToken", token.json());
+    (call.progress, call.has_own_token) = (Some(token), true);
+    Message::read(message.with_bytes(&["params"], &params))
+}
+
+/// The gateway's progress token for a request. Where the id is the gateway's own, messages are matched by that.
+fn progress_token(id: &Id) -> Id {
+    if id.json().starts_with(OWN_ID) { id.clone() } else { Id::own(&format!("lro-{}", id.json())) }
 }
 
 /// Ends a job whose answer is being filtered, also when that fails.

@@ -26,6 +26,8 @@ pub(crate) struct Call {
     /// Whether the client speaks 2026-07-28 or later.
     pub(crate) modern: bool,
     pub(super) progress: Option<Id>,
+    /// Whether the progress token is the gateway's, so that the client gets no progress.
+    pub(super) has_own_token: bool,
     pub(super) begun: Instant,
     pub(super) last: Instant,
     /// Permits from [`PendingLimits`].
@@ -48,6 +50,7 @@ impl Call {
             usage,
             modern: false,
             progress: None,
+            has_own_token: false,
             begun: now,
             last: now,
             permits: Vec::new(),

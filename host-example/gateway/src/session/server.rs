@@ -52,7 +52,7 @@ impl Session {
 
     fn server_notification(self: &Arc<Self>, message: Message) -> ServerDecision {
         match message.method().as_deref() {
-            // The client has its answer, after which no progress may come.
+            // After its answer, a client gets no progress.
             Some(method::PROGRESS) if self.handle_progress(&message) => return FromServer::Nothing.into(),
             Some(method::TASK_STATUS) => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
@@ -67,19 +67,21 @@ impl Session {
         FromServer::Pass(message.bytes().clone()).into()
     }
 
-    /// Restarts the timeout of calls that make progress. Returns whether it was that of a job, which keeps it.
+    /// Restarts the timeout of calls that make progress, and keeps the progress of jobs. Returns whether no client asked
+    /// for it, or it has its answer.
     fn handle_progress(&self, message: &Message) -> bool {
         let Some(token) = message.params().progress_token.map(|token| Id::of_json(token.get())) else { return false };
         let mut state = self.state();
-        let mut is_of_job = false;
+        let (mut is_known, mut is_awaited) = (false, false);
         for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
             call.last = Instant::now();
             if let Some(job) = &call.job {
                 job.report(message);
-                is_of_job = true;
             }
+            is_known = true;
+            is_awaited |= call.job.is_none() && !call.has_own_token;
         }
-        is_of_job
+        is_known && !is_awaited
     }
 
     fn server_batch(self: &Arc<Self>, message: Message) -> ServerDecision {

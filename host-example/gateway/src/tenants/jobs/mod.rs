@@ -101,9 +101,14 @@ impl Jobs {
             warn(job, &error, "cannot record the end of a job");
         }
         drop(turn);
-        if let Some(of_tenant) = self.running.lock().get_mut(tenant) {
+        let mut running = self.running.lock();
+        if let Some(of_tenant) = running.get_mut(tenant) {
             of_tenant.remove(&job.handle);
+            if of_tenant.is_empty() {
+                running.remove(tenant);
+            }
         }
+        drop(running);
         self.waiting.wake(job.handle);
     }
 

@@ -24,6 +24,9 @@ const JOB_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Reason of a job whose cancellation closed the connection, as revisions from 2026-07-28 on cancel.
 const CLOSED: &str = "the connection to the server was closed, which cancels the call";
 
+/// Reason of a job whose response ended too early. A client could resume it, but there is none.
+const UNANSWERED: &str = "the server ended its response without the result";
+
 /// A call that may become a job, on its way to the server.
 pub(super) struct Detachable {
     pub(super) session: Arc<Session>,
@@ -116,6 +119,9 @@ impl Proxy {
             while let Some(Ok(piece)) = body.next().await {
                 // A client that is gone has its answer.
                 let _ = pieces.send(piece).await;
+            }
+            if session.job_of(&id).is_some() {
+                drop(session.fail(&id, UNANSWERED));
             }
         };
         tokio::select! {
