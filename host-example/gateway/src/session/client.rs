@@ -11,10 +11,10 @@ use lro_host::mcp::{
 
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
+use super::job::{self, JOB_TOOL};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
-use super::status::{self, JOB_TOOL};
-use super::{QUERY_BYTES_MAX, Session, handles, job, reuse};
+use super::{QUERY_BYTES_MAX, Session, handles, reuse};
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
 
@@ -138,7 +138,7 @@ impl Session {
         match &call.kind {
             RequestKind::Tool(tool) if tool.name == JOB_TOOL && self.rules.config.has_jobs() => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
-                if self.rules.has_name_conflict() && !status::knows(self, arguments) {
+                if self.rules.has_name_conflict() && !job::tool::knows(self, arguments) {
                     return None;
                 }
                 Some(OwnCall::job(self, id, call, arguments))

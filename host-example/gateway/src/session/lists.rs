@@ -1,13 +1,12 @@
 //! The tools and resources of the gateway in the lists of a server.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, ToolChange};
 
+use super::job::JOB_TOOL;
+use super::job::tool::{self, JOBS_TEMPLATE};
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
-use super::status::{JOB_TOOL, JOBS_TEMPLATE};
 use super::{Session, ask};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::SchemaKind;
@@ -93,7 +92,7 @@ impl Session {
             ToolChange { schema, result_characters: config.declared_size(name, client), argument }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
-        let more = if adds_own { self.definitions(client) } else { Cow::Borrowed(&[][..]) };
+        let more = if adds_own { self.definitions(client) } else { Vec::new() };
         mcp::with_tools(message, change, &more)
     }
 
@@ -112,11 +111,12 @@ impl Session {
     }
 
     /// The definitions of the gateway's tools for a client. The model chooses the length of their results.
-    fn definitions(&self, client: &ClientProfile) -> Cow<'_, [String]> {
-        let definitions = &self.rules.definitions;
+    fn definitions(&self, client: &ClientProfile) -> Vec<String> {
+        let jobs = self.rules.config.has_jobs().then(tool::definition);
+        let definitions = self.rules.definitions.iter().cloned().chain(jobs);
         match client.declared_size {
-            Some(size) => definitions.iter().map(|tool| mcp::with_result_characters(tool, size)).collect(),
-            None => Cow::Borrowed(definitions),
+            Some(size) => definitions.map(|tool| mcp::with_result_characters(&tool, size)).collect(),
+            None => definitions.collect(),
         }
     }
 }

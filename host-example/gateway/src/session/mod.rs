@@ -12,7 +12,6 @@ mod pending;
 mod reuse;
 mod server;
 mod shape;
-pub(crate) mod status;
 mod turns;
 
 use std::collections::{HashMap, VecDeque};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::status::{self, JOB_TOOL};
+use super::job::{JOB_TOOL, tool};
 use crate::session::{Call, FromClient, Session, handles, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::jobs::RunningJob;
@@ -23,7 +23,7 @@ pub(crate) const ANSWER_TOO_LARGE: &str =
 
 /// Instructions about the gateway for the model.
 pub(crate) fn guidance(has_jobs: bool) -> String {
-    let jobs = if has_jobs { status::guidance() } else { String::new() };
+    let jobs = if has_jobs { tool::guidance() } else { String::new() };
     format!(
         "Tool results that are too large arrive as a descriptor with `\"offloaded\": true`: what there is, its fields, and a \
          `handle`. Answer questions about such a result with the tool `{EXTRACT_TOOL}` (filter, count, group, sort) and page \
@@ -48,7 +48,7 @@ enum OwnCallKind {
     /// A read of one of the gateway's resources.
     Resource(String),
     /// A call of the tool for jobs: its arguments, or why they cannot be read. It may wait, so it keeps its permits.
-    Job { arguments: Result<status::Arguments, String>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
+    Job { arguments: Result<tool::Arguments, String>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
     /// A call of a server's tool, with references in its arguments.
     Arguments(Message),
     /// A call of a server's tool, identical to an earlier one, and the cached reply.
@@ -64,7 +64,7 @@ impl OwnCall {
 
     /// Creates a call of the tool for jobs.
     pub(crate) fn job(session: &Arc<Session>, id: &Id, call: &Call, arguments: &str) -> Self {
-        let (arguments, permits) = (status::Arguments::read(arguments), call.permits.clone());
+        let (arguments, permits) = (tool::Arguments::read(arguments), call.permits.clone());
         Self::new(session, id, call, OwnCallKind::Job { arguments, _permits: permits })
     }
 
@@ -114,11 +114,11 @@ impl OwnCall {
                 (*tool, tools.call_async(tenant, tool, arguments).await)
             }
             (OwnCallKind::Job { arguments, .. }, _) => {
-                let answer = |arguments| status::answer(&self.session, arguments);
+                let answer = |arguments| tool::answer(&self.session, arguments);
                 (JOB_TOOL, Ok(arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer)))
             }
-            (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(status::JOBS_URI) => {
-                ("resource", status::resource(&self.session, uri, self.modern))
+            (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(tool::JOBS_URI) => {
+                ("resource", tool::resource(&self.session, uri, self.modern))
             }
             (OwnCallKind::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
             (OwnCallKind::Tool(..) | OwnCallKind::Resource(_), None) => {

@@ -9,7 +9,6 @@ use lro_host::settings::Size;
 use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 
 use crate::metrics::Metrics;
-use crate::session::status;
 use crate::settings::Config;
 use crate::tenants::Tenants;
 use crate::tenants::jobs::Jobs;
@@ -44,7 +43,7 @@ pub struct Rules {
     /// Threads that send messages to servers that may not read.
     pub(crate) senders: Workers,
     pub(crate) pending: PendingLimits,
-    /// Definitions of the gateway's tools, as JSON.
+    /// Definitions of the tools that read offloads, as JSON.
     pub(crate) definitions: Vec<String>,
     /// JSON Schema of the argument for a question about the result of a call.
     pub(crate) question_schema: String,
@@ -65,7 +64,7 @@ impl Rules {
             share: Share { pool: Pool::new(config.gateway.memory_bytes.get()), holder: config.gateway.tenant.clone() },
         };
         Self {
-            definitions: definitions(&config),
+            definitions: mcp::definitions().iter().map(ToString::to_string).collect(),
             question_schema: mcp::question_schema().to_string(),
             limits: Arc::new(limits),
             metrics: Arc::default(),
@@ -101,7 +100,6 @@ impl Rules {
             workers: before.map_or_else(workers, |before| before.workers.clone()),
             questions: before.map_or_else(questions, |before| before.questions.clone()),
             senders: before.map_or_else(senders, |before| before.senders.clone()),
-            definitions: definitions(&config),
             jobs: Arc::clone(&self.jobs),
             config,
             filter,
@@ -112,6 +110,7 @@ impl Rules {
             tasks: before.map(|before| Arc::clone(&before.tasks)).unwrap_or_default(),
             pending: before.map(|before| before.pending.clone()).unwrap_or_default(),
             caches: before.map(|before| Arc::clone(&before.caches)).unwrap_or_default(),
+            definitions: self.definitions.clone(),
             question_schema: self.question_schema.clone(),
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
             dropped: Arc::clone(&self.dropped),
@@ -178,10 +177,4 @@ impl Rules {
     pub(crate) fn has_name_conflict(&self) -> bool {
         self.name_conflict.load(Ordering::Relaxed)
     }
-}
-
-/// The definitions of the gateway's tools, as JSON.
-fn definitions(config: &Config) -> Vec<String> {
-    let own = mcp::definitions().map(|tool| tool.to_string()).into_iter();
-    own.chain(config.has_jobs().then(status::definition)).collect()
 }

@@ -1,5 +1,8 @@
 //! Calls that become jobs: the client gets a short descriptor in place of the result, and the call goes on.
 
+mod status;
+pub(super) mod tool;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,11 +10,18 @@ use bytes::Bytes;
 use lro_host::job::{Job, pause};
 use lro_host::mcp::{self, Id, Message};
 
-use super::decision::{Failure, Filtering, FromServer};
-use super::pending::{Call, RequestKind, ToolCall, cancellation};
-use super::{Session, status};
+use self::status::Status;
+use crate::session::Session;
+use crate::session::decision::{Failure, Filtering, FromServer};
+use crate::session::pending::{Call, RequestKind, ToolCall, cancellation};
 use crate::settings::{JobMode, SchemaStrategy};
 use crate::tenants::jobs::{JobCall, Outcome, RunningJob};
+
+/// Name of the tool that fetches results of jobs.
+pub(super) const JOB_TOOL: &str = "lro_job";
+
+/// Milliseconds that a call of the tool waits for the end of the job, unless it says otherwise.
+const WAIT_MS_DEFAULT: u64 = 20_000;
 
 /// Length at which the name of a tool is cut in the record of a job, in bytes: the server may know no such tool.
 const TOOL_BYTES_MAX: usize = 256;
@@ -164,7 +174,7 @@ impl Session {
 
     /// What the client gets in place of the result: a tool result, as JSON.
     fn descriptor(&self, call: &Call, job: &RunningJob) -> String {
-        let descriptor = status::descriptor(job);
+        let descriptor = Status::descriptor(job).json();
         let text = mcp::text_block(&descriptor);
         let (is_allowed, has_schema) = match &call.kind {
             RequestKind::Tool(tool) => self.structured_of(tool),
