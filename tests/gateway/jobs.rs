@@ -160,6 +160,23 @@ fn waiting_for_a_job_blocks_nobody() {
 }
 
 #[test]
+fn neither_a_job_nor_waiting_for_one_takes_a_thread() {
+    const JOBS: usize = 200;
+    let mut gateway = silent().with_toml(ALWAYS);
+    let slow = |id: usize| call(id, &json!({"name": "slow", "arguments": {}}), false);
+    (0..JOBS).for_each(|id| gateway.send(&slow(id).to_string()));
+    for number in 0..JOBS {
+        let begun: Value = serde_json::from_str(&gateway.next()).unwrap();
+        let waits = json!({"name": "lro_job", "arguments": {"handle": job(&begun["result"]), "wait_ms": 50_000}});
+        gateway.send(&call(format!("waits {number}"), &waits, false).to_string());
+    }
+    let listed = gateway.call("lro_job", json!({}));
+    assert_eq!(listed["structuredContent"]["more"], JOBS - 100, "{listed:.500}");
+    let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).unwrap().count();
+    assert!(threads < JOBS / 2, "{threads} threads for {JOBS} jobs");
+}
+
+#[test]
 fn a_job_is_canceled_at_the_server() {
     let went_on = json!([{"await": "notifications/cancelled"}, line(&text("too late"))]);
     let error = r#"{"jsonrpc":"2.0","id":@ID@,"error":{"code":-32000,"message":"stopped"}}"#;

@@ -158,6 +158,11 @@ impl Scripted {
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
+    /// The process of the gateway.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// The URL of the gateway.
     pub(crate) fn url(&mut self) -> String {
         self.told("listening on ")

@@ -13,7 +13,7 @@ use lro_host::mcp::{self, Id, Message};
 use self::status::Status;
 use crate::session::Session;
 use crate::session::decision::{Failure, Filtering, FromServer};
-use crate::session::pending::{Call, RequestKind, ToolCall, cancellation};
+use crate::session::pending::{Call, RequestKind, cancellation};
 use crate::settings::{JobMode, SchemaStrategy};
 use crate::tenants::jobs::{JobCall, Outcome, RunningJob};
 
@@ -175,28 +175,15 @@ impl Session {
     /// What the client gets in place of the result: a tool result, as JSON.
     fn descriptor(&self, call: &Call, job: &RunningJob) -> String {
         let descriptor = Status::descriptor(job).json();
-        let text = mcp::text_block(&descriptor);
-        let (is_allowed, has_schema) = match &call.kind {
-            RequestKind::Tool(tool) => self.structured_of(tool),
-            _ => (true, false),
+        let (tenant, tool) = (&job.call.tenant, &job.call.tool);
+        let more = match self.rules.config.gateway_tool(tool).schema {
+            SchemaStrategy::Rewrite | SchemaStrategy::Strip => format!(r#","structuredContent":{descriptor}"#),
+            SchemaStrategy::Shape if self.rules.caches.output_schema(tenant, tool).is_none() => String::new(),
+            // A result without the structured content that the schema asks for has to be an error.
+            SchemaStrategy::Shape | SchemaStrategy::Block => r#","isError":true"#.to_owned(),
         };
-        let result = match (is_allowed, has_schema) {
-            (true, _) => format!(r#"{{"content":[{text}],"structuredContent":{descriptor}}}"#),
-            (false, false) => format!(r#"{{"content":[{text}]}}"#),
-            // A result without the structured content of the schema has to be an error.
-            (false, true) => format!(r#"{{"content":[{text}],"isError":true}}"#),
-        };
+        let result = format!(r#"{{"content":[{}]{more}}}"#, mcp::text_block(&descriptor));
         mcp::with_result_type(result, call.modern)
-    }
-
-    /// Whether the results of a tool may have the descriptor as structured content, and whether its schema asks for
-    /// another.
-    fn structured_of(&self, tool: &ToolCall) -> (bool, bool) {
-        match self.rules.config.gateway_tool(&tool.name).schema {
-            SchemaStrategy::Rewrite | SchemaStrategy::Strip => (true, false),
-            SchemaStrategy::Shape => (false, self.rules.caches.output_schema(&self.owner.tenant, &tool.name).is_some()),
-            SchemaStrategy::Block => (false, true),
-        }
     }
 
     /// Keeps the answer of the server to a job. If the call has not been answered yet, its client gets the descriptor.

@@ -111,7 +111,7 @@ pub(crate) fn answer(session: &Session, arguments: &Arguments) -> String {
         return mcp::tool_error("the gateway has no store, see its log");
     };
     let Some(handle) = &arguments.handle else { return list(session, store) };
-    match find(session, store, handle, u64::MAX) {
+    match find(session, store, handle) {
         Ok((handle, Job::Ended(record, end, result))) if !result.is_empty() => {
             let status = Status::ended(handle, &record, &end, None).json();
             String::from_utf8_lossy(&mcp::with_metadata(&result, JOB_KEY, &status)).into_owned()
@@ -135,7 +135,7 @@ pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<Str
     let failed = |message: String| ProtocolError { code, message };
     let handle = uri.strip_prefix(JOBS_URI).unwrap_or_default();
     let store = session.rules.filter.store.as_ref().map_err(|_| failed("the gateway has no store".to_owned()))?;
-    let (handle, job) = find(session, store, handle, u64::MAX).map_err(failed)?;
+    let (handle, job) = find(session, store, handle).map_err(failed)?;
     let status = Status::of(handle, &job).json();
     let mut result = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": status }] });
     if modern {
@@ -145,11 +145,11 @@ pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<Str
     Ok(result.to_string())
 }
 
-fn find(session: &Session, store: &Store, handle: &str, bytes_max: u64) -> Result<(Ulid, Job), String> {
+fn find(session: &Session, store: &Store, handle: &str) -> Result<(Ulid, Job), String> {
     // A job of another tenant is as unknown as one that never was.
     let unknown = || format!("there is no job `{handle}`: it never was, has expired or made room for others");
     let id: Ulid = handle.parse().map_err(|_| unknown())?;
-    let found = session.rules.jobs.find(store, session.tenant(), id, bytes_max);
+    let found = session.rules.jobs.find(store, session.tenant(), id, u64::MAX);
     found.map(|job| (id, job)).map_err(|error| match error {
         StoreError::NotFound { .. } => unknown(),
         error => {
