@@ -68,11 +68,11 @@ impl Way {
             }
             Face::Modern => {
                 let mut params = params;
-                let task = params["taskId"].as_str().unwrap_or_default().to_owned();
+                let subject = params["taskId"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
                 params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
                 params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({"name": self.name, "version": "1.0.0"});
                 params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
-                let headers: Headers<'_> = &[("Mcp-Name", &task)];
+                let headers: Headers<'_> = &[("Mcp-Name", &subject)];
                 open_modern(&self.url, &request(self.calls, method, params), headers).finish().answer()
             }
         };

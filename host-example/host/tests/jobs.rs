@@ -92,17 +92,20 @@ fn records_expire_after_the_end_alone() {
 #[test]
 fn the_oldest_records_make_room() {
     let (_directory, store) = open();
-    let ids: Vec<Ulid> = (0..5).map(|_| id()).collect();
-    // One that runs is no candidate, however old.
-    let runs = id();
+    // One that runs is no candidate, however old; and what counts is the end.
+    let [runs, long] = [id(), id()];
     store.begin_job(TENANT, runs, b"begun").unwrap();
-    for id in &ids {
+    store.begin_job(TENANT, long, b"begun").unwrap();
+    let ids: Vec<Ulid> = (0..5).map(|_| id()).collect();
+    for id in ids.iter().chain([&long]) {
         store.begin_job(TENANT, *id, b"begun").unwrap();
         store.end_job(TENANT, *id, b"ended", 3).unwrap();
+        // The times of two files differ.
+        std::thread::sleep(Duration::from_millis(20));
     }
     let mut kept = store.jobs(TENANT).unwrap();
     kept.retain(|id| *id != runs);
-    assert_eq!(kept, [ids[4], ids[3], ids[2]]);
+    assert_eq!(kept, [ids[4], ids[3], long]);
     assert!(is_unknown(&store, TENANT, ids[0]));
     assert_eq!(found(&store, runs).0, JobState::Running { is_own: true });
 }

@@ -11,6 +11,8 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::time::SystemTime;
 
+use tracing::warn;
+
 use super::directory::Directory;
 use super::error::failed;
 use super::sweep::open_if_directory;
@@ -83,22 +85,20 @@ impl Store {
         self.jobs_directory(tenant)?.put_with(&mark.name(id), record, self.inner.config.fsync)
     }
 
-    /// Records that a job has ended, and removes the oldest records of the tenant beyond `kept_max`. The record expires
-    /// [`StoreConfig::time_to_live`](super::StoreConfig::time_to_live) after that.
+    /// Records that a job has ended, and removes the records of the tenant beyond `kept_max` that ended first. The record
+    /// expires [`StoreConfig::time_to_live`](super::StoreConfig::time_to_live) after that.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`] or [`StoreError::Io`].
+    /// [`StoreError::NoSpace`] or [`StoreError::Io`], if the record is not written.
     pub fn end_job(&self, tenant: &str, id: Ulid, record: &[u8], kept_max: usize) -> Result<(), StoreError> {
         let directory = self.jobs_directory(tenant)?;
         directory.put_with(&Mark::Ended.name(id), record, self.inner.config.fsync)?;
-        remove(&directory, &Mark::Running(self.owner()?).name(id))?;
-        let kept: Vec<(Ulid, Mark)> = marks(&directory)?
-            .into_iter()
-            .flat_map(|(id, marks)| marks.into_iter().map(move |mark| (id, mark)))
-            .filter(|(_, mark)| !matches!(mark, Mark::Running(_)))
-            .collect();
-        let surplus = kept.len().saturating_sub(kept_max);
-        kept.iter().take(surplus).try_for_each(|(id, mark)| remove(&directory, &mark.name(*id)))
+        // The job has its record, whatever becomes of others.
+        let removed = self.owner().and_then(|owner| remove(&directory, &Mark::Running(owner).name(id)));
+        if let Err(error) = removed.and_then(|()| make_room(&directory, kept_max)) {
+            warn!(tenant, error = &error as &dyn std::error::Error, "cannot remove the record of a job");
+        }
+        Ok(())
     }
 
     /// Reads the first `bytes_max` bytes of the record of a job of this tenant.
@@ -112,7 +112,11 @@ impl Store {
             Err(StoreError::NotFound { path }) => {
                 let mark = marks(&directory)?.remove(&id).and_then(|marks| marks.into_iter().max());
                 let mark = mark.ok_or(StoreError::NotFound { path })?;
-                (mark, directory.file(&mark.name(id))?)
+                match directory.file(&mark.name(id)) {
+                    // Another process has just ended it.
+                    Err(StoreError::NotFound { .. }) => (Mark::Ended, directory.file(&Mark::Ended.name(id))?),
+                    found => (mark, found?),
+                }
             }
             found => (Mark::Ended, found?),
         };
@@ -179,14 +183,10 @@ impl Store {
         id: Ulid,
         now: SystemTime,
     ) -> Result<bool, StoreError> {
-        let name = mark.name(id);
-        let file = match directory.file(&name) {
-            Err(StoreError::NotFound { .. }) => return Ok(true),
-            file => file?.0,
-        };
-        let written = file.metadata().and_then(|metadata| metadata.modified());
-        let written = written.map_err(failed("examine", directory.path.join(name)))?;
-        Ok(written + self.inner.config.time_to_live <= now)
+        match written(directory, &mark.name(id)) {
+            Err(StoreError::NotFound { .. }) => Ok(true),
+            written => Ok(written? + self.inner.config.time_to_live <= now),
+        }
     }
 
     /// Opens the directory of the records of a tenant, and creates it if it is missing.
@@ -214,6 +214,29 @@ fn marks(directory: &Directory) -> Result<BTreeMap<Ulid, Vec<Mark>>, StoreError>
         }
     }
     Ok(found)
+}
+
+/// When a record was written.
+fn written(directory: &Directory, name: &str) -> Result<SystemTime, StoreError> {
+    let (file, _) = directory.file(name)?;
+    let written = file.metadata().and_then(|metadata| metadata.modified());
+    written.map_err(failed("examine", directory.path.join(name)))
+}
+
+/// Removes the records that were written first, of jobs that do not run, until there are at most `kept_max`.
+fn make_room(directory: &Directory, kept_max: usize) -> Result<(), StoreError> {
+    let marks = marks(directory)?.into_iter().flat_map(|(id, marks)| marks.into_iter().map(move |mark| (id, mark)));
+    let names: Vec<String> =
+        marks.filter(|(_, mark)| !matches!(mark, Mark::Running(_))).map(|(id, mark)| mark.name(id)).collect();
+    let surplus = names.len().saturating_sub(kept_max);
+    if surplus == 0 {
+        return Ok(());
+    }
+    // One that another process removed is gone either way.
+    let mut kept: Vec<(SystemTime, String)> =
+        names.into_iter().filter_map(|name| Some((written(directory, &name).ok()?, name))).collect();
+    kept.sort_unstable();
+    kept.iter().take(surplus).try_for_each(|(_, name)| remove(directory, name))
 }
 
 /// Removes a record, which another process may have removed.
