@@ -10,8 +10,8 @@ CARGO     := cargo
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
-GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp
-COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql
+GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp -p lro-document
+COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text
 HOST      := -p lro-transport -p lro-host -p lro-gateway -p lro
 
 .PHONY: help
@@ -99,7 +99,7 @@ lint: setup ## Check formatting, spelling, lints and documentation
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
 	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
-	@for name in lro_policy lro_redact lro_extract lro_extract_sql; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 

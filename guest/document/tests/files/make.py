@@ -1,0 +1,148 @@
+"""Makes the files beside it, with the programs whose documents people send:
+
+    python3 -m venv v && v/bin/pip install openpyxl==3.1.5 python-docx==1.2.0 reportlab==5.1.0 odfpy==1.4.1 xlwt==1.3.0 \
+        pikepdf==10.17.0
+    v/bin/python make.py
+
+Chromium prints one of them.
+"""
+
+import datetime
+import pathlib
+import subprocess
+import tempfile
+
+import docx
+import openpyxl
+import pikepdf
+import xlwt
+from odf.opendocument import OpenDocumentSpreadsheet
+from odf.table import Table, TableCell, TableRow
+from odf.text import P
+from reportlab.lib.pagesizes import A4
+from reportlab.pdfgen import canvas
+
+here = pathlib.Path(__file__).parent
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>Report</title>
+<style>section { break-after: page } body { font: 11pt sans-serif } td, th { padding: 2pt 12pt; text-align: left }</style>
+<section><h1>Annual report</h1><p>Revenue rose by 12&nbsp;% in Zürich, offices in Kraków and Ελλάδα followed.</p>
+<p>A second paragraph that is long enough to be broken into two lines by a program that prints it on a page of paper,
+with a difficult affix and a flow of ligatures.</p></section>
+<section><h2>Staff</h2><table><tr><th>Name</th><th>Role</th><th>Since</th></tr>
+<tr><td>Ada Lovelace</td><td>Analyst</td><td>1843</td></tr><tr><td>Grace Hopper</td><td>Admiral</td><td>1943</td></tr></table></section>
+<section><h2>Outlook</h2><p>The invoice number is RX-20431.</p></section>"""
+
+
+def chromium():
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder, "report.html")
+        page.write_text(PAGE)
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+        subprocess.run(["chromium", *options, f"--print-to-pdf={here / 'chromium.pdf'}", f"file://{page}"], check=True)
+
+
+def reportlab():
+    page = canvas.Canvas(str(here / "reportlab.pdf"), pagesize=A4, invariant=True)
+    page.setFont("Helvetica", 12)
+    page.drawString(72, 760, "Quarterly figures of the café")
+    text = page.beginText(72, 730)
+    for line in ["first line", "second line"]:
+        text.textLine(line)
+    page.drawText(text)
+    page.drawString(72, 600, "left")
+    page.drawString(300, 600, "right")
+    page.beginForm("stamp")
+    page.setFont("Times-Roman", 10)
+    page.drawString(0, 0, "stamped by a form")
+    page.endForm()
+    page.translate(72, 500)
+    page.doForm("stamp")
+    page.showPage()
+    page.setFont("Courier", 12)
+    page.drawString(72, 760, "the last page")
+    page.save()
+    with pikepdf.open(here / "reportlab.pdf") as document:
+        document.save(here / "encrypted.pdf", encryption=pikepdf.Encryption(user="secret", owner="secret"))
+    scan = canvas.Canvas(str(here / "scanned.pdf"), pagesize=A4, invariant=True)
+    scan.rect(72, 72, 300, 300, fill=1)
+    scan.save()
+
+
+ROWS = [
+    ("id", "city", "amount", "paid", "day", "note"),
+    (1, "Zürich", 1234.5, True, datetime.date(2026, 3, 1), "a \"quoted\" note"),
+    (2, "Oslo", 0.1, False, datetime.date(2026, 3, 2), None),
+    (3, "Lima", -7, True, datetime.date(2026, 12, 31), "two\nlines"),
+]
+
+
+def excel():
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Orders"
+    for row in ROWS:
+        sheet.append(row)
+    plain = book.create_sheet("Plain")
+    plain.append([1, 2.5, datetime.datetime(2026, 1, 2, 3, 4, 5)])
+    plain["E3"] = datetime.time(6, 30)
+    plain["AB3"] = "far"
+    book.create_sheet("Empty")
+    titled = book.create_sheet("Titled & more")
+    titled["A1"] = "Sales of 2026"
+    titled.append(["region", "sum"])
+    titled.append(["north", 10])
+    book.save(here / "openpyxl.xlsx")
+
+
+def old_excel():
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Orders")
+    day = xlwt.easyxf(num_format_str="YYYY-MM-DD")
+    for y, row in enumerate(ROWS):
+        for x, value in enumerate(row):
+            if value is not None:
+                sheet.write(y, x, value, *([day] if isinstance(value, datetime.date) else []))
+    book.save(str(here / "xlwt.xls"))
+
+
+def open_document():
+    book = OpenDocumentSpreadsheet()
+    table = Table(name="Orders")
+    for values in ROWS:
+        row = TableRow()
+        for value in values:
+            if isinstance(value, bool):
+                cell = TableCell(valuetype="boolean", booleanvalue=str(value).lower())
+            elif isinstance(value, (int, float)):
+                cell = TableCell(valuetype="float", value=value)
+            elif isinstance(value, datetime.date):
+                cell = TableCell(valuetype="date", datevalue=value.isoformat())
+            else:
+                cell = TableCell(valuetype="string")
+            if isinstance(value, str):
+                cell.addElement(P(text=value))
+            row.addElement(cell)
+        table.addElement(row)
+    book.spreadsheet.addElement(table)
+    book.save(str(here / "odfpy.ods"))
+
+
+def word():
+    document = docx.Document()
+    document.add_heading("Minutes", 1)
+    document.add_paragraph("Present: Ada & Grace.")
+    document.add_heading("Decisions", 2)
+    paragraph = document.add_paragraph("The release is ")
+    paragraph.add_run("postponed").bold = True
+    paragraph.add_run(" to May.")
+    table = document.add_table(rows=0, cols=2)
+    for left, right in [("task", "who"), ("tests | docs", "Ada"), ("review", "Grace")]:
+        cells = table.add_row().cells
+        cells[0].text, cells[1].text = left, right
+    document.add_paragraph("End <of> minutes")
+    document.save(here / "python-docx.docx")
+
+
+for make in (chromium, reportlab, excel, old_excel, open_document, word):
+    make()
