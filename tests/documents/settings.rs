@@ -29,11 +29,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 18] = [
+const OF_THE_HOST: [&str; 21] = [
     "admission",
     "breaker",
     "clients",
     "dir",
+    "documents",
+    "documents-memory-bytes",
+    "documents-wall-time-ms",
     "gateway",
     "inline-keys",
     "loading",

@@ -42,6 +42,7 @@ fn cargo(package: &TempDir, arguments: &[&str]) -> String {
     command.env("LRO_POLICY_COMPONENT", components.join("lro_policy.wasm"));
     command.env("LRO_EXTRACT_COMPONENT", components.join("lro_extract.wasm"));
     command.env("LRO_EXTRACT_SQL_COMPONENT", components.join("lro_extract_sql.wasm"));
+    command.env("LRO_DOCUMENT_TEXT_COMPONENT", components.join("lro_document_text.wasm"));
     let output = command.env("CARGO_TARGET_DIR", lro_tests::target().join("embedded")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         store: Ok(Store::open(StoreConfig::new(directory))?),
         limits: Limits::default(),
         failure: FailureMode::Open,
+        documents: None,
     };
     let mut message = Vec::new();
     std::io::stdin().read_to_end(&mut message)?;

@@ -7,6 +7,7 @@ mod blocks;
 mod clients;
 mod compiled;
 mod crowd;
+mod documents;
 mod faults;
 mod headers;
 mod http;

@@ -66,8 +66,7 @@ impl Place {
         failure: FailureMode,
         behaviour: &str,
     ) -> (Decision, String) {
-        let filter =
-            Filter { slot: policy.clone().into(), limits: limits.clone(), failure, store: self.filter.store.clone() };
+        let filter = Filter { slot: policy.clone().into(), limits: limits.clone(), failure, ..self.filter.clone() };
         let result = result();
         let decision = filter.apply(&request(TENANT, behaviour), result.payload());
         let answer = mcp::answer(&result, &decision.outcome);

@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, symlink};
 
 use lro_gateway::settings::{Config, PolicySettings, QueryLimits, Recipe, SectionRule};
+use lro_host::documents::DOCUMENT_COMPONENT;
 use lro_host::extract::{
     Answer, Budget, Cut, EXTRACT_COMPONENT, ExtractError, Extractor, Jq, Query, Question, SQL_COMPONENT, stored_query,
 };
@@ -367,20 +368,27 @@ fn a_changed_file_is_refused() {
     }
 }
 
-// The components see the one directory, and only to read.
+/// The imports of a component.
+fn imports(component: &[u8]) -> Vec<String> {
+    let mut imports = Vec::new();
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        if let wasmparser::Payload::ComponentImportSection(section) = payload.unwrap() {
+            imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+        }
+    }
+    imports
+}
+
+// The components see the one directory, and only to read; that for documents sees nothing.
 #[test]
 fn the_components_import_what_their_world_lists() {
     for component in [EXTRACT_COMPONENT, SQL_COMPONENT] {
-        let mut imports = Vec::new();
-        for payload in wasmparser::Parser::new(0).parse_all(component) {
-            if let wasmparser::Payload::ComponentImportSection(section) = payload.unwrap() {
-                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
-            }
-        }
+        let imports = imports(component);
         let allowed =
             ["lro:filter/types", "wasi:clocks/wall-clock", "wasi:filesystem/preopens", "wasi:filesystem/types"];
         let outer: Vec<&str> = imports.iter().filter_map(|name| name.split_once('@')).map(|(name, _)| name).collect();
         assert!(outer.contains(&"wasi:filesystem/types"), "{imports:?}");
         assert!(outer.iter().all(|name| allowed.contains(name)), "{imports:?}");
     }
+    assert_eq!(imports(DOCUMENT_COMPONENT), Vec::<String>::new());
 }

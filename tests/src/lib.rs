@@ -139,7 +139,7 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
 pub fn filter_with(policy: Policy, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
     let store = Ok(Store::open(config).expect("a store"));
-    Filter { slot: policy.into(), store, limits: Limits::default(), failure: FailureMode::Open }
+    Filter { slot: policy.into(), store, limits: Limits::default(), failure: FailureMode::Open, documents: None }
 }
 
 /// A filter with the default policy that writes below `root`.

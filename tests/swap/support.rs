@@ -103,7 +103,13 @@ fn leb128(mut number: usize) -> Vec<u8> {
 /// A filter whose calls go through a slot, with long waits for a loaded machine.
 pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
-    Filter { slot, store: Ok(Store::open(config).unwrap()), limits: Limits::default(), failure: FailureMode::Closed }
+    Filter {
+        slot,
+        store: Ok(Store::open(config).unwrap()),
+        limits: Limits::default(),
+        failure: FailureMode::Closed,
+        documents: None,
+    }
 }
 
 /// As [`filter`], with low limits.

@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use lro_host::documents::{DOCUMENT_MEMORY_BYTES_DEFAULT, DOCUMENT_TIME_DEFAULT};
 pub use lro_host::policy::{Admission, BreakerSettings, Trial};
 pub use lro_host::sandbox::Limits;
 pub use lro_host::settings::*;
@@ -148,6 +149,12 @@ pub struct Config {
     pub images_bytes: u64,
     /// Settings for the policy, passed on unchanged. Default: none.
     pub custom: Option<String>,
+    /// What becomes of the documents of a result that is offloaded. Default: `text`.
+    pub documents: DocumentMode,
+    /// Time in which the text of one document is read, in milliseconds. Default: 2,000.
+    pub documents_wall_time_ms: NonZeroU64,
+    /// Linear memory in which the text of one document is read, in bytes. Default: 256 MiB.
+    pub documents_memory_bytes: NonZeroU64,
 
     /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
     pub schema: SchemaStrategy,
@@ -214,6 +221,9 @@ impl Default for Config {
             images_max: policy.images_max,
             images_bytes: policy.images_bytes,
             custom: policy.custom,
+            documents: DocumentMode::Text,
+            documents_wall_time_ms: at_least_one(DOCUMENT_TIME_DEFAULT.as_millis() as u64),
+            documents_memory_bytes: at_least_one(DOCUMENT_MEMORY_BYTES_DEFAULT as u64),
             schema: SchemaStrategy::Rewrite,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),

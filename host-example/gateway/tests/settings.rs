@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
-    DescriptorLevel, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, JobMode, KNOWN_CLIENTS, Origin,
-    PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token, Trial, VARIABLES,
-    ValueForm,
+    DescriptorLevel, DocumentMode, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, JobMode,
+    KNOWN_CLIENTS, Origin, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token,
+    Trial, VARIABLES, ValueForm,
 };
 use lro_host::policy::Digest;
 use tempfile::TempDir;
@@ -69,6 +69,8 @@ fn defaults_are_the_documented_ones() {
     assert_eq!((limits.table_elements, limits.instances), (100_000, 16));
     let names = (limits.name_bytes, limits.open_files, limits.log_bytes, limits.fuel);
     assert_eq!(names, (128, 64, 4 << 10, None));
+    let documents = (config.documents, config.documents_wall_time_ms.get(), config.documents_memory_bytes.get());
+    assert_eq!(documents, (DocumentMode::Text, 2_000, 256 << 20));
     let threshold = size(50_000, SizeUnit::Characters);
     let expected = PolicySettings {
         mode: DecisionMode::BySize,
@@ -265,6 +267,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "level") => "full",
         (_, "dialect") => "specification",
         (_, "images") => "offload",
+        (_, "documents") => "keep",
         (_, "schema") => "strip",
         (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
         (_, "gateway.upstream") => "https://example.org/mcp",
@@ -797,6 +800,7 @@ fn every_setting_that_can_differ_by_tool_does() {
         ("images-max", "7", "8", "/0/images_max"),
         ("images-bytes", "7", "8", "/0/images_bytes"),
         ("custom", "\"a\"", "\"b\"", "/0/custom"),
+        ("documents", "\"text\"", "\"keep\"", "/1/documents"),
         ("schema", "\"strip\"", "\"block\"", "/1/schema"),
     ];
     for (key, general, own, at) in settings {

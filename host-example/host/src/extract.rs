@@ -19,7 +19,6 @@ use std::fs::File;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
 pub use self::answer::{Answer, Cut, Failures};
@@ -29,7 +28,7 @@ pub use self::query::{
 pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
 pub use self::sql::{Sql, TABLES_MAX, Tables};
 use crate::job::{self, Job};
-use crate::policy::{self, CompileCache, LoadError};
+use crate::policy::{BuiltIn, CompileCache, LoadError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
 use crate::sandbox::{CallError, Cost, Limits, PreparedExtraction, Sandbox, types};
 use crate::store::{FileKind, FileRecord, Offload, Reader, StoreError};
@@ -209,35 +208,9 @@ fn listed(names: &[String]) -> String {
 #[derive(Clone, Debug)]
 pub struct Extractor {
     prepared: PreparedExtraction,
-    sql: Arc<LazyComponent>,
+    /// Loaded at the first query in SQL.
+    sql: Arc<BuiltIn<PreparedExtraction>>,
     limits: Limits,
-}
-
-/// A component that is loaded when it is first needed.
-#[derive(Debug)]
-struct LazyComponent {
-    sandbox: Sandbox,
-    bytes: &'static [u8],
-    cache: Option<CompileCache>,
-    loaded: Mutex<Option<PreparedExtraction>>,
-}
-
-impl LazyComponent {
-    /// Loads the component unless it is loaded. Blocks. After an error, the next call tries again.
-    fn get(&self) -> Result<PreparedExtraction, LoadError> {
-        let mut loaded = self.loaded.lock();
-        if let Some(prepared) = &*loaded {
-            return Ok(prepared.clone());
-        }
-        let prepared = load(&self.sandbox, self.bytes, self.cache.as_ref())?;
-        Ok(loaded.insert(prepared).clone())
-    }
-}
-
-fn load(sandbox: &Sandbox, bytes: &[u8], cache: Option<&CompileCache>) -> Result<PreparedExtraction, LoadError> {
-    let component = policy::compile_built_in(sandbox, bytes, cache);
-    let prepared = component.and_then(|component| sandbox.prepare_extraction(&component));
-    prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))
 }
 
 impl Extractor {
@@ -247,8 +220,9 @@ impl Extractor {
     /// # Errors
     /// [`LoadError::Compile`] if the component does not compile here.
     pub fn new(sandbox: &Sandbox, cache: Option<CompileCache>, limits: Limits) -> Result<Self, LoadError> {
-        let prepared = load(sandbox, EXTRACT_COMPONENT, cache.as_ref())?;
-        let sql = LazyComponent { sandbox: sandbox.clone(), bytes: SQL_COMPONENT, cache, loaded: Mutex::default() };
+        let prepare = Sandbox::prepare_extraction;
+        let prepared = BuiltIn::new(sandbox, EXTRACT_COMPONENT, cache.clone(), prepare).get()?;
+        let sql = BuiltIn::new(sandbox, SQL_COMPONENT, cache, prepare);
         Ok(Self { prepared, sql: Arc::new(sql), limits })
     }
 

@@ -2,6 +2,7 @@
 //! mode.
 
 mod convert;
+mod documents;
 mod trial;
 
 use std::collections::HashSet;
@@ -10,12 +11,13 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use crate::documents::Documents;
 use crate::faults::{caught, caught_while};
 use crate::job::{self, INLINE_BYTES, Job};
 use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
-use crate::settings::{FailureMode, PolicySettings, Size, SizeUnit};
+use crate::settings::{DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
 use crate::store::{FileRecord, Offload, OffloadRecord, Origin, Staging, Store, StoreError, Ulid, rfc3339};
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
@@ -255,6 +257,9 @@ pub struct Filter {
     pub limits: Limits,
     /// What to do when the policy fails.
     pub failure: FailureMode,
+    /// Reads documents of results that are offloaded, so that their texts are written beside their bytes. `None`: only their
+    /// bytes are.
+    pub documents: Option<Documents>,
 }
 
 /// The output of a policy, not yet published.
@@ -267,6 +272,15 @@ struct Output {
 }
 
 impl Filter {
+    /// The filter for a tool with this setting.
+    #[must_use]
+    pub fn for_documents(self, mode: DocumentMode) -> Self {
+        match mode {
+            DocumentMode::Text => self,
+            DocumentMode::Keep => Self { documents: None, ..self },
+        }
+    }
+
     /// Runs the policy on a result and carries out its verdict. Blocks; asynchronous callers use
     /// [`Filter::apply_async`], callers with their own threads [`Filter::job`]. A panic of the host is reported as
     /// [`FilterError::Panic`].
@@ -275,7 +289,7 @@ impl Filter {
     }
 
     /// As [`Filter::apply`], for tokio. A small result that passes stays on this thread; anything else, and a policy
-    /// that runs longer than a tick, moves to a blocking thread. After twice the time limits of a call the call is
+    /// that runs longer than a tick, moves to a blocking thread. After the time limits of all calls the call is
     /// abandoned, and the failure mode decides. Dropping the future stops the policy.
     pub async fn apply_async(&self, request: Request, payload: Arc<Payload>) -> Decision {
         let mut job = self.job(request.clone(), Arc::clone(&payload));
@@ -285,7 +299,10 @@ impl Filter {
             return decision;
         }
         let Limits { wall_time, wait, .. } = self.limits;
-        let timeout = self.slot.wait() + (wait + wall_time) * 2 + GRACE;
+        // To inspect and to write, and once more with the texts of documents.
+        let two_calls = (wait + wall_time) * 2;
+        let documents = self.documents.as_ref().map(|documents| documents.time_max() + two_calls);
+        let timeout = self.slot.wait() + two_calls + documents.unwrap_or_default() + GRACE;
         let done = tokio::time::timeout(timeout, job.finish_on_tokio()).await;
         done.ok().flatten().unwrap_or_else(|| {
             let error = FilterError::Lost(timeout);
@@ -361,26 +378,29 @@ impl Filter {
         let id = Ulid::generate().map_err(|error| (false, FilterError::Random(error)))?;
         let admitted = self.slot.admit().await.map_err(|error| (false, error.into()))?;
         let call = self.call(request, id);
-        let done = self.carry_out(admitted.policy(), request, &call, id, payload, decision).await;
+        let (own_parts, mut payload) = (payload.parts().len(), Arc::clone(payload));
+        let done = self.carry_out(admitted.policy(), request, &call, id, &mut payload, decision).await;
         let failure = done.as_ref().err().map(|(_, error)| error);
         settle(&admitted, &request.tenant, failure);
         if let Some(running) = self.slot.trial().as_ref()
             && let Some(decided) = trial::decided(&decision.outcome, failure)
         {
-            let (filter, request, payload) = (self.clone(), request.clone(), Arc::clone(payload));
-            let tool = request.tool.clone();
-            running.offer(&tool, move |policy| trial::compare(&filter, policy, &request, &call, &payload, &decided));
+            let (filter, request, tool) = (self.clone(), request.clone(), request.tool.clone());
+            running.offer(&tool, move |policy| {
+                trial::compare(&filter, policy, &request, &call, (&payload, own_parts), &decided)
+            });
         }
         done
     }
 
+    /// Adds the texts of documents to the payload, if it is offloaded.
     async fn carry_out(
         &self,
         policy: &Policy,
         request: &Request,
         call: &types::Call,
         id: Ulid,
-        payload: &Arc<Payload>,
+        payload: &mut Arc<Payload>,
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
         let inspecting = policy.prepared().inspect_async(&self.limits, call, payload);
@@ -393,8 +413,8 @@ impl Filter {
             Verdict::Reject(advice) => Outcome::Reject(advice),
             Verdict::Offload(plan) => {
                 job::pause().await;
-                let offloaded = unless_panic(self.offload(policy, request, call, id, payload, &plan)).await;
-                let (offloaded, cost) = offloaded.map_err(|error| (true, error))?;
+                let offloading = self.offload_with_documents(policy, request, call, id, payload, &plan);
+                let (offloaded, cost) = unless_panic(offloading).await.map_err(|error| (true, error))?;
                 decision.write = Some(cost);
                 Outcome::Offload(Box::new(offloaded))
             }

@@ -21,6 +21,7 @@
 //!     store: Ok(Store::open(StoreConfig::new(directory))?),
 //!     limits: Limits::default(),
 //!     failure: FailureMode::Open,
+//!     documents: None,
 //! };
 //! let rows = vec![r#"{"city":"Bern","note":null}"#; 5000].join(",").replace('"', "\\\"");
 //! let message = format!(r#"{{"content":[{{"type":"text","text":"[{rows}]"}}]}}"#);
@@ -39,7 +40,8 @@
 //! | module | what it does | knows |
 //! |---|---|---|
 //! | [`mcp`] | parses MCP tool results, builds replies, offers tools to read offloads | everything below |
-//! | [`filter`] | one result through one policy | `policy`, `store`, `settings` |
+//! | [`filter`] | one result through one policy | `documents`, `policy`, `store`, `settings` |
+//! | [`documents`] | the text of PDF and Word documents and of spreadsheets | `policy` |
 //! | [`read`] | pages of an offload, signed cursors | `store` |
 //! | [`extract`] | queries over an offload | `policy`, `store` |
 //! | [`settings`] | the policy settings of a tool, the failure mode | nothing |
@@ -54,6 +56,7 @@
 //! The threat model is in [`threat_model`], how to embed the crate in `host-example/docs/how-to/embedding.md`.
 
 mod digest;
+pub mod documents;
 pub mod extract;
 pub mod faults;
 pub mod filter;

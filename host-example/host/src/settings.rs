@@ -80,6 +80,17 @@ pub enum ImageMode {
     Offload,
 }
 
+/// What becomes of the documents of a result that is offloaded: PDF, DOCX, XLSX, ODS and XLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DocumentMode {
+    /// Their text, or the records of their sheets, is written beside their bytes.
+    #[default]
+    Text,
+    /// Their bytes are kept, and nothing else.
+    Keep,
+}
+
 /// How detailed a descriptor is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -45,13 +45,14 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
 }
 
 /// Creates a filter. An error of the store only matters when a result is to be written.
-pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, StoreError>) -> Filter {
-    Filter {
+pub(crate) fn filter(config: &Config, policy: Policy, store: Result<Store, StoreError>) -> anyhow::Result<Filter> {
+    Ok(Filter {
         slot: policy.into(),
         store: store.map_err(Arc::new),
         limits: config.limits.clone(),
         failure: config.failure,
-    }
+        documents: Some(parts::documents(config)?),
+    })
 }
 
 /// Opens the configured store.

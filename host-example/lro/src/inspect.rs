@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
             let _progress = input.policy_progress();
             // Nothing is written, so no store is needed.
             let no_store = Err(StoreError::NotFound { path: config.dir.clone() });
-            let (verdict, cost) = host::filter(config, policy.clone(), no_store).inspect(&request, input.payload())?;
+            let (verdict, cost) = host::filter(config, policy.clone(), no_store)?.inspect(&request, input.payload())?;
             (verdict, Some(cost))
         }
         None => (Verdict::Pass, None),

@@ -53,8 +53,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
         Some(policy) => {
             let request = host::request(&arguments.call, config, is_error);
             let _progress = input.policy_progress();
-            let failure = config.gateway_tool(&request.tool).failure;
-            let filter = Filter { failure, ..host::filter(config, policy.clone(), host::store(config)) };
+            let own = config.gateway_tool(&request.tool);
+            let filter = host::filter(config, policy.clone(), host::store(config))?;
+            let filter = Filter { failure: own.failure, ..filter.for_documents(own.documents) };
             filter.apply(&request, input.payload())
         }
         None => Decision { outcome: Outcome::Pass, inspect: None, write: None, failure: None },

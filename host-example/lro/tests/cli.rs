@@ -682,6 +682,7 @@ fn command_and_library_write_the_same_records() {
         store: Ok(Store::open(StoreConfig::new(home.path("library"))).unwrap()),
         limits: Limits::default(),
         failure: FailureMode::Closed,
+        documents: None,
     };
     let payload = Arc::new(Payload::new(vec![Part::text(PartKind::Text, input.into()).unwrap()]));
     let request = Request::new("default", "offload");

@@ -220,6 +220,7 @@ impl Bench {
             store: Ok(store),
             limits: Limits::default(),
             failure: FailureMode::Closed,
+            documents: None,
         }
     }
 

@@ -53,7 +53,7 @@ fn signing() -> Request {
 
 fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
     let store = Store::open(StoreConfig { fsync: false, ..StoreConfig::new(root) }).unwrap();
-    Filter { slot, store: Ok(store), limits: Limits::default(), failure: FailureMode::Closed }
+    Filter { slot, store: Ok(store), limits: Limits::default(), failure: FailureMode::Closed, documents: None }
 }
 
 /// The signature of one call, whose offload is removed.

@@ -95,6 +95,18 @@ def excel():
     book.save(here / "openpyxl.xlsx")
 
 
+def large():
+    """Enough rows for a section of their own."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Sales"
+    sheet.append(["id", "city", "amount", "day"])
+    for number in range(400):
+        day = datetime.date(2026, 1, 1) + datetime.timedelta(days=number % 365)
+        sheet.append([number, ["Zürich", "Oslo", "Lima", "Kyoto"][number % 4], number * 0.25, day])
+    book.save(here / "large.xlsx")
+
+
 def old_excel():
     book = xlwt.Workbook()
     sheet = book.add_sheet("Orders")
@@ -144,5 +156,5 @@ def word():
     document.save(here / "python-docx.docx")
 
 
-for make in (chromium, reportlab, excel, old_excel, open_document, word):
+for make in (chromium, reportlab, excel, large, old_excel, open_document, word):
     make()

@@ -175,7 +175,13 @@ fn rules(config: &Config, registry: &Registry) -> Result<Rules, GatewayError> {
     let tools = Tools::new(store.clone(), parts::extractor(config)?, Budget::from(&config.query));
     let tenant = &config.gateway.tenant;
     let slot = registry.slot(tenant).ok_or_else(|| RegistryError::Unknown(tenant.clone()))?;
-    let filter = Filter { slot, store: Ok(store), limits: config.limits.clone(), failure: config.failure };
+    let filter = Filter {
+        slot,
+        store: Ok(store),
+        limits: config.limits.clone(),
+        failure: config.failure,
+        documents: Some(parts::documents(config)?),
+    };
     Ok(Rules::new(config.clone(), filter, Some(tools)))
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use lro_host::documents::Documents;
 use lro_host::extract::Extractor;
 use lro_host::policy::{CompileCache, CompilePlace, Compiler, Digest, LoadOptions, PublicKey};
 use lro_host::sandbox::Sandbox;
@@ -63,6 +64,16 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
 /// [`GatewayError::Sandbox`] or [`GatewayError::Policy`] if the system cannot run it.
 pub fn extractor(config: &Config) -> Result<Extractor, GatewayError> {
     Ok(Extractor::new(&sandbox(false)?, compile_cache(), (&config.query).into())?)
+}
+
+/// The reader of documents, which is loaded at the first one.
+///
+/// # Errors
+/// [`GatewayError::Sandbox`] if the system cannot run compiled code.
+pub fn documents(config: &Config) -> Result<Documents, GatewayError> {
+    let time = Duration::from_millis(config.documents_wall_time_ms.get());
+    let memory_bytes = usize::try_from(config.documents_memory_bytes.get()).unwrap_or(usize::MAX);
+    Ok(Documents::new(&sandbox(false)?, compile_cache(), time, memory_bytes))
 }
 
 /// Opens the cache of compiled code. Without it, which is logged, every start compiles.

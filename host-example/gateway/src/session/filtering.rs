@@ -170,7 +170,7 @@ impl Session {
         let own = self.rules.config.gateway_tool(&tool.name);
         let request = self.policy_request(result, call, tool, settings);
         let request = Request { time_to_live: own.time_to_live(), ..request };
-        let filter = Filter { failure: own.failure, ..self.rules.filter.clone() };
+        let filter = Filter { failure: own.failure, ..self.rules.filter.clone() }.for_documents(own.documents);
         let decision = filter.apply_in_job(&request, result.payload()).await;
         let reply = match &decision.outcome {
             Outcome::Offload(offloaded) => self.answered(result, call, tool, offloaded).await,

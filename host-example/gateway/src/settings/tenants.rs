@@ -8,11 +8,13 @@ use super::Config;
 use super::layers::{Origin, flatten, key_text};
 
 /// Keys that all tenants share: they concern the process, the store, or the readers of all offloads.
-pub const SHARED_KEYS: [&str; 15] = [
+pub const SHARED_KEYS: [&str; 17] = [
     "admission",
     "breaker",
     "config",
     "dir",
+    "documents-memory-bytes",
+    "documents-wall-time-ms",
     "fsync",
     "gateway",
     "loading",

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::patterns::{matches, most_specific};
 use super::{
-    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, FailureMode, ImageMode,
-    PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
+    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, DocumentMode, FailureMode,
+    ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
 };
 
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
@@ -85,6 +85,9 @@ pub struct ToolOverride {
     /// As [`Config::custom`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom: Option<String>,
+    /// As [`Config::documents`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents: Option<DocumentMode>,
     /// As [`Config::schema`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<SchemaStrategy>,
@@ -129,6 +132,8 @@ pub struct GatewayTool {
     pub failure: FailureMode,
     /// Age in seconds at which an offload of the tool expires. `None`: [`Config::ttl_seconds`].
     pub ttl_seconds: Option<NonZeroU64>,
+    /// What becomes of the documents of a result that is offloaded.
+    pub documents: DocumentMode,
     /// What the gateway does with the `outputSchema` of the tool.
     pub schema: SchemaStrategy,
     /// Whether an argument that is a handle reference, `lro://HANDLE/SECTION`, is replaced by the data before the call
@@ -202,6 +207,7 @@ impl Config {
         GatewayTool {
             failure: own.failure.unwrap_or(self.failure),
             ttl_seconds: own.ttl_seconds,
+            documents: own.documents.unwrap_or(self.documents),
             schema: own.schema.unwrap_or(self.schema),
             handles: own.handles.unwrap_or_default(),
             ask: own.ask.unwrap_or_default(),

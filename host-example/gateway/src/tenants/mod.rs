@@ -103,8 +103,7 @@ impl Tenants {
             return Some(Arc::clone(&cached.rules));
         }
         let config = current.config.for_tenant(tenant);
-        let filter =
-            Filter { slot, store: base.filter.store.clone(), limits: config.limits.clone(), failure: config.failure };
+        let filter = Filter { slot, limits: config.limits.clone(), failure: config.failure, ..base.filter.clone() };
         let rules = Arc::new(base.with(tenant, config, filter, before.map(|cached| cached.rules.as_ref())));
         all.insert(tenant.to_owned(), TenantRules { from: current, rules: Arc::clone(&rules) });
         Some(rules)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::documents::write_from;
 use super::{Filter, FilterError, Outcome, Request, Truncation};
 use crate::job;
 use crate::policy::{Comparison, Digest, Policy};
@@ -37,13 +38,14 @@ pub(super) fn decided(outcome: &Outcome, failure: Option<&FilterError>) -> Optio
     }
 }
 
-/// Runs a policy on a result that has already been answered, and discards its output.
+/// Runs a policy on a result that has already been answered, and discards its output. The payload begins with so many parts of
+/// the result itself.
 pub(super) fn compare(
     filter: &Filter,
     policy: &Policy,
     request: &Request,
     call: &types::Call,
-    payload: &Arc<Payload>,
+    payload: (&Arc<Payload>, usize),
     old: &Decided,
 ) -> Comparison {
     match (choose(filter, policy, request, call, payload), old) {
@@ -59,22 +61,23 @@ fn choose(
     policy: &Policy,
     request: &Request,
     call: &types::Call,
-    payload: &Arc<Payload>,
+    (payload, own_parts): (&Arc<Payload>, usize),
 ) -> Result<Choice, FilterError> {
     let (verdict, _) = policy.prepared().inspect(&filter.limits, call, payload)?;
-    let plan = match verdict {
+    let mut plan = match verdict {
         Verdict::Pass => return Ok(Choice::plain("pass".to_owned())),
         Verdict::Reject(advice) => return Ok(Choice::rejected(&advice)),
         Verdict::Truncate(truncation) => return Ok(Choice::truncated(&truncation.into())),
         Verdict::Offload(plan) => plan,
     };
+    write_from(&mut plan, own_parts);
     super::check(&plan)?;
     // The call keeps its id, and so the path in the descriptor stays the same; only the directory differs.
     let id = Ulid::generate().map_err(FilterError::Random)?;
     let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
     let mut written = job::finish(filter.write(policy, request, call, payload, &plan, staging))?;
     written.staging.check(&mut written.record)?;
-    let kept: Vec<_> = plan.parts.iter().map(|part| matches!(part, PlannedPart::Keep)).collect();
+    let kept: Vec<_> = plan.parts.iter().take(own_parts).map(|part| matches!(part, PlannedPart::Keep)).collect();
     Ok(Choice::written(&written.record, &kept))
 }
 

@@ -12,6 +12,7 @@
 //! `minisign-verify` verifies them; it has no dependencies and supports only this format.
 
 mod breaker;
+mod built_in;
 mod cache;
 mod compiler;
 mod contract;
@@ -27,6 +28,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 pub use breaker::{BreakerSettings, parked_count};
+pub(crate) use built_in::BuiltIn;
 pub use cache::CompileCache;
 pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
@@ -279,11 +281,7 @@ impl Policy {
 }
 
 /// Compiles a component of this crate, without the limits for components of others.
-pub(crate) fn compile_built_in(
-    sandbox: &Sandbox,
-    bytes: &[u8],
-    cache: Option<&CompileCache>,
-) -> wasmtime::Result<Component> {
+fn compile_built_in(sandbox: &Sandbox, bytes: &[u8], cache: Option<&CompileCache>) -> wasmtime::Result<Component> {
     let engine = sandbox.engine();
     let (component, _) = cached(engine, &Digest::of(bytes), cache, || Component::from_binary(engine, bytes))?;
     Ok(component)

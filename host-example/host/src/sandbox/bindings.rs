@@ -34,6 +34,16 @@ pub mod extraction {
     });
 }
 
+/// The world of the component that reads documents.
+pub mod document {
+    wasmtime::component::bindgen!({
+        path: "../../wit/document",
+        world: "lro-document",
+        exports: { default: async },
+        additional_derives: [PartialEq],
+    });
+}
+
 /// The world of policies in version 0.1.0.
 pub(crate) mod v0_1 {
     wasmtime::component::bindgen!({

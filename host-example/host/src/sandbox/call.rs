@@ -334,15 +334,15 @@ impl Stock {
 }
 
 /// A running call.
-struct Run {
-    store: Store<CallState>,
+pub(super) struct Run {
+    pub(super) store: Store<CallState>,
     limits: Limits,
     /// Released after the store, which occupies it.
     permit: PoolPermit,
 }
 
 impl Run {
-    fn new(
+    pub(super) fn new(
         engine: &Engine,
         wasi: &WasiFilesystemCtx,
         limits: &Limits,
@@ -414,7 +414,7 @@ impl Run {
         Cost { time: state.clock.used(), memory_bytes: state.meter.memory_bytes, written_bytes: state.output.bytes }
     }
 
-    fn explain(&self, error: &wasmtime::Error) -> CallError {
+    pub(super) fn explain(&self, error: &wasmtime::Error) -> CallError {
         let state = self.store.data();
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
             return CallError::Busy(CONCURRENT_CALLS_MAX);

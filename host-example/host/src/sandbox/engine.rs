@@ -10,8 +10,10 @@ use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::sync::filesystem;
 
+use super::bindings::document::LroDocumentPre;
 use super::bindings::extraction::LroExtractPre;
 use super::call::Stock;
+use super::document::PreparedDocumentReader;
 use super::filesystem::{Filesystem, View};
 use super::permits::PoolPermits;
 use super::state::CallState;
@@ -121,6 +123,15 @@ impl Sandbox {
     pub fn prepare_extraction(&self, component: &Component) -> wasmtime::Result<PreparedExtraction> {
         let pre = LroExtractPre::new(self.linker.instantiate_pre(component)?)?;
         Ok(PreparedExtraction { pre, wasi: self.wasi.clone(), permits: self.permits.clone() })
+    }
+
+    /// As [`Sandbox::prepare`], for a component that exports `reader` of `lro:document`.
+    ///
+    /// # Errors
+    /// As [`Sandbox::prepare`].
+    pub fn prepare_document_reader(&self, component: &Component) -> wasmtime::Result<PreparedDocumentReader> {
+        let pre = LroDocumentPre::new(self.linker.instantiate_pre(component)?)?;
+        Ok(PreparedDocumentReader { pre, wasi: self.wasi.clone(), permits: self.permits.clone() })
     }
 }
 

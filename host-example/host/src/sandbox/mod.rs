@@ -6,6 +6,7 @@
 
 pub mod bindings;
 mod call;
+mod document;
 mod engine;
 mod filesystem;
 pub(crate) mod gate;
@@ -22,6 +23,7 @@ mod versions;
 pub use bindings::exports::lro::filter::lro_filter::{Descriptor, Plan, PolicyError, Verdict};
 pub use bindings::lro::filter::types;
 pub use call::{CallError, Cost, OutputDirectory, Written};
+pub use document::PreparedDocumentReader;
 pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, Sandbox};
 pub use limits::Limits;
 pub use lro_payload::{Part, PartError, PartKind, Payload, PayloadReader, ReadError, SLICE_BYTES_MAX};

@@ -70,7 +70,13 @@ pub(crate) fn within<T>(what: &str, step: impl FnOnce() -> T) -> T {
 /// A filter whose calls go through a slot.
 pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
-    Filter { slot, store: Ok(Store::open(config).unwrap()), limits: Limits::default(), failure: FailureMode::Closed }
+    Filter {
+        slot,
+        store: Ok(Store::open(config).unwrap()),
+        limits: Limits::default(),
+        failure: FailureMode::Closed,
+        documents: None,
+    }
 }
 
 /// Filters a result, which signs it.

@@ -1,0 +1,40 @@
+//! Components that this crate brings, each loaded when it is first needed.
+
+use parking_lot::Mutex;
+use wasmtime::component::Component;
+
+use super::{CompileCache, LoadError, compile_built_in};
+use crate::sandbox::Sandbox;
+
+/// A component of this crate, and what it is prepared as.
+#[derive(Debug)]
+pub(crate) struct BuiltIn<P> {
+    sandbox: Sandbox,
+    bytes: &'static [u8],
+    cache: Option<CompileCache>,
+    prepare: fn(&Sandbox, &Component) -> wasmtime::Result<P>,
+    loaded: Mutex<Option<P>>,
+}
+
+impl<P: Clone> BuiltIn<P> {
+    pub(crate) fn new(
+        sandbox: &Sandbox,
+        bytes: &'static [u8],
+        cache: Option<CompileCache>,
+        prepare: fn(&Sandbox, &Component) -> wasmtime::Result<P>,
+    ) -> Self {
+        Self { sandbox: sandbox.clone(), bytes, cache, prepare, loaded: Mutex::default() }
+    }
+
+    /// Loads the component unless it is loaded. Blocks. After an error, the next call tries again.
+    pub(crate) fn get(&self) -> Result<P, LoadError> {
+        let mut loaded = self.loaded.lock();
+        if let Some(prepared) = &*loaded {
+            return Ok(prepared.clone());
+        }
+        let component = compile_built_in(&self.sandbox, self.bytes, self.cache.as_ref());
+        let prepared = component.and_then(|component| (self.prepare)(&self.sandbox, &component));
+        let prepared = prepared.map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        Ok(loaded.insert(prepared).clone())
+    }
+}
