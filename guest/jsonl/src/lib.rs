@@ -13,6 +13,7 @@
 //! | [`Splitter`] | splits a document into files of lines: [`Options`] in, [`Output`] and [`Document`] out |
 //! | [`Survey`] | finds the sections worth splitting, and the long strings, at the beginning of a document |
 //! | [`StringReader`] | reads one string of a document without its escapes |
+//! | [`mod@page`] | what a page says of the list that it is a part of |
 //! | [`Profile`] | JSON Schema and field statistics of the lines of one file |
 //! | [`Measure`], [`tokens`] | bytes, characters and estimated tokens of a text |
 //!
@@ -23,6 +24,7 @@ mod error;
 mod lines;
 mod measure;
 mod output;
+pub mod page;
 mod profile;
 mod split;
 mod string;
@@ -32,7 +34,8 @@ mod value;
 pub use error::Error;
 pub use measure::{Measure, tokens};
 pub use output::{
-    BLOCK_BYTES, Document, FileReport, LARGE_MAX, LargeShape, Options, Output, Section, Shape, Stream, Target,
+    BLOCK_BYTES, Document, FileReport, LARGE_MAX, LargeShape, NOTED_MAX, Options, Output, Section, Shape, Stream,
+    Target,
 };
 pub use profile::{
     DEPTH_MAX as PROFILE_DEPTH_MAX, DISTINCT_BYTES_MAX, DISTINCT_MAX, Distinct, Field, Key, NODES_MAX,

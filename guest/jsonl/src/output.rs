@@ -8,6 +8,9 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 /// Default of [`Options::large_max`]: 32, so that no document can make its reader open thousands of files.
 pub const LARGE_MAX: usize = 32;
 
+/// Most members that [`Document::noted`] repeats: 64, so that a document cannot make it grow.
+pub const NOTED_MAX: usize = 64;
+
 /// The container that holds the records of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -53,6 +56,8 @@ pub struct Options {
     /// Names of members that must not stay inline. Such a member, or a small value that contains one, goes to the rest,
     /// unless the member is null or the value is in `keep`.
     pub inline_exclude: Vec<String>,
+    /// Names of members outside all sections whose small values [`Document::noted`] repeats, wherever they are written.
+    pub note: Vec<String>,
     /// Most files of large members, [`LARGE_MAX`] by default. Further large members become one line of the rest each,
     /// streamed whatever their size and without a profile; with 0 all of them do.
     pub large_max: usize,
@@ -70,6 +75,7 @@ impl Default for Options {
             inline_bytes: 0,
             inline_total: 0,
             inline_exclude: Vec::new(),
+            note: Vec::new(),
             large_max: LARGE_MAX,
             profile: false,
         }
@@ -188,6 +194,9 @@ pub struct Document {
     /// Pointer and compact JSON of the small members outside all sections, in document order. Includes the empty
     /// containers of the skeleton, as `{}` or `[]`.
     pub inline: Vec<(String, String)>,
+    /// Pointer and compact JSON of the members of [`Options::note`] up to [`Options::inline_bytes`], in document order, at
+    /// most [`NOTED_MAX`].
+    pub noted: Vec<(String, String)>,
     /// Whether a member went to the rest because of its name, see [`Options::inline_exclude`].
     pub has_excluded: bool,
     /// Size of the whole document in bytes, without white space between tokens.

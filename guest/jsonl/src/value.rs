@@ -4,7 +4,7 @@ use lro_json::write;
 
 use crate::lines::{AFTER_VALUE, BEFORE_KEY, BEFORE_VALUE, Form, join, member_lines};
 use crate::split::{KEY_BYTES_MAX, Splitter, State, copied_text};
-use crate::{BLOCK_BYTES, Error, FileReport, Output, Stream, Target};
+use crate::{BLOCK_BYTES, Error, FileReport, NOTED_MAX, Output, Stream, Target};
 
 /// The role of a value outside or at the root of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,6 +208,11 @@ impl<O: Output> Splitter<O> {
             Form::Value => self.buffer.len() - 1,
             _ => (self.buffer.len() + 1).max(2),
         };
+        if bytes <= self.options.inline_bytes && self.document.noted.len() < NOTED_MAX && self.is_noted() {
+            let mut json = self.buffer.clone();
+            join(form, &mut json);
+            self.document.noted.push((self.pointer.clone(), copied_text(&json).to_owned()));
+        }
         match role {
             Role::Keep(index) if bytes <= self.options.keep_bytes => {
                 self.kept.push(index);
@@ -234,6 +239,12 @@ impl<O: Output> Splitter<O> {
             }
             _ => self.end_in_rest(form),
         }
+    }
+
+    /// Whether the name of the current member is one to note.
+    fn is_noted(&self) -> bool {
+        let name = self.pointer.rsplit('/').next();
+        self.options.note.iter().any(|noted| Some(noted.as_str()) == name)
     }
 
     /// Whether the small value in the buffer, or one of its members, is excluded from inline by its name.

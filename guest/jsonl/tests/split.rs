@@ -27,7 +27,18 @@ fn options() -> impl Strategy<Value = Options> {
     )
         .prop_map(
             |(sections, keep, (keep_bytes, inline_bytes, inline_total), (large_max, profile), inline_exclude)| {
-                Options { sections, keep, keep_bytes, inline_bytes, inline_total, inline_exclude, large_max, profile }
+                let note = inline_exclude.clone();
+                Options {
+                    sections,
+                    keep,
+                    keep_bytes,
+                    inline_bytes,
+                    inline_total,
+                    inline_exclude,
+                    note,
+                    large_max,
+                    profile,
+                }
             },
         )
 }
@@ -110,6 +121,9 @@ proptest! {
         for name in &options.inline_exclude {
             let is_own = |pointer: &str| pointer.ends_with(&format!("/{name}"));
             prop_assert!(document.inline.iter().all(|(pointer, value)| value == "null" || !is_own(pointer)));
+            let mut named = document.kept.iter().chain(&document.inline).filter(|(pointer, _)| is_own(pointer));
+            prop_assert!(named.all(|member| member.1.len() > options.inline_bytes || document.noted.contains(member)));
+            prop_assert!(document.noted.iter().all(|(_, value)| value.len() <= options.inline_bytes));
         }
         let mut pieces = Pieces::new(&document, &output);
         prop_assert_eq!(rebuild(&json, "", &options, &mut pieces), json.compact());
@@ -189,12 +203,20 @@ fn members_are_set_aside_by_name() {
         inline_bytes: 100,
         inline_total: 100,
         inline_exclude: vec!["next".into(), "cursor".into()],
+        note: vec!["next".into(), "k".into(), "cursor".into(), "b".into()],
         ..Options::default()
     };
     let (document, output) = split(&[text], &options).expect("valid");
     let pair = |pointer: &str, json: &str| (pointer.into(), json.into());
     assert_eq!(document.kept, [pair("/k", r#"{"next":3}"#)]);
     assert_eq!(document.inline, [pair("/a", r#"{"next":null}"#), pair("/text", r#""\"next\":""#)]);
+    let noted = [
+        pair("/next", r#""x""#),
+        pair("/b", r#"{"c":[{"n":1,"next":2}]}"#),
+        pair("/k", r#"{"next":3}"#),
+        pair("/cursor", "[null]"),
+    ];
+    assert_eq!(document.noted, noted);
     let rest = concat!(
         r#"{"pointer":"/next","value":"x"}"#,
         "\n",

@@ -4,6 +4,7 @@
 //! tokens are left, and a piece that does not fit is omitted as a whole. Kept values and the shown path do not count.
 
 use lro_json::write::{Object, array, string};
+use lro_jsonl::page::Page;
 use lro_jsonl::{Field, Profile, tokens};
 
 use crate::arguments::Target;
@@ -35,11 +36,12 @@ const RECIPES_SHOWN: usize = 3;
 const FILES_SHOWN: usize = 4;
 
 /// Names that a kept value cannot have at the top level.
-const RESERVED: [&str; 15] = [
+const RESERVED: [&str; 16] = [
     "offloaded",
     "handle",
     "files",
     "more_files",
+    "paging",
     "inline",
     "summary",
     "schemas",
@@ -64,6 +66,8 @@ pub(crate) struct Contents {
     pub(crate) notes: Vec<String>,
     /// The section with the cursor of the tool's next page.
     pub(crate) cursor: Option<String>,
+    /// What each document says of the list that it is a page of.
+    pub(crate) pages: Vec<Page>,
 }
 
 /// The descriptor as a JSON object, at the configured level or, where that would exceed the limit, at a lower one.
@@ -94,6 +98,7 @@ struct Builder<'a> {
     call: &'a Call,
     contents: &'a Contents,
     level: DescriptorLevel,
+    page: Page,
     /// Estimated tokens left.
     tokens_left: u64,
 }
@@ -110,7 +115,7 @@ struct Pieces {
 impl<'a> Builder<'a> {
     fn new(call: &'a Call, contents: &'a Contents, level: DescriptorLevel) -> Self {
         let tokens_left = if level == DescriptorLevel::Full { u64::MAX } else { STANDARD_TOKENS };
-        Self { call, contents, level, tokens_left }
+        Self { call, contents, level, page: Page::of_all(contents.pages.clone()), tokens_left }
     }
 
     fn build(mut self) -> String {
@@ -165,6 +170,10 @@ impl<'a> Builder<'a> {
         let more = self.contents.entries.len() - shown.len();
         if more > 0 {
             object.member("more_files", &more.to_string());
+        }
+        if let Some(page) = self.page.json() {
+            self.take(&page);
+            object.member("paging", &page);
         }
         let (mut names, mut clashes) = (Names::default(), Object::default());
         let mut clashing = Names::default();
@@ -519,7 +528,10 @@ impl<'a> Builder<'a> {
         if !extracts && !abilities.intersects(Abilities::READ_TOOL | Abilities::SHELL) {
             text.push_str(" Nothing here can read them: tell the user the handle, or ask for less.");
         }
-        if let Some(section) = &self.contents.cursor {
+        if let Some(sentence) = self.page.sentence() {
+            text.push_str(&format!(" {sentence}"));
+        }
+        if let Some(section) = self.contents.cursor.as_ref().filter(|_| self.page.next.is_none()) {
             text.push_str(&format!(" The tool has more pages: their cursor is in `{section}`."));
         }
         text

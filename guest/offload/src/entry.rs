@@ -2,6 +2,7 @@
 
 use lro_json::write::string;
 use lro_jsonl::Profile;
+use lro_jsonl::page::List;
 use lro_text::outline::Outline;
 
 use crate::bindings::lro::filter::types::{FileKind, Form, Origin, SectionShape, Settings};
@@ -92,6 +93,13 @@ impl Entry {
             Origin::RecordsOfText => self.form.is_none(),
             Origin::Outline => false,
         }
+    }
+
+    /// The list of the result whose records it holds.
+    pub(crate) fn list(&self) -> Option<List<'_>> {
+        let is_list = self.kind == FileKind::Records && self.shape == Some(SectionShape::Elements);
+        let pointer = self.pointer.as_deref().filter(|_| is_list)?;
+        Some(List { pointer, records: self.records })
     }
 
     /// The configured schema, unless it is empty (`{}`).

@@ -71,8 +71,8 @@ use lro_jsonl::Shape;
 pub use plan::{Wish, plan};
 pub use write::write;
 
-/// Names of members with the cursor of the tool's next page. An offloaded result needs no paging, so cursors are
-/// written beside the data and not shown.
+/// Names of members with the cursor of the tool's next page, which clients follow by themselves: they are written beside the
+/// data, and the descriptor has no member of these names.
 const CURSORS: [&str; 2] = ["nextCursor", "next_cursor"];
 
 /// Bytes read at a time.

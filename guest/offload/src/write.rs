@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lro_json::SyntaxError;
 use lro_json::pointer::last_key;
+use lro_jsonl::page::{self, List, Page};
 use lro_jsonl::{Document, Error, Options, Section, Splitter};
 
 use crate::bindings::lro::filter::types::{DescriptorLevel, File, FileKind, PlannedSection, SectionRule, SectionShape};
@@ -182,6 +183,8 @@ impl Writer<'_> {
     pub(crate) fn add_document(&mut self, document: Document, files: Vec<Entry>, pointers: &[String]) {
         let keys = self.call.settings.inline_keys.len();
         let rest = files.iter().find(|entry| entry.is_rest()).filter(|_| document.has_excluded);
+        let lists: Vec<List<'_>> = files.iter().filter_map(Entry::list).collect();
+        self.contents.pages.push(Page::of(&document.noted, &lists, self.call.input_schema.as_deref()));
         self.contents.cursor = rest.map(|entry| entry.section.clone()).or(self.contents.cursor.take());
         self.contents.entries.extend(files);
         for (pointer, json) in document.kept {
@@ -213,6 +216,7 @@ impl Writer<'_> {
                 DescriptorLevel::Full => 2048,
             },
             inline_exclude: CURSORS.map(str::to_owned).into(),
+            note: page::names(),
             profile: settings.infer,
         }
     }
