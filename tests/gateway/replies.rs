@@ -490,10 +490,12 @@ fn a_page_says_what_it_is() {
         ("offset", page(json!({"total": 90_000, "offset": 4_000})), both(90_000, json!({"offset": 6_000}))),
         ("page", page(json!({"has_more": true, "page": 3})), json!({"next": {"page": 4}})),
         ("edges", edges, both(90_000, json!({"cursor": "c"}))),
-        ("total", page(json!({"total": 2_001})), json!({"records": 2_000, "of": 2_001})),
-        ("whole", page(json!({"total": 2_000})), Value::Null),
-        ("smaller", page(json!({"total": 1_999})), Value::Null),
-        ("text", page(json!({"total": "90000"})), Value::Null),
+        ("total", page(json!({"total_count": 2_001})), json!({"records": 2_000, "of": 2_001})),
+        ("limit", page(json!({"total": 2_001, "limit": 2_000})), json!({"records": 2_000, "of": 2_001})),
+        ("sum", page(json!({"total": 90_000})), Value::Null),
+        ("whole", page(json!({"total_count": 2_000})), Value::Null),
+        ("smaller", page(json!({"total_count": 1_999})), Value::Null),
+        ("text", page(json!({"total_count": "90000"})), Value::Null),
         ("last", page(json!({"has_more": false, "next_page_token": "b"})), Value::Null),
     ];
     let script = cases.iter().fold(Script::new(), |script, (name, result, _)| script.call(name, result));

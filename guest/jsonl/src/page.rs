@@ -26,7 +26,11 @@ const TOTALS: &[&str] = &[
     "@odata.count",
 ];
 
-/// The number of all records, or of those of this page: it counts only when it is larger, and something continues.
+/// The number of all records or, by these names, another one, such as a sum of money: alone it counts only when a member
+/// says that this is a page.
+const AMBIGUOUS: &[&str] = &["total", COUNT];
+
+/// The number of all records, or of those of this page.
 const COUNT: &str = "count";
 
 /// Whether there is another page.
@@ -61,6 +65,9 @@ const OFFSETS: &[&str] = &["offset", "skip"];
 
 /// The number of this page.
 const PAGES: &[&str] = &["page", "page_number", "pageNumber", "current_page", "currentPage"];
+
+/// The number of records that a page has.
+const SIZES: &[&str] = &["limit", "per_page", "perPage", "page_size", "pageSize"];
 
 /// Objects that describe a page.
 const HOLDERS: &[&str] = &[
@@ -139,7 +146,7 @@ impl Facts {
     /// What the members say that [`Page::of`] reads.
     pub fn of(noted: &[(String, String)], lists: &[List<'_>]) -> Self {
         let found = Found(around(noted, lists));
-        Self { total: found.total(TOTALS), more: found.flag() }
+        Self { total: found.all_records(), more: found.flag() }
     }
 }
 
@@ -148,7 +155,7 @@ const VALUE_BYTES_MAX: usize = 256;
 
 /// Names of the members that a page is known by.
 pub fn names() -> Vec<String> {
-    let lists = [TOTALS, &[COUNT], FLAGS, CURSORS, ENDS, NEXT, NEXT_OFFSETS, OFFSETS, PAGES, HOLDERS];
+    let lists = [TOTALS, &[COUNT], FLAGS, CURSORS, ENDS, NEXT, NEXT_OFFSETS, OFFSETS, PAGES, SIZES, HOLDERS];
     lists.concat().into_iter().map(str::to_owned).collect()
 }
 
@@ -176,10 +183,9 @@ impl Page {
     pub fn of(noted: &[(String, String)], lists: &[List<'_>], schema: Option<&str>) -> Self {
         let found = Found(around(noted, lists));
         let [List { records, .. }] = *lists else { return Self { count: None, next: found.next(None, None, schema) } };
-        let total = found.total(TOTALS).filter(|total| *total >= records);
+        let total = found.all_records();
         let next = found.next(Some(records), total, schema);
-        let whole = total.or_else(|| found.total(&[COUNT]).filter(|_| next.is_some()));
-        let count = whole.filter(|whole| *whole > records).map(|whole| (records, whole));
+        let count = total.filter(|total| *total > records).map(|total| (records, total));
         Self { count, next }
     }
 
@@ -227,9 +233,24 @@ impl Found {
         named.map(|(_, value)| value.as_str())
     }
 
+    /// The number of all records.
+    fn all_records(&self) -> Option<u64> {
+        let is_clear =
+            self.0.iter().any(|(name, _)| TOTALS.contains(&name.as_str()) && !AMBIGUOUS.contains(&name.as_str()));
+        let has_total = self.values(TOTALS).next().is_some();
+        let total = if has_total { self.total(TOTALS) } else { self.total(&[COUNT]) };
+        total.filter(|_| is_clear || self.is_page())
+    }
+
     /// The number under these names, when all of them have the same.
     fn total(&self, names: &[&str]) -> Option<u64> {
         only(self.values(names).map(whole_number).collect())?
+    }
+
+    /// Whether a member says that this is a page.
+    fn is_page(&self) -> bool {
+        let names = [FLAGS, CURSORS, ENDS, NEXT, NEXT_OFFSETS, OFFSETS, PAGES, SIZES].concat();
+        self.values(&names).next().is_some()
     }
 
     /// Whether a flag says that there is another page; `None` without one, `Some(false)` when flags differ.
