@@ -5,6 +5,7 @@
 mod asked;
 mod blocks;
 mod clients;
+mod collect;
 mod compiled;
 mod crowd;
 mod documents;
@@ -14,6 +15,7 @@ mod http;
 mod jobs;
 mod kinds;
 mod lasting;
+mod lists;
 mod neighbours;
 mod nosy;
 mod policies;

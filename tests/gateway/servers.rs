@@ -210,6 +210,20 @@ pub(crate) fn paged_over_http() -> HttpServer {
     HttpServer { url: format!("http://127.0.0.1:{port}/mcp"), _process: process }
 }
 
+/// The FastMCP server whose tools return lists in pages.
+pub(crate) fn lists() -> Server {
+    Server { modern: true, ..Server::new("lists", vec![python(), driver("list_server.py")]) }
+}
+
+/// The same over HTTP.
+pub(crate) fn lists_over_http() -> HttpServer {
+    let port = free_port();
+    let command = [python(), driver("list_server.py"), port.to_string()];
+    let mut process = Process::start(&command, &Environment::new());
+    process.told("Uvicorn running on");
+    HttpServer { url: format!("http://127.0.0.1:{port}/mcp"), _process: process }
+}
+
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

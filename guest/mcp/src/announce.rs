@@ -188,7 +188,12 @@ fn object(bytes: &[u8], span: Option<Span>) -> Option<Span> {
 }
 
 /// The edit that adds members to an object or elements to an array; `None` when the value has other brackets.
-fn appended(bytes: &[u8], container: &Span, brackets: &[u8; 2], items: &[String]) -> Option<(Span, Vec<u8>)> {
+pub(super) fn appended(
+    bytes: &[u8],
+    container: &Span,
+    brackets: &[u8; 2],
+    items: &[String],
+) -> Option<(Span, Vec<u8>)> {
     let end = container.end.checked_sub(1)?;
     if items.is_empty() || *brackets != [*bytes.get(container.start)?, *bytes.get(end)?] {
         return None;

@@ -10,9 +10,11 @@ mod blocks;
 mod budget;
 mod copy;
 mod error;
+mod list;
 mod message;
 pub mod method;
 mod output_schema;
+mod paging;
 mod percent;
 mod records;
 mod reply;
@@ -22,6 +24,7 @@ mod sections;
 mod shorten;
 mod span;
 mod text;
+mod tool_page;
 mod truncate;
 
 pub use announce::{
@@ -30,14 +33,17 @@ pub use announce::{
 };
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
+pub use list::WholeList;
 pub use message::{
     BATCH_MESSAGES_MAX, Fault, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind,
     METHOD_NOT_FOUND, Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
 };
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
+pub use paging::{Following, Paging, PagingStyle, page_request, with_arguments};
 pub use percent::{decoded as percent_decoded, encoded as percent_encoded};
 pub use reply::{Replacement, exceeds, wire_size};
 pub use result::{OTHERS_BYTES_MAX, ToolResult};
 pub use shorten::shortened;
 pub use text::{text_block, tool_error};
+pub use tool_page::{PageForm, ToolPage};
 pub use truncate::{Truncation, WARNING_CHARACTERS_MAX};

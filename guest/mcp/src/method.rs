@@ -14,6 +14,8 @@ pub const RESOURCES_LIST: &str = "resources/list";
 pub const RESOURCES_READ: &str = "resources/read";
 /// Lists templates of resources.
 pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
+/// Lists prompts.
+pub const PROMPTS_LIST: &str = "prompts/list";
 /// Gets a prompt.
 pub const PROMPTS_GET: &str = "prompts/get";
 /// Gets the state of a task, and from revision 2026-07-28 on its result.

@@ -4,6 +4,7 @@
 //! kebab-case in all layers. Unknown keys and invalid values are errors, and all of them are reported at once.
 
 mod clients;
+mod collect;
 mod gateway;
 mod layers;
 mod loading;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
 pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees};
+pub use self::collect::CollectSettings;
 pub(crate) use self::gateway::shown_url;
 pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl};
 pub use self::layers::{Entry, Origin, Problem, SettingsError};

@@ -395,6 +395,7 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
+    assert_eq!(gateway.list_page_size, None);
     assert_eq!((&gateway.env, gateway.env_all, gateway.isolate, &gateway.user), (&vec![], None, true, &None));
     assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
 }

@@ -4,6 +4,7 @@
 //! of it is returned.
 
 mod cursor;
+mod list_cursor;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +13,7 @@ use std::time::SystemTime;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 pub use cursor::{Cursor, CursorError, CursorKey, PageSize, Position};
+pub use list_cursor::ListCursor;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;

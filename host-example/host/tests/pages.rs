@@ -11,8 +11,8 @@ use std::{fs, thread};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use lro_host::read::{
-    Cursor, CursorError, CursorKey, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX, Page,
-    PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
+    Cursor, CursorError, CursorKey, ListCursor, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX,
+    Page, PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
 };
 use lro_host::store::{Digest, FileKind, Offload, Store, StoreConfig, StoreError, Ulid};
 use proptest::prelude::*;
@@ -199,6 +199,30 @@ proptest! {
             let error = key.open("team", &text, UNIX_EPOCH).unwrap_err();
             prop_assert!(matches!(error, CursorError::Malformed | CursorError::Signature), "{text}: {error:?}");
         }
+    }
+}
+
+// A cursor of a list is valid for its tenant and list alone, and none is one of a section.
+#[test]
+fn a_cursor_of_a_list_is_of_that_list() {
+    let key = CursorKey::new([7; 32]);
+    let cursor = ListCursor { item: 40, list: Digest::of(b"[1,2]") };
+    let text = key.sign_list("team", "tools/list", &cursor);
+    assert_eq!(key.open_list("team", "tools/list", &text), Ok(cursor));
+    // Names do not run into each other.
+    for (tenant, list) in [("team", "prompts/list"), ("other", "tools/list"), ("teamt", "ools/list"), ("team", "")] {
+        assert_eq!(key.open_list(tenant, list, &text), Err(CursorError::Signature), "{tenant} {list}");
+    }
+    assert_eq!(CursorKey::new([8; 32]).open_list("team", "tools/list", &text), Err(CursorError::Signature));
+    assert!(matches!(key.open("team", &text, UNIX_EPOCH), Err(CursorError::Signature)));
+    let mut changed = URL_SAFE_NO_PAD.decode(&text).unwrap();
+    for bit in 0..changed.len() * 8 {
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(key.open_list("team", "tools/list", &URL_SAFE_NO_PAD.encode(&changed)).is_err(), "bit {bit}");
+        changed[bit / 8] ^= 1 << (bit % 8);
+    }
+    for text in ["", "x", "é", &text[..text.len() - 4]] {
+        assert!(key.open_list("team", "tools/list", text).is_err(), "{text}");
     }
 }
 

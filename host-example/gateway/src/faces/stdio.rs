@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Builder;
 
 use crate::listener::body;
-use crate::session::{FromClient, Late, Session, SessionOwner};
+use crate::session::{FromClient, Late, SendOwn, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
 use crate::upstream::link::{Expects, Link, Receive, id_of_cut};
@@ -158,7 +158,14 @@ impl StdioFace {
     fn from_client(self: &Arc<Self>, bytes: Bytes) {
         let message = Message::read(bytes);
         let (face, expects) = (Arc::clone(self), Expects::of(&message));
-        self.session.client_message(message, move |decided| match decided {
+        let own = Arc::downgrade(self);
+        let send: SendOwn = Arc::new(move |message| {
+            if let Some(face) = own.upgrade() {
+                let expects = Expects::of(&Message::read(message.clone()));
+                face.send(message, &expects);
+            }
+        });
+        self.session.client_message(message, send, move |decided| match decided {
             FromClient::Forward(message) => face.send(message, &expects),
             FromClient::Answer(answer) => face.write(&answer),
         });
@@ -233,6 +240,7 @@ impl StdioFace {
         thread::spawn(move || {
             face.session.rules.workers.finish();
             face.session.rules.questions.finish();
+            face.session.rules.collectors.finish();
             face.fail_all("the gateway is shutting down");
             let _ = done.send(());
         });

@@ -1,12 +1,13 @@
 //! What becomes of a message from the client.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind, Message, Params,
-    READ_TOOL, method,
+    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation, Kind,
+    Message, Params, READ_TOOL, method,
 };
 
 use super::ask::{self, Asked, Asking};
@@ -40,6 +41,12 @@ impl Session {
             }
         };
         let message = without_question.unwrap_or(message);
+        let page = match self.asked_page(&message, &message.params()) {
+            Ok(page) => page,
+            Err(reason) => return FromClient::Answer(mcp::error_response(Some(&id), INVALID_PARAMS, reason)).into(),
+        };
+        // The server has the list only as a whole.
+        let message = if page.is_some() { Message::read(message.without(&["params", "cursor"])) } else { message };
         let params = message.params();
         let Some(mut call) = self.call(&message, &params, asked).with_permits(&self.rules.pending) else {
             return FromClient::Answer(too_many(&id)).into();
@@ -48,6 +55,7 @@ impl Session {
             let text = format!("the request id {id} belongs to the job {} until that ends: use another", job.handle);
             return FromClient::Answer(mcp::error_response(Some(&id), INVALID_REQUEST, &text)).into();
         }
+        call.page = page;
         if let Some(own) = self.own(&id, &call, &message, &params) {
             return own.into();
         }
@@ -68,6 +76,11 @@ impl Session {
         } else {
             reuse::cached(self, &call).map(|cached| OwnCall::reused(self, &id, &call, cached, &message))
         };
+        if own.is_none()
+            && let Some(collecting) = self.collecting(&id, &call, &message)
+        {
+            return OwnCall::collect(self, &id, collecting).into();
+        }
         call.is_forwarded = own.is_none();
         self.remember(id, call);
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
@@ -184,7 +197,11 @@ impl Session {
                 match id.as_ref().map(|id| (id, self.job_of(id))) {
                     Some((_, Some(job))) => job.cancel(true),
                     // The server may still answer; the response is then filtered as that of an unknown tool.
-                    Some((id, None)) => drop(self.take(id)),
+                    Some((id, None)) => {
+                        if let Some(Call { kind: RequestKind::Collecting(stop), .. }) = self.take(id) {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
                     None => {}
                 }
             }

@@ -283,7 +283,7 @@ impl Session {
     }
 
     /// The input schema of a tool as the server listed it last.
-    fn input_schema(&self, tool: &str) -> Option<String> {
+    pub(super) fn input_schema(&self, tool: &str) -> Option<String> {
         let schema = self.rules.caches.input_schema(&self.owner.tenant, tool)?;
         String::from_utf8(schema.into()).ok()
     }

@@ -2,10 +2,13 @@
 
 mod ask;
 mod client;
+mod collect;
+mod collected;
 mod decision;
 mod filtering;
 mod handles;
 mod job;
+mod list_pages;
 mod lists;
 mod own;
 mod pending;
@@ -25,9 +28,11 @@ use lro_host::mcp::Id;
 use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use self::ask::Asked;
+pub(crate) use self::collect::{Send as SendOwn, is_own as is_page_request};
 pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
 pub use self::decision::{Failure, FromClient, FromServer, Refused};
 pub(crate) use self::job::{Late, LateAnswer};
+pub(crate) use self::list_pages::KnownLists;
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::TokenUsage;

@@ -8,10 +8,12 @@ use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::job::{JOB_TOOL, tool};
-use crate::session::{Call, FromClient, Session, handles, reuse};
+use crate::session::collect::Collecting;
+use crate::session::{Call, FromClient, SendOwn, Session, handles, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::jobs::RunningJob;
 use crate::tenants::memory::CachedReply;
+use crate::tenants::workers::Workers;
 
 /// Template of the gateway's resources. No list contains the resources themselves, as offloading a result must not
 /// change a list.
@@ -53,6 +55,8 @@ enum OwnCallKind {
     Arguments(Message),
     /// A call of a server's tool, identical to an earlier one, and the cached reply.
     Reused { call: Box<Call>, cached: Arc<CachedReply>, message: Bytes },
+    /// A call of a server's tool whose pages are collected.
+    Collect(Box<Collecting>),
 }
 
 impl OwnCall {
@@ -90,6 +94,20 @@ impl OwnCall {
         Self::new(session, id, call, OwnCallKind::Reused { call: Box::new(call.clone()), cached, message })
     }
 
+    /// Creates a pending call whose pages are collected.
+    pub(super) fn collect(session: &Arc<Session>, id: &Id, collecting: Collecting) -> Self {
+        let call = collecting.call.clone();
+        Self::new(session, id, &call, OwnCallKind::Collect(Box::new(collecting)))
+    }
+
+    /// The threads that run the call.
+    pub(super) fn workers(&self) -> &Workers {
+        match self.kind {
+            OwnCallKind::Collect(_) => &self.session.rules.collectors,
+            _ => &self.session.rules.questions,
+        }
+    }
+
     fn new(session: &Arc<Session>, id: &Id, call: &Call, kind: OwnCallKind) -> Self {
         let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
         Self { session, id: id.clone(), client, modern: call.modern, kind }
@@ -103,13 +121,16 @@ impl OwnCall {
         }
     }
 
-    /// Runs the call. It reads files, so poll it on a thread that may block.
-    pub(crate) async fn run(&self) -> FromClient {
+    /// Runs the call. It reads files, so poll it on a thread that may block. `send` is for requests of the gateway itself.
+    pub(crate) async fn run(&self, send: &SendOwn) -> FromClient {
         let start = Instant::now();
         let (tenant, tools) = (&self.session.owner.tenant, self.session.rules.tools.as_ref());
         let (name, answered) = match (&self.kind, tools) {
             (OwnCallKind::Arguments(message), _) => return self.replace_references(message),
             (OwnCallKind::Reused { call, cached, message }, _) => return self.reuse_reply(call, cached, message),
+            (OwnCallKind::Collect(collecting), _) => {
+                return FromClient::Answer(self.session.collect(&self.id, collecting, send).await);
+            }
             (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
                 (*tool, tools.call_async(tenant, tool, arguments).await)
             }
@@ -144,7 +165,7 @@ impl OwnCall {
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
             OwnCallKind::Resource(_) => mcp::error_response(Some(&self.id), INVALID_PARAMS, reason),
-            OwnCallKind::Arguments(_) => {
+            OwnCallKind::Arguments(_) | OwnCallKind::Collect(_) => {
                 let refused = self.session.refuse(&self.id, reason);
                 // The request is no longer pending.
                 refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))

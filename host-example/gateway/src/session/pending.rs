@@ -1,6 +1,7 @@
 //! Requests that wait for a response.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Session;
 use super::ask::Asked;
 use super::decision::Failure;
+use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
 use crate::tenants::jobs::{Outcome, RunningJob};
@@ -25,6 +27,8 @@ pub(crate) struct Call {
     pub(crate) usage: Arc<TokenUsage>,
     /// Whether the client speaks 2026-07-28 or later.
     pub(crate) modern: bool,
+    /// The page of a list that the request asks for.
+    pub(super) page: Option<ListPage>,
     pub(super) progress: Option<Id>,
     /// Whether the progress token is the gateway's, so that the client gets no progress.
     pub(super) has_own_token: bool,
@@ -49,6 +53,7 @@ impl Call {
             client,
             usage,
             modern: false,
+            page: None,
             progress: None,
             has_own_token: false,
             begun: now,
@@ -106,6 +111,17 @@ pub(crate) enum RequestKind {
     Other,
     /// A request from the gateway itself; the response goes to this channel.
     Own(std::sync::mpsc::SyncSender<Bytes>),
+    /// A request from the gateway itself for a page of a tool; the response, or the failure, goes to this channel.
+    Page(std::sync::mpsc::SyncSender<Bytes>),
+    /// A call of a tool whose pages the gateway collects. The flag ends that.
+    Collecting(Arc<AtomicBool>),
+}
+
+impl RequestKind {
+    /// Whether the timeout of calls does not apply.
+    fn has_own_end(&self) -> bool {
+        matches!(self, Self::Own(_) | Self::Page(_) | Self::Collecting(_) | Self::Subscription)
+    }
 }
 
 /// A call of a tool.
@@ -126,7 +142,16 @@ pub(crate) struct ToolCall {
 impl Session {
     /// Registers a request from the gateway itself. Its response goes to the channel instead of the client.
     pub(crate) fn expect_response(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
-        let call = Call::new(RequestKind::Own(answer), self.client(), Arc::clone(&self.usage));
+        self.expect(id, RequestKind::Own(answer));
+    }
+
+    /// Registers a request for a page of a tool. Its response or failure goes to the channel.
+    pub(super) fn expect_page(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
+        self.expect(id, RequestKind::Page(answer));
+    }
+
+    fn expect(&self, id: Id, kind: RequestKind) {
+        let call = Call::new(kind, self.client(), Arc::clone(&self.usage));
         self.remember(id, call);
     }
 
@@ -161,9 +186,7 @@ impl Session {
             })
         };
         let is_late = |call: &&Call| {
-            now.duration_since(call.last) > timeout(call)
-                && !matches!(call.kind, RequestKind::Own(_) | RequestKind::Subscription)
-                && call.job.is_none()
+            now.duration_since(call.last) > timeout(call) && !call.kind.has_own_end() && call.job.is_none()
         };
         let mut late = Vec::new();
         for (id, calls) in &self.state().calls {
@@ -180,6 +203,21 @@ impl Session {
     pub(crate) fn refuse(&self, id: &Id, reason: &str) -> Option<Bytes> {
         let call = self.take(id)?;
         Some(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern)))
+    }
+
+    /// Ends the collecting of pages. Returns whether there was any.
+    pub(crate) fn stop_collecting(&self) -> bool {
+        let state = self.state();
+        let stops = state.calls.values().flatten().filter_map(|call| match &call.kind {
+            RequestKind::Collecting(stop) => Some(stop),
+            _ => None,
+        });
+        let mut found = false;
+        for stop in stops {
+            stop.store(true, Ordering::Relaxed);
+            found = true;
+        }
+        found
     }
 
     /// Whether a request is pending.
@@ -239,9 +277,15 @@ impl Session {
             self.end_job(job, Outcome::Unanswered(reason.to_owned()));
             return None;
         }
-        let code = match call.kind {
+        let code = match &call.kind {
             // Dropping the sender wakes the waiting side.
             RequestKind::Own(_) => return None,
+            RequestKind::Page(answer) => {
+                let _ = answer.try_send(mcp::error_response(Some(&id), INTERNAL_ERROR, reason));
+                return None;
+            }
+            // What has come is still the answer.
+            RequestKind::Collecting(_) => return None,
             // What a server without `server/discover` would answer.
             RequestKind::Discovery => METHOD_NOT_FOUND,
             _ => INTERNAL_ERROR,

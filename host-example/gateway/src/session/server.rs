@@ -140,9 +140,10 @@ impl Session {
         let is_own = {
             let state = self.state();
             let first = state.calls.get(&id).and_then(VecDeque::front);
-            first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_)))
+            first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_) | RequestKind::Page(_)))
         };
-        if is_own && let Some(Call { kind: RequestKind::Own(answer), .. }) = self.take(&id) {
+        if is_own && let Some(Call { kind: RequestKind::Own(answer) | RequestKind::Page(answer), .. }) = self.take(&id)
+        {
             let _ = answer.try_send(message.bytes().clone());
         }
         is_own
@@ -165,7 +166,7 @@ impl Session {
                 let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
-            _ => FromServer::Pass(self.with_own_items(&call, &message)).into(),
+            _ => FromServer::Pass(self.paged(&call, self.with_own_items(&call, &message))).into(),
         }
     }
 

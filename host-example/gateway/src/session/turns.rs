@@ -11,16 +11,21 @@ use lro_host::job::{self, INLINE_BYTES, Job};
 use lro_host::mcp::{self, Id, Message};
 use tokio::sync::oneshot;
 
-use crate::session::Session;
 use crate::session::decision::{ClientDecision, ErrorPage, Filtering, FromClient, FromServer, ServerDecision};
+use crate::session::{SendOwn, Session};
 use crate::tenants::jobs::Outcome;
 use crate::tenants::workers::QueueError;
 
 impl Session {
     /// Decides what becomes of a message from the client. Calls `done` with it now or, if it takes a call of the
-    /// gateway's own tools, later on a thread of the tenant.
-    pub fn client_message(self: &Arc<Self>, message: Message, done: impl FnOnce(FromClient) + Send + 'static) {
-        self.follow(self.decide_client(message), done);
+    /// gateway's own tools, later on a thread of the tenant. `send` sends a message of the gateway itself to the server.
+    pub(crate) fn client_message(
+        self: &Arc<Self>,
+        message: Message,
+        send: SendOwn,
+        done: impl FnOnce(FromClient) + Send + 'static,
+    ) {
+        self.follow(self.decide_client(message), send, done);
     }
 
     /// As [`client_message`](Self::client_message), for a decision made already. Returns what `done` returns, if it was
@@ -28,16 +33,17 @@ impl Session {
     pub(crate) fn follow<T>(
         &self,
         decision: ClientDecision,
+        send: SendOwn,
         done: impl FnOnce(FromClient) -> T + Send + 'static,
     ) -> Option<T> {
         let call = match decision {
             ClientDecision::Ready(decided) => return Some(done(decided)),
             ClientDecision::Work(call) => call,
         };
-        let (questions, awaited) = (self.rules.questions.clone(), call.begin());
+        let (workers, awaited) = (call.workers().clone(), call.begin());
         let run = move || {
-            questions.run(move |turn| {
-                let decided = turn.and_then(|()| catch_panic(|| job::finish(call.run())));
+            workers.run(move |turn| {
+                let decided = turn.and_then(|()| catch_panic(|| job::finish(call.run(&send))));
                 done(decided.unwrap_or_else(|refused| call.refused(&refused.to_string())));
             });
         };
@@ -49,7 +55,7 @@ impl Session {
     }
 
     /// As [`client_message`](Self::client_message). Dropping the future cancels the work.
-    pub(crate) async fn client_message_async(self: &Arc<Self>, message: Message) -> FromClient {
+    pub(crate) async fn client_message_async(self: &Arc<Self>, message: Message, send: SendOwn) -> FromClient {
         let call = match self.decide_client(message) {
             ClientDecision::Ready(decided) => return decided,
             ClientDecision::Work(call) => Arc::new(call),
@@ -63,7 +69,7 @@ impl Session {
             let _ = woken.await;
         }
         let shared = Arc::clone(&call);
-        let done = self.rules.questions.run_job(Job::new(async move { shared.run().await })).await;
+        let done = call.workers().run_job(Job::new(async move { shared.run(&send).await })).await;
         done.unwrap_or_else(|refused| call.refused(&refused.to_string()))
     }
 

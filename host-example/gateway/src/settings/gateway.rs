@@ -135,6 +135,9 @@ pub struct GatewaySettings {
     pub session_idle_seconds: NonZeroU64,
     /// Milliseconds that calls in flight may take to finish at shutdown. Default: 10,000.
     pub shutdown_ms: NonZeroU64,
+    /// Maximum number of items in one page of the lists of tools, resources, templates and prompts, if the server does not
+    /// page them itself. Default: none, they pass whole.
+    pub list_page_size: Option<NonZeroU32>,
     /// Whether decisions are only recorded, and every message passes unchanged. Default: false.
     pub audit: bool,
     /// Estimated tokens of results that one session receives inline; over HTTP, where clients have no session, one
@@ -193,6 +196,7 @@ impl Default for GatewaySettings {
             write_timeout_ms: at_least_one(30_000),
             session_idle_seconds: at_least_one(1800),
             shutdown_ms: at_least_one(10_000),
+            list_page_size: None,
             audit: false,
             session_budget: None,
             session_floor: at_least_one(1000),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::patterns::{matches, most_specific};
 use super::{
-    Action, ClientProfile, Config, DecisionMode, DescriptorDialect, DescriptorLevel, DocumentMode, FailureMode,
-    ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
+    Action, ClientProfile, CollectSettings, Config, DecisionMode, DescriptorDialect, DescriptorLevel, DocumentMode,
+    FailureMode, ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
 };
 
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
@@ -104,6 +104,9 @@ pub struct ToolOverride {
     /// none, every call goes to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_seconds: Option<NonZeroU64>,
+    /// How the gateway collects the pages of the tool into one result. Default: none, each page is a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collect: Option<CollectSettings>,
     /// Whether a call of the tool becomes a job, which goes on without its request. Default: `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobMode>,
@@ -230,7 +233,7 @@ impl Config {
     }
 
     /// The override of the most specific pattern.
-    fn tool_override(&self, tool: &str) -> Option<&ToolOverride> {
+    pub(super) fn tool_override(&self, tool: &str) -> Option<&ToolOverride> {
         let tools = self.tools.iter().map(|(pattern, own)| (pattern.as_str(), own));
         most_specific(tools, |pattern| matches(pattern, tool))
     }

@@ -9,6 +9,7 @@ use lro_host::settings::Size;
 use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 
 use crate::metrics::Metrics;
+use crate::session::KnownLists;
 use crate::settings::Config;
 use crate::tenants::Tenants;
 use crate::tenants::jobs::Jobs;
@@ -40,6 +41,8 @@ pub struct Rules {
     pub(crate) workers: Workers,
     /// Threads that answer questions about offloads, apart from those for results.
     pub(crate) questions: Workers,
+    /// Threads that collect the pages of tools, each for as long as that takes.
+    pub(crate) collectors: Workers,
     /// Threads that send messages to servers that may not read.
     pub(crate) senders: Workers,
     pub(crate) pending: PendingLimits,
@@ -49,6 +52,8 @@ pub struct Rules {
     pub(crate) question_schema: String,
     /// Whether the server has tools with the same names, as another gateway does.
     name_conflict: AtomicBool,
+    /// What is known of the lists of the server.
+    pub(crate) lists: Arc<KnownLists>,
     /// Dropped messages and lines of servers.
     dropped: Arc<AtomicU64>,
 }
@@ -73,10 +78,12 @@ impl Rules {
             jobs: Arc::default(),
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.query.waiting as usize),
+            collectors: Workers::for_sending(config.gateway.requests.get() as usize),
             senders: Workers::for_sending(config.gateway.requests.get() as usize),
             pending: PendingLimits::default(),
             caches: Arc::default(),
             name_conflict: AtomicBool::new(false),
+            lists: Arc::default(),
             dropped: Arc::default(),
             config,
             filter,
@@ -99,6 +106,7 @@ impl Rules {
         Self {
             workers: before.map_or_else(workers, |before| before.workers.clone()),
             questions: before.map_or_else(questions, |before| before.questions.clone()),
+            collectors: before.map_or_else(senders, |before| before.collectors.clone()),
             senders: before.map_or_else(senders, |before| before.senders.clone()),
             jobs: Arc::clone(&self.jobs),
             config,
@@ -113,6 +121,7 @@ impl Rules {
             definitions: self.definitions.clone(),
             question_schema: self.question_schema.clone(),
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
+            lists: Arc::clone(&self.lists),
             dropped: Arc::clone(&self.dropped),
         }
     }

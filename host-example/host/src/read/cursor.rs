@@ -115,9 +115,7 @@ impl CursorKey {
         bytes.extend(cursor.size.records.to_be_bytes());
         bytes.extend(milliseconds(cursor.expires).to_be_bytes());
         bytes.extend(cursor.query.iter().flat_map(|query| query.0));
-        let signature = self.hmac(&bytes).finalize().into_bytes();
-        bytes.extend(signature.iter().take(SIGNATURE_BYTES));
-        URL_SAFE_NO_PAD.encode(bytes)
+        self.signed(CONTEXT, bytes)
     }
 
     /// Verifies and decodes a cursor of this tenant.
@@ -126,10 +124,8 @@ impl CursorKey {
     /// When the text was not signed with this key, belongs to another tenant, or has expired by `now`. The caller
     /// compares the other fields.
     pub fn open(&self, tenant: &str, text: &str, now: SystemTime) -> Result<Cursor, CursorError> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError::Malformed)?;
-        let (mut payload, signature) = bytes.split_last_chunk::<SIGNATURE_BYTES>().ok_or(CursorError::Malformed)?;
-        self.hmac(payload).verify_truncated_left(signature).map_err(|_| CursorError::Signature)?;
-        let (cursor, of_tenant) = parse(&mut payload).ok_or(CursorError::Malformed)?;
+        let payload = self.verified(CONTEXT, text)?;
+        let (cursor, of_tenant) = parse(&mut payload.as_slice()).ok_or(CursorError::Malformed)?;
         if of_tenant != tenant_bytes(tenant) {
             return Err(CursorError::Tenant);
         }
@@ -139,11 +135,27 @@ impl CursorKey {
         Ok(cursor)
     }
 
-    fn hmac(&self, bytes: &[u8]) -> Hmac<Sha256> {
+    /// Encodes bytes with their signature, which holds in this context only.
+    pub(super) fn signed(&self, context: &[u8], mut bytes: Vec<u8>) -> String {
+        let signature = self.hmac(context, &bytes).finalize().into_bytes();
+        bytes.extend(signature.iter().take(SIGNATURE_BYTES));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Decodes what [`signed`](Self::signed) returned for the same context.
+    pub(super) fn verified(&self, context: &[u8], text: &str) -> Result<Vec<u8>, CursorError> {
+        let mut bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError::Malformed)?;
+        let (payload, signature) = bytes.split_last_chunk::<SIGNATURE_BYTES>().ok_or(CursorError::Malformed)?;
+        self.hmac(context, payload).verify_truncated_left(signature).map_err(|_| CursorError::Signature)?;
+        bytes.truncate(payload.len());
+        Ok(bytes)
+    }
+
+    fn hmac(&self, context: &[u8], bytes: &[u8]) -> Hmac<Sha256> {
         // HMAC pads a key shorter than a block with zeros.
         let mut block = [0; 64];
         block.iter_mut().zip(self.0).for_each(|(to, from)| *to = from);
-        Hmac::<Sha256>::new(&block.into()).chain_update(CONTEXT).chain_update(bytes)
+        Hmac::<Sha256>::new(&block.into()).chain_update(context).chain_update(bytes)
     }
 }
 
@@ -159,7 +171,7 @@ fn parse(bytes: &mut &[u8]) -> Option<(Cursor, [u8; TENANT_BYTES])> {
     bytes.is_empty().then_some((Cursor { offload, file, position, size, expires, query }, tenant))
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*taken)

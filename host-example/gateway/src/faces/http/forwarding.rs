@@ -94,6 +94,13 @@ pub(super) fn forward<R: Receive + 'static>(
     }
 }
 
+/// Sends a message of the gateway itself. A request that cannot be sent fails.
+pub(super) fn send_own<R: Receive + 'static>(session: &Session, link: &Link<R>, message: &Bytes) {
+    let expects = Expects::of(&Message::read(message.clone()));
+    // An error is logged, and nobody waits for a response.
+    let _ = link.forward(session, &body::on_one_line(message.clone()), &expects);
+}
+
 /// The messages of a line from the server, apart if it is a batch, without output that is not a message.
 pub(super) fn messages_of(line: Bytes, rules: &Rules) -> Vec<Message> {
     let message = Message::read(line);

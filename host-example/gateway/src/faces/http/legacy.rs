@@ -15,11 +15,11 @@ use lro_transport::{Launch, Permit};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
-use super::forwarding::{Forwarded, forward, messages_of};
+use super::forwarding::{Forwarded, forward, messages_of, send_own};
 use super::streams::{OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response};
 use crate::listener::guard::Refusal;
 use crate::metrics::CountGuard;
-use crate::session::{ClientDecision, Failure, FromServer, Late, Session, SessionOwner};
+use crate::session::{ClientDecision, Failure, FromServer, Late, SendOwn, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -198,8 +198,13 @@ impl LegacySession {
 
     /// Forwards a message from the client. Blocks while the server does not read.
     fn proceed(self: &Arc<Self>, decision: ClientDecision, expects: Expects) -> Result<(), Refusal> {
-        let this = Arc::clone(self);
-        let forwarded = self.session.follow(decision, move |decided| {
+        let (this, own) = (Arc::clone(self), Arc::downgrade(self));
+        let send: SendOwn = Arc::new(move |message| {
+            if let Some(session) = own.upgrade() {
+                send_own(&session.session, &session.link, &message);
+            }
+        });
+        let forwarded = self.session.follow(decision, send, move |decided| {
             let answer = forward(&this.session, &this.link, decided, &expects)?;
             if let (Some(answer), Expects::Response(id)) = (answer, expects) {
                 this.deliver(answer, Route::Answer(id));

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
-use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused};
+use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused, send_own};
 use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
-use crate::session::{Late, Session, SessionOwner, cancellation, end_of_subscription};
+use crate::session::{Late, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -82,7 +82,8 @@ impl Drop for ExchangeGuard {
             exchange.iter().for_each(|exchange| exchange.is_left.store(true, Ordering::Relaxed));
             return;
         }
-        if shared.exchanges.lock().remove(&id).is_some_and(|exchange| exchange.session.pending_count() > 0) {
+        let left = shared.exchanges.lock().remove(&id);
+        if left.is_some_and(|exchange| exchange.session.pending_count() > 0 && !exchange.session.stop_collecting()) {
             // Sending may block, which is not allowed here.
             std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client disconnected")));
         }
@@ -145,7 +146,8 @@ impl SharedServer {
         let (shared, session, expects) = (Arc::clone(this), Arc::clone(&exchange.session), Expects::Response(id));
         let proceed = move |decision| {
             let session = Arc::clone(&exchange.session);
-            let forwarded = session.follow(decision, move |decided| {
+            let send = Self::sending(&shared, &exchange);
+            let forwarded = session.follow(decision, send, move |decided| {
                 let answer = forward(&exchange.session, &shared.link, decided, &expects)?;
                 answer.iter().for_each(|answer| exchange.answer(answer));
                 Ok(())
@@ -153,6 +155,21 @@ impl SharedServer {
             forwarded.unwrap_or(Ok(()))
         };
         Forwarded::start(&session, &this.link, message, proceed)
+    }
+
+    /// Sends requests of the gateway itself on behalf of a request, whose session their responses go to.
+    fn sending(this: &Arc<Self>, exchange: &Arc<Exchange>) -> SendOwn {
+        let (shared, exchange) = (Arc::downgrade(this), Arc::clone(exchange));
+        Arc::new(move |message| {
+            let Some(shared) = shared.upgrade() else { return };
+            let read = Message::read(message.clone());
+            if let Some(id) = read.id() {
+                shared.exchanges.lock().insert(id, Arc::clone(&exchange));
+            } else if let Some(id) = read.params().request_id {
+                shared.exchanges.lock().remove(&Id::of_json(id.get()));
+            }
+            send_own(&exchange.session, &shared.link, &message);
+        })
     }
 
     /// Forwards a message that expects no response.
@@ -307,7 +324,11 @@ impl Receive for SharedServer {
     fn message(self: &Arc<Self>, line: Bytes) {
         for message in messages_of(line, &self.rules) {
             let is_answer = self.is_answer(&message);
-            for exchange in self.exchanges_of(&message) {
+            let exchanges = self.exchanges_of(&message);
+            if let Some(id) = message.id().filter(|id| is_answer && is_page_request(id)) {
+                self.exchanges.lock().remove(&id);
+            }
+            for exchange in exchanges {
                 let (session, requester) = (Arc::clone(&exchange.session), Arc::clone(&exchange));
                 let is_wanted = move || !requester.sender.is_closed();
                 session.server_message(message.clone(), is_wanted, move |decided| {

@@ -89,8 +89,9 @@ impl Session {
     pub(super) fn detaches_after(&self, message: &Message, kind: &RequestKind) -> Option<Duration> {
         let RequestKind::Tool(tool) = kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
-        // A client that asks for a task gets one from the server.
-        if own.job == JobMode::Never || !self.rules.announces() || message.value(&["params", "task"]).is_some() {
+        // A client that asks for a task gets one from the server, and a call whose pages are collected has limits of its own.
+        let is_bound = message.value(&["params", "task"]).is_some() || self.rules.config.collect(&tool.name).is_some();
+        if own.job == JobMode::Never || !self.rules.announces() || is_bound {
             return None;
         }
         match own.job {

@@ -2,6 +2,7 @@
 
 mod detached;
 mod events;
+mod pages;
 mod reply;
 mod sessions;
 
@@ -177,7 +178,8 @@ impl Proxy {
             is_detachable: false,
         };
         let ids = ids_of(&message);
-        let message = match session.client_message_async(message).await {
+        let send = self.sending(&session, &headers);
+        let message = match session.client_message_async(message, send).await {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
         };

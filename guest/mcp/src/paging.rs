@@ -1,0 +1,192 @@
+//! How the pages of a tool follow one another.
+
+use bytes::Bytes;
+use lro_json::members;
+use lro_json::write::{Object, string};
+use lro_jsonl::page::{Argument, Facts, List, Page};
+use serde::{Deserialize, Serialize};
+
+use super::announce::appended;
+use super::message::{Id, Message};
+use super::percent;
+use super::span;
+use super::tool_page::ToolPage;
+
+/// Longest cursor, in bytes of JSON, that is sent back: 16 KiB.
+const CURSOR_BYTES_MAX: usize = 16 << 10;
+
+/// What selects a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PagingStyle {
+    /// Found by usual spellings, in the result and in the schema of the arguments.
+    #[default]
+    Auto,
+    /// A cursor that each page gives for the next.
+    Cursor,
+    /// A page number.
+    Page,
+    /// The number of items before the page.
+    Offset,
+    /// Arguments in the query of a URL that each page gives for the next.
+    Link,
+}
+
+/// How to follow the pages of a tool. What is `None` is found by usual spellings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paging {
+    /// What selects a page.
+    pub style: PagingStyle,
+    /// The argument for it.
+    pub argument: Option<String>,
+    /// JSON Pointer of what a page says of the next: the cursor, the link, the number, or whether there is one.
+    pub next: Option<String>,
+    /// JSON Pointer of the number of all items.
+    pub total: Option<String>,
+}
+
+/// What follows a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Following {
+    /// Nothing.
+    End,
+    /// The page that these arguments select, with their values as JSON.
+    Page(Vec<(String, String)>),
+    /// There is more, but it cannot be asked for.
+    Unknown,
+}
+
+impl Paging {
+    /// What follows a page that was selected by these arguments, a JSON object, when so many items are known. `schema` is that
+    /// of the arguments.
+    pub fn following(&self, page: &ToolPage, arguments: &str, schema: Option<&str>, items: u64) -> Following {
+        let noted = page.noted();
+        let list = [List { pointer: &page.pointer, records: page.count as u64 }];
+        let (said, facts) = (Page::of(&noted, &list, schema).next, Facts::of(&noted, &list));
+        let said_link = said.as_ref().filter(|(name, _)| name == "link").map(|(_, url)| url.as_str());
+        let pointed = self.next.as_deref().map(|pointer| page.value(pointer).filter(is_something));
+        if facts.more == Some(false) || pointed == Some(None) {
+            return Following::End;
+        }
+        let pointed = pointed.flatten();
+        let one = |name: Option<&str>, value: String| {
+            let name = self.argument.as_deref().or(name).unwrap_or_default();
+            Following::Page(vec![(name.to_owned(), value)])
+        };
+        let has_all = self.total(page, facts).is_some_and(|total| items >= total);
+        let number = |kind: Argument, first: u64, step: u64| {
+            let name = self.argument.as_deref().unwrap_or(kind.name(schema));
+            let asked = member(arguments, name).and_then(|value| value.trim_matches('"').parse().ok()).unwrap_or(first);
+            match pointed.and_then(|pointed| pointed.parse::<u64>().ok()) {
+                Some(next) => one(Some(name), next.to_string()),
+                None if has_all => Following::End,
+                None => one(Some(name), asked.saturating_add(step).to_string()),
+            }
+        };
+        let cursor = |value: &str, name: Option<&str>| {
+            if value.len() > CURSOR_BYTES_MAX || value.starts_with(['{', '[', 't']) {
+                return Following::Unknown;
+            }
+            one(name.or(Some(Argument::Cursor.name(schema))), value.to_owned())
+        };
+        match (self.style, &said) {
+            (PagingStyle::Cursor, Some((name, value))) if said_link.is_none() => {
+                cursor(pointed.unwrap_or(value), Some(name))
+            }
+            (PagingStyle::Cursor, _) => pointed.map_or(Following::End, |value| cursor(value, None)),
+            (PagingStyle::Page, _) => number(Argument::Page, 1, 1),
+            (PagingStyle::Offset, _) => number(Argument::Offset, 0, page.count as u64),
+            (PagingStyle::Link, _) => {
+                pointed.or(said_link).map_or(Following::End, |url| of_link(url, arguments, schema))
+            }
+            (PagingStyle::Auto, Some((name, value))) => match said_link {
+                Some(url) => of_link(url, arguments, schema),
+                None => one(Some(name), value.clone()),
+            },
+            (PagingStyle::Auto, None) if !has_all && (facts.total.is_some() || facts.more == Some(true)) => {
+                let has = |kind: Argument| kind.of_tool(schema).is_some();
+                match (has(Argument::Offset), has(Argument::Page)) {
+                    (true, _) => number(Argument::Offset, 0, page.count as u64),
+                    (false, true) => number(Argument::Page, 1, 1),
+                    (false, false) => Following::Unknown,
+                }
+            }
+            (PagingStyle::Auto, None) => Following::End,
+        }
+    }
+
+    /// Items of all pages, if a page says so.
+    pub fn total_of(&self, page: &ToolPage) -> Option<u64> {
+        let list = [List { pointer: &page.pointer, records: page.count as u64 }];
+        self.total(page, Facts::of(&page.noted(), &list))
+    }
+
+    fn total(&self, page: &ToolPage, facts: Facts) -> Option<u64> {
+        match &self.total {
+            Some(pointer) => page.value(pointer)?.parse().ok(),
+            None => facts.total,
+        }
+    }
+}
+
+/// The request for another page: a call with another id, these arguments, and no progress token, as it would begin again
+/// with every page.
+pub fn page_request(call: &Message, id: &Id, arguments: &str) -> Bytes {
+    let request = Message::read(Message::read(call.with_id(id)).without(&["params", "_meta", "progressToken"]));
+    if request.value(&["params", "arguments"]).is_some() {
+        return request.with_bytes(&["params", "arguments"], arguments.as_bytes());
+    }
+    let params = request.find(&["params"]);
+    let added = format!("\"arguments\":{arguments}");
+    let edit = params.and_then(|params| appended(request.bytes(), &params, b"{}", &[added]));
+    span::spliced(request.bytes(), edit.into_iter().collect())
+}
+
+/// Arguments, a JSON object, with some of them replaced or added.
+pub fn with_arguments(arguments: &str, changes: &[(String, String)]) -> String {
+    let mut object = Object::default();
+    for member in members(arguments).into_iter().flatten() {
+        let key: String = serde_json::from_str(member.key).unwrap_or_default();
+        if !changes.iter().any(|(name, _)| *name == key) {
+            object.member(&key, member.value);
+        }
+    }
+    for (name, value) in changes {
+        object.member(name, value);
+    }
+    object.finish()
+}
+
+/// Whether a value says that there is a next page.
+fn is_something(json: &&str) -> bool {
+    !matches!(*json, "null" | "false" | "\"\"")
+}
+
+/// The arguments of a tool in the query of a URL, given as JSON.
+fn of_link(url: &str, arguments: &str, schema: Option<&str>) -> Following {
+    let url: String = serde_json::from_str(url).unwrap_or_default();
+    let query = url.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
+    let properties = schema.and_then(|schema| member(schema, "properties")).unwrap_or_default();
+    let mut changes = Vec::new();
+    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        let (Some(name), Some(value)) = (percent::decoded(name), percent::decoded(value)) else { continue };
+        let (asked, property) = (member(arguments, &name), member(properties, &name));
+        if asked.is_none() && property.is_none() {
+            continue;
+        }
+        let kind = property.and_then(|property| member(property, "type"));
+        let is_number = matches!(kind, Some("\"integer\"" | "\"number\""))
+            || kind.is_none() && asked.is_none_or(|asked| !asked.starts_with('"'));
+        let value = if is_number && value.parse::<u64>().is_ok() { value } else { string(&value) };
+        if asked != Some(value.as_str()) {
+            changes.push((name, value));
+        }
+    }
+    if changes.is_empty() { Following::Unknown } else { Following::Page(changes) }
+}
+
+/// The value of a member of an object.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let name = string(name);
+    members(object).ok()?.into_iter().find(|member| member.key == name).map(|member| member.value)
+}

@@ -1,0 +1,138 @@
+//! Pages of a tool: where the list is, what follows, and the whole that they make.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use lro_mcp::{Following, Id, Message, PageForm, Paging, PagingStyle, ToolPage, page_request, with_arguments};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn answer(result: &Value) -> Message {
+    Message::read(Bytes::from(json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()))
+}
+
+fn page(document: &Value) -> ToolPage {
+    ToolPage::of(&answer(&json!({"content": [], "structuredContent": document})), None).unwrap()
+}
+
+fn next(paging: &Paging, document: &Value, arguments: &str, schema: Option<&str>) -> Following {
+    paging.following(&page(document), arguments, schema, 2)
+}
+
+fn ask(name: &str, value: &str) -> Following {
+    Following::Page(vec![(name.to_owned(), value.to_owned())])
+}
+
+fn of_style(style: PagingStyle) -> Paging {
+    Paging { style, ..Paging::default() }
+}
+
+#[test]
+fn the_list_is_found_in_either_form() {
+    let document = json!({"total": 9, "items": [1, {"a": [2]}], "tags": ["x"]});
+    let found = page(&document);
+    assert_eq!((found.pointer.as_str(), found.count, found.items()), ("/items", 2, r#"1,{"a":[2]}"#));
+    let text = answer(&json!({"content": [{"type": "text", "text": document.to_string()}]}));
+    let found = ToolPage::of(&text, None).unwrap();
+    assert_eq!((found.form, found.items()), (PageForm::Text, r#"1,{"a":[2]}"#));
+    for (document, pointer) in [
+        (json!([1]), ""),
+        (json!({"data": {"users": {"edges": [1], "pageInfo": {}}}}), "/data/users/edges"),
+        (json!({"errors": [], "others": [1]}), "/others"),
+        (json!({"a/b": [1]}), "/a~1b"),
+    ] {
+        let text = answer(&json!({"content": [{"type": "text", "text": document.to_string()}]}));
+        assert_eq!(ToolPage::of(&text, None).unwrap().pointer, pointer);
+    }
+    for result in [
+        json!({"content": [{"type": "text", "text": "[1]"}], "isError": true}),
+        json!({"content": [{"type": "text", "text": "[1]"}, {"type": "text", "text": "[1]"}]}),
+        json!({"content": [{"type": "text", "text": "no JSON"}]}),
+        json!({"content": [], "structuredContent": {"a": [1], "b": [2]}}),
+        json!({"content": [], "structuredContent": {"items": []}}),
+    ] {
+        assert!(ToolPage::of(&answer(&result), None).is_none(), "{result}");
+    }
+    let last = answer(&json!({"content": [], "structuredContent": {"items": null}}));
+    assert_eq!(ToolPage::of(&last, Some("/items")).unwrap().count, 0);
+}
+
+#[test]
+fn each_style_says_what_follows() {
+    let auto = Paging::default();
+    let cursor = json!({"items": [1, 2], "nextCursor": "b"});
+    assert_eq!(next(&auto, &cursor, "{}", None), ask("cursor", "\"b\""));
+    assert_eq!(next(&of_style(PagingStyle::Cursor), &cursor, "{}", None), ask("cursor", "\"b\""));
+    let after = Some(r#"{"properties":{"after":{"type":"string"}}}"#);
+    let edges = json!({"data": {"u": {"edges": [1, 2], "pageInfo": {"hasNextPage": true, "endCursor": "b"}}}});
+    assert_eq!(next(&auto, &edges, "{}", after), ask("after", "\"b\""));
+    let own = Paging { argument: Some("from".into()), next: Some("/more/at".into()), ..of_style(PagingStyle::Cursor) };
+    assert_eq!(next(&own, &json!({"items": [1, 2], "more": {"at": 7}}), "{}", None), ask("from", "7"));
+    assert_eq!(next(&own, &json!({"items": [1, 2], "more": {"at": null}}), "{}", None), Following::End);
+    assert_eq!(next(&own, &json!({"items": [1, 2]}), "{}", None), Following::End);
+    let plain = json!({"items": [1, 2]});
+    assert_eq!(next(&of_style(PagingStyle::Page), &plain, "{}", None), ask("page", "2"));
+    assert_eq!(next(&of_style(PagingStyle::Page), &plain, r#"{"page":7}"#, None), ask("page", "8"));
+    assert_eq!(next(&of_style(PagingStyle::Offset), &plain, r#"{"offset":4}"#, None), ask("offset", "6"));
+    let total = |total: u64| json!({"items": [1, 2], "total": total});
+    assert_eq!(next(&of_style(PagingStyle::Offset), &total(2), "{}", None), Following::End);
+    assert_eq!(
+        next(&of_style(PagingStyle::Page), &json!({"items": [1, 2], "has_more": false}), "{}", None),
+        Following::End
+    );
+    let pages = Some(r#"{"properties":{"page":{"type":"integer"}}}"#);
+    assert_eq!(next(&auto, &total(5), "{}", pages), ask("page", "2"));
+    assert_eq!(next(&auto, &total(5), "{}", None), Following::Unknown);
+    assert_eq!(next(&auto, &plain, "{}", pages), Following::End);
+    let link = json!({"items": [1, 2], "next": "https://a/b?limit=2&page=2&x=%20#c"});
+    assert_eq!(next(&auto, &link, r#"{"limit":2}"#, pages), ask("page", "2"));
+    assert_eq!(next(&of_style(PagingStyle::Link), &link, r#"{"limit":2,"page":"1"}"#, None), ask("page", "\"2\""));
+    assert_eq!(next(&auto, &link, r#"{"limit":2}"#, None), Following::Unknown);
+}
+
+#[test]
+fn a_request_for_a_page_is_the_call_with_other_arguments() {
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"q":1.0,"page":1},"_meta":{"progressToken":3,"a":1}}}"#;
+    let arguments =
+        with_arguments(r#"{"q":1.0,"page":1}"#, &[("page".into(), "2".into()), ("n".into(), "\"x\"".into())]);
+    assert_eq!(arguments, r#"{"q":1.0,"page":2,"n":"x"}"#);
+    let request = page_request(&Message::read(Bytes::from(call)), &Id::own("own"), &arguments);
+    let wanted = r#"{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"t","arguments":{"q":1.0,"page":2,"n":"x"},"_meta":{"a":1}}}"#;
+    assert_eq!(request, wanted);
+    let bare = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}"#;
+    let request = page_request(&Message::read(Bytes::from(bare)), &Id::own("own"), r#"{"a":1}"#);
+    let request: Value = serde_json::from_slice(&request).unwrap();
+    assert_eq!(request["params"], json!({"name": "t", "arguments": {"a": 1}}));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The whole that pages make is the document of the last one, with the items of all.
+    #[test]
+    fn the_whole_is_the_last_page_with_all_items(
+        pages in proptest::collection::vec(proptest::collection::vec(any::<Option<i32>>(), 1..5), 1..5),
+        depth in 0..3_usize,
+        is_pretty in any::<bool>(),
+    ) {
+        let document = |items: &Value| {
+            let mut document = json!({"a": 1.0, "items": items, "z": "é\n"});
+            for level in 0..depth {
+                document = json!({"before": level, "inner": document, "x": {"items": [1]}});
+            }
+            document
+        };
+        let pointer = format!("{}/items", "/inner".repeat(depth));
+        let read = |page: &Value| {
+            let text = if is_pretty { serde_json::to_string_pretty(page).unwrap() } else { page.to_string() };
+            ToolPage::of(&answer(&json!({"content": [{"type": "text", "text": text}]})), Some(&pointer)).unwrap()
+        };
+        let read: Vec<ToolPage> = pages.iter().map(|items| read(&document(&json!(items)))).collect();
+        let items: Vec<&str> = read.iter().map(ToolPage::items).collect();
+        let last = read.last().unwrap();
+        let whole = format!("{}{}{}", last.opening(), items.join(","), last.closing("collected", "true"));
+        let mut wanted = document(&json!(pages.concat()));
+        wanted["collected"] = true.into();
+        prop_assert_eq!(serde_json::from_str::<Value>(&whole).unwrap(), wanted);
+    }
+}

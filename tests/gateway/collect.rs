@@ -1,0 +1,207 @@
+//! `collect`: the pages of a tool as one result, before a real server.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::http::{Session, ask_modern};
+use crate::scripted::{descriptor, first_text, handle};
+use crate::servers::{Gateway, lists, lists_over_http};
+use crate::support::{environment, path_text};
+use crate::wire::{Wire, call, request, shake_hands};
+
+/// Items of a page of the server.
+const SIZE: usize = 50;
+
+/// A gateway with these settings that collects the pages of these tools, each with its own.
+fn collecting(settings: &str, tools: &[(&str, &str)]) -> Gateway {
+    let mut gateway = Gateway::new(&[]);
+    let tables = tools.iter().map(|(tool, settings)| format!("[tools.\"{tool}\".collect]\n{settings}\n"));
+    let config = gateway.directory.path().join("lro.toml");
+    std::fs::write(&config, format!("{settings}\n{}", tables.collect::<String>())).unwrap();
+    gateway.more = environment(&[("MCP_LRO_CONFIG", &path_text(&config))]);
+    gateway
+}
+
+/// A client of the gateway before the server on standard streams, which has listed the tools.
+fn client(gateway: &Gateway) -> Wire {
+    let mut wire = gateway.wire(&lists());
+    shake_hands(&mut wire);
+    wire.result(&request("list", "tools/list", json!({})));
+    wire
+}
+
+fn ask(wire: &mut Wire, tool: &str, count: usize) -> Value {
+    wire.result(&call(tool, &json!({"name": tool, "arguments": {"count": count}}), false))
+}
+
+/// The ids of the records of an offloaded result, in their order.
+fn ids(gateway: &Gateway, found: &Value) -> Vec<u64> {
+    let is_list = |path: &Path| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.ends_with(".jsonl") && !name.starts_with("rest")
+    };
+    let files = gateway.files(&handle(found));
+    let [file] = files.iter().filter(|path| is_list(path)).collect::<Vec<_>>()[..] else { panic!("{files:?}") };
+    let text = std::fs::read_to_string(file).unwrap();
+    let record = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let record = record.get("node").unwrap_or(&record).clone();
+        assert_eq!(record["text"], "é \"quoted\" \\ \n", "{record}");
+        record["id"].as_u64().unwrap()
+    };
+    text.lines().skip(1).map(record).collect()
+}
+
+fn all(count: usize) -> Vec<u64> {
+    (0..count as u64).collect()
+}
+
+/// What the descriptor says of the pages.
+fn collected(found: &Value) -> &Value {
+    found.get("collected").unwrap_or_else(|| panic!("nothing collected: {found}"))
+}
+
+// Each style, found by itself or named, gives the whole list, each record once.
+#[test]
+fn the_pages_of_each_style_are_one_result() {
+    let tools = [
+        ("by_cursor", ""),
+        ("by_page", ""),
+        ("by_page_only", "style = \"page\""),
+        ("by_offset", "style = \"offset\"\nargument = \"offset\"\nitems = \"/records\""),
+        ("by_link", ""),
+        ("edges", "style = \"cursor\"\nnext = \"/data/rows/pageInfo/endCursor\"\ntotal = \"/data/rows/totalCount\""),
+        ("in_text", ""),
+        ("limited", ""),
+    ];
+    let gateway = collecting("", &tools);
+    let mut wire = client(&gateway);
+    for (tool, _) in tools {
+        let result = ask(&mut wire, tool, 1_010);
+        let found = descriptor(&result).unwrap_or_else(|| panic!("{tool}: {result:.1000}"));
+        assert_eq!(ids(&gateway, &found), all(1_010), "{tool}");
+        assert_eq!(*collected(&found), json!({"pages": 21, "records": 1_010, "complete": true}), "{tool}");
+        assert!(found.get("paging").is_none(), "{tool}: {found}");
+    }
+}
+
+// Over HTTP on either side, and for both generations of clients.
+#[test]
+fn pages_are_collected_over_http() {
+    let tools = [("by_cursor", ""), ("edges", ""), ("fails", "")];
+    let check = |gateway: &Gateway, result: &Value, count: usize| {
+        let found = descriptor(result).unwrap_or_else(|| panic!("{result:.1000}"));
+        assert_eq!(ids(gateway, &found), all(count), "{found}");
+    };
+    let upstream = lists_over_http();
+    let gateway = collecting("", &tools);
+    let listening = gateway.listen(&lists());
+    let session = Session::begin(&listening.url);
+    check(&gateway, &session.call(1, "by_cursor", json!({"count": 510}))["result"], 510);
+    check(&gateway, &session.call(2, "fails", json!({"count": 510}))["result"], 300);
+    check(&gateway, &ask_modern(&listening.url, 3, "by_cursor", json!({"count": 510}))["result"], 510);
+    let listening = gateway.listen_before_url(&upstream.url);
+    check(&gateway, &ask_modern(&listening.url, 4, "by_cursor", json!({"count": 510}))["result"], 510);
+    check(&gateway, &ask_modern(&listening.url, 5, "fails", json!({"count": 510}))["result"], 300);
+}
+
+// What came is kept, with the reason and the way to go on.
+#[test]
+fn an_early_end_keeps_what_came() {
+    let cases = [
+        ("repeats", "", 200, "names a page again"),
+        ("ignores", "", 50, "same items again"),
+        ("shrinks", "", 150, "fewer items than the 1010"),
+        ("fails", "", 300, "on holiday"),
+        ("by_cursor", "pages-max = 4", 200, "collect.pages-max"),
+        ("by_offset", "bytes-max = 20_000", 200, "collect.bytes-max"),
+        ("slow", "milliseconds-max = 1_500", 50, "collect.milliseconds-max"),
+    ];
+    let tools: Vec<(&str, &str)> = cases.iter().map(|(tool, settings, ..)| (*tool, *settings)).collect();
+    let gateway = collecting("mode = \"always\"", &tools);
+    let mut wire = client(&gateway);
+    for (tool, _, least, reason) in cases {
+        let result = ask(&mut wire, tool, 1_010);
+        let found = descriptor(&result).unwrap_or_else(|| panic!("{tool}: {result:.1000}"));
+        let said = collected(&found);
+        let records = ids(&gateway, &found);
+        assert_eq!(records, all(records.len()), "{tool}");
+        assert_eq!(
+            (&said["complete"], said["records"].as_u64()),
+            (&json!(false), Some(records.len() as u64)),
+            "{tool}"
+        );
+        assert!(said["reason"].as_str().unwrap().contains(reason), "{tool}: {said}");
+        if tool == "by_offset" {
+            assert!((1..least / SIZE + 1).contains(&(records.len() / SIZE)), "{tool}: {said}");
+        } else {
+            assert_eq!(records.len(), least, "{tool}");
+        }
+        if tool == "fails" || tool == "by_cursor" {
+            assert_eq!(said["next"], json!({"cursor": least.to_string()}), "{said}");
+        }
+    }
+}
+
+// A call goes on where it begins, and a result that is not a page of more is as the server sent it.
+#[test]
+fn what_is_no_page_of_more_passes() {
+    let gateway = collecting("", &[("by_cursor", ""), ("fails", "")]);
+    let mut wire = client(&gateway);
+    let mut plain = lists_alone();
+    let direct = plain.result(&call(1, &json!({"name": "by_cursor", "arguments": {"count": 20}}), false));
+    assert_eq!(ask(&mut wire, "by_cursor", 20), direct);
+    let rest = json!({"name": "by_cursor", "arguments": {"count": 1_010, "cursor": "950"}});
+    let result = wire.result(&call(2, &rest, false));
+    let items = result["structuredContent"]["items"].as_array().unwrap();
+    assert_eq!(
+        (items.len(), &items[0]["id"], &result["structuredContent"]["collected"]["pages"]),
+        (60, &json!(950), &json!(2))
+    );
+    assert_eq!(serde_json::from_str::<Value>(first_text(&result)).unwrap(), result["structuredContent"], "the copy");
+    let failing = json!({"name": "fails", "arguments": {"count": 1_010, "cursor": "300"}});
+    let result = wire.result(&call(3, &failing, false));
+    assert!(result["isError"] == true && first_text(&result).contains("on holiday"), "{result}");
+}
+
+fn lists_alone() -> Wire {
+    let mut wire = lists().wire();
+    shake_hands(&mut wire);
+    wire
+}
+
+// Off, a page stays a page.
+#[test]
+fn pages_are_collected_only_where_that_is_set() {
+    let gateway = collecting("mode = \"always\"", &[("other", "")]);
+    let mut wire = client(&gateway);
+    let result = ask(&mut wire, "by_cursor", 1_010);
+    let found = descriptor(&result).unwrap();
+    assert_eq!(found["paging"], json!({"records": 50, "of": 1_010, "next": {"cursor": "50"}}), "{found}");
+}
+
+// A cancelled call ends, and the client and the server go on.
+#[test]
+fn a_client_cancels() {
+    let gateway = collecting("", &[("slow", "")]);
+    let mut wire = client(&gateway);
+    wire.send(&call("slow", &json!({"name": "slow", "arguments": {"count": 1_010}}), false).to_string());
+    wire.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}"#);
+    let result = wire.result(&call(1, &json!({"name": "by_cursor", "arguments": {"count": 20}}), false));
+    assert_eq!(result["structuredContent"]["items"].as_array().unwrap().len(), 20);
+}
+
+// A server that ends in the middle leaves what came.
+#[test]
+fn a_server_that_ends_leaves_what_came() {
+    let gateway = collecting("", &[("exits", "")]);
+    let mut wire = client(&gateway);
+    let result = ask(&mut wire, "exits", 1_010);
+    let value = &result["structuredContent"];
+    assert_eq!(
+        (value["items"].as_array().unwrap().len(), &value["collected"]["complete"]),
+        (100, &json!(false)),
+        "{result:.1000}"
+    );
+}
