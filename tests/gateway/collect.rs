@@ -95,7 +95,7 @@ fn pages_are_collected_over_http() {
         assert_eq!(ids(gateway, &found), all(count), "{found}");
     };
     let upstream = lists_over_http();
-    let gateway = collecting("", &tools);
+    let gateway = collecting("mode = \"always\"", &tools);
     let listening = gateway.listen(&lists());
     let session = Session::begin(&listening.url);
     check(&gateway, &session.call(1, "by_cursor", json!({"count": 510}))["result"], 510);
@@ -115,7 +115,7 @@ fn an_early_end_keeps_what_came() {
         ("shrinks", "", 150, "fewer items than the 1010"),
         ("fails", "", 300, "on holiday"),
         ("by_cursor", "pages-max = 4", 200, "collect.pages-max"),
-        ("by_offset", "bytes-max = 20_000", 200, "collect.bytes-max"),
+        ("by_offset", "bytes-max = 16_000", 200, "collect.bytes-max"),
         ("slow", "milliseconds-max = 1_500", 50, "collect.milliseconds-max"),
     ];
     let tools: Vec<(&str, &str)> = cases.iter().map(|(tool, settings, ..)| (*tool, *settings)).collect();

@@ -163,7 +163,7 @@ fn waiting_for_a_job_blocks_nobody() {
 fn neither_a_job_nor_waiting_for_one_takes_a_thread() {
     const JOBS: usize = 200;
     let mut gateway = silent().with_toml(ALWAYS);
-    let slow = |id: usize| call(id, &json!({"name": "slow", "arguments": {}}), false);
+    let slow = |id: usize| call(format!("slow {id}"), &json!({"name": "slow", "arguments": {}}), false);
     (0..JOBS).for_each(|id| gateway.send(&slow(id).to_string()));
     for number in 0..JOBS {
         let begun: Value = serde_json::from_str(&gateway.next()).unwrap();
@@ -229,7 +229,8 @@ fn the_progress_of_a_job_is_kept() {
 fn a_job_is_of_its_tenant() {
     let steps = json!([{"sleep": 1}, line(&text("slept"))]);
     let script = Script::new().steps("tools/call slow", steps);
-    let mut gateway = script.silent(&Setup { flags: &["--listen", "127.0.0.1:0"], toml: ALWAYS, ..Setup::default() });
+    let toml = format!("{ALWAYS}[tenants.other]\n");
+    let mut gateway = script.silent(&Setup { flags: &["--listen", "127.0.0.1:0"], toml: &toml, ..Setup::default() });
     let url = gateway.url();
     let (begins, fetches) = (Session::begin(&url), Session::begin(&url));
     let handle = job(&begins.call(1, "slow", json!({}))["result"]);

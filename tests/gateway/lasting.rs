@@ -81,15 +81,22 @@ impl Way {
         answer["result"].clone()
     }
 
-    /// Sends a notification without parameters.
+    /// Sends a notification without parameters, again while the server of an earlier request is being started.
     pub(crate) fn notify(&mut self, method: &str) {
         let message = json!({"jsonrpc": "2.0", "method": method});
-        let status = match self.face {
-            Face::Stdio => return self.gateway.send(&message.to_string()),
-            Face::Legacy => self.session.as_ref().unwrap().open(&message).status,
-            Face::Modern => open_modern(&self.url, &message, &[]).status,
-        };
-        assert_eq!(status, 202, "{method}");
+        loop {
+            let exchange = match self.face {
+                Face::Stdio => return self.gateway.send(&message.to_string()),
+                Face::Legacy => self.session.as_ref().unwrap().open(&message),
+                Face::Modern => open_modern(&self.url, &message, &[]),
+            };
+            let status = exchange.status;
+            let text = exchange.finish().text();
+            if status != 502 || !text.contains("the server is not running") {
+                assert_eq!(status, 202, "{method}: {text}");
+                return;
+            }
+        }
     }
 
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {

@@ -17,6 +17,7 @@ use lro_host::store::{Offload, StoreError};
 use lro_tests::{always, extractor, extractor_with, filter, offloaded, request, structured};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use wasmparser::{Parser, Payload};
 
 /// One published offload, kept as long as this lives.
 struct Published {
@@ -368,12 +369,17 @@ fn a_changed_file_is_refused() {
     }
 }
 
-/// The imports of a component.
+/// The imports of a component, without those of the components inside it.
 fn imports(component: &[u8]) -> Vec<String> {
-    let mut imports = Vec::new();
-    for payload in wasmparser::Parser::new(0).parse_all(component) {
-        if let wasmparser::Payload::ComponentImportSection(section) = payload.unwrap() {
-            imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+    let (mut imports, mut level) = (Vec::new(), 0);
+    for payload in Parser::new(0).parse_all(component) {
+        match payload.unwrap() {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => level += 1,
+            Payload::End(_) => level -= 1,
+            Payload::ComponentImportSection(section) if level == 0 => {
+                imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+            }
+            _ => {}
         }
     }
     imports

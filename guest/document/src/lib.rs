@@ -18,7 +18,7 @@ mod pdf;
 mod sheet;
 mod word;
 
-use archive::{Archive, Kind};
+use self::archive::{Archive, Kind};
 
 /// Rust types of the WIT file.
 #[expect(missing_docs, reason = "generated")]

@@ -146,7 +146,7 @@ impl Facts {
     /// What the members say that [`Page::of`] reads.
     pub fn of(noted: &[(String, String)], lists: &[List<'_>]) -> Self {
         let found = Found(around(noted, lists));
-        Self { total: found.all_records(), more: found.flag() }
+        Self { total: found.total(TOTALS), more: found.flag() }
     }
 }
 

@@ -10,10 +10,10 @@ mod matrix;
 
 use lopdf::{Dictionary, Document, Object, ObjectId};
 
+use self::content::Interpreter;
+use self::layout::Layout;
 use super::DocumentError;
 use super::output::Output;
-use content::Interpreter;
-use layout::Layout;
 
 /// How far up the tree of pages a page inherits. lopdf allows as much.
 const PARENTS_MAX: usize = 256;

@@ -104,6 +104,8 @@ impl OwnCall {
     pub(super) fn workers(&self) -> &Workers {
         match self.kind {
             OwnCallKind::Collect(_) => &self.session.rules.collectors,
+            // It reads one small file, and the calls that waited for one job come at once.
+            OwnCallKind::Job { .. } => &self.session.rules.workers,
             _ => &self.session.rules.questions,
         }
     }
