@@ -59,6 +59,7 @@ fn run(text: &str, slice_bytes: usize, sections: Vec<Section>) -> Result<(), Syn
         inline_bytes: 16,
         inline_total: 40,
         inline_exclude: Vec::new(),
+        note: vec!["n".into()],
         large_max: 2,
         profile: true,
     };
