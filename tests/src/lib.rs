@@ -17,7 +17,7 @@ use bytes::Bytes;
 use lro_gateway::settings::{Config, DecisionMode, DescriptorLevel, FailureMode, PolicySettings, QueryLimits};
 use lro_host::extract::Extractor;
 use lro_host::filter::{Decision, Filter, Offloaded, Outcome, Request};
-use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{CompileCache, DEFAULT_POLICY, LoadOptions, Policy, Slot};
 use lro_host::sandbox::types::{Call, Reader};
 use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::store::{Store, StoreConfig};
@@ -135,8 +135,8 @@ pub fn extractor_with(limits: &QueryLimits) -> Extractor {
     Extractor::new(sandbox(), Some(cache.clone()), limits.into()).expect("the built-in component")
 }
 
-/// A filter with a policy that writes below `root`, without `fsync`.
-pub fn filter_with(policy: Policy, root: &Path) -> Filter {
+/// A filter with a policy, or a slot, that writes below `root`, without `fsync`.
+pub fn filter_with(policy: impl Into<Arc<Slot>>, root: &Path) -> Filter {
     let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
     let store = Ok(Store::open(config).expect("a store"));
     Filter { slot: policy.into(), store, limits: Limits::default(), failure: FailureMode::Open, documents: None }

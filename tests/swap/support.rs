@@ -8,8 +8,7 @@ use lro_host::filter::{Decision, Filter, Outcome, Request};
 use lro_host::policy::{Policy, Slot};
 use lro_host::sandbox::{Limits, Payload};
 use lro_host::settings::{FailureMode, PolicySettings};
-use lro_host::store::{Store, StoreConfig};
-use lro_tests::{always, request, text};
+use lro_tests::{always, filter_with, request, text};
 pub(crate) use lro_tests::{replaced, signature, version};
 
 /// Longest wait for a condition.
@@ -102,14 +101,7 @@ fn leb128(mut number: usize) -> Vec<u8> {
 
 /// A filter whose calls go through a slot, with long waits for a loaded machine.
 pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
-    let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
-    Filter {
-        slot,
-        store: Ok(Store::open(config).unwrap()),
-        limits: Limits::default(),
-        failure: FailureMode::Closed,
-        documents: None,
-    }
+    Filter { failure: FailureMode::Closed, ..filter_with(slot, root) }
 }
 
 /// As [`filter`], with low limits.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is written is bounded by a limit, and so is what an archive unfolds to by its own account. The crates that parse
-//! bound neither time nor memory, and may panic: a hostile document has to be read in a sandbox with limits for both. That is
+//! have no limits of time or memory, and may panic: a hostile document has to be read in a sandbox with limits for both. That is
 //! what the component `lro-document-text` is for.
 //!
 //! Images, drawings, comments, footnotes and formulas are left out: the bytes of the document remain what counts.

@@ -77,3 +77,17 @@ impl Object {
         if self.0.is_empty() { "{}".to_owned() } else { format!("{}}}", self.0) }
     }
 }
+
+/// A number for people, with commas: `12,034`.
+#[must_use]
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

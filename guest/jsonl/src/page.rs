@@ -3,7 +3,7 @@
 //! Only usual spellings count, and only beside the records: in the objects around them, or in one that describes the page,
 //! such as `pageInfo`. What could be read in two ways says nothing.
 
-use lro_json::write::{Object, string};
+use lro_json::write::{Object, string, thousands};
 use lro_json::{Member, members};
 
 /// The number of all records.
@@ -215,9 +215,9 @@ impl Page {
         match (self.count, &self.next) {
             (None, None) => None,
             (None, Some(_)) => Some(format!("It is one page of more: {continues}")),
-            (Some((records, of)), None) => Some(format!("It has {} of {} records.", grouped(records), grouped(of))),
+            (Some((records, of)), None) => Some(format!("It has {} of {} records.", thousands(records), thousands(of))),
             (Some((records, of)), Some(_)) => {
-                Some(format!("It has {} of {} records: {continues}", grouped(records), grouped(of)))
+                Some(format!("It has {} of {} records: {continues}", thousands(records), thousands(of)))
             }
         }
     }
@@ -359,17 +359,4 @@ fn is_address(json: &str) -> bool {
 fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let name = string(name);
     members(object).ok()?.into_iter().find(|member| member.key == name).map(|member| member.value)
-}
-
-/// A number with commas between its thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

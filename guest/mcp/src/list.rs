@@ -18,7 +18,7 @@ pub struct WholeList {
     /// The array with its brackets.
     list: Span,
     items: Vec<Span>,
-    /// The value of a cursor that says that there is no next page.
+    /// The null of a `nextCursor`, if the result has one.
     no_cursor: Option<Span>,
 }
 

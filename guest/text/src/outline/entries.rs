@@ -1,6 +1,8 @@
 //! Entries while a text is read: open until the next one of their level, and thinned out when there are too many.
 
-use super::{Entry, thousands};
+use lro_json::write::thousands;
+
+use super::Entry;
 
 /// Entries that an outline has at most.
 pub const ENTRIES_MAX: usize = 10_000;

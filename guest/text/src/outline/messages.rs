@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Entry, Outline, thousands};
+use lro_json::write::thousands;
+
+use super::{Entry, Outline};
 use crate::structure::{Level, stamp};
 
 /// Messages that an outline shows.

@@ -27,7 +27,7 @@ use std::fmt::Write;
 
 pub use entries::ENTRIES_MAX;
 use entries::Entries;
-use lro_json::write::push_string;
+use lro_json::write::{push_string, thousands};
 use memchr::memchr_iter;
 pub use messages::MESSAGES_MAX;
 use messages::Messages;
@@ -288,17 +288,4 @@ fn in_words(kind: Kind, lines: u64, entries: u64, (added, removed): (u64, u64)) 
         Kind::Matches => format!("matches in {}", counted("file")),
         Kind::Log | Kind::Plain => format!("text {of_lines} in {}", counted("block")),
     }
-}
-
-/// A number with commas: `12,034`.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -66,7 +66,7 @@ enum Ended {
     Cancelled,
 }
 
-/// Why there is no result at all.
+/// Why the call has no result.
 #[derive(Debug, thiserror::Error)]
 enum NoResult {
     #[error("{0}")]

@@ -8,10 +8,8 @@ use std::{fs, thread};
 
 use lro_host::filter::{Decision, Filter, Outcome};
 use lro_host::policy::Slot;
-use lro_host::sandbox::Limits;
 use lro_host::settings::{FailureMode, PolicySettings};
-use lro_host::store::{Store, StoreConfig};
-use lro_tests::{always, request, text};
+use lro_tests::{always, filter_with, request, text};
 pub(crate) use lro_tests::{signature, version};
 
 /// Longest time of one step and its consequences: long enough for a busy machine, shorter than a deadlock.
@@ -69,14 +67,7 @@ pub(crate) fn within<T>(what: &str, step: impl FnOnce() -> T) -> T {
 
 /// A filter whose calls go through a slot.
 pub(crate) fn filter(slot: Arc<Slot>, root: &Path) -> Filter {
-    let config = StoreConfig { fsync: false, ..StoreConfig::new(root) };
-    Filter {
-        slot,
-        store: Ok(Store::open(config).unwrap()),
-        limits: Limits::default(),
-        failure: FailureMode::Closed,
-        documents: None,
-    }
+    Filter { failure: FailureMode::Closed, ..filter_with(slot, root) }
 }
 
 /// Filters a result, which signs it.

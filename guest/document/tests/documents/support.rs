@@ -1,7 +1,5 @@
 //! Documents for tests: those of real programs, and archives made from parts.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use std::io::{Cursor, Read, Write};
 
 use zip::ZipArchive;

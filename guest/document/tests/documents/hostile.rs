@@ -1,14 +1,11 @@
 //! Documents that are cut, damaged, or made to take more than they should.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
-
-mod support;
-
 use std::fmt::Write;
 
 use lro_document::{DocumentError, extract};
 use proptest::prelude::*;
-use support::{LIMIT, archive, file, word, workbook};
+
+use crate::support::{LIMIT, archive, file, word, workbook};
 
 const FILES: [&str; 5] = ["chromium.pdf", "reportlab.pdf", "openpyxl.xlsx", "odfpy.ods", "python-docx.docx"];
 

@@ -1,12 +1,9 @@
 //! Documents of real programs: see `files/make.py`.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
-
-mod support;
-
 use lro_document::{DocumentError, Extracted, Form, extract};
 use serde_json::{Value, json};
-use support::{LIMIT, file, workbook};
+
+use crate::support::{LIMIT, file, workbook};
 
 fn markdown(name: &str) -> String {
     let Extracted { form, text } = extract(&file(name), LIMIT).unwrap();
