@@ -150,3 +150,23 @@ export class Filter {
  * `definitions`.
  */
 export function offloadable(schema: object): object;
+
+/**
+ * The records of a JSONL file of an offload, in order, without the header line before them. The file is read as the
+ * records are used.
+ */
+export function records(path: string): AsyncGenerator<unknown, void, void>;
+
+/**
+ * The items of all pages of a list, such as the tools of a server:
+ *
+ *     for await (const tool of listItems((cursor) => client.listTools({ cursor }), "tools"))
+ *
+ * `fetch` gets the cursor of a page, `undefined` for the first one, and returns its result; `member` names the list in
+ * it. A page is fetched when the one before it is used up. Throws where the server repeats a cursor, as its list would
+ * never end.
+ */
+export function listItems<Item = unknown>(
+    fetch: (cursor?: string) => Promise<{ nextCursor?: string | null }>,
+    member: string,
+): AsyncGenerator<Item, void, void>;

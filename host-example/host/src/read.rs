@@ -5,6 +5,7 @@
 
 mod cursor;
 mod list_cursor;
+mod records;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

@@ -10,6 +10,8 @@ use std::{fs, thread};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use futures_util::{StreamExt, TryStreamExt};
+use lro_host::mcp::{ListError, ListPage, list_items};
 use lro_host::read::{
     Cursor, CursorError, CursorKey, ListCursor, PAGE_BYTES_DEFAULT, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGE_RECORDS_MAX,
     Page, PageContent, PageError, PagePart, PageRequest, PageSize, Pages, Position, Start,
@@ -45,6 +47,16 @@ fn walk(pages: &Pages, request: PageRequest) -> Vec<Page> {
         let Some(next) = next else { return found };
         request = PageRequest { start: Start::Cursor(next), bytes: None, records: None, ..request };
     }
+}
+
+/// Runs a future on a runtime of its own.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// All records that a stream returns.
+fn streamed(pages: &Pages, request: PageRequest) -> Vec<String> {
+    run(pages.records(request).try_collect()).unwrap()
 }
 
 fn records(page: &Page) -> &[String] {
@@ -97,7 +109,9 @@ proptest! {
         let kind = if is_text { FileKind::Text } else { FileKind::Records };
         let offload = publish(&store, kind, content.as_bytes());
         let pages = Pages::new(store).unwrap();
-        let all = walk(&pages, PageRequest { bytes: Some(bytes), records: Some(count), ..request(&offload) });
+        let sized = PageRequest { bytes: Some(bytes), records: Some(count), ..request(&offload) };
+        prop_assert!(streamed(&pages, sized.clone()) == expected);
+        let all = walk(&pages, sized);
 
         let (mut found, mut open) = (Vec::<String>::new(), String::new());
         for page in &all {
@@ -426,4 +440,66 @@ fn processes_on_one_root_share_the_key() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&path, "short").unwrap();
     assert!(Pages::new(store).unwrap_err().to_string().contains("32 bytes"));
+}
+
+#[test]
+fn a_stream_begins_where_the_request_says_and_ends_after_an_error() {
+    let (directory, store) = open();
+    let offload = publish(&store, FileKind::Records, &rows(1000));
+    let pages = Pages::new(store).unwrap();
+    let last = streamed(&pages, PageRequest { start: Start::BeforeEnd(2), ..request(&offload) });
+    assert_eq!(last, [r#"{"id":998,"name":"row 998"}"#, r#"{"id":999,"name":"row 999"}"#]);
+    let items: Vec<_> = run(pages.records(from_record(&offload, 1000)).collect());
+    assert!(matches!(items.as_slice(), [Err(PageError::NoRecord { record: 1000, total: 1000 })]), "{items:?}");
+
+    // Pages are read as they are needed: what is removed meanwhile ends the stream.
+    let mut stream = Box::pin(pages.records(fifty(&offload)));
+    let found = run(async {
+        let first: Vec<_> = stream.by_ref().take(50).collect().await;
+        fs::remove_dir_all(directory.path().join("root/team")).unwrap();
+        (first, stream.collect::<Vec<_>>().await)
+    });
+    assert!(found.0.iter().all(Result::is_ok));
+    assert!(matches!(found.1.as_slice(), [Err(PageError::Store(_))]), "{:?}", found.1);
+}
+
+// A page of numbers, with the number of the next page as its cursor.
+fn numbers(page: u32, next: Option<&str>) -> ListPage<u32> {
+    ListPage { items: vec![page * 2, page * 2 + 1], next: next.map(str::to_owned) }
+}
+
+#[test]
+fn a_list_that_repeats_a_cursor_ends() {
+    let mut fetched = Vec::new();
+    let items: Vec<_> = run(list_items(async |cursor: Option<String>| {
+        fetched.push(cursor.clone());
+        match cursor.as_deref() {
+            None => Ok::<_, &str>(numbers(0, Some("1"))),
+            Some("1") => Ok(numbers(1, Some("2"))),
+            Some(_) => Ok(numbers(2, Some("1"))),
+        }
+    })
+    .collect());
+    let (error, items) = items.split_last().unwrap();
+    assert_eq!(items.iter().map(|item| *item.as_ref().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    assert!(matches!(error, Err(ListError::Repeated(cursor)) if cursor == "1"), "{error:?}");
+    assert_eq!(fetched, [None, Some("1".to_owned()), Some("2".to_owned())]);
+}
+
+#[test]
+fn a_list_is_fetched_as_it_is_read_and_ends_after_an_error() {
+    let mut fetched = 0;
+    let first: Vec<_> = run(list_items(async |_| {
+        fetched += 1;
+        Ok::<_, &str>(numbers(fetched, Some(&fetched.to_string())))
+    })
+    .take(4)
+    .collect());
+    assert_eq!((first.len(), fetched), (4, 2));
+    let failed: Vec<_> = run(list_items(async |cursor| match cursor {
+        None => Ok(numbers(0, Some(""))),
+        Some(_) => Err("gone"),
+    })
+    .collect());
+    assert!(matches!(failed.as_slice(), [Ok(0), Ok(1), Err(ListError::Fetch("gone"))]), "{failed:?}");
 }

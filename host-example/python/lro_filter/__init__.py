@@ -3,14 +3,16 @@
     from lro_filter import lro_offload          # a decorator for one tool
     from lro_filter import LROOffloader         # an object to call
     from lro_filter import LROContext           # a `with` block
+    from lro_filter import list_items, records          # async iterators over pages of a list and over an offload
     from lro_filter.middleware import LROMiddleware     # all tools of a FastMCP server
 
 See the README for settings and limits.
 """
 
 from .component import Limits, Policy, load
-from .errors import ComponentError, LROError, PolicyError, Rejected, ResultError, SettingsError, StoreError
+from .errors import ComponentError, ListError, LROError, PolicyError, Rejected, ResultError, SettingsError, StoreError
 from .offloader import LROContext, LROOffloader, lro_offload
+from .reading import list_items, records
 from .settings import OffloadSection, Settings
 from .sizes import estimate_size
 from .version import __version__
@@ -22,6 +24,7 @@ __all__ = [
     "LROError",
     "LROOffloader",
     "Limits",
+    "ListError",
     "OffloadSection",
     "Policy",
     "PolicyError",
@@ -32,6 +35,8 @@ __all__ = [
     "StoreError",
     "__version__",
     "estimate_size",
+    "list_items",
     "load",
     "lro_offload",
+    "records",
 ]

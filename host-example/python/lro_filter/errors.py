@@ -1,6 +1,6 @@
 """Errors of this package."""
 
-__all__ = ["ComponentError", "LROError", "PolicyError", "Rejected", "ResultError", "SettingsError", "StoreError"]
+__all__ = ["ComponentError", "LROError", "ListError", "PolicyError", "Rejected", "ResultError", "SettingsError", "StoreError"]
 
 
 class LROError(Exception):
@@ -38,3 +38,7 @@ class ResultError(LROError):
 
 class Rejected(LROError):
     """A rejected result; the text is the advice for the model, or the reason why filtering failed."""
+
+
+class ListError(LROError):
+    """A list in pages that would never end."""

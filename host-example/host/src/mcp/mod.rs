@@ -1,10 +1,12 @@
 //! Model Context Protocol: the message types of [`lro_mcp`], replies by outcome, and the tools that read offloads.
 
 mod answer;
+mod list_items;
 mod resource;
 mod tools;
 
 pub use answer::{answer, answer_within_schema};
+pub use list_items::{ListError, ListPage, list_items};
 pub use lro_mcp::*;
 pub use resource::resource_links;
 pub use tools::{
