@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::upstream::TOOL;
+use crate::upstream::{SILENT_TOOL, TOOL};
 
 /// The revision that all of the gateways speak.
 const REVISION: &str = "2025-06-18";
@@ -67,6 +67,11 @@ impl Client {
         }
         let params = json!({"name": self.tool, "arguments": arguments});
         self.ask("tools/call", &params)
+    }
+
+    /// Calls the tool that never answers.
+    pub(crate) fn call_silent(&mut self) -> Vec<u8> {
+        self.ask("tools/call", &json!({"name": SILENT_TOOL, "arguments": {}})).bytes
     }
 
     /// Calls the tool without waiting for the answer.

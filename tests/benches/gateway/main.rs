@@ -11,6 +11,7 @@
 )]
 
 mod client;
+mod jobs;
 mod load;
 mod neighbours;
 mod peers;
@@ -79,6 +80,7 @@ fn main() {
         }
     }
     neighbours::measure();
+    jobs::measure();
     load::measure();
 }
 

@@ -200,7 +200,8 @@ impl Drop for Memory {
     }
 }
 
-fn anonymous_kib(process: u32) -> Option<u64> {
+/// Anonymous memory of a process, if it runs.
+pub(crate) fn anonymous_kib(process: u32) -> Option<u64> {
     let status = std::fs::File::open(format!("/proc/{process}/status")).ok()?;
     let mut lines = BufReader::new(status).lines().map_while(Result::ok);
     lines.find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok())

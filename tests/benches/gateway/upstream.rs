@@ -12,8 +12,11 @@ use serde_json::{Value, json};
 /// The argument that runs the benchmark as this server.
 pub(crate) const ARGUMENT: &str = "--upstream-server";
 
-/// Its only tool: `n` records, with `structured` also as structured content.
+/// Its tool: `n` records, with `structured` also as structured content.
 pub(crate) const TOOL: &str = "records";
+
+/// Its tool that never answers. Not listed, as gateways name tools anew.
+pub(crate) const SILENT_TOOL: &str = "silent";
 
 /// Answers until its input ends.
 pub(crate) fn serve() {
@@ -21,7 +24,7 @@ pub(crate) fn serve() {
     let mut results = HashMap::new();
     for line in BufReader::new(std::io::stdin()).lines() {
         let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if message["id"].is_null() {
+        if message["id"].is_null() || message["params"]["name"] == SILENT_TOOL {
             continue;
         }
         let answer = answer(&message, &mut results);

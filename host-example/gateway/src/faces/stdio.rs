@@ -166,7 +166,14 @@ impl StdioFace {
             }
         });
         self.session.client_message(message, send, move |decided| match decided {
-            FromClient::Forward(message) => face.send(message, &expects),
+            FromClient::Forward(message) => {
+                face.send(message, &expects);
+                if let Expects::Response(id) = &expects
+                    && face.session.is_due(id)
+                {
+                    face.answer_late();
+                }
+            }
             FromClient::Answer(answer) => face.write(&answer),
         });
     }

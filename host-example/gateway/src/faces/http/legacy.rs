@@ -206,8 +206,11 @@ impl LegacySession {
         });
         let forwarded = self.session.follow(decision, send, move |decided| {
             let answer = forward(&this.session, &this.link, decided, &expects)?;
-            if let (Some(answer), Expects::Response(id)) = (answer, expects) {
+            let Expects::Response(id) = expects else { return Ok(()) };
+            if let Some(answer) = answer {
                 this.deliver(answer, Route::Answer(id));
+            } else if this.session.is_due(&id) {
+                this.answer_late();
             }
             Ok(())
         });

@@ -150,6 +150,11 @@ impl SharedServer {
             let forwarded = session.follow(decision, send, move |decided| {
                 let answer = forward(&exchange.session, &shared.link, decided, &expects)?;
                 answer.iter().for_each(|answer| exchange.answer(answer));
+                if let Expects::Response(id) = &expects
+                    && exchange.session.is_due(id)
+                {
+                    shared.answer_late_of(&exchange);
+                }
                 Ok(())
             });
             forwarded.unwrap_or(Ok(()))
@@ -196,16 +201,21 @@ impl SharedServer {
             exchanges.retain(|_, exchange| !is_over(exchange));
             exchanges.values().cloned().collect()
         };
-        for exchange in exchanges.into_iter().filter(|exchange| !exchange.is_subscription) {
-            for Late { answer, cancellation } in exchange.session.late() {
-                if let Some(answer) = answer {
-                    let exchange = Arc::clone(&exchange);
-                    // The record of a job is written first.
-                    self.rules.workers.run(move |_| exchange.answer(&answer.message()));
-                }
-                if let Some(cancellation) = cancellation {
-                    self.link.try_send(&cancellation);
-                }
+        exchanges
+            .iter()
+            .filter(|exchange| !exchange.is_subscription)
+            .for_each(|exchange| self.answer_late_of(exchange));
+    }
+
+    fn answer_late_of(&self, exchange: &Arc<Exchange>) {
+        for Late { answer, cancellation } in exchange.session.late() {
+            if let Some(answer) = answer {
+                let exchange = Arc::clone(exchange);
+                // The record of a job is written first.
+                self.rules.workers.run(move |_| exchange.answer(&answer.message()));
+            }
+            if let Some(cancellation) = cancellation {
+                self.link.try_send(&cancellation);
             }
         }
     }

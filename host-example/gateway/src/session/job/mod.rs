@@ -108,6 +108,11 @@ impl Session {
         Some(call.begun + call.detaches_after?)
     }
 
+    /// Whether the call with this id is to become a job at once.
+    pub(crate) fn is_due(&self, id: &Id) -> bool {
+        self.detaches_at(id).is_some_and(|at| at <= Instant::now())
+    }
+
     /// Makes a job of the call with this id, if its time has come.
     pub(crate) fn detach(self: &Arc<Self>, id: &Id) -> Option<LateAnswer> {
         let mut state = self.state();
