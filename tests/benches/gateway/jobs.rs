@@ -36,7 +36,11 @@ pub(crate) fn measure() {
     report("on pipes, before a command", client, gateway.0.id());
 
     let [remote, local] = [(), ()].map(|()| format!("127.0.0.1:{}", free_port()));
+    // It has to take as many requests of one client.
+    let roomy = directory.path().join("remote.toml");
+    fs::write(&roomy, format!("[gateway]\nrequests = {}\nconnections = {}\n", 4 * JOBS, 8 * JOBS)).unwrap();
     let mut plain = self::gateway(directory.path());
+    plain.env("MCP_LRO_CONFIG", &roomy);
     let _remote = Process(plain.args(["--listen", &remote]).args(command).spawn().unwrap());
     wait_for(&remote);
     let mut proxy = self::gateway(directory.path());
