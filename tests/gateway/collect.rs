@@ -192,6 +192,117 @@ fn a_client_cancels() {
     assert_eq!(result["structuredContent"]["items"].as_array().unwrap().len(), 20);
 }
 
+// Several pages at a time are the same list in the same order, never more than allowed, and end where one after the other
+// would.
+#[test]
+fn pages_are_asked_for_at_the_same_time() {
+    let style = "style = \"page\"\nconcurrency = 4\n";
+    let tools = [
+        ("numbered", style),
+        ("uneven", "style = \"offset\"\nconcurrency = 4"),
+        ("shrinks", "concurrency = 4"),
+        ("by_cursor", "concurrency = 4"),
+    ];
+    let gateway = collecting("mode = \"always\"", &tools);
+    let mut wire = client(&gateway);
+    let mut ask = |tool: &str, arguments: Value| {
+        let result = wire.result(&call(tool, &json!({"name": tool, "arguments": arguments}), false));
+        let found = descriptor(&result).unwrap_or_else(|| panic!("{tool}: {result:.1000}"));
+        let seen = wire.result(&call("seen", &json!({"name": "seen_calls", "arguments": {}}), false));
+        (ids(&gateway, &found), collected(&found).clone(), seen["structuredContent"].clone())
+    };
+    let (records, said, seen) = ask("numbered", json!({"count": 510}));
+    assert_eq!((records, &said["complete"], &said["pages"]), (all(510), &json!(true), &json!(11)), "{said}");
+    let calls = seen["calls"].as_u64().unwrap();
+    assert!((12..=16).contains(&calls) && (2..=4).contains(&seen["most"].as_u64().unwrap()), "{seen}");
+    // With a total, nothing beyond the end is asked for.
+    let (records, said, seen) = ask("numbered", json!({"count": 510, "total": true}));
+    assert_eq!((records, &said["complete"], &seen["calls"]), (all(510), &json!(true), &json!(11)), "{said} {seen}");
+    // What came before an error is whole, and what came after it is dropped.
+    let (records, said, _) = ask("numbered", json!({"count": 510, "failing": 7}));
+    assert_eq!((records, &said["next"]), (all(300), &json!({"page": 7})), "{said}");
+    let (records, said, _) = ask("uneven", json!({"count": 510}));
+    assert_eq!((records, &said["complete"]), (all(510), &json!(true)), "{said}");
+    let (records, said, _) = ask("shrinks", json!({"count": 510}));
+    assert_eq!((records, &said["complete"]), (all(150), &json!(false)), "{said}");
+    let (records, said, _) = ask("by_cursor", json!({"count": 510}));
+    assert_eq!((records, &said["complete"]), (all(510), &json!(true)), "{said}");
+}
+
+// No more pages are asked for than the bound allows.
+#[test]
+fn pages_ahead_keep_to_the_bounds() {
+    let gateway = collecting("mode = \"always\"", &[("numbered", "style = \"page\"\nconcurrency = 4\npages-max = 6")]);
+    let mut wire = client(&gateway);
+    let found = descriptor(&ask(&mut wire, "numbered", 1_010)).unwrap();
+    assert_eq!((ids(&gateway, &found), &collected(&found)["next"]), (all(300), &json!({"page": 7})), "{found}");
+    let seen = wire.result(&call("seen", &json!({"name": "seen_calls", "arguments": {}}), false));
+    assert_eq!(seen["structuredContent"]["calls"], 6, "{seen}");
+}
+
+/// The job of a call whose answer is its descriptor.
+fn job(result: &Value) -> Value {
+    let status: Value = serde_json::from_str(first_text(result)).unwrap_or_else(|_| panic!("no job: {result:.500}"));
+    assert!(status["job"].is_string(), "{status}");
+    json!({"handle": status["job"], "wait_ms": 5_000})
+}
+
+// A collection that takes long is a job like any other call, on each way to the server, also when its client is gone.
+#[test]
+fn a_collection_becomes_a_job() {
+    let upstream = lists_over_http();
+    let gateway = collecting("[tools.steady]\njob = \"auto\"\nwait-ms = 1\n", &[("steady", "")]);
+    let count = json!({"count": 510});
+    let check = |gateway: &Gateway, ask: &mut dyn FnMut(&str, Value) -> Value| {
+        let job = job(&ask("steady", count.clone()));
+        let mut ended = ask("lro_job", job.clone());
+        while ended["_meta"]["io.github.lro-filter/job"]["state"].is_null() {
+            assert!(first_text(&ended).contains("running"), "{ended:.500}");
+            ended = ask("lro_job", job.clone());
+        }
+        let items = ended["structuredContent"]["items"]
+            .as_array()
+            .map_or_else(|| ids(gateway, &descriptor(&ended).unwrap()).len(), Vec::len);
+        assert_eq!(items, 510, "{ended:.500}");
+    };
+    let mut wire = client(&gateway);
+    check(&gateway, &mut |tool, arguments| {
+        wire.result(&call(tool, &json!({"name": tool, "arguments": arguments}), false))
+    });
+    drop(wire);
+    let mut id = 0;
+    let mut next = || {
+        id += 1;
+        id
+    };
+    let listening = gateway.listen(&lists());
+    let session = Session::begin(&listening.url);
+    check(&gateway, &mut |tool, arguments| session.call(next(), tool, arguments)["result"].clone());
+    check(&gateway, &mut |tool, arguments| ask_modern(&listening.url, next(), tool, arguments)["result"].clone());
+    let listening = gateway.listen_before_url(&upstream.url);
+    check(&gateway, &mut |tool, arguments| ask_modern(&listening.url, next(), tool, arguments)["result"].clone());
+}
+
+// A job says how far it is, and a canceled one asks for no more pages.
+#[test]
+fn the_job_of_a_collection_says_how_far_it_is() {
+    let gateway = collecting("[tools.slow]\njob = \"always\"\n", &[("slow", "")]);
+    let mut wire = client(&gateway);
+    let mut ask =
+        |tool: &str, arguments: Value| wire.result(&call(tool, &json!({"name": tool, "arguments": arguments}), false));
+    let job = job(&ask("slow", json!({"count": 1_010})));
+    let said = loop {
+        let said = ask("lro_job", json!({"handle": job["handle"], "wait_ms": 50}))["structuredContent"].clone();
+        if !said["progress"].is_null() {
+            break said["progress"].clone();
+        }
+    };
+    assert_eq!((&said["message"], &said["progress"]), (&json!("page 1, 50 records"), &json!(50.0)), "{said}");
+    assert_eq!(said["total"], 1_010.0, "{said}");
+    let ended = ask("lro_job", json!({"handle": job["handle"], "wait_ms": 5_000, "cancel": true}));
+    assert_eq!(ended["structuredContent"]["state"], "cancelled", "{ended}");
+}
+
 // A server that ends in the middle leaves what came.
 #[test]
 fn a_server_that_ends_leaves_what_came() {

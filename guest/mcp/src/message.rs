@@ -422,6 +422,12 @@ impl Message {
         present(&self.bytes, &self.outer, "error").is_none().then_some(result)
     }
 
+    /// Whether its result says that the tool failed.
+    pub fn is_tool_error(&self) -> bool {
+        let flag = self.outer.result.as_ref().and_then(|result| result.get(&self.bytes, "isError"));
+        flag.and_then(|flag| self.bytes.get(flag.clone())).is_some_and(|flag| flag == b"true")
+    }
+
     /// Whether the object at a path of keys is a task and nothing else: it has only members of a task, none of them
     /// twice.
     pub fn is_task(&self, path: &[&str]) -> bool {

@@ -115,6 +115,33 @@ impl Paging {
         }
     }
 
+    /// What selects the pages that follow a page: the next, by these changes of its arguments, and those after it, as far as
+    /// they can be foretold by counting. None where only a page says what follows it.
+    pub fn ahead(
+        &self,
+        changes: &[(String, String)],
+        page: &ToolPage,
+        schema: Option<&str>,
+    ) -> impl Iterator<Item = Vec<(String, String)>> + use<> {
+        let records = page.count as u64;
+        let step = |name: &str| match self.style {
+            PagingStyle::Page => Some(1),
+            PagingStyle::Offset => Some(records),
+            PagingStyle::Auto if name == Argument::Page.name(schema) => Some(1),
+            PagingStyle::Auto if name == Argument::Offset.name(schema) => Some(records),
+            PagingStyle::Auto | PagingStyle::Cursor | PagingStyle::Link => None,
+        };
+        let counted = match changes {
+            [(name, first)] => step(name).zip(first.parse::<u64>().ok()).map(|(step, first)| (name.clone(), first, step)),
+            _ => None,
+        };
+        let numbered = |(name, first, step): (String, u64, u64)| {
+            let numbers = std::iter::successors(Some(first), move |number| number.checked_add(step));
+            numbers.map(move |number| vec![(name.clone(), number.to_string())])
+        };
+        counted.into_iter().flat_map(numbered)
+    }
+
     /// Items of all pages, if a page says so.
     pub fn total_of(&self, page: &ToolPage) -> Option<u64> {
         let list = [List { pointer: &page.pointer, records: page.count as u64 }];

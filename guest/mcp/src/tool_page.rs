@@ -53,14 +53,11 @@ impl ToolPage {
     /// The page in an answer to a call: the list at `pointer`, or without one the only list that it can be. `None` for an
     /// error, and for a result without such a list.
     pub fn of(answer: &Message, pointer: Option<&str>) -> Option<Self> {
-        if answer.value(&["result", "isError"]).is_some_and(|flag| flag == "true") {
-            return None;
-        }
-        let blocks = blocks(answer);
-        let structured = answer.value(&["result", "structuredContent"]).filter(|value| value != "null");
-        let (form, document) = match (structured, blocks.as_slice()) {
+        let result = answer.outer.result.as_ref().filter(|_| !answer.is_tool_error())?;
+        let structured = result.get(&answer.bytes, "structuredContent").map(|value| answer.bytes.slice(value.clone()));
+        let (form, document) = match (structured.filter(|value| value != "null"), result.blocks.as_slice()) {
             (Some(document), blocks) => (PageForm::Structured { has_text: !blocks.is_empty() }, document),
-            (None, [block]) => (PageForm::Text, Bytes::from(text(answer.bytes(), block)?.into_owned())),
+            (None, [block]) => (PageForm::Text, Bytes::from(text(&answer.bytes, &block.span)?.into_owned())),
             (None, _) => return None,
         };
         Self::of_document(document, form, pointer)
@@ -156,12 +153,6 @@ impl ToolPage {
     fn text(&self, range: &Range<usize>) -> &str {
         self.document.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
-}
-
-/// The content blocks of a result.
-fn blocks(answer: &Message) -> Vec<Span> {
-    let content = answer.find(&["result", "content"]);
-    content.map(|content| span::elements(answer.bytes(), content.start, usize::MAX, |_| None).0).unwrap_or_default()
 }
 
 /// The text of a block; `None` for a block of another type.

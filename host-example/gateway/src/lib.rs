@@ -9,6 +9,8 @@
 //! `host-example/docs/reference/gateway.md` lists what is filtered, refused, added and forwarded.
 
 mod assembly;
+mod clock;
+pub mod collect;
 mod faces;
 mod headers;
 mod listener;

@@ -1,5 +1,6 @@
 """A FastMCP server whose tools return one list in pages of each style, with faults: list_server.py [PORT]"""
 
+import asyncio
 import json
 import sys
 import time
@@ -108,6 +109,46 @@ def limited(count: int, cursor: str | None = None) -> dict:
     if calls["limited"] % 2 == 0:
         raise ToolError("429 Too Many Requests, retry-after: 0")
     return page_by_cursor(count, cursor)
+
+
+@server.tool
+async def steady(count: int, cursor: str | None = None) -> dict:
+    """Each page takes a moment."""
+    await asyncio.sleep(0.05)
+    return page_by_cursor(count, cursor)
+
+
+seen = {"calls": 0, "running": 0, "most": 0}
+
+
+@server.tool
+async def numbered(count: int, page: int = 1, failing: int = 0, total: bool = False) -> dict:
+    """Numbered pages, each of which takes a moment; one may fail."""
+    seen["calls"] += 1
+    seen["running"] += 1
+    seen["most"] = max(seen["most"], seen["running"])
+    # Later pages are answered first.
+    await asyncio.sleep(0.05 + 0.02 * (page % -4))
+    seen["running"] -= 1
+    if page == failing:
+        raise ToolError("the database is on holiday")
+    return {"results": rows((page - 1) * SIZE, count)} | ({"total": count} if total else {})
+
+
+@server.tool
+async def uneven(count: int, offset: int = 0) -> dict:
+    """Offsets, and pages of different sizes."""
+    await asyncio.sleep(0.01)
+    page = rows(offset, count)[: SIZE if offset % 3 else SIZE - 7]
+    return {"has_more": offset + len(page) < count, "records": page}
+
+
+@server.tool
+def seen_calls() -> dict:
+    """The calls of `numbered` since the last time, and the most at a time."""
+    found = dict(seen)
+    seen.update(calls=0, most=0)
+    return found
 
 
 @server.tool

@@ -161,8 +161,7 @@ impl StdioFace {
         let own = Arc::downgrade(self);
         let send: SendOwn = Arc::new(move |message| {
             if let Some(face) = own.upgrade() {
-                let expects = Expects::of(&Message::read(message.clone()));
-                face.send(message, &expects);
+                face.send_own(message);
             }
         });
         self.session.client_message(message, send, move |decided| match decided {
@@ -175,6 +174,7 @@ impl StdioFace {
                 }
             }
             FromClient::Answer(answer) => face.write(&answer),
+            FromClient::Nothing => {}
         });
     }
 
@@ -185,6 +185,25 @@ impl StdioFace {
                 if let Ok(Some(failure)) = link.forward(&self.session, &message, expects) {
                     self.write(&failure.error);
                 }
+            }
+            Connection::Remote(remote) => remote.send(message),
+        }
+    }
+
+    /// Sends a message of the gateway itself, without waiting for the server to read.
+    fn send_own(self: &Arc<Self>, message: Bytes) {
+        match &self.connection {
+            Connection::Child(link) if link.try_send(&message) => {}
+            Connection::Child(_) => {
+                let face = Arc::clone(self);
+                self.session.rules.senders.run(move |turn| {
+                    let expects = Expects::of(&Message::read(message.clone()));
+                    match (turn, &expects) {
+                        (Ok(()), _) => face.send(message, &expects),
+                        (Err(refused), Expects::Response(id)) => drop(face.session.fail(id, &refused.to_string())),
+                        (Err(_), _) => {}
+                    }
+                });
             }
             Connection::Remote(remote) => remote.send(message),
         }
@@ -247,8 +266,8 @@ impl StdioFace {
         thread::spawn(move || {
             face.session.rules.workers.finish();
             face.session.rules.questions.finish();
-            face.session.rules.collectors.finish();
             face.fail_all("the gateway is shutting down");
+            face.session.rules.collectors.finish();
             let _ = done.send(());
         });
         let _ = finished.recv_timeout(timeout.saturating_sub(start.elapsed()).max(FINAL_WRITE_TIMEOUT));

@@ -1,7 +1,6 @@
 //! What becomes of a message from the client.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -70,7 +69,8 @@ impl Session {
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
         call.detaches_after = self.detaches_after(&message, &call.kind);
-        let message = if call.detaches_after.is_some() { job::with_progress(message, &id, &mut call) } else { message };
+        let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
+        let message = if asks_progress { job::with_progress(message, &id, &mut call) } else { message };
         let own = if refers && self.rules.enabled() {
             Some(OwnCall::arguments(self, &id, &call, &message))
         } else {
@@ -197,11 +197,10 @@ impl Session {
                 match id.as_ref().map(|id| (id, self.job_of(id))) {
                     Some((_, Some(job))) => job.cancel(true),
                     // The server may still answer; the response is then filtered as that of an unknown tool.
-                    Some((id, None)) => {
-                        if let Some(Call { kind: RequestKind::Collecting(stop), .. }) = self.take(id) {
-                            stop.store(true, Ordering::Relaxed);
-                        }
-                    }
+                    Some((id, None)) => match self.collection_of(id) {
+                        Some(collection) => collection.stop(),
+                        None => self.forget(id),
+                    },
                     None => {}
                 }
             }

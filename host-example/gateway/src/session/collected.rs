@@ -13,15 +13,14 @@ const COPY_BYTES_MAX: usize = 256 << 10;
 
 /// A response with one list, in the form of its pages.
 #[derive(Debug)]
-pub(super) struct Collected {
+pub(super) struct CollectedResult {
     spool: Spool,
     form: PageForm,
     /// The document so far, as long as it is copied.
     copy: Option<String>,
-    items_bytes: u64,
 }
 
-impl Collected {
+impl CollectedResult {
     /// Begins with the first page.
     pub(super) fn new(limits: &Arc<MessageLimits>, id: &Id, page: &ToolPage) -> Result<Self, SpoolError> {
         let mut spool = Spool::new(Arc::clone(limits));
@@ -31,21 +30,16 @@ impl Collected {
         };
         spool.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{beginning}"#).as_bytes())?;
         let has_copy = page.form == PageForm::Structured { has_text: true };
-        let mut whole = Self { spool, form: page.form, copy: has_copy.then(String::new), items_bytes: 0 };
+        let mut whole = Self { spool, form: page.form, copy: has_copy.then(String::new) };
         whole.write(&page.opening())?;
-        whole.items(page)?;
+        whole.write(page.items())?;
         Ok(whole)
     }
 
     /// Appends another page.
     pub(super) fn push(&mut self, page: &ToolPage) -> Result<(), SpoolError> {
         self.write(",")?;
-        self.items(page)
-    }
-
-    /// Bytes of the items so far.
-    pub(super) fn bytes(&self) -> u64 {
-        self.items_bytes
+        self.write(page.items())
     }
 
     /// Ends with what stands around the items of the last page, and the member `collected`.
@@ -62,11 +56,6 @@ impl Collected {
         self.spool.push(text.as_bytes())?;
         self.spool.push(if modern { br#","resultType":"complete"}}"# } else { b"}}" })?;
         self.spool.finish()
-    }
-
-    fn items(&mut self, page: &ToolPage) -> Result<(), SpoolError> {
-        self.items_bytes += page.items().len() as u64;
-        self.write(page.items())
     }
 
     fn write(&mut self, json: &str) -> Result<(), SpoolError> {

@@ -15,6 +15,8 @@ pub enum FromClient {
     Forward(Bytes),
     /// Send this to the client, and nothing to the server.
     Answer(Bytes),
+    /// Send nothing: the client has its answer.
+    Nothing,
 }
 
 /// What becomes of a message from the server.

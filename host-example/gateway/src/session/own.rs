@@ -100,6 +100,11 @@ impl OwnCall {
         Self::new(session, id, &call, OwnCallKind::Collect(Box::new(collecting)))
     }
 
+    /// The id of a call that waits for the server, and so must not hold a thread.
+    pub(super) fn waits(&self) -> Option<&Id> {
+        matches!(self.kind, OwnCallKind::Collect(_)).then_some(&self.id)
+    }
+
     /// The threads that run the call.
     pub(super) fn workers(&self) -> &Workers {
         match self.kind {
@@ -131,7 +136,7 @@ impl OwnCall {
             (OwnCallKind::Arguments(message), _) => return self.replace_references(message),
             (OwnCallKind::Reused { call, cached, message }, _) => return self.reuse_reply(call, cached, message),
             (OwnCallKind::Collect(collecting), _) => {
-                return FromClient::Answer(self.session.collect(&self.id, collecting, send).await);
+                return self.session.collect(&self.id, collecting, send).await;
             }
             (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
                 (*tool, tools.call_async(tenant, tool, arguments).await)

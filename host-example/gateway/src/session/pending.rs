@@ -1,15 +1,16 @@
 //! Requests that wait for a response.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND};
-use tokio::sync::OwnedSemaphorePermit;
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::Session;
 use super::ask::Asked;
+use super::collect::CollectState;
 use super::decision::Failure;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
@@ -42,6 +43,8 @@ pub(crate) struct Call {
     pub(super) detaches_after: Option<Duration>,
     /// The job that the call has become. The client has its answer then.
     pub(super) job: Option<Arc<RunningJob>>,
+    /// The collection of its pages. The server has requests for pages then, and not this one.
+    pub(super) collect: Option<Arc<CollectState>>,
 }
 
 impl Call {
@@ -62,6 +65,7 @@ impl Call {
             is_forwarded: false,
             detaches_after: None,
             job: None,
+            collect: None,
         }
     }
 
@@ -112,15 +116,13 @@ pub(crate) enum RequestKind {
     /// A request from the gateway itself; the response goes to this channel.
     Own(std::sync::mpsc::SyncSender<Bytes>),
     /// A request from the gateway itself for a page of a tool; the response, or the failure, goes to this channel.
-    Page(std::sync::mpsc::SyncSender<Bytes>),
-    /// A call of a tool whose pages the gateway collects. The flag ends that.
-    Collecting(Arc<AtomicBool>),
+    Page(mpsc::Sender<Message>),
 }
 
 impl RequestKind {
     /// Whether the timeout of calls does not apply.
     fn has_own_end(&self) -> bool {
-        matches!(self, Self::Own(_) | Self::Page(_) | Self::Collecting(_) | Self::Subscription)
+        matches!(self, Self::Own(_) | Self::Page(_) | Self::Subscription)
     }
 }
 
@@ -146,7 +148,7 @@ impl Session {
     }
 
     /// Registers a request for a page of a tool. Its response or failure goes to the channel.
-    pub(super) fn expect_page(&self, id: Id, answer: std::sync::mpsc::SyncSender<Bytes>) {
+    pub(super) fn expect_page(&self, id: Id, answer: mpsc::Sender<Message>) {
         self.expect(id, RequestKind::Page(answer));
     }
 
@@ -155,12 +157,16 @@ impl Session {
         self.remember(id, call);
     }
 
-    /// Fails all pending requests, for this reason.
+    /// Fails all pending requests, for this reason. A call whose pages are collected ends with what came of them.
     pub fn fail_all(&self, reason: &str) -> Vec<Failure> {
         let calls = {
             let mut state = self.state();
-            state.pending = 0;
-            std::mem::take(&mut state.calls)
+            let collects = |calls: &VecDeque<Call>| calls.iter().any(|call| call.collect.is_some());
+            let (kept, failed): (_, HashMap<_, _>) =
+                std::mem::take(&mut state.calls).into_iter().partition(|(_, calls)| collects(calls));
+            state.calls = kept;
+            state.pending = state.calls.values().flatten().filter(|call| call.job.is_none()).count();
+            failed
         };
         let failed = calls.into_iter().flat_map(|(id, calls)| calls.into_iter().map(move |call| (id.clone(), call)));
         failed.filter_map(|(id, call)| self.failure(id, &call, reason)).collect()
@@ -169,6 +175,9 @@ impl Session {
     /// Fails a request, for this reason; `None` if it is not pending, or its client has its answer.
     pub fn fail(&self, id: &Id, reason: &str) -> Option<Failure> {
         let id = self.state().pending_id(id)?;
+        if self.collection_of(&id).is_some() {
+            return None;
+        }
         let call = self.take(&id)?;
         self.failure(id, &call, reason)
     }
@@ -186,7 +195,8 @@ impl Session {
             })
         };
         let is_late = |call: &&Call| {
-            now.duration_since(call.last) > timeout(call) && !call.kind.has_own_end() && call.job.is_none()
+            let has_own_end = call.kind.has_own_end() || call.job.is_some() || call.collect.is_some();
+            now.duration_since(call.last) > timeout(call) && !has_own_end
         };
         let mut late = Vec::new();
         for (id, calls) in &self.state().calls {
@@ -207,17 +217,16 @@ impl Session {
 
     /// Ends the collecting of pages. Returns whether there was any.
     pub(crate) fn stop_collecting(&self) -> bool {
+        let collections: Vec<_> =
+            self.state().calls.values().flatten().filter_map(|call| call.collect.clone()).collect();
+        collections.iter().for_each(|collection| collection.stop());
+        !collections.is_empty()
+    }
+
+    /// The collection of the pages of a pending call.
+    pub(super) fn collection_of(&self, id: &Id) -> Option<Arc<CollectState>> {
         let state = self.state();
-        let stops = state.calls.values().flatten().filter_map(|call| match &call.kind {
-            RequestKind::Collecting(stop) => Some(stop),
-            _ => None,
-        });
-        let mut found = false;
-        for stop in stops {
-            stop.store(true, Ordering::Relaxed);
-            found = true;
-        }
-        found
+        state.calls.get(&state.pending_id(id)?)?.front()?.collect.clone()
     }
 
     /// Whether a request is pending.
@@ -281,11 +290,9 @@ impl Session {
             // Dropping the sender wakes the waiting side.
             RequestKind::Own(_) => return None,
             RequestKind::Page(answer) => {
-                let _ = answer.try_send(mcp::error_response(Some(&id), INTERNAL_ERROR, reason));
+                let _ = answer.try_send(Message::read(mcp::error_response(Some(&id), INTERNAL_ERROR, reason)));
                 return None;
             }
-            // What has come is still the answer.
-            RequestKind::Collecting(_) => return None,
             // What a server without `server/discover` would answer.
             RequestKind::Discovery => METHOD_NOT_FOUND,
             _ => INTERNAL_ERROR,

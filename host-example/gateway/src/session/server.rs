@@ -142,15 +142,22 @@ impl Session {
             let first = state.calls.get(&id).and_then(VecDeque::front);
             first.is_some_and(|call| matches!(call.kind, RequestKind::Own(_) | RequestKind::Page(_)))
         };
-        if is_own && let Some(Call { kind: RequestKind::Own(answer) | RequestKind::Page(answer), .. }) = self.take(&id)
-        {
-            let _ = answer.try_send(message.bytes().clone());
+        let call = if is_own { self.take(&id) } else { None };
+        match call.map(|call| call.kind) {
+            Some(RequestKind::Own(answer)) => drop(answer.try_send(message.bytes().clone())),
+            Some(RequestKind::Page(answer)) => drop(answer.try_send(message.clone())),
+            _ => {}
         }
         is_own
     }
 
     fn handle_response(self: &Arc<Self>, message: Message) -> ServerDecision {
         if self.deliver_own_response(&message) {
+            return FromServer::Nothing.into();
+        }
+        // The server does not know a call whose pages are collected.
+        if message.id().is_some_and(|id| self.collection_of(&id).is_some()) {
+            self.rules.record_dropped(&message, "it answers a call that the server did not get");
             return FromServer::Nothing.into();
         }
         // Clients may still read an unexpected response as the result of a call.
@@ -176,7 +183,7 @@ impl Session {
         Call::new(RequestKind::Tool(ToolCall::default()), client, Arc::clone(&self.usage))
     }
 
-    fn tool_answer(self: &Arc<Self>, message: Message, mut call: Call) -> ServerDecision {
+    pub(super) fn tool_answer(self: &Arc<Self>, message: Message, mut call: Call) -> ServerDecision {
         let is_answered = call.job.is_some();
         if !is_answered && call.detaches_after.is_some_and(|after| after.is_zero()) {
             call.job = self.begin_job(&call);

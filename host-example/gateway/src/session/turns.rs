@@ -3,7 +3,9 @@
 //! A policy starts on the thread that read its result, and runs on a shared thread for one tick at most. Large results,
 //! longer runs and all file access move to the threads of the tenant.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_host::faults::caught;
@@ -12,9 +14,13 @@ use lro_host::mcp::{self, Id, Message};
 use tokio::sync::oneshot;
 
 use crate::session::decision::{ClientDecision, ErrorPage, Filtering, FromClient, FromServer, ServerDecision};
-use crate::session::{SendOwn, Session};
+use crate::session::own::OwnCall;
+use crate::session::{LateAnswer, SendOwn, Session};
 use crate::tenants::jobs::Outcome;
 use crate::tenants::workers::QueueError;
+
+/// How often a call whose time has come is tried again when the tenant has as many jobs as it may.
+const DETACH_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Session {
     /// Decides what becomes of a message from the client. Calls `done` with it now or, if it takes a call of the
@@ -40,6 +46,14 @@ impl Session {
             ClientDecision::Ready(decided) => return Some(done(decided)),
             ClientDecision::Work(call) => call,
         };
+        if call.waits().is_some() {
+            let (workers, call) = (call.workers().clone(), Arc::<OwnCall>::from(call));
+            let running = Arc::clone(&call);
+            workers.spawn(async move { running.run(&send).await }, move |decided| {
+                done(decided.unwrap_or_else(|refused| call.refused(&refused.to_string())));
+            });
+            return None;
+        }
         let (workers, awaited) = (call.workers().clone(), call.begin());
         let run = move || {
             workers.run(move |turn| {
@@ -58,8 +72,11 @@ impl Session {
     pub(crate) async fn client_message_async(self: &Arc<Self>, message: Message, send: SendOwn) -> FromClient {
         let call = match self.decide_client(message) {
             ClientDecision::Ready(decided) => return decided,
-            ClientDecision::Work(call) => Arc::new(call),
+            ClientDecision::Work(call) => Arc::<OwnCall>::from(call),
         };
+        if let Some(id) = call.waits() {
+            return self.waiting(&call, id, send).await;
+        }
         if let Some((job, deadline)) = call.begin() {
             let (wake, woken) = oneshot::channel();
             self.rules.jobs.wait(&job, deadline, move || {
@@ -71,6 +88,55 @@ impl Session {
         let shared = Arc::clone(&call);
         let done = call.workers().run_job(Job::new(async move { shared.run(&send).await })).await;
         done.unwrap_or_else(|refused| call.refused(&refused.to_string()))
+    }
+
+    /// Runs a call that waits for the server. Returns its outcome, or the descriptor when it becomes a job. Dropping the
+    /// future cancels it, unless it is a job.
+    async fn waiting(self: &Arc<Self>, call: &Arc<OwnCall>, id: &Id, send: SendOwn) -> FromClient {
+        let (mut answer, mut answered) = oneshot::channel();
+        let (session, running, running_id) = (Arc::clone(self), Arc::clone(call), id.clone());
+        let run = async move {
+            let mut run = pin!(running.run(&send));
+            let decided = tokio::select! {
+                decided = &mut run => decided,
+                () = answer.closed() => {
+                    if session.job_of(&running_id).is_some() {
+                        run.await;
+                    } else {
+                        session.forget(&running_id);
+                    }
+                    return;
+                }
+            };
+            let _ = answer.send(decided);
+        };
+        call.workers().spawn(run, drop);
+        let refused = || call.refused(&QueueError::Panicked.to_string());
+        let Some(due) = self.detaches_at(id) else { return answered.await.unwrap_or_else(|_| refused()) };
+        tokio::select! {
+            decided = &mut answered => decided.unwrap_or_else(|_| refused()),
+            late = self.late_answer(id, due) => {
+                self.recorded(late).await.map_or_else(|_| refused(), FromClient::Answer)
+            }
+        }
+    }
+
+    /// Waits until a call becomes a job at this time. Never ready if it does not.
+    pub(crate) async fn late_answer(self: &Arc<Self>, id: &Id, due: Instant) -> LateAnswer {
+        tokio::time::sleep_until(due.into()).await;
+        loop {
+            if let Some(answer) = self.detach(id) {
+                return answer;
+            }
+            tokio::time::sleep(DETACH_POLL_INTERVAL).await;
+        }
+    }
+
+    /// The descriptor of a job, after its begin is recorded.
+    pub(crate) async fn recorded(&self, answer: LateAnswer) -> Result<Bytes, QueueError> {
+        let (done, message) = oneshot::channel();
+        self.rules.workers.run(move |_| drop(done.send(answer.message())));
+        message.await.map_err(|_| QueueError::Panicked)
     }
 
     /// Decides what becomes of a message from the server, for a face that reads each server on its own thread. Calls

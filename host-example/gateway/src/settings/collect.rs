@@ -4,7 +4,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use lro_host::mcp::{Paging, PagingStyle};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Config, at_least_one};
 
@@ -12,8 +13,10 @@ use super::{Config, at_least_one};
 const PAGES_MAX_DEFAULT: u32 = 10_000;
 /// Default of [`CollectSettings::bytes_max`]: a quarter of the largest message.
 const BYTES_MAX_DEFAULT: u64 = 256 << 20;
-/// Default of [`CollectSettings::milliseconds_max`]: many clients give up a call after a minute.
-const MILLISECONDS_MAX_DEFAULT: u64 = 50_000;
+/// Longest time of a call whose client waits, unless the settings say otherwise: many clients give up after a minute.
+const TIME_MAX_DEFAULT: Duration = Duration::from_millis(50_000);
+/// Most requests at a time: more than servers like.
+const CONCURRENCY_MAX: u32 = 64;
 
 /// How the pages of a tool are collected. What is absent is found by usual spellings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,10 +41,15 @@ pub struct CollectSettings {
     pub pages_max: NonZeroU32,
     /// Maximum bytes of all items together. Default: 256 MiB.
     pub bytes_max: NonZeroU64,
-    /// Maximum milliseconds of a call, pauses included. Default: 50,000.
-    pub milliseconds_max: NonZeroU64,
+    /// Maximum milliseconds of a call, pauses included. Default: 50,000; for a call that can become a job,
+    /// [`GatewaySettings::job_seconds_max`](super::GatewaySettings::job_seconds_max).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub milliseconds_max: Option<NonZeroU64>,
     /// Milliseconds between an answer and the request for the next page. Default: 0.
     pub pause_ms: u64,
+    /// Requests at a time where pages are numbered, by page or offset; at most 64. Default: 1.
+    #[serde(deserialize_with = "concurrency")]
+    pub concurrency: NonZeroU32,
 }
 
 impl Default for CollectSettings {
@@ -54,8 +62,9 @@ impl Default for CollectSettings {
             total: None,
             pages_max: NonZeroU32::new(PAGES_MAX_DEFAULT).unwrap_or(NonZeroU32::MIN),
             bytes_max: at_least_one(BYTES_MAX_DEFAULT),
-            milliseconds_max: at_least_one(MILLISECONDS_MAX_DEFAULT),
+            milliseconds_max: None,
             pause_ms: 0,
+            concurrency: NonZeroU32::MIN,
         }
     }
 }
@@ -67,9 +76,18 @@ impl CollectSettings {
         Paging { style, argument, next, total }
     }
 
-    /// Maximum time of a call.
-    pub(crate) fn time_max(&self) -> Duration {
-        Duration::from_millis(self.milliseconds_max.get())
+    /// Maximum time of a call; `job` is that of a job, for a call that can become one.
+    pub(crate) fn time_max(&self, job: Option<Duration>) -> Duration {
+        let own = self.milliseconds_max.map(|milliseconds| Duration::from_millis(milliseconds.get()));
+        own.or(job).unwrap_or(TIME_MAX_DEFAULT)
+    }
+}
+
+fn concurrency<'de, D: Deserializer<'de>>(input: D) -> Result<NonZeroU32, D::Error> {
+    let count = NonZeroU32::deserialize(input)?;
+    match count.get() {
+        ..=CONCURRENCY_MAX => Ok(count),
+        _ => Err(D::Error::custom(format!("expected 1 to {CONCURRENCY_MAX}"))),
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod memory;
 pub(crate) mod rules;
 pub(crate) mod tasks;
 pub(crate) mod waiting;
+mod waits;
 pub(crate) mod workers;
 
 use std::collections::HashMap;

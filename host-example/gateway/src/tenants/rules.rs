@@ -41,7 +41,7 @@ pub struct Rules {
     pub(crate) workers: Workers,
     /// Threads that answer questions about offloads, apart from those for results.
     pub(crate) questions: Workers,
-    /// Threads that collect the pages of tools, each for as long as that takes.
+    /// Threads that collect the pages of tools.
     pub(crate) collectors: Workers,
     /// Threads that send messages to servers that may not read.
     pub(crate) senders: Workers,
@@ -78,7 +78,7 @@ impl Rules {
             jobs: Arc::default(),
             workers: Workers::for_results(config.admission.waiting as usize),
             questions: Workers::for_questions(config.query.waiting as usize),
-            collectors: Workers::for_sending(config.gateway.requests.get() as usize),
+            collectors: Workers::for_collecting(),
             senders: Workers::for_sending(config.gateway.requests.get() as usize),
             pending: PendingLimits::default(),
             caches: Arc::default(),
@@ -106,7 +106,7 @@ impl Rules {
         Self {
             workers: before.map_or_else(workers, |before| before.workers.clone()),
             questions: before.map_or_else(questions, |before| before.questions.clone()),
-            collectors: before.map_or_else(senders, |before| before.collectors.clone()),
+            collectors: before.map_or_else(Workers::for_collecting, |before| before.collectors.clone()),
             senders: before.map_or_else(senders, |before| before.senders.clone()),
             jobs: Arc::clone(&self.jobs),
             config,

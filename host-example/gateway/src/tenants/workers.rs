@@ -83,6 +83,11 @@ impl Workers {
         Self { shared: Arc::default(), threads_max: processors().max(2), waiting_max, limit: Some("query.waiting") }
     }
 
+    /// A pool for calls whose pages are collected: as many threads as processors. Pending requests have a limit of their own.
+    pub(crate) fn for_collecting() -> Self {
+        Self { shared: Arc::default(), threads_max: processors().max(2), waiting_max: usize::MAX, limit: None }
+    }
+
     /// A pool for messages to servers that may not read: a thread for each blocked session.
     pub(crate) fn for_sending(waiting_max: usize) -> Self {
         Self { shared: Arc::default(), threads_max: SENDING_THREADS_MAX, waiting_max, limit: Some("gateway.requests") }

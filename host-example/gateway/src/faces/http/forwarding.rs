@@ -91,14 +91,32 @@ pub(super) fn forward<R: Receive + 'static>(
             Ok(failure.map_err(|error| refused(&error))?.map(|failure| failure.error))
         }
         FromClient::Answer(answer) => Ok(Some(answer)),
+        FromClient::Nothing => Ok(None),
     }
 }
 
-/// Sends a message of the gateway itself. A request that cannot be sent fails.
-pub(super) fn send_own<R: Receive + 'static>(session: &Session, link: &Link<R>, message: &Bytes) {
-    let expects = Expects::of(&Message::read(message.clone()));
-    // An error is logged, and nobody waits for a response.
-    let _ = link.forward(session, &body::on_one_line(message.clone()), &expects);
+/// Sends a message of the gateway itself, without waiting for the server to read. A request that cannot be sent fails.
+/// `link` is the connection of the owner.
+pub(super) fn send_own<R: Receive + 'static>(
+    session: &Arc<Session>,
+    owner: Arc<R>,
+    link: fn(&R) -> &Link<R>,
+    message: Bytes,
+) {
+    let message = body::on_one_line(message);
+    if link(&owner).try_send(&message) {
+        return;
+    }
+    let own = Arc::clone(session);
+    session.rules.senders.run(move |turn| {
+        let expects = Expects::of(&Message::read(message.clone()));
+        match (turn, &expects) {
+            // An error is logged, and nobody waits for a response.
+            (Ok(()), _) => drop(link(&owner).forward(&own, &message, &expects)),
+            (Err(refused), Expects::Response(id)) => drop(own.fail(id, &refused.to_string())),
+            (Err(_), _) => {}
+        }
+    });
 }
 
 /// The messages of a line from the server, apart if it is a batch, without output that is not a message.

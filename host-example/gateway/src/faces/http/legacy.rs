@@ -200,8 +200,8 @@ impl LegacySession {
     fn proceed(self: &Arc<Self>, decision: ClientDecision, expects: Expects) -> Result<(), Refusal> {
         let (this, own) = (Arc::clone(self), Arc::downgrade(self));
         let send: SendOwn = Arc::new(move |message| {
-            if let Some(session) = own.upgrade() {
-                send_own(&session.session, &session.link, &message);
+            if let Some(this) = own.upgrade() {
+                send_own(&Arc::clone(&this.session), this, |this| &this.link, message);
             }
         });
         let forwarded = self.session.follow(decision, send, move |decided| {

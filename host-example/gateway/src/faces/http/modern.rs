@@ -173,7 +173,7 @@ impl SharedServer {
             } else if let Some(id) = read.params().request_id {
                 shared.exchanges.lock().remove(&Id::of_json(id.get()));
             }
-            send_own(&exchange.session, &shared.link, &message);
+            send_own(&exchange.session, shared, |shared| &shared.link, message);
         })
     }
 

@@ -89,8 +89,8 @@ impl Session {
     pub(super) fn detaches_after(&self, message: &Message, kind: &RequestKind) -> Option<Duration> {
         let RequestKind::Tool(tool) = kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
-        // A client that asks for a task gets one from the server, and a call whose pages are collected has limits of its own.
-        let is_bound = message.value(&["params", "task"]).is_some() || self.rules.config.collect(&tool.name).is_some();
+        // A client that asks for a task gets one from the server.
+        let is_bound = message.value(&["params", "task"]).is_some();
         if own.job == JobMode::Never || !self.rules.announces() || is_bound {
             return None;
         }
@@ -146,7 +146,8 @@ impl Session {
         let seconds = self.rules.config.gateway.job_seconds_max.get();
         let (mut late, mut over) = (Vec::new(), Vec::new());
         for (id, call) in self.state().calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call))) {
-            let Some(job) = &call.job else { continue };
+            // A collection of pages sees to its end itself.
+            let Some(job) = call.job.as_ref().filter(|_| call.collect.is_none()) else { continue };
             if job.take_cancellation() {
                 late.push((id.clone(), "the client canceled the job".to_owned()));
             } else if job.is_given_up() {
@@ -174,8 +175,12 @@ impl Session {
     pub(super) fn begin_job(&self, call: &Call) -> Option<Arc<RunningJob>> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let name = tool.name.get(..tool.name.floor_char_boundary(TOOL_BYTES_MAX)).unwrap_or_default();
-        let call = JobCall { tenant: self.owner.tenant.clone(), tool: name.to_owned(), arguments: tool.query.clone() };
-        self.rules.jobs.begin(call, self.rules.config.gateway.jobs_max)
+        let job = JobCall { tenant: self.owner.tenant.clone(), tool: name.to_owned(), arguments: tool.query.clone() };
+        let job = self.rules.jobs.begin(job, self.rules.config.gateway.jobs_max)?;
+        if let Some(progress) = call.collect.as_ref().and_then(|collection| collection.progress()) {
+            job.set_progress(progress);
+        }
+        Some(job)
     }
 
     /// What the client gets in place of the result: a tool result, as JSON.

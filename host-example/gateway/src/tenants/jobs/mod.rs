@@ -15,7 +15,7 @@ use lro_host::store::{JobState, Store, StoreError, Ulid};
 use parking_lot::Mutex;
 
 pub(crate) use self::record::{Ended, Outcome, Record};
-pub(crate) use self::running::{JobCall, RunningJob};
+pub(crate) use self::running::{JobCall, Progress, RunningJob};
 use self::waiting::Waiting;
 
 /// Reason of a job whose end no gateway saw.

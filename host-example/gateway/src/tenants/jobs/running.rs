@@ -109,7 +109,12 @@ impl RunningJob {
             text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
             text
         });
-        self.state.lock().progress = Some(Progress { progress, total: number("total"), message, at: Instant::now() });
+        self.set_progress(Progress { progress, total: number("total"), message, at: Instant::now() });
+    }
+
+    /// Keeps how far it is, in place of what was known before.
+    pub(crate) fn set_progress(&self, progress: Progress) {
+        self.state.lock().progress = Some(progress);
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {

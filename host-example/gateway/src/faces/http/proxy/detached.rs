@@ -16,7 +16,7 @@ use super::reply::respond;
 use super::{PendingRequests, Proxy, RequestInfo};
 use crate::faces::http::streams::{STREAM_MESSAGES, event_of};
 use crate::listener::guard::{Refusal, json};
-use crate::session::{LateAnswer, Session};
+use crate::session::Session;
 
 /// How often a job is checked for its cancellation and its longest time.
 const JOB_POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -81,9 +81,10 @@ impl Proxy {
         let mut task = Task { handle: task.abort_handle(), is_detached: false };
         let head: Head = tokio::select! {
             head = begun => head.unwrap_or_else(|_| Err(failed())),
-            answer = due_answer(&session, &id, due) => {
+            answer = session.late_answer(&id, due) => {
                 task.is_detached = true;
-                return Ok(json(StatusCode::OK, recorded(&session, answer).await?));
+                let recorded = session.recorded(answer).await.map_err(|_| failed())?;
+                return Ok(json(StatusCode::OK, recorded));
             }
         };
         let (status, headers) = head?;
@@ -163,30 +164,12 @@ impl Forwarding {
                 *is_between = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"].iter().any(|end| piece.ends_with(end));
                 Some(piece)
             }
-            answer = due_answer(session, id, *due), if *is_between => {
+            answer = session.late_answer(id, *due), if *is_between => {
                 task.is_detached = true;
-                Some(event_of(&recorded(session, answer).await.ok()?))
+                Some(event_of(&session.recorded(answer).await.ok()?))
             }
         }
     }
-}
-
-/// Waits until a call becomes a job. Nothing is awaited after it has.
-async fn due_answer(session: &Arc<Session>, id: &Id, due: Instant) -> LateAnswer {
-    tokio::time::sleep_until(due.into()).await;
-    loop {
-        if let Some(answer) = session.detach(id) {
-            return answer;
-        }
-        tokio::time::sleep(JOB_POLL_INTERVAL).await;
-    }
-}
-
-/// The descriptor, after the begin of the job is recorded.
-async fn recorded(session: &Session, answer: LateAnswer) -> Result<Bytes, Refusal> {
-    let (done, message) = oneshot::channel();
-    session.rules.workers.run(move |_| drop(done.send(answer.message())));
-    message.await.map_err(|_| failed())
 }
 
 fn failed() -> Refusal {

@@ -27,6 +27,7 @@ use self::detached::Detachable;
 use self::events::EventStream;
 use self::reply::{failed, respond};
 use self::sessions::Sessions;
+use super::streams::empty;
 use super::{RequestHead, upstream};
 use crate::headers::{ACCEL_BUFFERING, SESSION_ID};
 use crate::listener::body;
@@ -182,6 +183,7 @@ impl Proxy {
         let message = match session.client_message_async(message, send).await {
             FromClient::Forward(message) => message,
             FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
+            FromClient::Nothing => return Ok(empty(StatusCode::ACCEPTED)),
         };
         let pending = PendingRequests { session: Arc::clone(&session), ids };
         let due = request_info.id.clone().and_then(|id| Some((session.detaches_at(&id)?, id)));
