@@ -71,6 +71,7 @@ fn the_pages_of_each_style_are_one_result() {
         ("by_page_only", "style = \"page\""),
         ("by_offset", "style = \"offset\"\nargument = \"offset\"\nitems = \"/records\""),
         ("by_link", ""),
+        ("by_header", ""),
         ("edges", "style = \"cursor\"\nnext = \"/data/rows/pageInfo/endCursor\"\ntotal = \"/data/rows/totalCount\""),
         ("in_text", ""),
         ("limited", ""),

@@ -10,6 +10,7 @@ mod blocks;
 mod budget;
 mod copy;
 mod error;
+mod link;
 mod list;
 mod message;
 pub mod method;

@@ -7,6 +7,7 @@ use lro_jsonl::page::{Argument, Facts, List, Page};
 use serde::{Deserialize, Serialize};
 
 use super::announce::appended;
+use super::link;
 use super::message::{Id, Message};
 use super::percent;
 use super::span;
@@ -63,7 +64,9 @@ impl Paging {
         let noted = page.noted();
         let list = [List { pointer: &page.pointer, records: page.count as u64 }];
         let (said, facts) = (Page::of(&noted, &list, schema).next, Facts::of(&noted, &list));
-        let said_link = said.as_ref().filter(|(name, _)| name == "link").map(|(_, url)| url.as_str());
+        let linked = page.linked();
+        let said_link = said.as_ref().filter(|(name, _)| name == "link").and_then(|(_, url)| address(url));
+        let said_link = said_link.or_else(|| linked.filter(|_| said.is_none()));
         let pointed = self.next.as_deref().map(|pointer| page.value(pointer).filter(is_something));
         if facts.more == Some(false) || pointed == Some(None) {
             return Following::End;
@@ -97,21 +100,22 @@ impl Paging {
             (PagingStyle::Page, _) => number(Argument::Page, 1, 1),
             (PagingStyle::Offset, _) => number(Argument::Offset, 0, page.count as u64),
             (PagingStyle::Link, _) => {
-                pointed.or(said_link).map_or(Following::End, |url| of_link(url, arguments, schema))
+                let url = pointed.and_then(address).or(said_link);
+                url.map_or(Following::End, |url| of_link(&url, arguments, schema))
             }
-            (PagingStyle::Auto, Some((name, value))) => match said_link {
-                Some(url) => of_link(url, arguments, schema),
-                None => one(Some(name), value.clone()),
-            },
-            (PagingStyle::Auto, None) if !has_all && (facts.total.is_some() || facts.more == Some(true)) => {
-                let has = |kind: Argument| kind.of_tool(schema).is_some();
-                match (has(Argument::Offset), has(Argument::Page)) {
-                    (true, _) => number(Argument::Offset, 0, page.count as u64),
-                    (false, true) => number(Argument::Page, 1, 1),
-                    (false, false) => Following::Unknown,
+            (PagingStyle::Auto, said) => match (said_link, said) {
+                (Some(url), _) => of_link(&url, arguments, schema),
+                (None, Some((name, value))) => one(Some(name), value.clone()),
+                (None, None) if !has_all && (facts.total.is_some() || facts.more == Some(true)) => {
+                    let has = |kind: Argument| kind.of_tool(schema).is_some();
+                    match (has(Argument::Offset), has(Argument::Page)) {
+                        (true, _) => number(Argument::Offset, 0, page.count as u64),
+                        (false, true) => number(Argument::Page, 1, 1),
+                        (false, false) => Following::Unknown,
+                    }
                 }
-            }
-            (PagingStyle::Auto, None) => Following::End,
+                (None, None) => Following::End,
+            },
         }
     }
 
@@ -132,7 +136,9 @@ impl Paging {
             PagingStyle::Auto | PagingStyle::Cursor | PagingStyle::Link => None,
         };
         let counted = match changes {
-            [(name, first)] => step(name).zip(first.parse::<u64>().ok()).map(|(step, first)| (name.clone(), first, step)),
+            [(name, first)] => {
+                step(name).zip(first.parse::<u64>().ok()).map(|(step, first)| (name.clone(), first, step))
+            }
             _ => None,
         };
         let numbered = |(name, first, step): (String, u64, u64)| {
@@ -189,9 +195,14 @@ fn is_something(json: &&str) -> bool {
     !matches!(*json, "null" | "false" | "\"\"")
 }
 
-/// The arguments of a tool in the query of a URL, given as JSON.
+/// The URL that a JSON string names: by itself, or as a `Link` header.
+fn address(json: &str) -> Option<String> {
+    let text: String = serde_json::from_str(json).ok()?;
+    if text.starts_with('<') { link::next_of_value(&text).map(str::to_owned) } else { Some(text) }
+}
+
+/// The arguments of a tool in the query of a URL.
 fn of_link(url: &str, arguments: &str, schema: Option<&str>) -> Following {
-    let url: String = serde_json::from_str(url).unwrap_or_default();
     let query = url.split_once('?').map_or("", |(_, query)| query.split('#').next().unwrap_or_default());
     let properties = schema.and_then(|schema| member(schema, "properties")).unwrap_or_default();
     let mut changes = Vec::new();

@@ -9,11 +9,16 @@ use lro_json::write::string;
 use lro_json::{Member, elements, members};
 use lro_jsonl::page::names;
 
+use super::blocks::Object;
+use super::link;
 use super::message::Message;
 use super::span::{self, Span};
 
 /// Most levels of objects that are searched for a list.
 const LEVELS_MAX: usize = 4;
+
+/// Longest text beside structured content, in bytes, that is searched for header lines: 16 KiB.
+const LINKS_BYTES_MAX: usize = 16 << 10;
 
 /// Usual names of the list, preferred in this order where an object has several.
 const LISTS: [&str; 12] =
@@ -27,9 +32,15 @@ pub enum PageForm {
         /// Whether there is text too.
         has_text: bool,
     },
-    /// In the only text.
+    /// In a text, alone or beside header lines.
     Text,
 }
+
+/// Names of members with the headers of the response that a page was made of, in small letters.
+const HEADERS: [&str; 4] = ["headers", "header", "response_headers", "responseheaders"];
+
+/// Name of the header, and of a member with it, in small letters.
+const LINK: &str = "link";
 
 /// One page: a JSON document with a list, and the objects around the list.
 #[derive(Clone, Debug)]
@@ -41,6 +52,8 @@ pub struct ToolPage {
     /// Number of items.
     pub count: usize,
     document: Bytes,
+    /// The next page, by the header lines in the texts.
+    linked: Option<String>,
     /// The items with what is between them.
     items: Range<usize>,
     /// The objects around the list, from the outside in: the keys and values of their other members.
@@ -55,15 +68,17 @@ impl ToolPage {
     pub fn of(answer: &Message, pointer: Option<&str>) -> Option<Self> {
         let result = answer.outer.result.as_ref().filter(|_| !answer.is_tool_error())?;
         let structured = result.get(&answer.bytes, "structuredContent").map(|value| answer.bytes.slice(value.clone()));
-        let (form, document) = match (structured.filter(|value| value != "null"), result.blocks.as_slice()) {
-            (Some(document), blocks) => (PageForm::Structured { has_text: !blocks.is_empty() }, document),
-            (None, [block]) => (PageForm::Text, Bytes::from(text(&answer.bytes, &block.span)?.into_owned())),
-            (None, _) => return None,
+        let Some(document) = structured.filter(|value| value != "null") else {
+            let (document, linked) = document_of_texts(&answer.bytes, result, pointer.is_some())?;
+            return Self::of_document(document.into(), PageForm::Text, linked, pointer);
         };
-        Self::of_document(document, form, pointer)
+        let form = PageForm::Structured { has_text: !result.blocks.is_empty() };
+        let texts = result.blocks.iter().filter(|block| block.span.len() <= LINKS_BYTES_MAX);
+        let linked = texts.filter_map(|block| text(&answer.bytes, &block.span)).find_map(|text| linked(&text));
+        Self::of_document(document, form, linked, pointer)
     }
 
-    fn of_document(document: Bytes, form: PageForm, wanted: Option<&str>) -> Option<Self> {
+    fn of_document(document: Bytes, form: PageForm, linked: Option<String>, wanted: Option<&str>) -> Option<Self> {
         let text = std::str::from_utf8(&document).ok()?;
         let path = match wanted {
             Some(pointer) => pointer.split('/').skip(1).map(key_of_step).collect(),
@@ -88,7 +103,7 @@ impl ToolPage {
         let list = if value == "null" { Vec::new() } else { elements(value).ok()? };
         let items =
             list.first().zip(list.last()).map(|(first, last)| at(first).start..at(last).end).unwrap_or_default();
-        Some(Self { form, pointer, count: list.len(), items, around, keys, document: document.clone() })
+        Some(Self { form, pointer, count: list.len(), items, around, keys, linked, document: document.clone() })
     }
 
     /// The items as they stand in the document, with what is between them.
@@ -142,6 +157,22 @@ impl ToolPage {
         noted
     }
 
+    /// The address of the next page, by a `Link` header: in a text, in a member of that name around the list, or in one with
+    /// headers.
+    pub fn linked(&self) -> Option<String> {
+        let member = |(key, value): &(Range<usize>, Range<usize>)| {
+            let (key, value) = (inside(self.text(key)).to_lowercase(), self.text(value));
+            match HEADERS.contains(&key.as_str()) {
+                true => members(value).ok()?.into_iter().find_map(|member| {
+                    let is_link = inside(member.key).eq_ignore_ascii_case(LINK);
+                    is_link.then(|| linked_in(member.value)).flatten()
+                }),
+                false => (key == LINK).then(|| linked_in(value)).flatten(),
+            }
+        };
+        self.linked.clone().or_else(|| self.around.iter().flatten().find_map(member))
+    }
+
     /// The value at a pointer to a member around the list, or inside one.
     pub fn value(&self, pointer: &str) -> Option<&str> {
         let text = std::str::from_utf8(&self.document).ok()?;
@@ -153,6 +184,36 @@ impl ToolPage {
     fn text(&self, range: &Range<usize>) -> &str {
         self.document.get(range.clone()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
+}
+
+/// The only text that is not header lines, as the document, and the next page by those. Texts that look like header lines
+/// count as such when one links to the next page, or it `is_known` that this is a page.
+fn document_of_texts(message: &[u8], result: &Object, is_known: bool) -> Option<(String, Option<String>)> {
+    let texts: Option<Vec<Cow<'_, str>>> = result.blocks.iter().map(|block| text(message, &block.span)).collect();
+    let (heads, bodies): (Vec<_>, Vec<_>) = texts?.into_iter().partition(|text| link::is_headers(text));
+    let [body] = <[Cow<'_, str>; 1]>::try_from(bodies).ok()?;
+    let of_heads = heads.iter().find_map(|head| linked(head));
+    if !heads.is_empty() && of_heads.is_none() && !is_known {
+        return None;
+    }
+    match link::body_after_headers(&body) {
+        Some((head, document)) => Some((document.to_owned(), linked(head).or(of_heads))),
+        None => Some((body.into_owned(), of_heads)),
+    }
+}
+
+/// The next page by the `Link` headers in the lines of a text.
+fn linked(text: &str) -> Option<String> {
+    link::next_of_lines(text).map(str::to_owned)
+}
+
+/// The next page by the value of a `Link` header, as JSON: a string, or an array of some.
+fn linked_in(json: &str) -> Option<String> {
+    let values: Vec<String> = match json.starts_with('[') {
+        true => serde_json::from_str(json).ok()?,
+        false => vec![serde_json::from_str(json).ok()?],
+    };
+    values.iter().find_map(|value| link::next_of_value(value)).map(str::to_owned)
 }
 
 /// The text of a block; `None` for a block of another type.

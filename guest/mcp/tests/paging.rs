@@ -90,6 +90,72 @@ fn each_style_says_what_follows() {
     assert_eq!(next(&auto, &link, r#"{"limit":2}"#, None), Following::Unknown);
 }
 
+// The `Link` header of RFC 8288, in lines of text beside the list or before it, and in members.
+#[test]
+fn a_link_header_leads_to_the_next_page() {
+    let pages = Some(r#"{"properties":{"page":{"type":"integer"}}}"#);
+    let texts = |texts: &[&str]| {
+        let blocks: Vec<Value> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        ToolPage::of(&answer(&json!({ "content": blocks })), None)
+    };
+    let next = |page: &ToolPage| Paging::default().following(page, "{}", pages, 2);
+    let header = r#"Link: <https://a/b?page=1>; rel="prev", </b?page=3>; title="a, b; c"; rel="last NEXT""#;
+    for found in [
+        texts(&["[1,2]", header]),
+        texts(&["HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nlink: </b?page=3>;rel=next", "[1,2]"]),
+        texts(&[&format!("Status: 200\n{header}\n\n[1,2]")]),
+        Some(page(&json!({"items": [1, 2], "Link": "</b?page=3>; rel=next"}))),
+        Some(page(
+            &json!({"data": {"items": [1, 2]}, "headers": {"link": ["<x>; rel=first", "</b?page=3>; rel=next"]}}),
+        )),
+        ToolPage::of(
+            &answer(&json!({"content": [{"type": "text", "text": header}], "structuredContent": {"items": [1, 2]}})),
+            None,
+        ),
+    ] {
+        let found = found.unwrap();
+        assert_eq!(next(&found), ask("page", "3"), "{found:?}");
+        assert_eq!(of_style(PagingStyle::Link).following(&found, "{}", pages, 2), ask("page", "3"));
+    }
+    let own = Paging { next: Some("/meta/next".into()), ..of_style(PagingStyle::Link) };
+    let document = |link: &str| page(&json!({"items": [1, 2], "meta": {"next": link}}));
+    assert_eq!(own.following(&document("</b?page=3>; rel=next"), "{}", pages, 2), ask("page", "3"));
+    assert_eq!(own.following(&document("</b?page=1>; rel=prev"), "{}", pages, 2), Following::End);
+    for last in
+        ["Link: <https://a/b?page=1>; rel=\"prev\"", "Link: <a?page=3>; title=next", "Link: <a?page=3", "Link: next"]
+    {
+        let last = [last, "[1,2]"].map(|text| json!({"type": "text", "text": text}));
+        let last = ToolPage::of(&answer(&json!({ "content": last })), Some("")).unwrap();
+        assert_eq!(next(&last), Following::End, "{last:?}");
+    }
+    assert!(texts(&["Note: two of many", "[1,2]"]).is_none());
+}
+
+#[test]
+fn numbered_pages_are_foretold() {
+    let pages = Some(r#"{"properties":{"page":{"type":"integer"}}}"#);
+    let found = page(&json!({"items": [1, 2, 3]}));
+    let ahead = |paging: &Paging, name: &str, value: &str| {
+        let changes = [(name.to_owned(), value.to_owned())];
+        let pages = paging.ahead(&changes, &found, pages).take(3);
+        pages
+            .map(|changes| changes.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+            .collect::<Vec<String>>()
+    };
+    assert_eq!(ahead(&of_style(PagingStyle::Page), "p", "2"), ["p=2", "p=3", "p=4"]);
+    assert_eq!(ahead(&of_style(PagingStyle::Offset), "o", "3"), ["o=3", "o=6", "o=9"]);
+    assert_eq!(ahead(&Paging::default(), "page", "2"), ["page=2", "page=3", "page=4"]);
+    assert_eq!(ahead(&of_style(PagingStyle::Page), "p", &u64::MAX.to_string()), [format!("p={}", u64::MAX)]);
+    for (style, name, value) in [
+        (PagingStyle::Cursor, "cursor", "2"),
+        (PagingStyle::Link, "page", "2"),
+        (PagingStyle::Auto, "cursor", "2"),
+        (PagingStyle::Page, "page", "\"2\""),
+    ] {
+        assert!(ahead(&of_style(style), name, value).is_empty(), "{style:?}");
+    }
+}
+
 #[test]
 fn a_request_for_a_page_is_the_call_with_other_arguments() {
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"q":1.0,"page":1},"_meta":{"progressToken":3,"a":1}}}"#;

@@ -7,6 +7,7 @@ import time
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from mcp.types import TextContent
 
 SIZE = 50
 server = FastMCP("lists", version="1.0.0")
@@ -56,6 +57,15 @@ def by_link(count: int, page: int = 1) -> dict:
     """The URL of the next page."""
     following = f"https://example.org/rows?count={count}&page={page + 1}" if page * SIZE < count else None
     return {"count": count, "next": following, "results": rows((page - 1) * SIZE, count)}
+
+
+@server.tool(output_schema=None)
+def by_header(count: int, page: int = 1) -> list:
+    """A list, and the header of the response that it was made of."""
+    links = [f'<https://example.org/rows?page={page - 1}>; rel="prev"'] if page > 1 else []
+    links += [f'</rows?page={page + 1}>; rel="next"'] if page * SIZE < count else []
+    body = TextContent(type="text", text=json.dumps(rows((page - 1) * SIZE, count)))
+    return [TextContent(type="text", text=f"HTTP/1.1 200 OK\nLink: {', '.join(links)}"), body]
 
 
 @server.tool
