@@ -15,8 +15,8 @@ pub const LANE: usize = 16;
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
-        _mm_sub_epi8,
+        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128,
+        _mm_set1_epi8, _mm_storeu_si128, _mm_sub_epi8,
     };
 
     use super::LANE;
@@ -61,6 +61,13 @@ mod x86_64 {
             Self(unsafe { _mm_min_epu8(self.0, other.0) })
         }
 
+        /// The bits that both have.
+        #[inline(always)]
+        pub fn and(self, other: Self) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_and_si128(self.0, other.0) })
+        }
+
         /// The bits that either has.
         #[inline(always)]
         pub fn or(self, other: Self) -> Self {
@@ -75,6 +82,16 @@ mod x86_64 {
             Self(unsafe { _mm_sub_epi8(self.0, Self::splat(byte).0) })
         }
 
+        /// The bits that `low` has at the low four bits of each byte, and `high` at the high four.
+        #[inline(always)]
+        pub fn lookup(self, low: &[u8; LANE], high: &[u8; LANE]) -> Self {
+            let mut bytes = [0_u8; LANE];
+            // SAFETY: SSE2 is part of x86_64, and the unaligned store writes the 16 bytes.
+            unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), self.0) };
+            // A lookup of 16 bytes at once needs SSSE3.
+            Self::load(&bytes.map(|byte| low[usize::from(byte & 0xF)] & high[usize::from(byte >> 4)]))
+        }
+
         /// The highest bit of each byte; bit 0 is that of the first byte.
         #[inline(always)]
         pub fn bits(self) -> u16 {
@@ -87,7 +104,8 @@ mod x86_64 {
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm32 {
     use std::arch::wasm32::{
-        i8x16_bitmask, i8x16_eq, i8x16_sub, u8x16_le, u8x16_min, u8x16_splat, v128, v128_load, v128_or,
+        i8x16_bitmask, i8x16_eq, i8x16_sub, i8x16_swizzle, u8x16_le, u8x16_min, u8x16_shr, u8x16_splat, v128, v128_and,
+        v128_load, v128_or,
     };
 
     use super::LANE;
@@ -128,6 +146,12 @@ mod wasm32 {
             Self(u8x16_min(self.0, other.0))
         }
 
+        /// The bits that both have.
+        #[inline(always)]
+        pub fn and(self, other: Self) -> Self {
+            Self(v128_and(self.0, other.0))
+        }
+
         /// The bits that either has.
         #[inline(always)]
         pub fn or(self, other: Self) -> Self {
@@ -138,6 +162,13 @@ mod wasm32 {
         #[inline(always)]
         pub fn minus(self, byte: u8) -> Self {
             Self(i8x16_sub(self.0, u8x16_splat(byte)))
+        }
+
+        /// The bits that `low` has at the low four bits of each byte, and `high` at the high four.
+        #[inline(always)]
+        pub fn lookup(self, low: &[u8; LANE], high: &[u8; LANE]) -> Self {
+            let low = i8x16_swizzle(Self::load(low).0, v128_and(self.0, u8x16_splat(0xF)));
+            Self(v128_and(low, i8x16_swizzle(Self::load(high).0, u8x16_shr(self.0, 4))))
         }
 
         /// The highest bit of each byte; bit 0 is that of the first byte.
@@ -189,6 +220,12 @@ mod portable {
             Self(std::array::from_fn(|index| self.0[index].min(other.0[index])))
         }
 
+        /// The bits that both have.
+        #[inline(always)]
+        pub fn and(self, other: Self) -> Self {
+            Self(std::array::from_fn(|index| self.0[index] & other.0[index]))
+        }
+
         /// The bits that either has.
         #[inline(always)]
         pub fn or(self, other: Self) -> Self {
@@ -199,6 +236,12 @@ mod portable {
         #[inline(always)]
         pub fn minus(self, byte: u8) -> Self {
             Self(self.0.map(|own| own.wrapping_sub(byte)))
+        }
+
+        /// The bits that `low` has at the low four bits of each byte, and `high` at the high four.
+        #[inline(always)]
+        pub fn lookup(self, low: &[u8; LANE], high: &[u8; LANE]) -> Self {
+            Self(self.0.map(|own| low[usize::from(own & 0xF)] & high[usize::from(own >> 4)]))
         }
 
         /// The highest bit of each byte; bit 0 is that of the first byte.
@@ -234,6 +277,8 @@ mod tests {
     /// Every operation agrees with the portable one, for every pair of bytes.
     #[test]
     fn vectors_and_bytes_agree() {
+        let tables =
+            [0x80, 0x7F].map(|bits| std::array::from_fn(|index| if index % 3 == 0 { bits } else { 0x80 ^ bits }));
         for byte in 0..=u8::MAX {
             for other in 0..=u8::MAX {
                 let mut bytes = [other; LANE];
@@ -246,7 +291,10 @@ mod tests {
                     (lane.at_most(other), plain.at_most(other)),
                     (lane.minus(other), plain.minus(other)),
                     (lane.min(splat), plain.min(plain_splat)),
+                    (lane.and(splat), plain.and(plain_splat)),
                     (lane.or(splat), plain.or(plain_splat)),
+                    (lane.lookup(&tables[0], &tables[1]), plain.lookup(&tables[0], &tables[1])),
+                    (lane.lookup(&tables[0], &tables[0]), plain.lookup(&tables[0], &tables[0])),
                 ];
                 for (operation, (lane, plain)) in pairs.into_iter().enumerate() {
                     assert_eq!(lane.bits(), plain.bits(), "operation {operation} of {byte} and {other}");

@@ -14,6 +14,7 @@
 //! | `form` | the form of a text with records |
 //! | `strings` | the strings of a JSON part that are texts of their own |
 //! | `array` | many values as records of one file |
+//! | `rows` | the rows of a table as records of one file |
 //! | `joined` | the files that many parts share |
 //! | `media` | the media type of bytes |
 //! | `directory` | the preopened directory and the files in it |
@@ -45,6 +46,7 @@ mod names;
 mod plan;
 mod recipes;
 mod records;
+mod rows;
 mod sample;
 mod strings;
 mod summary;

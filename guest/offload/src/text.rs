@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use lro_json::masks::{BLOCK, equal};
 use lro_json::pointer::last_key;
-use lro_jsonl::{Document, Error, Measure, SURVEY_BYTES_MAX, Splitter, Survey};
+use lro_jsonl::{Document, Error, Measure, Profile, SURVEY_BYTES_MAX, Splitter, Survey};
 use lro_text::outline::{Outline, Outliner};
 use lro_text::{Reader, Report};
 
@@ -14,6 +15,7 @@ use crate::entry::{Entry, OUTLINE_ENTRIES_MIN, Preview, TextOutline};
 use crate::form::{DOCUMENT, form, is_document};
 use crate::plan::configured;
 use crate::records::{Derived, Records};
+use crate::rows::Rows;
 use crate::write::Writer;
 use crate::{Part, PartKind, PolicyError, Source};
 
@@ -98,12 +100,15 @@ impl Writer<'_> {
         let (infer, parts) = (self.call.settings.infer, [index]);
         let derived = Derived { from: &original, origin: Origin::RecordsOfText, form: Some(planned.form) };
         let mut records = self.records(&parts, &sections, Some(derived));
+        let reader = if infer { Reader::with_profile(form) } else { Reader::new(form) };
         let lines = if is_document(form) {
             Lines::Document(Box::new(Splitter::new(options, &mut records)))
+        } else if form.is_table() {
+            Lines::Rows(Rows::new(&mut records))
         } else {
             Lines::Values(Box::new(Array::new(infer, &mut records)))
         };
-        let mut reading = Reading { reader: Reader::new(form), lines, broken: None };
+        let mut reading = Reading { reader, lines, broken: None };
         source.read_text(index, &mut |slice| {
             file.push(slice)?;
             reading.push(slice).map(|()| true)
@@ -296,7 +301,7 @@ impl Default for Count {
 
 impl Count {
     pub(crate) fn push(&mut self, slice: &str) {
-        self.breaks += slice.bytes().filter(|&byte| byte == b'\n').count() as u64;
+        self.breaks += breaks(slice.as_bytes());
         self.within_line = !slice.ends_with('\n');
         self.preview.add(slice);
         self.size.push(slice);
@@ -320,6 +325,13 @@ impl Count {
     }
 }
 
+/// Line feeds of a text.
+fn breaks(text: &[u8]) -> u64 {
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let of_rest = rest.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    blocks.iter().fold(of_rest, |breaks, block| breaks + u64::from(equal(block, b'\n').count_ones()))
+}
+
 /// Reads the records of a text into files, until the text breaks its form.
 struct Reading<'a, 'b> {
     reader: Reader,
@@ -330,6 +342,8 @@ struct Reading<'a, 'b> {
 
 /// Where the lines of a reader go.
 enum Lines<'a, 'b> {
+    /// Each is a record that the reader made of cells.
+    Rows(Rows<'a, 'b>),
     /// Each is a record.
     Values(Box<Array<'a, 'b>>),
     /// Together they are a JSON document.
@@ -338,15 +352,16 @@ enum Lines<'a, 'b> {
 
 impl Lines<'_, '_> {
     fn push(&mut self, lines: &[u8]) -> Result<(), Error<PolicyError>> {
-        let lines = text_of(lines)?;
         match self {
-            Self::Values(array) => array.lines(lines),
-            Self::Document(splitter) => splitter.push(lines),
+            Self::Rows(rows) => rows.push(lines).map_err(Error::Output),
+            Self::Values(array) => array.lines(text_of(lines)?),
+            Self::Document(splitter) => splitter.push(text_of(lines)?),
         }
     }
 
-    fn finish(self) -> Result<Document, Error<PolicyError>> {
+    fn finish(self, report: &Report, profile: Option<Profile>) -> Result<Document, Error<PolicyError>> {
         match self {
+            Self::Rows(rows) => rows.finish(report.records, profile).map_err(Error::Output),
             Self::Values(array) => array.finish(),
             Self::Document(splitter) => splitter.finish().map(|(document, _)| document),
         }
@@ -369,8 +384,11 @@ impl Reading<'_, '_> {
         if let Some(before) = before {
             return Ok(Err(before));
         }
-        let read = reader.finish(&mut |given| lines.push(given));
-        let read = read.and_then(|report| Ok((report, lines.finish().map_err(lro_text::Error::Output)?)));
+        let read = reader.finish_with_profile(&mut |given| lines.push(given));
+        let read = read.and_then(|(report, profile)| {
+            let document = lines.finish(&report, profile).map_err(lro_text::Error::Output)?;
+            Ok((report, document))
+        });
         match read {
             Ok(read) => Ok(Ok(read)),
             Err(error) => broken(error).map(Err),

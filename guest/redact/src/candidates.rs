@@ -48,14 +48,10 @@ impl Marks {
         for (index, (this, next)) in lanes.enumerate() {
             let (this, next) = (Lane::load(this), Lane::load(next));
             let bits = |lane: Lane| u64::from(lane.bits()) << (index * LANE);
-            let mut patterns = this.equal(b'@');
-            for (firsts, second) in PAIRS {
-                let first = firsts.iter().fold(Lane::splat(0), |lane, first| lane.or(this.equal(*first)));
-                patterns = patterns.or(first.min(next.equal(second)));
-            }
             let digit = this.minus(b'0').at_most(9);
-            marks.patterns |= bits(patterns);
             let rows = this.equal(b'[').min(next.equal(b'[').or(next.equal(b'(')));
+            let no_pair = this.lookup(&FIRST[0], &FIRST[1]).and(next.lookup(&SECOND[0], &SECOND[1])).equal(0);
+            marks.patterns |= bits(this.equal(b'@')) | bits(no_pair) ^ 0xFFFF << (index * LANE);
             marks.names |= bits(next.equal(b':').or(next.equal(b'=')).or(this.equal(b'<')).or(rows));
             digits |= bits(digit);
             spans |= bits(digit.or(this.equal(b' ')).or(this.equal(b'-')));
@@ -73,6 +69,29 @@ impl Marks {
         bytes[..length].copy_from_slice(&text[..length]);
         Self::of_block(&bytes)
     }
+}
+
+/// For the low and for the high four bits of a byte, a bit for each of [`PAIRS`] that it may belong to.
+type Tables = [[u8; LANE]; 2];
+
+const FIRST: Tables = tables(true);
+const SECOND: Tables = tables(false);
+
+const fn tables(first: bool) -> Tables {
+    let mut tables = [[0; LANE]; 2];
+    let mut pair = 0;
+    while pair < PAIRS.len() {
+        let (firsts, second) = PAIRS[pair];
+        let bytes: &[u8] = if first { firsts } else { &[second] };
+        let mut index = 0;
+        while index < bytes.len() {
+            tables[0][bytes[index] as usize & 0xF] |= 1 << pair;
+            tables[1][bytes[index] as usize >> 4] |= 1 << pair;
+            index += 1;
+        }
+        pair += 1;
+    }
+    tables
 }
 
 /// The bits that begin a run of so many bits, or one that may continue in the next block.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lro_json::masks::find_either;
+use lro_json::masks::{BLOCK, equal};
 
 use crate::columns::Columns;
 use crate::find::Match;
@@ -36,8 +36,20 @@ impl Cells {
         }
     }
 
-    /// Whether a text that is whole may have a table.
-    pub(crate) fn may_have(text: &str) -> bool {
-        find_either(text.as_bytes(), 0, b'<', b'[').is_some() || text.contains('\n')
+    /// Whether a text that is whole may have a table: so many of these bytes. The others are only read.
+    pub(crate) fn may_have(bytes: &[u8], length: usize) -> bool {
+        (0..length).step_by(BLOCK).any(|start| {
+            let rest = &bytes[start..];
+            let padded;
+            let block = match rest.first_chunk() {
+                Some(block) => block,
+                None => {
+                    padded = std::array::from_fn(|index| rest.get(index).copied().unwrap_or_default());
+                    &padded
+                }
+            };
+            let found = equal(block, b'<') | equal(block, b'[') | equal(block, b'\n');
+            (found.trailing_zeros() as usize) < length - start
+        })
     }
 }

@@ -101,7 +101,10 @@ impl<'a> Eraser<'a> {
             // A row that follows the bracket of its rows.
             let first_rows = open & follow(open, &mut self.after_open, masks.low & !inside);
             let mut is_followed = !self.pointers.is_empty() || self.grid.is_some();
-            let mut tokens = colon | if is_followed { structure(rest) & !inside } else { first_rows };
+            let mut tokens = match is_followed {
+                true => colon | structure(rest) & !inside,
+                false => colon & !self.rules.behind_short(quote & inside) | first_rows,
+            };
             while tokens != 0 {
                 let bit = tokens & tokens.wrapping_neg();
                 tokens ^= bit;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use lro_json::masks::BLOCK;
+use lro_json::{LANE, Lane};
 
 use crate::candidates::Marks;
 use crate::rules::Rules;
@@ -202,7 +203,9 @@ impl<'a> Search<'a> {
         match (*bytes.get(index)?, next) {
             (byte, b':' | b'=') if self.rules.may_end_name(byte) => self.named(index, from),
             (b'<', _) => self.element(index),
-            (b'@', _) if patterns.email => email(text, from, index).map(|range| Match::new(range, |_| false)),
+            (b'@', _) if patterns.email => {
+                email(text, self.bytes, from, index).map(|range| Match::new(range, |_| false))
+            }
             (b'2'..=b'6', _) if patterns.card => {
                 let [second_last, last] = last_two(bytes.get(..index)?, self.before.last);
                 let is_escape = second_last == b'\\' && last.is_ascii_alphabetic();
@@ -252,8 +255,22 @@ pub(crate) fn last_two(bytes: &[u8], before: [u8; 2]) -> [u8; 2] {
     }
 }
 
-/// `local@domain.tld` around an `@`, in the letters of any alphabet.
-fn email(text: &str, from: usize, at: usize) -> Option<Range<usize>> {
+/// `local@domain.tld` around an `@`, in the letters of any alphabet. `bytes` are those of the text and any after it.
+#[inline(always)]
+fn email(text: &str, bytes: &[u8], from: usize, at: usize) -> Option<Range<usize>> {
+    let local = local_bytes(bytes, from, at);
+    let (domain, end) = domain_bytes(bytes.get(at + 1..)?, text.len() - at - 1);
+    // The byte before the local part, and that after the domain.
+    let ends = [bytes.get(from..at - local)?.last(), text.as_bytes().get(at + 1 + domain)];
+    if ends.into_iter().flatten().any(|byte| !byte.is_ascii()) {
+        return email_of_any_alphabet(text, from, at);
+    }
+    (local > 0 && end > 0).then(|| at - local..at + 1 + end)
+}
+
+/// As [`email`], character by character.
+#[cold]
+fn email_of_any_alphabet(text: &str, from: usize, at: usize) -> Option<Range<usize>> {
     let (before, after) = (text.get(from..at)?, text.get(at + 1..)?);
     let local = before
         .chars()
@@ -264,15 +281,71 @@ fn email(text: &str, from: usize, at: usize) -> Option<Range<usize>> {
     let is_domain = |character: char| is_letter(character) || matches!(character, '-' | '.');
     let domain = after.get(..after.find(|character| !is_domain(character)).unwrap_or(after.len()))?;
     let domain = domain.get(..domain.floor_char_boundary(DOMAIN_BYTES_MAX))?;
-    let (mut length, mut end) = (0, 0);
-    // Text after the last label that may be a top-level domain belongs to the sentence.
-    for (index, label) in domain.split('.').take_while(|label| !label.is_empty()).enumerate() {
-        length += label.len() + usize::from(index > 0);
-        if index > 0 && label.chars().count() >= 2 && !label.starts_with(|first: char| first.is_ascii_digit()) {
-            end = length;
+    let end = domain_end(domain.as_bytes(), domain.match_indices('.').map(|(dot, _)| dot));
+    (local > 0 && end > 0).then(|| at - local..at + 1 + end)
+}
+
+/// Where a domain ends: text after the last label that may be a top-level domain belongs to the sentence. 0 if none may be one.
+#[inline(always)]
+fn domain_end(domain: &[u8], dots: impl Iterator<Item = usize>) -> usize {
+    let (mut start, mut end) = (0, 0);
+    for dot in dots.chain([domain.len()]) {
+        let Some([first, others @ ..]) = domain.get(start..dot) else { break };
+        // A single character may have several bytes.
+        let is_long = others.iter().any(|byte| !matches!(byte, 0x80..0xC0));
+        if start > 0 && is_long && !first.is_ascii_digit() {
+            end = dot;
+        }
+        start = dot + 1;
+    }
+    end
+}
+
+/// ASCII bytes of the local part that ends at `at`, from `from` on, at most [`LOCAL_CHARACTERS_MAX`].
+#[inline(always)]
+fn local_bytes(text: &[u8], from: usize, at: usize) -> usize {
+    let start = at.saturating_sub(LANE);
+    if let Some(chunk) = text.get(start..).and_then(|rest| rest.first_chunk()) {
+        let lane = Lane::load(chunk);
+        let others = lane.equal(b'_').or(lane.equal(b'%')).or(lane.equal(b'+'));
+        let bits = u32::from(of_domain(lane).or(others).bits());
+        let run = bits.unbounded_shl(u32::BITS - (at - start) as u32).leading_ones() as usize;
+        if run < LANE || at - from <= LANE {
+            return run.min(at - from);
         }
     }
-    (local > 0 && end > 0).then(|| at - local..at + 1 + end)
+    let is_local = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'%' | b'+' | b'-');
+    let before = text.get(from..at).unwrap_or_default();
+    before.iter().rev().take(LOCAL_CHARACTERS_MAX).take_while(is_local).count()
+}
+
+/// ASCII bytes of the domain at the beginning of a text, of so many bytes and at most [`DOMAIN_BYTES_MAX`], and where it ends.
+#[inline(always)]
+fn domain_bytes(text: &[u8], length: usize) -> (usize, usize) {
+    if let Some(chunk) = text.first_chunk() {
+        let lane = Lane::load(chunk);
+        let run = length.min(of_domain(lane).bits().trailing_ones() as usize);
+        if let Some(domain) = chunk.get(..run).filter(|_| run < LANE) {
+            let mut dots = lane.equal(b'.').bits() & ((1 << run) - 1);
+            let next = || {
+                let dot = (dots != 0).then(|| dots.trailing_zeros() as usize);
+                dots &= dots.wrapping_sub(1);
+                dot
+            };
+            return (run, domain_end(domain, std::iter::from_fn(next)));
+        }
+    }
+    let is_domain = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    let run = text.iter().take(DOMAIN_BYTES_MAX.min(length)).take_while(is_domain).count();
+    let domain = text.get(..run).unwrap_or_default();
+    (run, domain_end(domain, (0..run).filter(|at| domain.get(*at) == Some(&b'.'))))
+}
+
+/// Marks letters, digits, hyphens and full stops.
+#[inline(always)]
+fn of_domain(lane: Lane) -> Lane {
+    let letter = lane.or(Lane::splat(0x20)).minus(b'a').at_most(25);
+    letter.or(lane.minus(b'0').at_most(9)).or(lane.equal(b'-')).or(lane.equal(b'.'))
 }
 
 /// Whether a character is a letter or digit of a script with spaces between words. In other scripts, the text before an
@@ -400,6 +473,20 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Bytes and characters show the same address.
+        #[test]
+        fn addresses_are_found_in_any_alphabet(
+            before in "[a-z0-9._%+é東 -]{0,70}",
+            after in "([a-z0-9-]{0,3}\\.?|[é東 ,.]|[a-z]{100}){0,8}",
+            from in 0_usize..8,
+        ) {
+            let (whole, at) = (format!("{before}@{after}a.com"), before.len());
+            let text = whole.strip_suffix("a.com").unwrap_or_default();
+            let from = text.floor_char_boundary(from.min(at));
+            let found = email(text, whole.as_bytes(), from, at);
+            prop_assert_eq!(found, email_of_any_alphabet(text, from, at), "{}", text);
+        }
 
         /// Marks leave nothing out: a search of every byte finds the same.
         #[test]

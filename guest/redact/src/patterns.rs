@@ -136,7 +136,10 @@ impl<'a> Scrubber<'a> {
         if piece.is_new {
             self.before.begin();
             self.open = None;
-            self.cells = None;
+            // Few strings have tables; to drop nothing is a call as well.
+            if self.cells.is_some() {
+                self.cells = None;
+            }
         }
         let is_string = self.is_json && self.in_string;
         let written = &whole[piece.range.clone()];
@@ -152,11 +155,11 @@ impl<'a> Scrubber<'a> {
         let has_tables = is_string || !self.is_json;
         let mut decided = if piece.complete { text.len() } else { boundary(text).max(at) };
         let (mut cells, read) = (Vec::new(), decided);
-        if has_tables && (!piece.complete || !piece.is_new || Cells::may_have(text)) {
+        let bytes = if view.is_plain() { &whole.as_bytes()[piece.range.start..] } else { text.as_bytes() };
+        if has_tables && (!piece.complete || !piece.is_new || Cells::may_have(bytes, text.len())) {
             self.cells.get_or_insert_with(Cells::new).find(text, 0..read, self.rules, &mut cells);
         }
         let mut cells = cells.into_iter().peekable();
-        let bytes = if view.is_plain() { &whole.as_bytes()[piece.range.start..] } else { text.as_bytes() };
         let search = Search { text, bytes, before: &self.before, complete: piece.complete, rules: self.rules };
         let mut seen = if view.is_plain() { piece.seen.within(&piece.range) } else { Seen::default() };
         let mut next = search.find(at, &mut seen);
@@ -226,7 +229,9 @@ impl<'a> Scrubber<'a> {
             let text: String = characters.collect();
             return if is_string { push_escaped(out, &text) } else { out.push_str(&text) };
         }
-        if is_string {
+        if is_string && quote.is_empty() {
+            out.push_str(&self.rules.escaped);
+        } else if is_string {
             push_escaped(out, quote);
             out.push_str(&self.rules.escaped);
             push_escaped(out, quote);

@@ -64,9 +64,9 @@ pub(crate) struct Patterns {
 /// Which bytes keys that matter begin and end with: most other keys differ there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyBytes {
-    /// Of the first byte of a key in JSON, which last ones come with it. Both count by their low bits, which are the same in
-    /// upper and lower case.
-    pairs: [u32; 1 << LOW_BITS],
+    /// Of the first and the last byte of a key in JSON, the bytes that such a key has at least. Both count by their low bits,
+    /// which are the same in upper and lower case.
+    lengths: [[u8; 1 << LOW_BITS]; 1 << LOW_BITS],
     /// What may stand between a key and a separator in a text, and the last byte of a key.
     end: [bool; 256],
     /// Length of the shortest key in bytes.
@@ -83,11 +83,14 @@ impl KeyBytes {
     fn of(keys: &[String]) -> Self {
         let of_json = || keys.iter().map(String::as_str).chain(COLUMN_KEYS);
         let shortest = of_json().map(str::len).min().unwrap_or_default();
-        let mut bytes = Self { pairs: [0; 1 << LOW_BITS], end: [false; 256], shortest };
+        let lengths = [[u8::MAX; 1 << LOW_BITS]; 1 << LOW_BITS];
+        let mut bytes = Self { lengths, end: [false; 256], shortest };
         for key in of_json() {
             for first in key.bytes().take(1).chain(*b"-_") {
-                let lasts = key.bytes().last().into_iter().chain(*b"-_");
-                bytes.pairs[low(first)] |= lasts.fold(0, |pairs, last| pairs | 1 << low(last));
+                for last in key.bytes().last().into_iter().chain(*b"-_") {
+                    let length = &mut bytes.lengths[low(first)][low(last)];
+                    *length = u8::try_from(key.len()).unwrap_or(u8::MAX).min(*length);
+                }
             }
         }
         for byte in keys.iter().filter_map(|key| key.bytes().last()).chain(*b"-_ \t\"'`*]") {
@@ -192,7 +195,15 @@ impl Rules {
     #[inline(always)]
     pub(crate) fn may_matter(&self, key: &[u8]) -> bool {
         let (Some(first), Some(last)) = (key.first(), key.last()) else { return false };
-        key.len() >= self.bytes.shortest && self.bytes.pairs[low(*first)] >> low(*last) & 1 == 1
+        key.len() >= usize::from(self.bytes.lengths[low(*first)][low(*last)])
+    }
+
+    /// The bits at and shortly behind the ends of keys that are too short to matter, given their first quotes: colons there
+    /// need no look. At most keys of four bytes count.
+    #[inline(always)]
+    pub(crate) fn behind_short(&self, first_quotes: u64) -> u64 {
+        let ends = first_quotes << 2 | first_quotes << 3 | first_quotes << 4 | first_quotes << 5 | first_quotes << 6;
+        if self.bytes.shortest > 4 { ends } else { 0 }
     }
 
     /// Whether the value of a key is secret at any depth.

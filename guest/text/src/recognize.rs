@@ -77,6 +77,28 @@ pub enum Form {
     Tabular(Tabular),
 }
 
+impl Form {
+    /// Whether it is a table of cells that are no JSON themselves.
+    #[must_use]
+    pub fn is_table(&self) -> bool {
+        match self {
+            Self::Delimited { .. }
+            | Self::MarkdownTable
+            | Self::RuledTable
+            | Self::AlignedTable
+            | Self::PaddedTable { .. }
+            | Self::KeyedBlocks { .. }
+            | Self::HtmlTable => true,
+            Self::JsonValues
+            | Self::JsonWithin { .. }
+            | Self::PythonLiteral { .. }
+            | Self::YamlList
+            | Self::XmlElements { .. }
+            | Self::Tabular(_) => false,
+        }
+    }
+}
+
 /// What is known of a text besides its characters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints<'a> {

@@ -272,3 +272,38 @@ fn tables_are_recognized() {
     }
     assert_eq!(recognized("id,name\n007,Ada\n008,Grace\n")[0], r#"{"id":"007","name":"Ada"}"#);
 }
+
+/// Blocks of lines end inside values of every kind: short and long ones, with and without escapes.
+#[test]
+fn a_profile_does_not_depend_on_the_blocks_of_lines() {
+    let mut text = String::from("id,kind,price,said,note,open\n");
+    for row in 0..20_000 {
+        let (kind, cents, note) = (row % 7, row % 100, "long ".repeat(row % 40));
+        let extra = if row % 5_000 == 17 { ",more,\"and \"\"more\"\"\"" } else { "" };
+        text += &format!("{row},kind {kind},{row}.{cents:02},\"\"\"{kind}\"\"\n{kind}\",{note},true{extra}\n");
+    }
+    text.push_str("20000,short");
+    let form = Form::Delimited { delimiter: b',', header: true };
+    let whole = read(&form, [text.as_str()]).expect("CSV");
+    assert!(whole.0.len() > 2 << 20, "several blocks");
+    for dice in [&[1, 3, 200][..], &[97], &[254, 250]] {
+        assert_eq!(read(&form, slices(&text, dice)).expect("CSV"), whole);
+    }
+}
+
+#[test]
+fn a_table_with_too_many_columns_or_too_long_a_name_has_no_properties() {
+    let names = |count: usize| (0..count).map(|index| format!("c{index}")).collect::<Vec<_>>().join(",");
+    let form = Form::Delimited { delimiter: b',', header: true };
+    for columns in [1, 127, 128, 129, 300] {
+        for cells in [columns - 1, columns, columns + 1] {
+            let row = vec!["1"; cells.max(1)].join(",");
+            let text = format!("{}\n{row}\n{row},2\n7\n", names(columns));
+            read(&form, [text.as_str()]).expect("CSV");
+        }
+    }
+    for length in [255, 256, 257, NAME_BYTES_MAX] {
+        let text = format!("a,{},\"b\"\"\"\n1,2,3\n4\n", "n".repeat(length));
+        read(&form, [text.as_str()]).expect("CSV");
+    }
+}

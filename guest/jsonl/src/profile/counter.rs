@@ -43,6 +43,11 @@ impl Counter {
         !matches!(self, Self::Unknown)
     }
 
+    /// A value was too long to count.
+    pub(super) fn give_up(&mut self) {
+        *self = Self::Unknown;
+    }
+
     /// Counts the value at `start..end` of the text.
     #[inline(never)]
     pub(super) fn add(&mut self, text: &[u8], start: usize, end: usize) {
@@ -89,8 +94,7 @@ impl Table {
         {
             if value.ends == ends && value.length == length {
                 // Up to 16 bytes, the two ends are the whole value.
-                let seen = self.texts.get(value.start..value.start + length);
-                if length <= 16 || seen == text.get(start..end) {
+                if length <= 16 || same(self.texts.get(value.start..value.start + length), text.get(start..end)) {
                     value.count += 1;
                     return true;
                 }
@@ -135,6 +139,13 @@ fn ends(text: &[u8], start: usize, end: usize) -> (u64, u64) {
         (Some(first), 9..) => (first, word(end - 8).unwrap_or_default()),
         _ => (short_word(&text[start..end]), 0),
     }
+}
+
+/// Whether two values of one length are the same whose last eight bytes are.
+#[inline(always)]
+fn same(one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return false };
+    one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0).all(|(one, other)| one == other)
 }
 
 #[cold]

@@ -82,7 +82,7 @@ impl Profile {
 }
 
 /// The key with the shortest escapes, so that every spelling of a key is the same property.
-fn canonical(raw: &[u8]) -> Vec<u8> {
+pub(super) fn canonical(raw: &[u8]) -> Vec<u8> {
     let mut key = String::with_capacity(raw.len());
     for piece in pieces(&String::from_utf8_lossy(raw)) {
         match piece {

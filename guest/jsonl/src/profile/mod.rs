@@ -8,6 +8,7 @@ mod keys;
 mod node;
 mod number;
 mod reader;
+mod rows;
 mod schema;
 
 pub use field::{Distinct, Field, Key, Types};

@@ -61,7 +61,7 @@ impl Blocks {
             self.keys.push(key.to_owned());
             self.first.push(value.to_owned());
         } else if self.keys.get(self.pairs).is_some_and(|known| known == key) {
-            self.table.cell(value.as_bytes(), false, records)?;
+            self.table.cell(value.as_bytes(), records)?;
         } else {
             return Err(Fault::Misaligned);
         }
@@ -73,10 +73,10 @@ impl Blocks {
         match self.pairs {
             0 => return Ok(()),
             _ if self.is_first => {
-                self.keys.iter().try_for_each(|key| self.table.cell(key.as_bytes(), false, records))?;
+                self.keys.iter().try_for_each(|key| self.table.cell(key.as_bytes(), records))?;
                 self.table.end_row(records)?;
                 let values = std::mem::take(&mut self.first);
-                values.iter().try_for_each(|value| self.table.cell(value.as_bytes(), false, records))?;
+                values.iter().try_for_each(|value| self.table.cell(value.as_bytes(), records))?;
                 self.is_first = false;
             }
             pairs if pairs < self.keys.len() => return Err(Fault::Misaligned),

@@ -85,7 +85,7 @@ fn cell(table: &mut Table, cell: &str, is_last: bool, gap: usize, records: &mut 
     if trimmed.starts_with(' ') || !(is_last || cell.len() - trimmed.len() >= gap) {
         return Err(Fault::Misaligned);
     }
-    table.cell(trimmed.as_bytes(), false, records)
+    table.cell(trimmed.as_bytes(), records)
 }
 
 /// Whether a line underlines the names of columns.

@@ -53,7 +53,7 @@ impl Delimited {
         let mut next = 0;
         match (self.place, first) {
             (Place::Quote, b'"') => {
-                self.table.part(b"\"", records)?;
+                self.table.part(b"\"", 0..1, records)?;
                 self.place = Place::Quoted;
                 (self.from, next) = (1, 1);
             }
@@ -140,7 +140,7 @@ impl Delimited {
     fn quote_in_quotes(&mut self, text: &[u8], at: usize, records: &mut Records) -> Result<usize, Fault> {
         match text.get(at + 1) {
             Some(b'"') => {
-                self.table.part(&text[self.from..=at], records)?;
+                self.table.part(text, self.from..at + 1, records)?;
                 self.from = at + 2;
                 self.clean = true;
                 Ok(at + 2)
@@ -150,7 +150,7 @@ impl Delimited {
                 Ok(at + 1)
             }
             None => {
-                self.table.part(&text[self.from..at], records)?;
+                self.table.part(text, self.from..at, records)?;
                 self.place = Place::Quote;
                 Ok(at + 1)
             }
@@ -181,7 +181,12 @@ impl Delimited {
             Place::Closed { end, .. } => end,
             _ => at,
         };
-        self.table.cell(&text[self.from..end], clean, records)?;
+        if clean {
+            self.table.clean_cell(text, self.from..end, records)?;
+        } else {
+            self.table.part(text, self.from..end, records)?;
+            self.table.end_cell(records);
+        }
         self.in_row = true;
         self.place = Place::Start;
         self.from = at + 1;
@@ -199,7 +204,7 @@ impl Delimited {
             Place::Start | Place::Plain | Place::Quoted => text.len(),
         };
         if let Some(rest) = text.get(self.from..end).filter(|rest| !rest.is_empty()) {
-            self.table.part(rest, records)?;
+            self.table.part(text, self.from..end, records)?;
             self.blank &= is_blank(rest);
             if self.place == Place::Start {
                 self.place = Place::Plain;

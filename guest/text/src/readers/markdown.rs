@@ -53,7 +53,7 @@ impl Markdown {
 
     fn row(&mut self, line: &str, records: &mut Records) -> Result<(), Fault> {
         for cell in cells(line) {
-            self.table.cell(cell.replace("\\|", "|").as_bytes(), false, records)?;
+            self.table.cell(cell.replace("\\|", "|").as_bytes(), records)?;
         }
         self.table.end_row(records)
     }

@@ -38,7 +38,7 @@ impl Padded {
         } else if !cells.iter().enumerate().all(|(index, cell)| is_below(&self.names, index, &cell.place)) {
             return Err(Fault::Misaligned);
         }
-        cells.iter().try_for_each(|cell| self.table.cell(cell.text.as_bytes(), false, records))?;
+        cells.iter().try_for_each(|cell| self.table.cell(cell.text.as_bytes(), records))?;
         self.table.end_row(records)
     }
 

@@ -100,7 +100,7 @@ impl Python {
                 Place::String(quote) => {
                     let length = rest.iter().position(|&byte| byte == quote || byte == b'\\' || byte == b'\n');
                     let (plain, after) = rest.split_at(length.unwrap_or(rest.len()));
-                    escape(plain, &mut records.lines);
+                    escape(plain, 0..plain.len(), &mut records.lines);
                     rest = after;
                     if let Some((&byte, after)) = rest.split_first() {
                         rest = after;
@@ -276,7 +276,7 @@ impl Python {
             }
             _ => return Err(Fault::Literal),
         };
-        escape(&[plain], &mut records.lines);
+        escape(&[plain], 0..1, &mut records.lines);
         Ok(())
     }
 
@@ -288,7 +288,11 @@ impl Python {
         }
         let code = u32::from_str_radix(digits, 16).map_err(|_| Fault::Literal)?;
         match char::from_u32(code) {
-            Some(character) => escape(character.encode_utf8(&mut [0; 4]).as_bytes(), &mut records.lines),
+            Some(character) => {
+                let mut buffer = [0; 4];
+                let length = character.encode_utf8(&mut buffer).len();
+                escape(&buffer, 0..length, &mut records.lines);
+            }
             None if (0xD800..0xE000).contains(&code) => {
                 records.lines.extend_from_slice(format!("\\u{code:04x}").as_bytes());
             }

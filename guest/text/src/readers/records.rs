@@ -1,10 +1,14 @@
 //! What a reader gives: lines, and a report.
 
+use lro_jsonl::{DISTINCT_BYTES_MAX, Profile};
+
+use super::append::CHUNK;
 use super::error::{Error, Fault, ReadError};
 use super::rule::Rule;
+use super::string::quote;
 
-/// Bytes of lines that are gathered before they are given: 64 KiB.
-pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// Bytes of lines that are gathered before they are given: 256 KiB, as much as is written to a file at once.
+pub(crate) const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Bytes of text that are read between two looks at the gathered lines: 4 KiB. A name of
 /// [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) before every cell of one byte makes 2 MiB of them.
@@ -15,6 +19,11 @@ const PIECE_BYTES: usize = 4 * 1024;
 pub(crate) struct Records {
     pub(crate) lines: Vec<u8>,
     pub(crate) report: Report,
+    /// Of the values in columns, if it is wanted.
+    pub(crate) profile: Option<Profile>,
+    /// Where the string of a column begins in `lines` whose end is not written yet; nothing once its beginning was given, after
+    /// which it is too long for the profile to count.
+    pub(crate) open: Option<usize>,
     /// Whether some of the text was read.
     has_begun: bool,
 }
@@ -49,10 +58,42 @@ impl Records {
         out: &mut impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), Error<E>> {
         if self.lines.len() >= bytes {
-            out(&self.lines).map_err(Error::Output)?;
-            self.lines.clear();
+            let open = self.open.filter(|start| self.lines.len() - start <= DISTINCT_BYTES_MAX);
+            let end = open.unwrap_or(self.lines.len());
+            out(&self.lines[..end]).map_err(Error::Output)?;
+            self.lines.drain(..end);
+            self.open = open.map(|_| 0);
         }
         Ok(())
+    }
+
+    /// Profiles the value of a column, which stands at the end of the lines.
+    #[inline(always)]
+    pub(crate) fn value(&mut self, column: usize, name: &[u8], start: usize) {
+        let Some(profile) = &mut self.profile else { return };
+        let end = self.lines.len();
+        self.lines.extend_from_slice(&[0; CHUNK]);
+        profile.add_value(column, name, &self.lines, start..end);
+        self.lines.truncate(end);
+    }
+
+    /// Profiles the open string of a column, which ends here.
+    pub(crate) fn end_open(&mut self, column: usize, name: &[u8]) {
+        match (self.open.take(), &mut self.profile) {
+            (Some(start), _) => self.value(column, name, start),
+            (None, Some(profile)) => profile.add_long_string(column, name),
+            (None, None) => {}
+        }
+    }
+
+    /// Ends the array of so many additional cells, which stands behind so many columns.
+    pub(crate) fn end_extra(&mut self, columns: usize, cells: usize) {
+        self.lines.push(b']');
+        if let Some(profile) = &mut self.profile {
+            let mut name = Vec::new();
+            quote(self.report.extra.as_bytes(), &mut name);
+            profile.add_strings(columns, &name, cells as u64);
+        }
     }
 
     /// The text broke its form after the records so far.
@@ -65,6 +106,9 @@ impl Records {
     pub(crate) fn end(&mut self) {
         self.lines.push(b'\n');
         self.report.records += 1;
+        if let Some(profile) = &mut self.profile {
+            profile.end_record();
+        }
     }
 }
 

@@ -150,7 +150,7 @@ impl Ruled {
                 cell => {
                     cells += 1;
                     dots += usize::from(matches!(cell, "·" | "…"));
-                    self.table.cell(cell.as_bytes(), false, records)?;
+                    self.table.cell(cell.as_bytes(), records)?;
                 }
             }
             from = end + line[end..].chars().next().map_or(0, char::len_utf8);

@@ -1,5 +1,8 @@
 //! From cells to JSON objects: the names and the rules of the columns, then one line a row.
 
+use std::ops::Range;
+
+use super::append::{Phrase, append};
 use super::error::Fault;
 use super::names::{unique, unused};
 use super::records::{Column, Records};
@@ -44,7 +47,7 @@ enum Cell {
 #[derive(Debug)]
 struct Key {
     /// The text between two values, up to the value: `,"name":`, and for strings their quote.
-    before: Vec<u8>,
+    before: Phrase,
     rule: Rule,
     exceptions: u64,
 }
@@ -56,37 +59,47 @@ impl Table {
         Self { header, sample, keys: Vec::new(), index: 0, cell: Cell::Nothing, pending: Vec::new() }
     }
 
-    /// Takes a whole cell. `clean` says that nothing in it needs an escape.
+    /// Takes a whole cell.
+    pub(crate) fn cell(&mut self, text: &[u8], records: &mut Records) -> Result<(), Fault> {
+        self.part(text, 0..text.len(), records)?;
+        self.end_cell(records);
+        Ok(())
+    }
+
+    /// Takes a whole cell in which nothing needs an escape, a range of a text.
     #[inline(always)]
-    pub(crate) fn cell(&mut self, text: &[u8], clean: bool, records: &mut Records) -> Result<(), Fault> {
-        if self.sample.is_some() || self.cell != Cell::Nothing || !clean || self.index >= self.keys.len() {
-            self.part(text, records)?;
+    pub(crate) fn clean_cell(&mut self, text: &[u8], cell: Range<usize>, records: &mut Records) -> Result<(), Fault> {
+        if self.sample.is_some() || self.cell != Cell::Nothing || self.index >= self.keys.len() {
+            self.part(text, cell, records)?;
             self.end_cell(records);
             return Ok(());
         }
         let key = &mut self.keys[self.index];
         let lines = &mut records.lines;
-        lines.extend_from_slice(&key.before);
+        key.before.append_to(lines);
+        let mut start = lines.len();
         if key.rule == Rule::Text {
-            lines.extend_from_slice(text);
+            start -= 1;
+            append(lines, text, cell);
             lines.push(b'"');
         } else {
-            key.typed(text, lines);
+            key.typed(text, cell, lines);
         }
+        records.value(self.index, key.name(), start);
         self.index += 1;
         Ok(())
     }
 
-    /// Takes a part of a cell.
-    pub(crate) fn part(&mut self, text: &[u8], records: &mut Records) -> Result<(), Fault> {
+    /// Takes a part of a cell, a range of a text.
+    pub(crate) fn part(&mut self, text: &[u8], part: Range<usize>, records: &mut Records) -> Result<(), Fault> {
         if let Some(sample) = &mut self.sample {
-            sample.bytes.extend_from_slice(text);
+            sample.bytes.extend_from_slice(&text[part]);
             if sample.size() > SAMPLE_BYTES_MAX {
                 self.decide(records)?;
             }
             return Ok(());
         }
-        self.write_part(text, records);
+        self.write_part(text, part, records);
         Ok(())
     }
 
@@ -150,32 +163,35 @@ impl Table {
         records.report.extra = unused("extra", &records.report.columns);
         for row in first..sample.rows.len() {
             for cell in sample.row(row) {
-                self.write_part(sample.cell(cell).unwrap_or_default(), records);
-                self.write_end_cell(records);
+                self.write_cell(sample.cell(cell).unwrap_or_default(), records);
             }
             self.write_end_row(records);
         }
         let complete = sample.rows.last().copied().unwrap_or_default();
         for cell in complete..sample.cells.len() {
-            self.write_part(sample.cell(cell).unwrap_or_default(), records);
-            self.write_end_cell(records);
+            self.write_cell(sample.cell(cell).unwrap_or_default(), records);
         }
         let open = sample.cells.last().copied().unwrap_or_default();
         if open < sample.bytes.len() {
-            self.write_part(&sample.bytes[open..], records);
+            self.write_part(&sample.bytes, open..sample.bytes.len(), records);
         }
         Ok(())
     }
 
-    fn write_part(&mut self, text: &[u8], records: &mut Records) {
+    fn write_cell(&mut self, text: &[u8], records: &mut Records) {
+        self.write_part(text, 0..text.len(), records);
+        self.write_end_cell(records);
+    }
+
+    fn write_part(&mut self, text: &[u8], part: Range<usize>, records: &mut Records) {
         let typed = self.keys.get(self.index).is_some_and(|key| key.rule != Rule::Text);
-        if self.cell != Cell::String && typed && self.pending.len() + text.len() <= NUMBER_BYTES_MAX {
-            self.pending.extend_from_slice(text);
+        if self.cell != Cell::String && typed && self.pending.len() + part.len() <= NUMBER_BYTES_MAX {
+            self.pending.extend_from_slice(&text[part]);
             self.cell = Cell::Pending;
             return;
         }
         self.begin_string(records);
-        escape(text, &mut records.lines);
+        escape(text, part, &mut records.lines);
     }
 
     /// Begins the string of the current cell, unless it was begun.
@@ -187,11 +203,12 @@ impl Table {
         let first_extra = self.keys.len();
         match self.keys.get_mut(self.index) {
             Some(key) => {
-                lines.extend_from_slice(&key.before);
+                key.before.append_to(lines);
                 if key.rule != Rule::Text {
                     key.exceptions += 1;
                     lines.push(b'"');
                 }
+                records.open = Some(lines.len() - 1);
             }
             None if self.index == first_extra => {
                 lines.push(b',');
@@ -200,7 +217,7 @@ impl Table {
             }
             None => lines.extend_from_slice(b",\""),
         }
-        escape(&self.pending, lines);
+        escape(&self.pending, 0..self.pending.len(), &mut records.lines);
         self.pending.clear();
         self.cell = Cell::String;
     }
@@ -208,13 +225,18 @@ impl Table {
     fn write_end_cell(&mut self, records: &mut Records) {
         match self.keys.get_mut(self.index) {
             Some(key) if self.cell != Cell::String && key.rule != Rule::Text => {
-                records.lines.extend_from_slice(&key.before);
-                key.typed(&self.pending, &mut records.lines);
+                key.before.append_to(&mut records.lines);
+                let start = records.lines.len();
+                key.typed(&self.pending, 0..self.pending.len(), &mut records.lines);
                 self.pending.clear();
+                records.value(self.index, key.name(), start);
             }
             _ => {
                 self.begin_string(records);
                 records.lines.push(b'"');
+                if let Some(key) = self.keys.get(self.index) {
+                    records.end_open(self.index, key.name());
+                }
             }
         }
         self.cell = Cell::Nothing;
@@ -223,8 +245,12 @@ impl Table {
 
     #[inline(always)]
     fn write_end_row(&mut self, records: &mut Records) {
-        records.report.ragged += u64::from(self.index != self.keys.len());
-        records.lines.extend_from_slice(if self.index > self.keys.len() { b"]}" } else { b"}" });
+        let columns = self.keys.len();
+        records.report.ragged += u64::from(self.index != columns);
+        if self.index > columns {
+            records.end_extra(columns, self.index - columns);
+        }
+        records.lines.push(b'}');
         records.end();
         self.index = 0;
     }
@@ -235,19 +261,26 @@ impl Key {
         let mut before = vec![if index == 0 { b'{' } else { b',' }];
         quote(name.as_bytes(), &mut before);
         before.extend_from_slice(if rule == Rule::Text { b":\"" } else { b":" });
-        Self { before, rule, exceptions: 0 }
+        Self { before: Phrase::new(&before), rule, exceptions: 0 }
     }
 
-    /// Writes the value of a cell of a column that is not text.
+    /// The name as a JSON string.
     #[inline(always)]
-    fn typed(&mut self, text: &[u8], lines: &mut Vec<u8>) {
-        if self.rule.fits(text) {
-            lines.extend_from_slice(text);
-        } else if text.is_empty() {
+    fn name(&self) -> &[u8] {
+        let before = self.before.text();
+        &before[1..before.len() - if self.rule == Rule::Text { 2 } else { 1 }]
+    }
+
+    /// Writes the value of a cell, a range of a text, of a column that is not text.
+    #[inline(always)]
+    fn typed(&mut self, text: &[u8], cell: Range<usize>, lines: &mut Vec<u8>) {
+        if self.rule.fits(text, cell.clone()) {
+            append(lines, text, cell);
+        } else if cell.is_empty() {
             lines.extend_from_slice(b"null");
         } else {
             self.exceptions += 1;
-            quote(text, lines);
+            quote(&text[cell], lines);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 
+use lro_jsonl::{FileReport, Options, Output, Profile, Section, Shape, Splitter, Stream, Target};
 use lro_text::{Error, Fault, Form, Hints, ReadError, Reader, Report, recognize};
 use proptest::prelude::*;
 
@@ -27,14 +28,53 @@ pub(crate) fn slices<'a>(text: &'a str, dice: &[u8]) -> Vec<&'a str> {
     slices
 }
 
-/// Reads slices; the lines, and the report.
+/// Reads slices; the lines, and the report. The profile of a table has to be that of its lines.
 pub(crate) fn read<'a>(form: &Form, slices: impl IntoIterator<Item = &'a str>) -> Result<(String, Report), ReadError> {
+    let slices: Vec<_> = slices.into_iter().collect();
+    let (lines, report, nothing) = read_with(Reader::new(form), &slices)?;
+    assert!(nothing.is_none(), "a profile that nobody asked for");
+    let (again, profiled, profile) = read_with(Reader::with_profile(form), &slices)?;
+    assert_eq!((&again, &profiled), (&lines, &report), "the same with a profile");
+    assert_eq!(profile.is_some(), form.is_table());
+    if let Some(profile) = profile {
+        let expected = profile_of_lines(&lines);
+        assert_eq!(profile.records(), expected.records());
+        assert_eq!(profile.schema_json(), expected.schema_json());
+        assert!(profile.all_fields().eq(expected.all_fields()), "{:?}", profile.all_fields().collect::<Vec<_>>());
+    }
+    Ok((lines, report))
+}
+
+/// The profile of JSON Lines.
+fn profile_of_lines(lines: &str) -> Profile {
+    struct Only(Option<Profile>);
+    impl Output for Only {
+        type Error = Infallible;
+        fn begin(&mut self, _: Target<'_>) -> Result<(), Infallible> {
+            Ok(())
+        }
+        fn write(&mut self, _: Stream, _: &[u8]) -> Result<(), Infallible> {
+            Ok(())
+        }
+        fn end(&mut self, _: Stream, report: FileReport) -> Result<(), Infallible> {
+            self.0 = report.profile;
+            Ok(())
+        }
+    }
+    let sections = vec![Section { pointer: String::new(), shape: Shape::Elements }];
+    let mut splitter = Splitter::new(Options { sections, profile: true, ..Options::default() }, Only(None));
+    let array = format!("[{}]", lines.lines().collect::<Vec<_>>().join(","));
+    let ended = splitter.push(&array).and_then(|()| splitter.finish());
+    let (_, Only(profile)) = ended.unwrap_or_else(|error| panic!("lines are not JSON: {error}"));
+    profile.unwrap_or_else(|| panic!("no profile"))
+}
+
+fn read_with(mut reader: Reader, slices: &[&str]) -> Result<(String, Report, Option<Profile>), ReadError> {
     let mut lines = Vec::new();
     let mut out = |bytes: &[u8]| {
         lines.extend_from_slice(bytes);
         Ok::<(), Infallible>(())
     };
-    let mut reader = Reader::new(form);
     let text_error = |error| match error {
         Error::Text(error) => error,
         Error::Output(never) => match never {},
@@ -42,10 +82,10 @@ pub(crate) fn read<'a>(form: &Form, slices: impl IntoIterator<Item = &'a str>) -
     for slice in slices {
         reader.push(slice, &mut out).map_err(text_error)?;
     }
-    let report = reader.finish(&mut out).map_err(text_error)?;
+    let (report, profile) = reader.finish_with_profile(&mut out).map_err(text_error)?;
     let lines = String::from_utf8(lines).unwrap_or_else(|error| panic!("lines are not UTF-8: {error}"));
     assert_eq!(lines.lines().count() as u64, report.records, "lines and records");
-    Ok((lines, report))
+    Ok((lines, report, profile))
 }
 
 /// The lines of a text.

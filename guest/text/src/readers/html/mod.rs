@@ -202,7 +202,7 @@ impl Html {
             Kind::Value => self.row.values += u64::from(!cell.is_empty()),
         }
         match &mut self.table {
-            Some(table) => table.cell(cell.as_bytes(), false, records)?,
+            Some(table) => table.cell(cell.as_bytes(), records)?,
             None => {
                 self.row.size += cell.len() + 1;
                 if self.row.size > SAMPLE_BYTES_MAX {
@@ -232,7 +232,7 @@ impl Html {
                     return Err(Fault::Misaligned);
                 }
                 let table = self.table.insert(Table::new(is_header));
-                row.first.iter().try_for_each(|cell| table.cell(cell.as_bytes(), false, records))?;
+                row.first.iter().try_for_each(|cell| table.cell(cell.as_bytes(), records))?;
                 table.end_row(records)
             }
         }
