@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-use super::DocumentError;
+use super::{DocumentError, slides, word};
 
 /// What an archive begins with.
 pub(crate) const ZIP: &[u8] = b"PK\x03\x04";
@@ -17,22 +17,29 @@ pub(crate) const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 /// that says less than it has meets the limits of the sandbox.
 const UNFOLDED_BYTES_MAX: u64 = 256 << 20;
 
-/// The member with the text of a Word document.
-const WORD: &str = "word/document.xml";
-
 /// A member that every workbook of Excel has.
 const EXCEL: &str = "xl/workbook.xml";
 
-/// The member that says what an OpenDocument file is, and what it says of a spreadsheet.
+/// The member that says what an OpenDocument file is, and what it says.
 const MEDIA_TYPE: &str = "mimetype";
-const SPREADSHEET: &[u8] = b"application/vnd.oasis.opendocument.spreadsheet";
+const OPEN_DOCUMENTS: [(&[u8], Kind); 3] = [
+    (b"application/vnd.oasis.opendocument.spreadsheet", Kind::OpenSpreadsheet),
+    (b"application/vnd.oasis.opendocument.text", Kind::OpenText),
+    (b"application/vnd.oasis.opendocument.presentation", Kind::OpenText),
+];
+
+/// Most bytes of what it says.
+const MEDIA_TYPE_BYTES_MAX: u64 = 64;
 
 /// What an archive is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Word,
+    PowerPoint,
     Excel,
-    OpenDocument,
+    OpenSpreadsheet,
+    /// A text, or the slides of a presentation.
+    OpenText,
 }
 
 /// An archive whose members say that they are not too large.
@@ -54,23 +61,26 @@ impl<'a> Archive<'a> {
     /// # Errors
     /// [`DocumentError::Unknown`] for any other archive.
     pub(crate) fn kind(&mut self) -> Result<Kind, DocumentError> {
-        if self.0.index_for_name(WORD).is_some() {
-            return Ok(Kind::Word);
-        }
-        if self.0.index_for_name(EXCEL).is_some() {
-            return Ok(Kind::Excel);
+        let members = [(word::DOCUMENT, Kind::Word), (slides::PRESENTATION, Kind::PowerPoint), (EXCEL, Kind::Excel)];
+        if let Some((_, kind)) = members.into_iter().find(|(member, _)| self.has(member)) {
+            return Ok(kind);
         }
         let mut said = Vec::new();
-        if let Ok(member) = self.0.by_name(MEDIA_TYPE) {
+        if let Ok(member) = self.member(MEDIA_TYPE) {
             // What cannot be read says nothing.
-            let _ = member.take(SPREADSHEET.len() as u64 + 1).read_to_end(&mut said);
+            let _ = member.take(MEDIA_TYPE_BYTES_MAX).read_to_end(&mut said);
         }
-        if said == SPREADSHEET { Ok(Kind::OpenDocument) } else { Err(DocumentError::Unknown) }
+        let known = OPEN_DOCUMENTS.into_iter().find(|(media_type, _)| said.trim_ascii() == *media_type);
+        known.map(|(_, kind)| kind).ok_or(DocumentError::Unknown)
     }
 
-    /// The XML of a Word document.
-    pub(crate) fn word(&mut self) -> Result<impl BufRead, DocumentError> {
-        self.0.by_name(WORD).map(BufReader::new).map_err(damaged)
+    pub(crate) fn has(&self, member: &str) -> bool {
+        self.0.index_for_name(member).is_some()
+    }
+
+    /// The content of a member.
+    pub(crate) fn member(&mut self, name: &str) -> Result<impl BufRead, DocumentError> {
+        self.0.by_name(name).map(BufReader::new).map_err(damaged)
     }
 }
 

@@ -1,9 +1,11 @@
-//! The text of documents that arrive as bytes: PDF, Word, and the records of spreadsheets.
+//! The text of documents that arrive as bytes: PDF, Word, PowerPoint, OpenDocument, and the records of spreadsheets.
 //!
 //! ```text
-//! bytes ─► format, from the bytes ─► pdf      pages as Markdown, a heading for each
-//!                                    word     paragraphs, headings and tables as Markdown
-//!                                    sheet    one JSON object: an array of records for each sheet
+//! bytes ─► format, from the bytes ─► pdf            pages as Markdown, a heading for each
+//!                                    word           paragraphs, headings and tables as Markdown
+//!                                    slides         the same, and a heading for each slide; notes
+//!                                    open_document  texts and slides in the format OpenDocument
+//!                                    sheet          one JSON object: an array of records for each sheet
 //! ```
 //!
 //! What is written is bounded by a limit, and so is what an archive unfolds to by its own account. The crates that parse
@@ -13,10 +15,15 @@
 //! Images, drawings, comments, footnotes and formulas are left out: the bytes of the document remain what counts.
 
 mod archive;
+mod markdown;
+mod office;
+mod open_document;
 mod output;
 mod pdf;
 mod sheet;
+mod slides;
 mod word;
+mod xml;
 
 use self::archive::{Archive, Kind};
 
@@ -34,7 +41,7 @@ pub mod bindings {
 /// What a text of a document is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Markdown: a page or a heading of the document is a heading of it, and a table a table.
+    /// Markdown: a page, a slide or a heading of the document is a heading of it, and a table a table.
     Markdown,
     /// One JSON object: `{"Sheet": [{"column": value, …}, …], …}`.
     Records,
@@ -54,7 +61,7 @@ pub struct Extracted {
 #[non_exhaustive]
 pub enum DocumentError {
     /// The bytes are of no format that is read here.
-    #[error("not a PDF, a Word document or a spreadsheet")]
+    #[error("not a PDF, a text, a spreadsheet or slides of Office or OpenDocument")]
     Unknown,
     /// The document needs a password.
     #[error("the document is encrypted")]
@@ -89,7 +96,9 @@ pub fn extract(document: &[u8], limit: usize) -> Result<Extracted, DocumentError
         match archive.kind()? {
             Kind::Word => word::text(&mut archive, limit).map(markdown),
             Kind::Excel => sheet::excel(document, limit).map(records),
-            Kind::OpenDocument => sheet::open_document(document, limit).map(records),
+            Kind::PowerPoint => slides::text(&mut archive, limit).map(markdown),
+            Kind::OpenSpreadsheet => sheet::open_document(document, limit).map(records),
+            Kind::OpenText => open_document::text(&mut archive, limit).map(markdown),
         }
     } else if document.starts_with(archive::COMPOUND) {
         sheet::old_excel(document, limit).map(records)

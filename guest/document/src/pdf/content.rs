@@ -223,8 +223,8 @@ fn show(state: &State, position: &mut Position, string: &[u8], layout: &mut Layo
     }
     let map = position.text.then(&state.page);
     position.text = Matrix::translation(width, 0.0).then(&position.text);
-    layout.show(&Shown {
-        text: &text,
+    layout.show(Shown {
+        text,
         start: map.apply(0.0, state.rise),
         end: map.apply(width, state.rise),
         direction: map.direction(),

@@ -1,8 +1,9 @@
 //! The text of a PDF: its pages as Markdown, each under a heading `# Page N`.
 //!
 //! Strings stand where the drawing operators put them; what is on one line is joined, with a space where there is a gap.
-//! Columns of a page are not told apart, and text in images is not read.
+//! Two columns of prose are read one after the other, also where their lines were drawn side by side. Text in images is not read.
 
+mod columns;
 mod content;
 mod font;
 mod layout;

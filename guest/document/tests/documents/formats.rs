@@ -66,6 +66,45 @@ fn a_word_document_keeps_headings_and_tables() {
     );
 }
 
+#[test]
+fn an_open_document_text_keeps_headings_and_tables() {
+    assert_eq!(
+        markdown("odfpy.odt"),
+        "# Minutes\n\nPresent: Ada   & Grace.\n\n## Decisions\n\nThe release is postponed.\n\nLunch is at noon.\n\n\
+         | task | who |\n|---|---|\n| tests \\| docs | Ada |\n| review | Grace |\n\nEnd\n<of> minutes\n\n"
+    );
+}
+
+#[test]
+fn slides_are_headings_in_their_order_with_titles_tables_and_notes() {
+    assert_eq!(
+        markdown("python-pptx.pptx"),
+        "# Slide 1\n\n## Budget\n\n| item | sum |\n|---|---|\n| travel \\| food | 1200 |\n| rent | 900 |\n\n\
+         first line\nsecond line\n\n## Notes\n\nDo not mention the loan.\n\n# Slide 2\n\n## Plans & hopes\n\nfor 2027\n\n\
+         # Slide 3\n\n"
+    );
+    assert_eq!(
+        markdown("odfpy.odp"),
+        "# Slide 1\n\n## Plans & hopes\n\nfor 2027\n\n# Slide 2\n\n## Budget\n\nRent is 900.\n\n## Notes\n\n\
+         Do not mention the loan.\n\n"
+    );
+}
+
+#[test]
+fn columns_of_a_pdf_are_read_one_after_the_other_and_tables_row_by_row() {
+    let text = markdown("columns.pdf");
+    let pages: Vec<&str> = text.split("# Page ").collect();
+    let [_, prose, table, apart] = pages[..] else { panic!("{text}") };
+    let at = |page: &str, words: &str| page.find(words).unwrap_or_else(|| panic!("no {words} in {page}"));
+    let places = ["A title", "The quick", "answer the letters", "Staff were", "who cannot hear well.", "A line over"];
+    assert!(places.map(|words| at(prose, words)).is_sorted(), "{prose}");
+    assert!(prose.contains("sales\nrose in each region, and that the costs of\ntransport"), "{prose}");
+    assert!(table.contains("Zürich order 0\nOslo order 1\n"), "{table}");
+    let without_ends = |page: &str, from: &str, to: &str| page[at(page, from)..at(page, to)].replace("\n\n", "\n");
+    let columns = |page| without_ends(page, "The quick", "who cannot");
+    assert_eq!(columns(prose), columns(apart), "however they were drawn");
+}
+
 /// The sheet that each of three programs has written.
 fn orders() -> Value {
     json!([

@@ -7,7 +7,17 @@ use proptest::prelude::*;
 
 use crate::support::{LIMIT, archive, file, word, workbook};
 
-const FILES: [&str; 5] = ["chromium.pdf", "reportlab.pdf", "openpyxl.xlsx", "odfpy.ods", "python-docx.docx"];
+const FILES: [&str; 9] = [
+    "chromium.pdf",
+    "reportlab.pdf",
+    "columns.pdf",
+    "openpyxl.xlsx",
+    "odfpy.ods",
+    "odfpy.odt",
+    "odfpy.odp",
+    "python-docx.docx",
+    "python-pptx.pptx",
+];
 
 /// A PDF of these objects, the first of which is the catalog. `startxref` leads nowhere a reader could trust more.
 fn pdf(objects: &[String]) -> Vec<u8> {
@@ -90,8 +100,66 @@ fn deep_nesting_of_xml_is_followed_without_a_stack() {
 #[test]
 fn other_archives_are_not_read() {
     assert_eq!(extract(&archive(&[("a.txt", b"text")]), LIMIT), Err(DocumentError::Unknown));
-    let odt = archive(&[("mimetype", b"application/vnd.oasis.opendocument.text"), ("content.xml", b"<a/>")]);
-    assert_eq!(extract(&odt, LIMIT), Err(DocumentError::Unknown));
+    let drawing = archive(&[("mimetype", b"application/vnd.oasis.opendocument.graphics"), ("content.xml", b"<a/>")]);
+    assert_eq!(extract(&drawing, LIMIT), Err(DocumentError::Unknown));
+}
+
+const OPEN_TEXT: &[u8] = b"application/vnd.oasis.opendocument.text";
+
+#[test]
+fn an_open_document_is_encrypted_when_its_manifest_says_so() {
+    let manifest = br#"<manifest:file-entry><manifest:encryption-data manifest:checksum="x"/></manifest:file-entry>"#;
+    let odt = archive(&[("mimetype", OPEN_TEXT), ("META-INF/manifest.xml", manifest), ("content.xml", b"\x01\x02")]);
+    assert_eq!(extract(&odt, LIMIT), Err(DocumentError::Encrypted));
+    let empty = archive(&[("mimetype", OPEN_TEXT), ("content.xml", b"<a/>")]);
+    assert_eq!(extract(&empty, LIMIT), Err(DocumentError::Empty));
+}
+
+#[test]
+fn an_element_that_stands_for_many_spaces_is_a_few() {
+    let spaces = r#"<text:s text:c="4294967295"/>"#.repeat(3);
+    let content = format!("<text:p>a{spaces}b</text:p>");
+    let odt = archive(&[("mimetype", OPEN_TEXT), ("content.xml", content.as_bytes())]);
+    assert_eq!(text_of(&odt), format!("a{}b\n\n", " ".repeat(3_000)));
+}
+
+/// A presentation with slides at these targets, and these members.
+fn presentation(targets: &[&str], members: &[(&str, &[u8])]) -> Vec<u8> {
+    let ids: String = (0..targets.len()).map(|id| format!(r#"<p:sldId id="1" r:id="r{id}"/>"#)).collect();
+    let relation =
+        |(id, target): (usize, &&str)| format!(r#"<Relationship Id="r{id}" Type="x/slide" Target="{target}"/>"#);
+    let relations: String = targets.iter().enumerate().map(relation).collect();
+    let list = [("ppt/presentation.xml", ids.as_bytes()), ("ppt/_rels/presentation.xml.rels", relations.as_bytes())];
+    archive(&[&list, members].concat())
+}
+
+#[test]
+fn a_slide_that_is_listed_often_is_read_once() {
+    let slide = b"<p:sp><a:p><a:r><a:t>once</a:t></a:r></a:p></p:sp>";
+    let relations = br#"<Relationship Id="a" Type="x/notesSlide" Target="s.xml"/>"#;
+    let members: [(&str, &[u8]); 2] = [("ppt/s.xml", slide), ("ppt/_rels/s.xml.rels", relations)];
+    let targets = ["s.xml", "/ppt/s.xml", "../ppt/./s.xml", "s.xml"].repeat(5_000);
+    assert_eq!(text_of(&presentation(&targets, &members)), "# Slide 1\n\nonce\n\n");
+}
+
+#[test]
+fn slides_that_are_not_there_are_damage_and_no_slides_are_no_text() {
+    let gone = extract(&presentation(&["../../../etc/passwd"], &[]), LIMIT);
+    assert!(matches!(gone, Err(DocumentError::Damaged(_))), "{gone:?}");
+    assert_eq!(extract(&presentation(&[], &[]), LIMIT), Err(DocumentError::Empty));
+}
+
+#[test]
+fn strings_at_any_place_of_a_page_are_ordered_in_bounded_time() {
+    // More strings than are ordered at a time, on lines that are neither prose nor a table.
+    let mut content = String::from("BT /F 10 Tf\n");
+    for number in 0_u32..120_000 {
+        let (x, y) = (number.wrapping_mul(2_654_435_761) % 500, number.wrapping_mul(40_503) % 700);
+        writeln!(content, "1 0 0 1 {x} {y} Tm (w) Tj").unwrap();
+    }
+    content.push_str("1 0 0 1 nan 1e39 Tm (w) Tj ET");
+    let text = text_of(&page(FONT, &content, &[font()]));
+    assert!(text.matches('w').count() >= 120_000, "every string once");
 }
 
 #[test]
