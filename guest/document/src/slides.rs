@@ -1,7 +1,7 @@
 //! The text of a PowerPoint presentation as Markdown: a heading `# Slide N` for each slide in their order, its title and texts, and
 //! its notes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::archive::Archive;
 use super::markdown::Markdown;
@@ -57,13 +57,8 @@ fn slides(archive: &mut Archive<'_>) -> Result<Vec<String>, DocumentError> {
         }
         Ok(())
     })?;
-    let relations = relations(archive, PRESENTATION)?;
-    let mut slides = std::collections::BTreeMap::new();
-    for Relation { id, kind, target } in relations {
-        if kind.ends_with(SLIDE) {
-            slides.insert(id, target);
-        }
-    }
+    let relations = relations(archive, PRESENTATION)?.into_iter().filter(|relation| relation.kind.ends_with(SLIDE));
+    let slides: BTreeMap<String, String> = relations.map(|relation| (relation.id, relation.target)).collect();
     Ok(ids.iter().filter_map(|id| slides.get(id).cloned()).collect())
 }
 

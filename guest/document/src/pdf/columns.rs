@@ -50,14 +50,14 @@ pub(super) fn in_reading_order(strings: &mut Vec<Shown>) {
     if !is_prose(strings, &both, gutter) {
         return;
     }
-    let mut unread: Vec<Option<Shown>> = take(strings).into_iter().map(Some).collect();
+    let mut unread = take(strings).into_iter();
     let mut right = Vec::new();
     for line in &lines {
         let place = line.place(gutter);
         if place == Place::Across {
             strings.append(&mut right);
         }
-        for string in unread.get_mut(line.strings.clone()).into_iter().flatten().filter_map(Option::take) {
+        for string in unread.by_ref().take(line.strings.len()) {
             let is_right = place == Place::Right || place == Place::InBoth && string.start.x >= gutter;
             if is_right { right.push(string) } else { strings.push(string) }
         }
@@ -100,22 +100,23 @@ fn gutter(lines: &[Line]) -> Option<f64> {
 
 /// Whether most of these lines are prose on both sides of the gutter.
 fn is_prose(strings: &[Shown], both: &[&Line], gutter: f64) -> bool {
-    let gaps = || both.iter().filter_map(|line| Some((line, line.gap?)));
-    let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
-    let (left_edge, right_edge) =
-        (least(&mut both.iter().map(|line| line.left)), least(&mut gaps().map(|(_, gap)| gap.1)));
-    let widths: Vec<(f64, f64)> = gaps().map(|(line, gap)| (gap.0 - left_edge, line.right - right_edge)).collect();
-    let widest = widths.iter().fold((0.0, 0.0), |most: (f64, f64), width| (most.0.max(width.0), most.1.max(width.1)));
-    let filled =
-        |side: fn(&(f64, f64)) -> f64| widths.iter().filter(|width| side(width) >= FILLED * side(&widest)).count();
-    let long = both.iter().filter(|line| {
+    let (left, right): (Vec<_>, Vec<_>) = both.iter().filter_map(|line| line.sides()).unzip();
+    let is_long = |line: &&&Line| {
         let (mut left, mut right) = (0, 0);
         for string in strings.get(line.strings.clone()).unwrap_or_default() {
             *(if string.start.x >= gutter { &mut right } else { &mut left }) += string.text.chars().count();
         }
         left >= CHARACTERS_MIN && right >= CHARACTERS_MIN
-    });
-    [filled(|width| width.0), filled(|width| width.1), long.count()].into_iter().all(|lines| is_most(lines, both.len()))
+    };
+    is_filled(&left) && is_filled(&right) && is_most(both.iter().filter(is_long).count(), both.len())
+}
+
+/// Whether most lines of a column, each from one place to another, go to its end.
+fn is_filled(column: &[(f64, f64)]) -> bool {
+    let start = column.iter().map(|line| line.0).fold(f64::INFINITY, f64::min);
+    let end = column.iter().map(|line| line.1).fold(f64::NEG_INFINITY, f64::max);
+    let filled = column.iter().filter(|line| line.1 - start >= FILLED * (end - start));
+    is_most(filled.count(), column.len())
 }
 
 fn is_most(some: usize, all: usize) -> bool {
@@ -136,6 +137,11 @@ impl Line {
         }
         let is_level = shown.iter().all(Shown::is_level);
         Self { strings: range, left, right, gap: gap.filter(|_| gaps == 1 && is_level) }
+    }
+
+    /// What is before the gap, and what is behind it.
+    fn sides(&self) -> Option<((f64, f64), (f64, f64))> {
+        self.gap.map(|gap| ((self.left, gap.0), (gap.1, self.right)))
     }
 
     fn place(&self, gutter: f64) -> Place {
