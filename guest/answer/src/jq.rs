@@ -72,7 +72,7 @@ pub(crate) fn run(source: &Source, jq: &Jq, budget: Budget, read: &mut Read<'_>)
         return program.answer(examined, 1);
     }
     let examined = each_record(source, read, &Reach::of(&jq.filter, &jq.arguments), &mut program)?;
-    program.answer(examined, examined)
+    program.answer(examined, source.records.max(examined))
 }
 
 /// Runs a program on every record; returns their number.
@@ -255,8 +255,8 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// The answer. When every run failed, but some gave results first, the results are more useful than the error
-    /// alone.
+    /// The answer; `runs` are those on the whole file. When every run failed, but some gave results first, the results
+    /// are more useful than the error alone.
     fn answer(self, examined: u64, runs: u64) -> Result<Answer, ExtractError> {
         match self.failures {
             Some(failures) if failures.records == runs && self.total == 0 => Err(ExtractError::Failed(failures)),

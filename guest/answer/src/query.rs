@@ -56,7 +56,10 @@ fn scan(
         })
     })?;
     match fields.first_unseen() {
-        Some(field) if finder.examined > 0 => Err(near::unknown_field(source, read, field)),
+        // Other parts of the file may have the field.
+        Some(field) if finder.examined > 0 && finder.examined >= source.records => {
+            Err(near::unknown_field(source, read, field))
+        }
         _ => Ok((matched, finder.examined)),
     }
 }

@@ -7,6 +7,7 @@
 
 mod answer;
 mod contract;
+mod export;
 mod files;
 mod fit;
 pub(crate) mod query;
@@ -189,6 +190,21 @@ pub enum ExtractError {
     /// A line is not JSON.
     #[error("record {0} is not JSON")]
     Damaged(u64),
+    /// An answer that has to be whole has more results than fit into one.
+    #[error(
+        "the answer is larger than one may be, and would not be complete: {results} of its {total} results are at most \
+         {RESULTS_MAX} results ({HITS_MAX} hits) of {ANSWER_BYTES_MAX} bytes; set a limit, return less per result, or ask for \
+         records as they stand in the file, which may be any number: without grouping, sorting, distinct results and `slurp`"
+    )]
+    Incomplete {
+        /// Results that fit.
+        results: u64,
+        /// All results.
+        total: u64,
+    },
+    /// Results could not be written.
+    #[error("cannot write the results: {0}")]
+    Write(#[from] std::io::Error),
     /// The component for SQL could not be loaded.
     #[error("SQL cannot be answered, as its component was not loaded: {0}")]
     Load(#[from] LoadError),
@@ -404,6 +420,17 @@ impl From<&FileRecord> for component::Source {
         };
         let (name, section) = (file.name.clone(), file.section.clone());
         Self { name, directory: 0, section, kind, start: file.digest_from, bytes: file.bytes, records: file.records }
+    }
+}
+
+impl Jq {
+    fn check_limit(&self) -> Result<(), ExtractError> {
+        match self.limit {
+            Some(limit) if limit == 0 || limit > RESULTS_MAX => {
+                Err(ExtractError::Invalid(format!("limit: must be between 1 and {RESULTS_MAX}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use anyhow::bail;
 
+use crate::rows::Rows;
+
 /// Most columns: 1,000. Each row has all of them, so they bound how much longer a table is than its JSON.
 const COLUMNS_MAX: usize = 1_000;
 
@@ -19,20 +21,23 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns of JSON Lines. Fails when there are more than [`COLUMNS_MAX`].
-    pub(crate) fn of(lines: &str) -> anyhow::Result<Self> {
+    /// Finds the columns. Fails when there are more than [`COLUMNS_MAX`].
+    pub(crate) fn of(rows: &mut Rows) -> anyhow::Result<Self> {
         let mut columns = Self::default();
-        for (name, _) in lines.lines().flat_map(members) {
-            if columns.places.contains_key(name.as_ref()) {
-                continue;
-            }
-            if columns.names.len() == COLUMNS_MAX {
-                bail!("the results have more than {COLUMNS_MAX} fields: select some, or use --format jsonl");
-            }
-            columns.places.insert(name.to_string(), columns.names.len());
-            columns.names.push(name.into_owned());
-        }
+        rows.each(|line| members(line).into_iter().try_for_each(|(name, _)| columns.add(name)))?;
         Ok(columns)
+    }
+
+    fn add(&mut self, name: Cow<'_, str>) -> anyhow::Result<()> {
+        if self.places.contains_key(name.as_ref()) {
+            return Ok(());
+        }
+        if self.names.len() == COLUMNS_MAX {
+            bail!("the results have more than {COLUMNS_MAX} fields: select some, or use --format jsonl");
+        }
+        self.places.insert(name.to_string(), self.names.len());
+        self.names.push(name.into_owned());
+        Ok(())
     }
 
     /// Their names.

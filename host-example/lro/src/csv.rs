@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 
 use crate::columns::{Columns, text};
+use crate::rows::Rows;
 
 /// Writes a header, and a row for each result. A string is its text, any other value its JSON. A field that is missing or
 /// null is empty; an empty string is `""`.
-pub(crate) fn write(lines: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    let columns = Columns::of(lines)?;
+pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> {
+    let columns = Columns::of(rows)?;
     if columns.names().is_empty() {
         return Ok(());
     }
@@ -18,10 +19,7 @@ pub(crate) fn write(lines: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         None | Some("null") => nothing.to_owned(),
         Some(json) => quoted(&text(json)),
     };
-    for line in lines.lines() {
-        row(columns.values(line).into_iter().map(cell), out)?;
-    }
-    Ok(())
+    rows.each(|line| Ok(row(columns.values(line).into_iter().map(cell), out)?))
 }
 
 fn row(cells: impl Iterator<Item = String>, out: &mut dyn Write) -> io::Result<()> {

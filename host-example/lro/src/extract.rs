@@ -17,10 +17,11 @@ use serde_json::value::RawValue;
 
 use crate::destination::Destination;
 use crate::exit::Exit;
-use crate::format::Format;
+use crate::format::{Format, into_lines};
 use crate::handle::HandleArguments;
 use crate::host;
 use crate::output::{self, Terminal};
+use crate::rows::Rows;
 use crate::search::{self, SearchArguments};
 
 const EXAMPLES: &str = "Examples:
@@ -158,28 +159,28 @@ enum ConditionArgument {
 type NamedValue = (String, Box<RawValue>);
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
-    arguments.format.check(arguments.destination.output.is_some())?;
+    arguments.format.check(arguments.destination.path().is_some())?;
     let store = host::store(config)?;
     let (offload, section) = arguments.handle.find(&store)?;
     if arguments.recipes {
         return recipes(&offload, arguments);
     }
     let (section, question) = arguments.question(&offload, section)?;
+    let (extractor, section, destination) = (parts::extractor(config)?, section.as_deref(), &arguments.destination);
+    if arguments.offload_answer {
+        let (question, budget) = (unlimited(question), Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX });
+        let answer = extractor.ask(&offload, section, &question, budget)?;
+        report(arguments, &question, &answer, terminal);
+        return offload_again(arguments, config, store, answer);
+    }
     // The usual budget is for what a model reads.
-    let is_for_files = arguments.offload_answer || arguments.destination.output.is_some();
-    let (question, budget) = match is_for_files {
-        true => (unlimited(question), Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }),
-        false => (question, Budget::from(&config.query)),
-    };
-    let answer = parts::extractor(config)?.ask(&offload, section.as_deref(), &question, budget)?;
-    if !arguments.offload_answer {
-        arguments.destination.write(|out| arguments.format.write(&answer.lines, &answer, out))?;
-    }
+    let (mut rows, answer) = destination.rows(|out| match destination.is_whole() {
+        true => Ok(extractor.export(&offload, section, &question, out)?),
+        false => into_lines(extractor.ask(&offload, section, &question, Budget::from(&config.query))?, out),
+    })?;
+    destination.write(|out| arguments.format.write_answer(&mut rows, &answer, out))?;
     report(arguments, &question, &answer, terminal);
-    match arguments.offload_answer {
-        true => offload_again(arguments, config, store, answer),
-        false => Ok(Exit::Success),
-    }
+    Ok(Exit::Success)
 }
 
 impl Arguments {
@@ -305,7 +306,7 @@ fn aggregate(text: &str) -> Result<Aggregate, QueryError> {
     Ok(Aggregate { name, ..value.parse()? })
 }
 
-/// Raises the default limit, for an answer that goes to a file.
+/// Raises the default limit, for an answer that is offloaded.
 fn unlimited(question: Question) -> Question {
     match question {
         Question::Query(query) => Question::Query(Query { limit: Some(query.limit.unwrap_or(RESULTS_MAX)), ..query }),
@@ -373,8 +374,11 @@ fn report_rest(arguments: &Arguments, question: &Question, answer: &Answer, term
             --query-answer-tokens"
         )),
         Some(Cut::Budget(_)) => {
-            let is_largest = arguments.offload_answer || arguments.destination.output.is_some();
-            let again = if is_largest { "" } else { ", or write more to a file with --output or --offload-answer" };
+            let again = if arguments.offload_answer {
+                ""
+            } else {
+                ", or write more to a file with --output or --offload-answer"
+            };
             terminal.message(&format!(
                 "{results} of {total} results fit in the answer; continue with {next}, or {smaller}{again}"
             ));
@@ -399,7 +403,7 @@ fn recipes(offload: &Offload, arguments: &Arguments) -> anyhow::Result<Exit> {
             let rows: Vec<_> = queries.iter().map(|one| (one.name.as_str(), one.description.clone())).collect();
             Ok(out.write_all(output::printable(&output::columns(&rows)).as_bytes())?)
         }
-        format => format.write(&lines, &queries, out),
+        format => format.write(&mut Rows::of(&lines)?, &queries, out),
     })?;
     Ok(Exit::Success)
 }

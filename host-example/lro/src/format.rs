@@ -4,8 +4,10 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::bail;
 use clap::ValueEnum;
+use lro_host::extract::Answer;
 use serde::Serialize;
 
+use crate::rows::Rows;
 use crate::{csv, markdown, parquet, table};
 
 /// Output format.
@@ -36,19 +38,48 @@ impl Format {
         Ok(())
     }
 
-    /// Writes results, given as JSON Lines. `whole` is what the format `json` writes in their place.
-    pub(crate) fn write(self, lines: &str, whole: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// Writes results. `whole` is what the format `json` writes in their place.
+    pub(crate) fn write(
+        self,
+        rows: &mut Rows,
+        whole: &impl Serialize,
+        out: &mut (dyn Write + Send),
+    ) -> anyhow::Result<()> {
         match self {
-            Self::Jsonl => out.write_all(lines.as_bytes())?,
+            Self::Jsonl => drop(io::copy(&mut rows.read()?, out)?),
             Self::Json => {
                 serde_json::to_writer(&mut *out, whole)?;
                 out.write_all(b"\n")?;
             }
-            Self::Csv => csv::write(lines, out)?,
-            Self::Markdown => markdown::write(lines, out)?,
-            Self::Parquet => parquet::write(lines, out)?,
-            Self::Table => out.write_all(table::of_lines(lines)?.as_bytes())?,
+            Self::Csv => csv::write(rows, out)?,
+            Self::Markdown => markdown::write(rows, out)?,
+            Self::Parquet => parquet::write(rows, out)?,
+            Self::Table => table::write(rows, out)?,
         }
         Ok(())
     }
+
+    /// Writes an answer without lines, whose results are the rows.
+    pub(crate) fn write_answer(
+        self,
+        rows: &mut Rows,
+        answer: &Answer,
+        out: &mut (dyn Write + Send),
+    ) -> anyhow::Result<()> {
+        if self != Self::Json {
+            return self.write(rows, answer, out);
+        }
+        let answer = serde_json::to_string(answer)?;
+        let (before, behind) = answer.split_once("[]").unwrap_or((&answer, ""));
+        write!(out, "{before}[")?;
+        let mut separator = "";
+        rows.each(|line| Ok(write!(out, "{}{line}", std::mem::replace(&mut separator, ","))?))?;
+        Ok(writeln!(out, "]{behind}")?)
+    }
+}
+
+/// Writes the lines of an answer, and returns it without them.
+pub(crate) fn into_lines(answer: Answer, out: &mut dyn Write) -> anyhow::Result<Answer> {
+    out.write_all(answer.lines.as_bytes())?;
+    Ok(Answer { lines: String::new(), ..answer })
 }

@@ -24,6 +24,7 @@ mod parquet;
 mod policy;
 mod read;
 mod report;
+mod rows;
 mod search;
 mod sql;
 mod status;

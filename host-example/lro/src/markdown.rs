@@ -4,20 +4,18 @@ use std::io::{self, Write};
 
 use crate::columns::{Columns, text};
 use crate::output::printable;
+use crate::rows::Rows;
 
 /// Writes a header, and a row for each result, with whole values.
-pub(crate) fn write(lines: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    let columns = Columns::of(lines)?;
+pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> {
+    let columns = Columns::of(rows)?;
     if columns.names().is_empty() {
         return Ok(());
     }
     row(columns.names().iter().map(|name| escaped(name)), out)?;
     row(columns.names().iter().map(|_| "---".to_owned()), out)?;
-    for line in lines.lines() {
-        let cell = |value: Option<&str>| value.map(|json| escaped(&text(json))).unwrap_or_default();
-        row(columns.values(line).into_iter().map(cell), out)?;
-    }
-    Ok(())
+    let cell = |value: Option<&str>| value.map(|json| escaped(&text(json))).unwrap_or_default();
+    rows.each(|line| Ok(row(columns.values(line).into_iter().map(cell), out)?))
 }
 
 fn row(cells: impl Iterator<Item = String>, out: &mut dyn Write) -> io::Result<()> {

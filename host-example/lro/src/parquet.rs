@@ -11,6 +11,12 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use crate::columns::{Columns, text};
+use crate::rows::Rows;
+
+/// Bytes of results and number of cells that are written together, and held in memory for that: 4 MiB, and as many cells as take
+/// 16 MiB.
+const GROUP_BYTES: usize = 4 << 20;
+const GROUP_CELLS: usize = 1 << 20;
 
 /// Decimal digits that a double keeps, whatever the number.
 const DOUBLE_DIGITS: usize = 15;
@@ -83,25 +89,56 @@ impl Kind {
 
 /// Writes the file. A field that is missing or null is null. A field with values of several types, with objects, arrays or
 /// numbers that no 64-bit type holds is a column of JSON.
-pub(crate) fn write(lines: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    let columns = Columns::of(lines)?;
-    let rows: Vec<Vec<Option<&str>>> = lines.lines().map(|line| columns.values(line)).collect();
-    let cells = |column: usize| rows.iter().map(move |row| row.get(column).copied().flatten());
-    let kind = |column| cells(column).flatten().filter_map(Kind::of).reduce(Kind::with).unwrap_or(Kind::Json);
-    let kinds: Vec<Kind> = (0..columns.names().len()).map(kind).collect();
+pub(crate) fn write(rows: &mut Rows, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+    let columns = Columns::of(rows)?;
+    let kinds = kinds(&columns, rows)?;
+    let schema = schema(columns.names(), &kinds)?;
+    let mut writer = SerializedFileWriter::new(out, schema, Arc::new(WriterProperties::default()))?;
+    let mut group = String::new();
+    let mut cells = 0;
+    rows.each(|line| {
+        if group.len() + line.len() > GROUP_BYTES || cells + kinds.len() > GROUP_CELLS {
+            write_group(&mut writer, &columns, &kinds, &group)?;
+            group.clear();
+            cells = 0;
+        }
+        group.push_str(line);
+        group.push('\n');
+        cells += kinds.len();
+        Ok(())
+    })?;
+    write_group(&mut writer, &columns, &kinds, &group)?;
+    writer.close()?;
+    Ok(())
+}
 
-    let mut file = Vec::new();
-    let mut writer =
-        SerializedFileWriter::new(&mut file, schema(columns.names(), &kinds)?, Arc::new(WriterProperties::default()))?;
+fn kinds(columns: &Columns, rows: &mut Rows) -> anyhow::Result<Vec<Kind>> {
+    let mut kinds = vec![None::<Kind>; columns.names().len()];
+    rows.each(|line| {
+        for (kind, value) in kinds.iter_mut().zip(columns.values(line)) {
+            *kind = [*kind, value.and_then(Kind::of)].into_iter().flatten().reduce(Kind::with);
+        }
+        Ok(())
+    })?;
+    Ok(kinds.into_iter().map(|kind| kind.unwrap_or(Kind::Json)).collect())
+}
+
+/// Writes a group of rows, column by column.
+fn write_group<W: Write + Send>(
+    writer: &mut SerializedFileWriter<W>,
+    columns: &Columns,
+    kinds: &[Kind],
+    lines: &str,
+) -> anyhow::Result<()> {
+    let rows: Vec<Vec<Option<&str>>> = lines.lines().map(|line| columns.values(line)).collect();
     let mut group = writer.next_row_group()?;
     for (number, kind) in kinds.iter().enumerate() {
         let Some(mut column) = group.next_column()? else { break };
-        write_column(&mut column, *kind, cells(number))?;
+        write_column(&mut column, *kind, rows.iter().map(|row| row.get(number).copied().flatten()))?;
         column.close()?;
     }
     group.close()?;
-    writer.close()?;
-    Ok(out.write_all(&file)?)
+    Ok(())
 }
 
 fn schema(names: &[String], kinds: &[Kind]) -> Result<TypePtr, ParquetError> {

@@ -12,6 +12,7 @@ use crate::format::Format;
 use crate::handle::HandleArguments;
 use crate::host;
 use crate::output::{self, Terminal};
+use crate::rows::Rows;
 
 const EXAMPLES: &str = "Examples:
   lro read HANDLE
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     let mut text = Vec::new();
     match (arguments.format, &page.content) {
         (Format::Json, _) => return output::json(&page).map(|()| Exit::Success),
-        (format, PageContent::Records(records)) => format.write(&lines(records), &page, &mut text)?,
+        (format, PageContent::Records(records)) => format.write(&mut Rows::of(&lines(records))?, &page, &mut text)?,
         (_, PageContent::Text(part) | PageContent::Base64(part)) => writeln!(text, "{}", part.data)?,
     }
     output::data(&text)?;

@@ -3,12 +3,12 @@
 use clap::{Args, value_parser};
 use lro_gateway::parts;
 use lro_gateway::settings::Config;
-use lro_host::extract::{ANSWER_BYTES_MAX, Answer, Budget, Cut, RESULTS_MAX, Sql, Tables};
+use lro_host::extract::{Answer, Budget, Cut, RESULTS_MAX, Sql, Tables};
 use lro_host::store::{Store, Ulid};
 
 use crate::destination::Destination;
 use crate::exit::Exit;
-use crate::format::Format;
+use crate::format::{Format, into_lines};
 use crate::handle::HandleArguments;
 use crate::host;
 use crate::output::Terminal;
@@ -52,17 +52,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
-    arguments.format.check(arguments.destination.output.is_some())?;
+    arguments.format.check(arguments.destination.path().is_some())?;
     let store = host::store(config)?;
     let tables = arguments.tables.iter().map(|text| arguments.table(text, &store)).collect::<Result<Vec<_>, _>>()?;
     let sql = Sql { query: arguments.query.clone(), offset: arguments.offset, limit: arguments.limit };
-    // The usual budget is for what a model reads.
-    let budget = match arguments.destination.output {
-        Some(_) => Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX },
-        None => Budget::from(&config.query),
-    };
-    let answer = parts::extractor(config)?.sql(&tables, &sql, budget)?;
-    arguments.destination.write(|out| arguments.format.write(&answer.lines, &answer, out))?;
+    let (extractor, destination) = (parts::extractor(config)?, &arguments.destination);
+    let (mut rows, answer) = destination.rows(|out| match destination.is_whole() {
+        true => Ok(extractor.export_sql(&tables, &sql, out)?),
+        false => into_lines(extractor.sql(&tables, &sql, Budget::from(&config.query))?, out),
+    })?;
+    destination.write(|out| arguments.format.write_answer(&mut rows, &answer, out))?;
     answer.notes.iter().for_each(|note| terminal.message(&format!("note: {note}")));
     report_rest(&answer, terminal);
     Ok(Exit::Success)

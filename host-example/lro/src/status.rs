@@ -16,6 +16,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Exit;
+use crate::rows::Rows;
 use crate::{output, table};
 
 /// Refresh interval of --watch.
@@ -144,7 +145,9 @@ impl Report {
             rows.push(Row { pid: "all".to_owned(), ..Row::of(&self.totals) });
         }
         let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<String>>>()?;
-        table::of_lines(&lines.join("\n"))
+        let mut table = Vec::new();
+        table::write(&mut Rows::of(&lines.join("\n"))?, &mut table)?;
+        Ok(String::from_utf8(table)?)
     }
 }
 

@@ -1,28 +1,38 @@
-//! Formats JSON Lines as a table.
+//! Writes results as a table for people.
+
+use std::io::Write;
 
 use crate::columns::{Columns, text};
 use crate::output::printable;
+use crate::rows::Rows;
 
 /// Maximum length of a cell, in characters; longer values are truncated.
 const CELL_CHARACTERS_MAX: usize = 40;
 
-/// Formats one row per line. Objects have a column per key, in order of first appearance; other values share one
+/// Writes one row per result. Objects have a column per key, in order of first appearance; other values share one
 /// column.
-pub(crate) fn of_lines(lines: &str) -> anyhow::Result<String> {
-    let columns = Columns::of(lines)?;
+pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> {
+    let columns = Columns::of(rows)?;
     let heading: Vec<String> = columns.names().iter().map(|name| cell(name)).collect();
     if heading.is_empty() {
-        return Ok(String::new());
+        return Ok(());
     }
-    let row = |line| columns.values(line).into_iter().map(|value| value.map(truncated).unwrap_or_default()).collect();
-    let rows: Vec<Vec<String>> = lines.lines().map(row).collect();
+    let row = |line: &str| -> Vec<String> {
+        columns.values(line).into_iter().map(|value| value.map(truncated).unwrap_or_default()).collect()
+    };
     let mut widths = vec![0; heading.len()];
-    for row in std::iter::once(&heading).chain(&rows) {
+    let mut widen = |row: &[String]| {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
-    }
-    Ok(std::iter::once(&heading).chain(&rows).map(|row| line(row, &widths)).collect())
+    };
+    widen(&heading);
+    rows.each(|line| {
+        widen(&row(line));
+        Ok(())
+    })?;
+    out.write_all(aligned(&heading, &widths).as_bytes())?;
+    rows.each(|line| Ok(out.write_all(aligned(&row(line), &widths).as_bytes())?))
 }
 
 /// Converts a text to one line without control characters, so that its width is its number of characters.
@@ -38,7 +48,7 @@ fn truncated(json: &str) -> String {
     plain.chars().take(CELL_CHARACTERS_MAX - 1).chain(['…']).collect()
 }
 
-fn line(row: &[String], widths: &[usize]) -> String {
+fn aligned(row: &[String], widths: &[usize]) -> String {
     let cells: Vec<String> = row.iter().zip(widths).map(|(value, width)| format!("{value:width$}")).collect();
     format!("{}\n", cells.join("  ").trim_end())
 }

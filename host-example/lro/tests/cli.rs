@@ -1132,6 +1132,91 @@ fn any_text_survives_csv() {
     assert_eq!(read_csv(&home, &csv), serde_json::json!(rows), "{csv}");
 }
 
+/// Runs `lro extract` with more arguments, and returns the parts of the file that it asked about.
+fn parts_asked(home: &Home, handle: &str, more: &[&str]) -> Vec<(u64, u64)> {
+    let output = home.run(&[&["extract", handle, "--log", "debug"], more].concat(), "");
+    let log = stderr(&output);
+    assert!(output.status.success(), "{log}");
+    let number = |line: &str, name: &str| {
+        let value = line.split_once(name).unwrap_or_else(|| panic!("no {name} in {line}")).1;
+        value.split(' ').next().unwrap().parse().unwrap()
+    };
+    let parts = log.lines().filter(|line| line.contains("asked about a part"));
+    parts.map(|line| (number(line, "start="), number(line, "end="))).collect()
+}
+
+// Beyond what one answer holds, it asks about one part of the file behind the other.
+#[test]
+fn an_export_of_any_size_is_whole_and_reads_each_record_once() {
+    const COUNT: u64 = 60_000;
+    let home = Home::new();
+    let text = |id: u64| format!("row {id}, {}", "\"quoted\" é ".repeat(26));
+    let record = |id| serde_json::json!({"id": id, "even": id % 2 == 0, "text": text(id)}).to_string();
+    let records: Vec<String> = (0..COUNT).map(record).collect();
+    let handle = home.offload(&[], format!("[{}]", records.join(",")));
+    let written = |name: &str| fs::read_to_string(home.path(name)).unwrap();
+
+    let parts = parts_asked(&home, &handle, &["--output", "all.jsonl"]);
+    assert!(written("all.jsonl").len() > 20 << 20 && written("all.jsonl").lines().eq(&records));
+    assert!(parts.len() > 5 && parts.windows(2).all(|pair| pair[0].1 == pair[1].0), "{parts:?}");
+    assert_eq!(home.prints(&["extract", &handle, "-o", "-"]), written("all.jsonl"), "no file is named `-`");
+    assert!(!home.path("-").exists());
+
+    home.prints(&["extract", &handle, "--format", "csv", "-o", "all.csv"]);
+    let csv = written("all.csv");
+    let row = |id: u64| format!("{id},{},\"{}\"", id % 2 == 0, text(id).replace('"', "\"\""));
+    assert!(csv.lines().eq(std::iter::once("id,even,text".to_owned()).chain((0..COUNT).map(row))));
+
+    let some = &["--where", "even eq true", "--select", "id", "--offset", "7", "--limit", "29000", "-o", "some.jsonl"];
+    home.run(&[&["extract", &handle], &some[..]].concat(), "");
+    assert!(written("some.jsonl").lines().eq((7..29_007).map(|id| format!("{{\"id\":{}}}", id * 2))));
+    let json = ["--where", "even eq true", "--select", "id", "--format", "json", "-o", "-"];
+    let whole: Value = serde_json::from_str(&home.prints(&[&["extract", &handle], &json[..]].concat())).unwrap();
+    let counts = ["total", "examined", "left"].map(|name| whole[name].as_u64().unwrap());
+    assert_eq!((whole["results"].as_array().unwrap().len(), counts), (30_000, [30_000, COUNT, 0]));
+
+    // Results that are longer than their records: parts get smaller, and what is read again stays a share of the file.
+    let jq = ["--jq", "select(.even) | (.id, .text, .text, .text, .text, .text, .text, .text)", "-o", "jq.jsonl"];
+    let parts = parts_asked(&home, &handle, &jq);
+    let of_record = |id: u64| std::iter::once(id.to_string()).chain(vec![serde_json::to_string(&text(id)).unwrap(); 7]);
+    assert!(written("jq.jsonl").lines().eq((0..COUNT).step_by(2).flat_map(of_record)));
+    let read: u64 = parts.iter().map(|(start, end)| end - start).sum();
+    let bytes = written("all.jsonl").len() as u64;
+    assert!((bytes..4 * bytes).contains(&read), "{read} bytes read of {bytes}: {parts:?}");
+
+    let sorted = home.fails(&["extract", &handle, "--sort=-id", "--output", "sorted.jsonl"]);
+    assert!(sorted.0 == Some(1) && sorted.1.contains("set a limit") && sorted.1.contains("4194304"), "{}", sorted.1);
+    assert!(!home.path("sorted.jsonl").exists());
+    let first = ["--sort=-id", "--select", "id", "--limit", "2", "-o", "first.jsonl"];
+    home.run(&[&["extract", &handle], &first[..]].concat(), "");
+    assert_eq!(written("first.jsonl"), "{\"id\":59999}\n{\"id\":59998}\n");
+    let (_, unknown) = home.fails(&["extract", &handle, "--where", "evn eq true", "-o", "none.jsonl"]);
+    assert!(unknown.contains("no record has the field `evn`") && !home.path("none.jsonl").exists(), "{unknown}");
+    let (_, failed) = home.fails(&["extract", &handle, "--jq", "error(\"no\")", "-o", "none.jsonl"]);
+    assert!(failed.contains("failed on all 60000 records; on record 0"), "{failed}");
+}
+
+// The groups of a Parquet file are written one after the other.
+#[test]
+fn a_large_export_is_one_parquet_file() {
+    let home = Home::new();
+    // A field that only the last group has, and one whose type is known at the end.
+    let record = |id: u64| match id {
+        29_999 => serde_json::json!({"id": id, "text": "x".repeat(400), "late": 0.5}),
+        _ => serde_json::json!({"id": id, "text": "x".repeat(400), "late": id % 3}),
+    };
+    let handle = home.offload(&[], Value::from_iter((0..30_000).map(record)).to_string());
+    home.prints(&["extract", &handle, "--format", "parquet", "--output", "rows.parquet"]);
+    let script = "import duckdb, json\n\
+        print(json.dumps(duckdb.sql(\"SELECT count(*), sum(id), sum(length(text)), sum(late), max(typeof(late)) FROM 'rows.parquet'\")\
+        .fetchall()[0] + duckdb.sql(\"SELECT count(DISTINCT row_group_id) > 1 FROM parquet_metadata('rows.parquet')\").fetchall()[0], default=int))";
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-data/venv/bin/python");
+    let output = run(home.command(python).args(["-c", script]), "");
+    let read: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let late = (0..29_999_u64).map(|id| id % 3).sum::<u64>() as f64 + 0.5;
+    assert_eq!(read, serde_json::json!([30_000, 449_985_000, 12_000_000, late, "DOUBLE", true]));
+}
+
 #[test]
 fn an_answer_goes_to_a_file() {
     let home = Home::new();

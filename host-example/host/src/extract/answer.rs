@@ -5,7 +5,7 @@ use serde::ser::{Error, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, RESULTS_MAX, Search, Sql, component};
+use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, Search, Sql, component};
 use crate::sandbox::{Cost, Part, PartError, PartKind, Payload};
 
 /// Default limit of a query, as documented in `wit/types.wit`.
@@ -107,20 +107,26 @@ pub struct Failures {
 }
 
 impl Answer {
-    /// The answer to a query that only counts all records.
-    pub(super) fn of_count(records: u64) -> Self {
+    /// The answer without results, from an offset on.
+    pub(super) fn empty(offset: u64) -> Self {
         Self {
-            lines: format!("{{\"count\":{records}}}\n"),
-            results: 1,
-            offset: 0,
-            total: 1,
-            matched: records,
+            lines: String::new(),
+            results: 0,
+            offset,
+            total: 0,
+            matched: 0,
             examined: 0,
             cut: None,
             failures: None,
             notes: Vec::new(),
             cost: Cost::default(),
         }
+    }
+
+    /// The answer to a query that only counts all records.
+    pub(super) fn of_count(records: u64) -> Self {
+        let lines = format!("{{\"count\":{records}}}\n");
+        Self { lines, results: 1, total: 1, matched: records, ..Self::empty(0) }
     }
 
     /// The answer of the component to a question, checked.
@@ -205,13 +211,9 @@ impl Answer {
 
 /// What to ask the component for: for a page of the results of a jq program, also those before it.
 pub(super) fn asked_budget(question: &Question, budget: Budget) -> Result<Budget, ExtractError> {
-    match question {
-        Question::Jq(jq) if jq.limit.is_some_and(|limit| limit == 0 || limit > RESULTS_MAX) => {
-            Err(ExtractError::Invalid(format!("limit: must be between 1 and {RESULTS_MAX}")))
-        }
-        Question::Jq(jq) if jq.offset > 0 => Ok(Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }),
-        _ => Ok(budget.capped()),
-    }
+    let Question::Jq(jq) = question else { return Ok(budget.capped()) };
+    jq.check_limit()?;
+    if jq.offset > 0 { Ok(Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }) } else { Ok(budget.capped()) }
 }
 
 impl From<component::Failures> for Failures {

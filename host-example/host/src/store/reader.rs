@@ -164,6 +164,20 @@ impl Reader {
         Ok(lines)
     }
 
+    /// Offset of the first line that begins at an offset, which is not 0, or behind it; the size of the file if none does.
+    pub(crate) fn next_line(&self, offset: u64) -> Result<u64, StoreError> {
+        let mut from = offset.saturating_sub(1);
+        while from < self.record.bytes {
+            let block = self.bytes(from, SEARCH_BYTES)?;
+            match memchr(b'\n', &block) {
+                Some(feed) => return Ok(from + feed as u64 + 1),
+                None if block.is_empty() => break,
+                None => from += block.len() as u64,
+            }
+        }
+        Ok(self.record.bytes)
+    }
+
     /// Reads `length` bytes from an offset on; fewer at the end of the file.
     ///
     /// # Errors

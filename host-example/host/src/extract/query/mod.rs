@@ -207,6 +207,12 @@ impl Query {
         *count && conditions.is_empty() && group.is_none() && !distinct && sort.is_empty() && sample.is_none()
     }
 
+    /// Whether the results of a part of the records do not depend on the other records.
+    pub(super) fn is_plain(&self) -> bool {
+        let Self { conditions: _, group, select: _, distinct, sort, sample, count, offset: _, limit: _ } = self;
+        !count && group.is_none() && !distinct && sort.is_empty() && sample.is_none()
+    }
+
     /// Overrides the values of tests by parameter name.
     ///
     /// # Errors
