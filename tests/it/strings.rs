@@ -8,6 +8,7 @@ use lro_host::extract::{Budget, Query, Question};
 use lro_host::filter::Offloaded;
 use lro_host::sandbox::Payload;
 use lro_host::store::{FileKind, FileRecord, Form, Origin};
+use lro_jsonl::Measure;
 use lro_tests::{always, check, extractor, filter, offloaded, request, structured, text};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -99,6 +100,71 @@ fn json_in_a_string_is_records() {
     assert_eq!((&published.descriptor["status"], &published.descriptor["total"]), (&200.into(), &600.into()));
     let two = json!({"body": json!({"items": rows(400), "users": rows(300)}).to_string()});
     assert_eq!(publish(&two.to_string()).sections(), ["body_original", "items", "users"]);
+}
+
+/// JSON in a string of JSON, so many times.
+fn nested(content: &str, times: usize) -> String {
+    (1..=times)
+        .rev()
+        .fold(content.to_owned(), |inner, level| json!({"level": level, format!("s{level}"): inner}).to_string())
+}
+
+#[test]
+fn json_in_strings_in_strings_is_records_to_a_depth_of_four() {
+    let items = json!({"items": rows(600), "total": 600}).to_string();
+    let published = publish(&nested(&items, 3));
+    assert_eq!(published.sections(), ["s1_original", "s2_original", "s3_original", "s3"]);
+    let outermost = published.file("s1_original").name.clone();
+    for (section, pointer, content) in
+        [("s2_original", "/s1/s2", nested(&items, 3)), ("s3_original", "/s1/s2/s3", items.clone())]
+    {
+        let file = published.file(section);
+        assert_eq!(
+            (file.kind, file.origin, file.form),
+            (FileKind::Text, Origin::RecordsOfText, Some(Form::JsonWithin))
+        );
+        assert_eq!((file.pointer.as_deref(), file.derived_from.as_ref()), (Some(pointer), Some(&outermost)));
+        if section == "s3_original" {
+            assert_eq!(published.bytes(section), content.as_bytes());
+        }
+    }
+    assert_eq!(published.records("s3"), rows(600));
+    assert_eq!((&published.descriptor["level"], &published.descriptor["total"]), (&1.into(), &600.into()));
+    let mut once = Measure::text();
+    once.push(&String::from_utf8(published.bytes("s1_original")).unwrap());
+    assert_eq!(published.offloaded.offloaded_tokens, once.tokens(), "the data counts once");
+
+    let deep = publish(&nested(&items, 6));
+    assert_eq!(deep.sections(), ["s1_original", "s2_original", "s3_original", "s4_original"]);
+    let kept: Value = serde_json::from_slice(&deep.bytes("s4_original")).unwrap();
+    assert_eq!(kept["s5"].as_str().unwrap(), json!({"level": 6, "s6": items}).to_string(), "nothing is lost below");
+}
+
+// Six of the result, and six inside of them, the longest first.
+#[test]
+fn many_strings_in_strings_are_a_few_files() {
+    let inner =
+        |outer: usize, number: usize| json!({"n": number, "of": outer, "text": "x".repeat(9_000 + number)}).to_string();
+    let members =
+        |outer: usize| (0..20).map(|number| (format!("m{outer}_{number}"), inner(outer, number).into())).collect();
+    let outer = |outer: usize| (format!("o{outer}"), Value::String(Value::Object(members(outer)).to_string()));
+    let published = publish(&Value::Object((0..9).map(outer).collect()).to_string());
+    let texts = published.sections().into_iter().filter(|section| section.ends_with("_original")).count();
+    assert_eq!(texts, 12, "{:?}", published.sections());
+    assert!(published.sections().len() < 100, "{:?}", published.sections());
+}
+
+#[test]
+fn a_log_in_a_string_in_a_string_has_an_outline_and_bytes_are_bytes() {
+    let png = [b"\x89PNG\r\n\x1a\n".to_vec(), vec![7; 30_000]].concat();
+    let body = json!({"stdout": log(), "image": STANDARD.encode(&png)}).to_string();
+    let published = publish(&json!({"status": 200, "body": body}).to_string());
+    assert_eq!(published.sections(), ["body_original", "stdout", "outline", "image"]);
+    assert_eq!((published.bytes("stdout"), published.bytes("image")), (log().into_bytes(), png));
+    let content = Some(&published.file("body_original").name);
+    for section in ["stdout", "outline", "image"] {
+        assert_eq!(published.file(section).derived_from.as_ref(), content, "{section}");
+    }
 }
 
 #[test]

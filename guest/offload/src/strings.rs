@@ -10,7 +10,7 @@ use lro_json::write::string;
 use lro_jsonl::{LongString, StringReader};
 use lro_text::{Decoder, Encoded, encoded};
 
-use crate::bindings::lro::filter::types::{FileKind, Form, PlannedRecords, PlannedSection, ReadError};
+use crate::bindings::lro::filter::types::{FileKind, Form, PlannedRecords, PlannedSection, ReadError, SectionShape};
 use crate::entry::Entry;
 use crate::form::{DOCUMENT, Head};
 use crate::media::{extension, media_type};
@@ -19,8 +19,12 @@ use crate::text::{Text, survey};
 use crate::write::{Writer, shown_key};
 use crate::{Call, Part, PartKind, PolicyError, Source};
 
-/// Most strings of one result that become texts: 6. Each may have sections, like a document.
+/// Most strings of one result that become texts: 6, and as many inside of them. Each may have sections, like a document.
 pub(crate) const STRINGS_MAX: usize = 6;
+
+/// How deep strings are looked into that are JSON: a string in a string in a string in a string. Each level is read through all
+/// those around it.
+const DEPTH_MAX: usize = 4;
 
 /// Name of a text that no key gives a name to.
 const TEXT: &str = "text";
@@ -104,10 +108,25 @@ pub(crate) struct PlannedText {
     size: u64,
 }
 
+/// The JSON that has strings: a part, or a string that is JSON itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Outer<'a> {
+    /// What reads it, by the index of its part.
+    pub(crate) source: &'a dyn Source,
+    pub(crate) index: u32,
+    /// Where it is in its part: empty for the part, else a pointer to each string on the way, one behind the other.
+    pub(crate) pointer: &'a str,
+    /// The file that keeps it, if it is a string, or else the string around it.
+    pub(crate) file: Option<&'a str>,
+    /// How many strings it is in.
+    pub(crate) depth: usize,
+}
+
 impl Writer<'_> {
-    /// The planned sections of a part without those of strings that turn out to be none, and the strings.
+    /// The planned sections of some JSON without those of strings that turn out to be none, and the strings.
     pub(crate) fn strings(
         &mut self,
+        source: &dyn Source,
         index: u32,
         planned: &[PlannedSection],
     ) -> Result<(Vec<PlannedSection>, Vec<PlannedText>), PolicyError> {
@@ -116,7 +135,7 @@ impl Writer<'_> {
             if section.is_text() {
                 // A key with several values can lead to two sections.
                 let around = planned.iter().filter(|other| is_inside(&section.pointer, &other.pointer)).count();
-                let size = if around == 1 { size(self.source, index, &section.pointer)? } else { None };
+                let size = if around == 1 { size(source, index, &section.pointer)? } else { None };
                 let Some(size) = size else {
                     self.section_names.release(&section.name);
                     continue;
@@ -128,12 +147,35 @@ impl Writer<'_> {
         Ok((sections, texts))
     }
 
+    /// The sections of the strings in a string that is JSON, as far as there is room for more.
+    pub(crate) fn planned_strings(&mut self, depth: usize, found: Vec<LongString>) -> Vec<PlannedSection> {
+        let room = if depth < DEPTH_MAX { self.texts_left } else { 0 };
+        let chosen: Vec<LongString> = chosen(self.call, found).into_iter().take(room).collect();
+        self.texts_left -= chosen.len();
+        let name = |text: LongString| PlannedSection {
+            name: self.section_names.section(&name(&text.pointer)),
+            shape: SectionShape::Value,
+            pointer: text.pointer,
+        };
+        chosen.into_iter().map(name).collect()
+    }
+
     /// Writes a string: its bytes, its records, or its outline.
-    pub(crate) fn string(&mut self, index: u32, planned: &PlannedText) -> Result<(), PolicyError> {
+    pub(crate) fn string(&mut self, outer: Outer<'_>, planned: &PlannedText) -> Result<(), PolicyError> {
         let PlannedText { section: PlannedSection { pointer, name, .. }, size } = planned;
-        let inside = Inside { source: self.source, pointer };
+        let Outer { source, index, file, depth, .. } = outer;
+        let inside = Inside { source, pointer };
+        let pointer = format!("{}{pointer}", outer.pointer);
         let part = Part { kind: PartKind::Text, media_type: None, name: None, size: *size, complete: true };
-        let mut text = Text { source: &inside, index, part: &part, pointer: Some(pointer), section: name.clone() };
+        let mut text = Text {
+            source: &inside,
+            index,
+            part: &part,
+            pointer: Some(&pointer),
+            section: name.clone(),
+            within: file,
+            depth: depth + 1,
+        };
         let head = Head::read(&inside, index)?;
         if let Some(encoded) = encoded(&head.text, head.complete)
             && self.encoded(&text, &encoded)?
@@ -151,7 +193,7 @@ impl Writer<'_> {
     }
 
     fn is_table(&self, text: &Text<'_>, head: &Head) -> Result<bool, PolicyError> {
-        Ok(is_table(self.call, text.part, &head.text, &survey(text.source, text.index, &DOCUMENT)?))
+        Ok(is_table(self.call, text.part, &head.text, &survey(text.source, text.index, &DOCUMENT, false)?.sections))
     }
 
     /// Writes the bytes that a string encodes; returns false, and writes nothing, when it does not to its end.
@@ -185,11 +227,14 @@ impl Writer<'_> {
             section: text.section.clone(),
             kind: FileKind::Bytes,
             parts: vec![text.index],
+            origin: text.origin(),
+            form: text.form(),
+            derived_from: text.within.map(str::to_owned),
             pointer: Some(pointer),
             media_type,
             bytes: file.bytes(),
-            // The model would have received it as base64.
-            tokens: file.bytes().div_ceil(3),
+            // The model would have received it as base64, with the string around it if there is one.
+            tokens: if text.within.is_none() { file.bytes().div_ceil(3) } else { 0 },
             ..Entry::default()
         });
         Ok(true)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lro_json::masks::{BLOCK, equal};
 use lro_json::pointer::last_key;
-use lro_jsonl::{Document, Error, Measure, Profile, SURVEY_BYTES_MAX, Splitter, Survey};
+use lro_jsonl::{Document, Error, Measure, Profile, SURVEY_BYTES_MAX, Splitter, Survey, Surveyed};
 use lro_text::outline::{Outline, Outliner};
 use lro_text::{Reader, Report};
 
@@ -16,6 +16,7 @@ use crate::form::{DOCUMENT, form, is_document};
 use crate::plan::configured;
 use crate::records::{Derived, Records};
 use crate::rows::Rows;
+use crate::strings::{Outer, PlannedText};
 use crate::write::Writer;
 use crate::{Part, PartKind, PolicyError, Source};
 
@@ -33,6 +34,21 @@ pub(crate) struct Text<'a> {
     pub(crate) pointer: Option<&'a str>,
     /// Name of its section.
     pub(crate) section: String,
+    /// The file of the string around it, of the outermost one, which keeps its bytes.
+    pub(crate) within: Option<&'a str>,
+    /// How many strings it is in.
+    pub(crate) depth: usize,
+}
+
+impl Text<'_> {
+    /// What is in another file too is derived from that.
+    pub(crate) fn origin(&self) -> Origin {
+        if self.within.is_some() { Origin::RecordsOfText } else { Origin::Content }
+    }
+
+    pub(crate) fn form(&self) -> Option<Form> {
+        self.within.map(|_| Form::JsonWithin)
+    }
 }
 
 /// As a note names it.
@@ -47,7 +63,7 @@ impl Writer<'_> {
     /// Writes a part that is a text.
     pub(crate) fn text_part(&mut self, index: u32, part: &Part) -> Result<(), PolicyError> {
         let section = self.section_names.section(&self.plain_name(part, "text"));
-        self.text(Text { source: self.source, index, part, pointer: None, section })
+        self.text(Text { source: self.source, index, part, pointer: None, section, within: None, depth: 0 })
     }
 
     /// Writes a part that is a text with records.
@@ -62,7 +78,7 @@ impl Writer<'_> {
             return self.text_part(index, part);
         };
         let section = self.section_names.section(&self.plain_name(part, "text"));
-        let text = Text { source: self.source, index, part, pointer: None, section };
+        let text = Text { source: self.source, index, part, pointer: None, section, within: None, depth: 0 };
         self.text_with_records(text, &form, &PlannedRecords { form: named, name: planned.name.clone() })
     }
 
@@ -94,11 +110,12 @@ impl Writer<'_> {
         let is_table = matches!(planned.form, Form::JsonColumns);
         let mut file = self.text_file(&text, is_table || pointer.is_some() && *form == DOCUMENT)?;
         let original = file.entry.file_name.clone();
-        let sections = self.sections_of_text(&text, form, planned)?;
+        let (sections, strings) = self.sections_of_text(&text, form, planned)?;
         let options = self.options(&sections);
         let kept = options.keep.clone();
         let (infer, parts) = (self.call.settings.infer, [index]);
-        let derived = Derived { from: &original, origin: Origin::RecordsOfText, form: Some(planned.form) };
+        let content = text.within.unwrap_or(&original);
+        let derived = Derived { from: content, origin: Origin::RecordsOfText, form: Some(planned.form) };
         let mut records = self.records(&parts, &sections, Some(derived));
         let reader = if infer { Reader::with_profile(form) } else { Reader::new(form) };
         let lines = if is_document(form) {
@@ -122,7 +139,9 @@ impl Writer<'_> {
                     self.contents.notes.push(format!("{text}: {ragged} rows have more or fewer cells than columns"));
                 }
                 self.add_document(document, files, &kept);
-                Ok(())
+                let pointer = pointer.unwrap_or_default();
+                let outer = Outer { source, index, pointer, file: Some(content), depth: text.depth };
+                strings.iter().try_for_each(|string| self.string(outer, string))
             }
             Err(broken) if is_table => {
                 records.discard()?;
@@ -132,7 +151,7 @@ impl Writer<'_> {
                     let planned = PlannedRecords { form: Form::JsonWithin, name: planned.name.clone() };
                     return self.text_with_records(text, &DOCUMENT, &planned);
                 }
-                let sections = self.sections_of_text(&text, &DOCUMENT, planned)?;
+                let (sections, _) = self.sections_of_text(&text, &DOCUMENT, planned)?;
                 self.json(index, part, &sections)
             }
             Err(broken) => {
@@ -158,6 +177,9 @@ impl Writer<'_> {
                 section: text.section.clone(),
                 kind: FileKind::Text,
                 parts: vec![text.index],
+                origin: text.origin(),
+                form: text.form(),
+                derived_from: text.within.map(str::to_owned),
                 pointer: text.pointer.map(str::to_owned),
                 media_type: text.part.media_type.clone().unwrap_or_else(|| media_type.to_owned()),
                 ..Entry::default()
@@ -166,18 +188,20 @@ impl Writer<'_> {
         })
     }
 
-    /// The sections of the records in a text: one, but for a JSON document with several in it.
+    /// The sections of the records in a text: one, but for a JSON document with several in it, and with strings that are texts if
+    /// it is a string itself.
     fn sections_of_text(
         &mut self,
         text: &Text<'_>,
         form: &lro_text::Form,
         planned: &PlannedRecords,
-    ) -> Result<Vec<PlannedSection>, PolicyError> {
+    ) -> Result<(Vec<PlannedSection>, Vec<PlannedText>), PolicyError> {
         let whole = lro_jsonl::Section { pointer: String::new(), shape: lro_jsonl::Shape::Elements };
-        let found = match self.call.settings.sections.is_empty() {
-            _ if !is_document(form) => vec![whole],
-            true => survey(text.source, text.index, form)?,
-            false => configured(self.call),
+        let is_string = *form == DOCUMENT && text.depth > 0;
+        let Surveyed { sections: found, texts } = match self.call.settings.sections.is_empty() {
+            _ if !is_document(form) => Surveyed { sections: vec![whole], ..Surveyed::default() },
+            true => survey(text.source, text.index, form, is_string)?,
+            false => Surveyed { sections: configured(self.call), ..Surveyed::default() },
         };
         let is_only = found.len() == 1;
         let mut named = |found: lro_jsonl::Section| PlannedSection {
@@ -188,13 +212,16 @@ impl Writer<'_> {
             shape: found.shape.into(),
             pointer: found.pointer,
         };
-        Ok(found.into_iter().take(self.large_max).map(&mut named).collect())
+        let mut planned: Vec<_> = found.into_iter().take(self.large_max).map(&mut named).collect();
+        planned.extend(self.planned_strings(text.depth, texts));
+        self.strings(text.source, text.index, &planned)
     }
 
     /// Adds a text, and writes its outline.
     fn outlined(&mut self, mut text: Entry, outline: Outline) -> Result<(), PolicyError> {
         text.outline = Some(TextOutline::of(&outline));
-        let (original, parts) = (text.file_name.clone(), text.parts.clone());
+        let content = text.derived_from.as_ref().unwrap_or(&text.file_name);
+        let (original, parts) = (content.clone(), text.parts.clone());
         self.contents.entries.push(text);
         self.contents.notes.extend(outline.notes);
         if outline.entries.len() < OUTLINE_ENTRIES_MIN {
@@ -237,13 +264,14 @@ impl Writer<'_> {
     }
 }
 
-/// The sections of the JSON document in a text. A text that breaks its form has none; that is noticed again when it is
+/// The sections of the JSON document in a text, and the texts if wanted. A text that breaks its form has none; that is noticed again when it is
 /// read for its records.
 pub(crate) fn survey(
     source: &dyn Source,
     index: u32,
     form: &lro_text::Form,
-) -> Result<Vec<lro_jsonl::Section>, PolicyError> {
+    texts: bool,
+) -> Result<Surveyed, PolicyError> {
     let (mut survey, mut reader) = (Survey::new(), Some(Reader::new(form)));
     let mut seen = 0;
     let mut add = |json: &[u8]| survey.push(text_of(json)?).map_err(Error::<PolicyError>::Syntax);
@@ -257,7 +285,11 @@ pub(crate) fn survey(
     if whole && let Some(reader) = reader.take() {
         is_json &= reader.finish(&mut add).is_ok();
     }
-    Ok(if is_json { survey.finish(whole).unwrap_or_default() } else { Vec::new() })
+    let found = match texts {
+        true => survey.finish_with_texts(whole),
+        false => survey.finish(whole).map(|sections| Surveyed { sections, ..Surveyed::default() }),
+    };
+    Ok(found.ok().filter(|_| is_json).unwrap_or_default())
 }
 
 /// The lines of a reader. It gives whole characters.
@@ -318,7 +350,8 @@ impl Count {
         Entry {
             records: self.breaks + u64::from(self.within_line),
             bytes,
-            tokens: self.size.tokens(),
+            // The result has the data once, whatever else is made of it.
+            tokens: if entry.origin == Origin::Content { self.size.tokens() } else { 0 },
             preview: Some(self.preview),
             ..entry
         }

@@ -16,6 +16,7 @@ use crate::names::Names;
 use crate::plan::{files_each, pointer_of_key};
 use crate::recipes::{self, Recipe};
 use crate::records::{Derived, Records};
+use crate::strings::{Outer, STRINGS_MAX};
 use crate::{CURSORS, Call, Descriptor, Part, PartKind, Plan, PlannedPart, PolicyError, Source};
 
 /// Writes the planned parts into the preopened directory and describes them.
@@ -37,6 +38,7 @@ pub fn write(call: &Call, source: &impl Source, plan: &Plan) -> Result<Descripto
         directory: Directory::preopened()?,
         file_names: Names::default(),
         section_names: Names::default(),
+        texts_left: STRINGS_MAX,
         session: None,
         contents: Contents::default(),
     };
@@ -90,10 +92,13 @@ fn is_of_one_part(sections: &[PlannedSection]) -> bool {
     sections.iter().all(|section| section.shape != SectionShape::Value || section.is_text())
 }
 
-/// The documents in a part that may have sections: itself, and its strings.
+/// The documents in a part that may have sections: itself, its strings, and those inside of them, which share the files of one.
 fn documents(part: &PlannedPart) -> usize {
     match part {
-        PlannedPart::Sections(sections) => 1 + sections.iter().filter(|section| section.is_text()).count(),
+        PlannedPart::Sections(sections) => match sections.iter().filter(|section| section.is_text()).count() {
+            0 => 1,
+            strings => strings + 2,
+        },
         PlannedPart::Records(_) => 1,
         _ => 0,
     }
@@ -130,6 +135,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) directory: Directory,
     pub(crate) file_names: Names,
     pub(crate) section_names: Names,
+    /// How many more strings inside of strings become texts.
+    pub(crate) texts_left: usize,
     /// The value of the session key.
     session: Option<String>,
     pub(crate) contents: Contents,
@@ -137,7 +144,7 @@ pub(crate) struct Writer<'a> {
 
 impl Writer<'_> {
     pub(crate) fn json(&mut self, index: u32, part: &Part, planned: &[PlannedSection]) -> Result<(), PolicyError> {
-        let (planned, texts) = self.strings(index, planned)?;
+        let (planned, texts) = self.strings(self.source, index, planned)?;
         let options = self.options(&planned);
         let (source, parts) = (self.source, [index]);
         let mut records = self.records(&parts, &planned, None);
@@ -146,7 +153,8 @@ impl Writer<'_> {
             Ok(document) => {
                 let files = records.entries;
                 self.add_document(document, files, &pointers);
-                texts.iter().try_for_each(|text| self.string(index, text))
+                let outer = Outer { source, index, pointer: "", file: None, depth: 0 };
+                texts.iter().try_for_each(|text| self.string(outer, text))
             }
             Err(error) => {
                 records.discard()?;

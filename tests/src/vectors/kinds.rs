@@ -110,6 +110,14 @@ pub(super) fn kinds() -> Vec<Vector> {
                 &in_a_string("body", &format!("{{\"cities\":{},\"of\":48}}", objects()))[1..]
             )
         }),
+        of_text("json-in-strings-in-strings", "A document as text in a member of one that is text itself, twice", {
+            let result = format!("{{\"cities\":{}}}", objects());
+            let response = format!("{{\"status\":200,{}", &in_a_string("body", &result)[1..]);
+            format!("{{\"ok\":true,{}", &in_a_string("response", &response)[1..])
+        }),
+        of_text("page", "One page of a list: how many records there are, and what continues", {
+            format!("{{\"items\":{},\"total\":3000,\"nextCursor\":\"c2VjcmV0\"}}", objects())
+        }),
         of_text("table-in-a-string", "A table as text in the only element of an array", {
             let table = (0..4 * ROWS).fold("id,city,code\n".to_owned(), |table, id| {
                 table + &format!("{id},\"{} \"\"new\"\"\",{:03}\n", city(id), id * 7)
