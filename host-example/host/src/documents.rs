@@ -1,6 +1,6 @@
 //! The text of documents that arrive as bytes, for a policy to write beside them.
 //!
-//! The component `guest/document-text` reads PDF, DOCX, XLSX, ODS and XLS in the sandbox. It is compiled at the first document,
+//! The component `guest/document-text` reads PDF, DOCX, PPTX, ODT, ODP, XLSX, ODS and XLS in the sandbox. It is compiled at the first document,
 //! and each document has an instance of its own: one that is hostile, or meets a fault of a parser, ends that instance.
 
 use std::sync::Arc;

@@ -80,7 +80,7 @@ pub enum ImageMode {
     Offload,
 }
 
-/// What becomes of the documents of a result that is offloaded: PDF, DOCX, XLSX, ODS and XLS.
+/// What becomes of the documents of a result that is offloaded: PDF, DOCX, PPTX, ODT, ODP, XLSX, ODS and XLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DocumentMode {

@@ -87,7 +87,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("images-max", ValueForm::Integer, "most images and sounds that stay in the reply; 0: none"),
     variable("images-bytes", ValueForm::Bytes, "most bytes, decoded, of all images and sounds together that stay in the reply"),
     variable("custom", ValueForm::Text, "settings of the policy alone, by convention JSON"),
-    variable("documents", ValueForm::Text, "`text`: the text of the PDF, DOCX, XLSX, ODS and XLS documents of a result that is offloaded is written beside their bytes; `keep`: their bytes alone are"),
+    variable("documents", ValueForm::Text, "`text`: the text of the PDF, DOCX, PPTX, ODT, ODP, XLSX, ODS and XLS documents of a result that is offloaded is written beside their bytes; `keep`: their bytes alone are"),
     variable("documents-wall-time-ms", ValueForm::Integer, "milliseconds in which the text of one document is read"),
     variable("documents-memory-bytes", ValueForm::Bytes, "linear memory in which the text of one document is read"),
     variable("schema", ValueForm::Text, "what the gateway does with the `outputSchema` of a tool: `rewrite`, `strip`, `shape` or `block`"),
