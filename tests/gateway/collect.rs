@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http::{Session, ask_modern};
-use crate::scripted::{descriptor, first_text, handle};
+use crate::scripted::{Script, descriptor, first_text, handle, structured};
 use crate::servers::{Gateway, lists, lists_over_http};
 use crate::support::{environment, path_text};
 use crate::wire::{Wire, call, request, shake_hands};
@@ -282,6 +282,30 @@ fn a_collection_becomes_a_job() {
     check(&gateway, &mut |tool, arguments| ask_modern(&listening.url, next(), tool, arguments)["result"].clone());
     let listening = gateway.listen_before_url(&upstream.url);
     check(&gateway, &mut |tool, arguments| ask_modern(&listening.url, next(), tool, arguments)["result"].clone());
+}
+
+// Whoever waits for a page, the first or another, takes no thread.
+#[test]
+fn a_collection_that_waits_takes_no_thread() {
+    const CALLS: usize = 100;
+    let page = structured(&json!({"items": [1, 2], "nextCursor": "more"}));
+    let first = json!([format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{page}}}"#)]);
+    for (steps, asked) in [(json!([]), CALLS), (json!([first[0]]), CALLS)] {
+        let mut gateway =
+            Script::new().steps("tools/call slow", steps).with_toml("[tools.slow.collect]\npause-ms = 600_000\n");
+        let slow = |id: usize| call(format!("slow {id}"), &json!({"name": "slow", "arguments": {}}), false);
+        (0..CALLS).for_each(|id| gateway.send(&slow(id).to_string()));
+        while gateway.result("scripted/seen", json!({}))["lines"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|line| line.to_string().contains("slow"))
+            .count()
+            < asked
+        {}
+        let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).unwrap().count();
+        assert!(threads < CALLS / 2, "{threads} threads for {CALLS} calls");
+    }
 }
 
 // A job says how far it is, and a canceled one asks for no more pages.

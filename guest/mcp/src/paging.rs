@@ -57,6 +57,14 @@ pub enum Following {
     Unknown,
 }
 
+/// What the number of a page counts.
+#[derive(Clone, Copy, Debug)]
+enum Counting {
+    Pages,
+    /// The items before the page.
+    Items,
+}
+
 impl Paging {
     /// What follows a page that was selected by these arguments, a JSON object, when so many items are known. `schema` is that
     /// of the arguments.
@@ -119,6 +127,38 @@ impl Paging {
         }
     }
 
+    /// How many items come before the first page of a call with these arguments, a JSON object, which `changes` continue;
+    /// `None` when the call begins in the middle of a list whose pages are not numbered.
+    pub fn before(
+        &self,
+        arguments: &str,
+        changes: &[(String, String)],
+        page: &ToolPage,
+        schema: Option<&str>,
+    ) -> Option<u64> {
+        let asked = |name: &str| member(arguments, name).filter(|value| *value != "null");
+        let [(name, _)] = changes else {
+            return changes.iter().all(|(name, _)| asked(name).is_none()).then_some(0);
+        };
+        let Some(asked) = asked(name) else { return Some(0) };
+        let asked: u64 = asked.trim_matches('"').parse().ok()?;
+        match self.counting(name, schema)? {
+            Counting::Pages => asked.saturating_sub(1).checked_mul(page.count as u64),
+            Counting::Items => Some(asked),
+        }
+    }
+
+    /// What the argument counts by which pages are selected; `None` when it does not.
+    fn counting(&self, name: &str, schema: Option<&str>) -> Option<Counting> {
+        match self.style {
+            PagingStyle::Page => Some(Counting::Pages),
+            PagingStyle::Offset => Some(Counting::Items),
+            PagingStyle::Auto if name == Argument::Page.name(schema) => Some(Counting::Pages),
+            PagingStyle::Auto if name == Argument::Offset.name(schema) => Some(Counting::Items),
+            PagingStyle::Auto | PagingStyle::Cursor | PagingStyle::Link => None,
+        }
+    }
+
     /// What selects the pages that follow a page: the next, by these changes of its arguments, and those after it, as far as
     /// they can be foretold by counting. None where only a page says what follows it.
     pub fn ahead(
@@ -127,13 +167,9 @@ impl Paging {
         page: &ToolPage,
         schema: Option<&str>,
     ) -> impl Iterator<Item = Vec<(String, String)>> + use<> {
-        let records = page.count as u64;
-        let step = |name: &str| match self.style {
-            PagingStyle::Page => Some(1),
-            PagingStyle::Offset => Some(records),
-            PagingStyle::Auto if name == Argument::Page.name(schema) => Some(1),
-            PagingStyle::Auto if name == Argument::Offset.name(schema) => Some(records),
-            PagingStyle::Auto | PagingStyle::Cursor | PagingStyle::Link => None,
+        let step = |name: &str| match self.counting(name, schema)? {
+            Counting::Pages => Some(1),
+            Counting::Items => Some(page.count as u64),
         };
         let counted = match changes {
             [(name, first)] => {

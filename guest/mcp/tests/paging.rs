@@ -156,6 +156,29 @@ fn numbered_pages_are_foretold() {
     }
 }
 
+// A total says where the list ends only if it is known where the pages begin.
+#[test]
+fn what_comes_before_the_first_page_is_known_by_its_number() {
+    let found = page(&json!({"items": [1, 2, 3]}));
+    let before = |paging: &Paging, arguments: &str, next: &str| {
+        let changes: Vec<_> = next.split(' ').map(|name| (name.to_owned(), "7".to_owned())).collect();
+        paging.before(arguments, &changes, &found, None)
+    };
+    let (auto, of_page, of_offset) = (Paging::default(), of_style(PagingStyle::Page), of_style(PagingStyle::Offset));
+    for (paging, next) in
+        [(&auto, "cursor"), (&auto, "page"), (&of_page, "n"), (&of_offset, "n"), (&auto, "page limit")]
+    {
+        assert_eq!(before(paging, r#"{"q":1,"cursor":null}"#, next), Some(0), "{next}");
+    }
+    assert_eq!(before(&auto, r#"{"cursor":"b"}"#, "cursor"), None);
+    assert_eq!(before(&auto, r#"{"page":4}"#, "page"), Some(9));
+    assert_eq!(before(&auto, r#"{"page":4,"limit":3}"#, "page limit"), None);
+    assert_eq!(before(&of_page, r#"{"n":"1"}"#, "n"), Some(0));
+    assert_eq!(before(&of_offset, r#"{"n":60}"#, "n"), Some(60));
+    assert_eq!(before(&of_page, &format!(r#"{{"n":{}}}"#, u64::MAX), "n"), None);
+    assert_eq!(before(&of_page, r#"{"n":"x"}"#, "n"), None);
+}
+
 #[test]
 fn a_request_for_a_page_is_the_call_with_other_arguments() {
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":{"q":1.0,"page":1},"_meta":{"progressToken":3,"a":1}}}"#;

@@ -2,6 +2,7 @@
 
 mod admin;
 mod clean;
+mod collect;
 mod columns;
 mod compile;
 mod config;
@@ -62,6 +63,7 @@ const EXAMPLES: &str = "Examples:
   lro extract HANDLE --format csv --output rows.csv
   lro sql HANDLE 'SELECT category, count(*) FROM records GROUP BY category'
   lro read HANDLE --from 900000 --limit 10
+  lro collect --tool list_orders --output orders.jsonl -- my-server
   lro policy check my-policy.wasm
   lro config";
 
@@ -91,6 +93,7 @@ enum Command {
     Extract(Box<extract::Arguments>),
     Sql(sql::Arguments),
     Read(read::Arguments),
+    Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
     Status(status::Arguments),
     Policy(policy::Arguments),
@@ -135,6 +138,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Extract(arguments) => extract::run(arguments, &config, terminal),
         Command::Sql(arguments) => sql::run(arguments, &config, terminal),
         Command::Read(arguments) => read::run(arguments, &config, terminal),
+        Command::Collect(arguments) => collect::run(arguments, &config, terminal),
         Command::Gateway(arguments) => {
             let load = move || Ok(Config::load(std::env::vars_os(), &flags)?);
             gateway::run(arguments, &config, Box::new(load), terminal)

@@ -42,6 +42,13 @@ pub(crate) struct Arguments {
     report: bool,
 }
 
+impl Arguments {
+    /// Prints the reply or, with `handle`, the handle alone.
+    pub(crate) fn new(call: CallArguments, handle: bool) -> Self {
+        Self { call, json: false, handle, report: false }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     // If disabled, do not even load the policy.
     let policy = if config.enabled { Some(host::policy(config)?) } else { None };

@@ -619,6 +619,7 @@ fn exit_codes_are_documented_and_kept() {
         &["inspect"],
         &["extract"],
         &["read"],
+        &["collect"],
         &["gateway"],
         &["policy"],
         &["policy", "check"],

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sys
-import time
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
@@ -162,10 +161,10 @@ def seen_calls() -> dict:
 
 
 @server.tool
-def slow(count: int, cursor: str | None = None) -> dict:
+async def slow(count: int, cursor: str | None = None) -> dict:
     """The second page takes a minute."""
     if cursor:
-        time.sleep(60)
+        await asyncio.sleep(60)
     return page_by_cursor(count, cursor)
 
 

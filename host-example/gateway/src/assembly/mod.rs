@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fmt, io, thread};
@@ -119,6 +120,17 @@ impl Gateway {
         let Snapshot { calls, own_calls, tokens_saved, .. } = rules.metrics.snapshot();
         tracing::info!(calls, own_calls, tokens_saved, "the gateway has stopped");
         served
+    }
+}
+
+impl Gateway {
+    /// Serves one client of this process on a stream, until that is closed. Blocks.
+    ///
+    /// # Errors
+    /// [`GatewayError`] if the server cannot be started, or reading fails.
+    pub fn serve(self, stream: UnixStream) -> Result<(), GatewayError> {
+        let input = stream.try_clone().map_err(GatewayError::System)?;
+        Ok(stdio::serve(&self.rules, self.upstream, input, stream, |_| {})?)
     }
 }
 

@@ -3,6 +3,8 @@
 use lro_host::mcp::Following;
 use lro_json::write::{Object, string};
 
+use super::Count;
+
 /// Why the pages that came are not all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
@@ -40,9 +42,9 @@ pub enum Ended {
 
 /// The member `collected` of a result: `{"pages", "records", "complete"}`, and the reason and the arguments that continue when
 /// it is not complete.
-pub fn summary(pages: u64, records: u64, ended: Option<&Ended>, following: &Following) -> String {
+pub fn summary(count: Count, ended: Option<&Ended>, following: &Following) -> String {
     let mut object = Object::default();
-    object.member("pages", &pages.to_string()).member("records", &records.to_string());
+    object.member("pages", &count.pages.to_string()).member("records", &count.records.to_string());
     object.member("complete", if ended.is_none() { "true" } else { "false" });
     if let Some(ended) = ended {
         object.member("reason", &string(&ended.to_string()));

@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use lro_host::mcp::{self, Following, Message, Paging, ToolPage};
 use lro_host::store::Digest;
+use serde::{Deserialize, Serialize};
 
 pub use self::ended::{Ended, arguments_of, summary};
-use self::refusal::{error_text, is_too_often, retry_after};
+pub use self::refusal::error_text;
+use self::refusal::{is_too_often, retry_after};
 use self::requests::{Asking, Requests};
 use crate::clock::Clock;
 use crate::settings::CollectSettings;
@@ -41,15 +43,30 @@ pub enum CollectError<E> {
     Clock(#[source] io::Error),
 }
 
+/// A number of pages, and of their records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Pages.
+    pub pages: u64,
+    /// Records.
+    pub records: u64,
+}
+
+impl Count {
+    /// This many, and these.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self { pages: self.pages.saturating_add(more.pages), records: self.records.saturating_add(more.records) }
+    }
+}
+
 /// A page, for the one who keeps it, and how far the collection is with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
     /// The page.
     pub page: &'a ToolPage,
-    /// Pages so far.
-    pub pages: u64,
-    /// Records of these pages.
-    pub records: u64,
+    /// How many there are so far.
+    pub count: Count,
     /// Records of the whole list, if the page says so.
     pub total: Option<u64>,
     /// What follows the page.
@@ -65,8 +82,10 @@ pub enum Collected {
     Pages {
         /// The last page, which may be empty and was not kept then.
         last: ToolPage,
-        /// The member `collected` of the result.
-        summary: String,
+        /// How many pages and records were kept.
+        count: Count,
+        /// What follows the pages that were kept.
+        following: Following,
         /// Why they are not all.
         ended: Option<Ended>,
     },
@@ -133,8 +152,15 @@ where
         let Some(mut page) = ToolPage::of(&first, settings.items.as_deref()).filter(|page| page.count > 0) else {
             return Ok(Collected::Single(first));
         };
-        let (mut pages, mut records, mut bytes) = (1_u64, page.count as u64, page.items().len() as u64);
-        let mut following = self.following(&page, &arguments, records);
+        let mut count = Count { pages: 1, records: page.count as u64 };
+        let mut bytes = page.items().len() as u64;
+        let Following::Page(changes) = self.following(&page, &arguments, count.records) else {
+            return Ok(Collected::Single(first));
+        };
+        // Where a list begins in the middle, its total says nothing about its end.
+        let before = self.paging.before(&arguments, &changes, &page, self.collector.schema).unwrap_or(u64::MAX);
+        let position = |count: Count| before.saturating_add(count.records);
+        let mut following = self.following(&page, &arguments, position(count));
         if !matches!(following, Following::Page(_)) {
             return Ok(Collected::Single(first));
         }
@@ -143,13 +169,14 @@ where
         let mut known = HashSet::from([Digest::of(arguments.as_bytes())]);
         let mut requests = Requests::default();
         let ended = loop {
-            let next = self.next(&page, &following, &arguments, (pages, records), &mut known);
+            let total = self.paging.total_of(&page);
+            let kept = Kept { page: &page, count, total, following: &following };
+            let next = self.next(&kept, &arguments, position(count), &mut known);
             if let Ok(next) = &next {
-                self.ask_ahead(&mut requests, &page, &following, next, (pages, records));
+                self.ask_ahead(&mut requests, &kept, next, position(count));
             }
             // The server works on the next page while this one is kept.
-            let total = self.paging.total_of(&page);
-            keep(&Kept { page: &page, pages, records, total, following: &following }).map_err(CollectError::Keep)?;
+            keep(&kept).map_err(CollectError::Keep)?;
             let next = match next {
                 Ok(next) => next,
                 Err(ended) => break ended,
@@ -159,7 +186,7 @@ where
                 Err(ended) => break Some(ended),
             };
             if new.count == 0 {
-                let ended = self.missing(&new, records);
+                let ended = missing(self.paging.total_of(&new), position(count));
                 (page, following) = (new, Following::End);
                 break ended;
             }
@@ -170,38 +197,33 @@ where
             if bytes > self.collector.bytes_max {
                 break Some(Ended::Bytes(self.collector.bytes_max));
             }
-            (pages, records, arguments, page) = (pages + 1, records + new.count as u64, next, new);
-            following = self.following(&page, &arguments, records);
+            (arguments, page) = (next, new);
+            count = count.plus(Count { pages: 1, records: page.count as u64 });
+            following = self.following(&page, &arguments, position(count));
         };
-        let summary = summary(pages, records, ended.as_ref(), &following);
-        Ok(Collected::Pages { last: page, summary, ended })
+        Ok(Collected::Pages { last: page, count, following, ended })
     }
 
-    fn following(&self, page: &ToolPage, arguments: &str, records: u64) -> Following {
-        self.paging.following(page, arguments, self.collector.schema, records)
+    /// What follows a page at whose end this many items of the list are known.
+    fn following(&self, page: &ToolPage, arguments: &str, position: u64) -> Following {
+        self.paging.following(page, arguments, self.collector.schema, position)
     }
 
-    /// Why a list that seems to be at its end is not whole.
-    fn missing(&self, page: &ToolPage, records: u64) -> Option<Ended> {
-        self.paging.total_of(page).filter(|total| *total > records).map(Ended::Fewer)
-    }
-
-    /// The arguments of the next page, or why there is none.
+    /// The arguments of the page after this one, or why there is none.
     fn next(
         &self,
-        page: &ToolPage,
-        following: &Following,
+        kept: &Kept<'_>,
         arguments: &str,
-        (pages, records): (u64, u64),
+        position: u64,
         known: &mut HashSet<Digest>,
     ) -> Result<String, Option<Ended>> {
-        let changes = match following {
-            Following::End => return Err(self.missing(page, records)),
+        let changes = match kept.following {
+            Following::End => return Err(missing(kept.total, position)),
             Following::Unknown => return Err(Some(Ended::Unknown)),
             Following::Page(changes) => changes,
         };
         let pages_max = self.collector.settings.pages_max.get();
-        if pages >= u64::from(pages_max) {
+        if kept.count.pages >= u64::from(pages_max) {
             return Err(Some(Ended::Pages(pages_max)));
         }
         let next = mcp::with_arguments(arguments, changes);
@@ -209,27 +231,20 @@ where
     }
 
     /// Asks for the next page and, where pages are numbered, for as many after it as may be under way at a time.
-    fn ask_ahead<'s>(
-        &'s self,
-        requests: &mut Requests<'s>,
-        page: &ToolPage,
-        following: &Following,
-        next: &str,
-        (pages, records): (u64, u64),
-    ) {
+    fn ask_ahead<'s>(&'s self, requests: &mut Requests<'s>, kept: &Kept<'_>, next: &str, position: u64) {
+        let Kept { page, count, total, following } = *kept;
         // What was expected to follow does not.
         if !requests.begin_with(next) {
             *requests = Requests::default();
             requests.push(next.to_owned(), self.request(next));
         }
         let settings = self.collector.settings;
-        let allowed = u64::from(settings.pages_max.get()).saturating_sub(pages);
-        let total = self.paging.total_of(page);
-        let left = total.map(|total| total.saturating_sub(records).div_ceil(page.count as u64));
-        let count = u64::from(settings.concurrency.get()).min(allowed).min(left.unwrap_or(u64::MAX));
+        let allowed = u64::from(settings.pages_max.get()).saturating_sub(count.pages);
+        let left = total.map(|total| total.saturating_sub(position).div_ceil(page.count as u64));
+        let wanted = u64::from(settings.concurrency.get()).min(allowed).min(left.unwrap_or(u64::MAX));
         let Following::Page(changes) = following else { return };
         let ahead = self.paging.ahead(changes, page, self.collector.schema);
-        for changes in ahead.take(usize::try_from(count).unwrap_or(usize::MAX)).skip(requests.count()) {
+        for changes in ahead.take(usize::try_from(wanted).unwrap_or(usize::MAX)).skip(requests.count()) {
             let arguments = mcp::with_arguments(next, &changes);
             let asked = self.request(&arguments);
             requests.push(arguments, asked);
@@ -278,4 +293,9 @@ where
         let late = || Err(Ended::Time(self.collector.time_max.unwrap_or_default().as_millis()));
         self.clock.until(self.deadline, future).await.unwrap_or_else(late)
     }
+}
+
+/// Why a list that seems to be at its end is not whole.
+fn missing(total: Option<u64>, position: u64) -> Option<Ended> {
+    total.filter(|total| *total > position).map(Ended::Fewer)
 }

@@ -8,7 +8,7 @@ use lro_host::mcp::Message;
 const ERROR_CHARACTERS_MAX: usize = 200;
 
 /// The beginning of the text of an error of the protocol or of the tool.
-pub(super) fn error_text(answer: &Message) -> Option<String> {
+pub fn error_text(answer: &Message) -> Option<String> {
     let text: Option<String> = match answer.value(&["error", "message"]) {
         Some(message) => serde_json::from_slice(&message).ok(),
         None => {

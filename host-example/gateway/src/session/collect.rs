@@ -19,7 +19,7 @@ use super::collected::CollectedResult;
 use super::decision::{FromClient, FromServer, ServerDecision};
 use super::pending::{Call, RequestKind, cancellation};
 use crate::clock::Clock;
-use crate::collect::{CollectError, Collected, Collector, Ended, Kept};
+use crate::collect::{CollectError, Collected, Collector, Count, Ended, Kept, summary};
 use crate::settings::CollectSettings;
 use crate::tenants::jobs::{Outcome, Progress};
 
@@ -174,10 +174,11 @@ impl Session {
             }
             Ok(())
         };
-        let (last, summary, ended) = match collector.run(arguments, keep).await? {
+        let (last, count, following, ended) = match collector.run(arguments, keep).await? {
             Collected::Single(answer) => return Ok(answer.with_id(id)),
-            Collected::Pages { last, summary, ended } => (last, summary, ended),
+            Collected::Pages { last, count, following, ended } => (last, count, following, ended),
         };
+        let summary = summary(count, ended.as_ref(), &following);
         if let Some(reason) = ended {
             tracing::warn!(tenant = self.tenant(), %reason, collected = summary, "not all pages were collected");
         }
@@ -187,7 +188,7 @@ impl Session {
 
     /// Says how far a collection is.
     fn report(&self, id: &Id, shared: &CollectState, kept: &Kept<'_>) {
-        let Kept { pages, records, total, .. } = *kept;
+        let Kept { count: Count { pages, records }, total, .. } = *kept;
         let message = format!("page {}, {} records", thousands(pages), thousands(records));
         let (progress, total) = (records as f64, total.map(|total| total as f64));
         let progress = Progress { progress, total, message: Some(message), at: Instant::now() };

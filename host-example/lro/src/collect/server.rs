@@ -1,0 +1,182 @@
+//! The server of a collection, behind a gateway of this process that only forwards: it starts commands and speaks HTTP.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, anyhow, bail};
+use bytes::Bytes;
+use lro_gateway::collect::error_text;
+use lro_gateway::{Gateway, GatewayError};
+use lro_host::mcp::{self, Id, Kind, METHOD_NOT_FOUND, Message};
+use lro_transport::{Line, Lines, MessageLimits, write_line};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// The revision of the protocol that is asked for.
+const REVISION: &str = "2025-11-25";
+
+/// Most pages of the list of tools that are read: more than any server has.
+const TOOL_PAGES_MAX: usize = 1_000;
+
+/// A connection to a server. Dropping it ends the server.
+pub(super) struct Server {
+    shared: Arc<Shared>,
+    count: AtomicU64,
+    gateway: Option<JoinHandle<Result<(), GatewayError>>>,
+}
+
+struct Shared {
+    stream: UnixStream,
+    /// Held while a message is written.
+    turn: Mutex<()>,
+    /// The requests that wait; `None` after the end of the connection.
+    waiting: Mutex<Option<HashMap<Id, mpsc::Sender<Message>>>>,
+}
+
+impl Server {
+    /// Starts the server, or connects to it, and introduces the command.
+    pub(super) async fn start(gateway: Gateway) -> anyhow::Result<Self> {
+        let (own, other) = UnixStream::pair().context("cannot connect to the server")?;
+        let reader = own.try_clone().context("cannot connect to the server")?;
+        let limits = Arc::clone(&gateway.rules().limits);
+        let shared =
+            Arc::new(Shared { stream: own, turn: Mutex::default(), waiting: Mutex::new(Some(HashMap::new())) });
+        let reading = Arc::clone(&shared);
+        thread::Builder::new().spawn(move || reading.read(reader, limits))?;
+        let gateway = thread::Builder::new().spawn(move || gateway.serve(other))?;
+        let mut server = Self { shared, count: AtomicU64::new(0), gateway: Some(gateway) };
+        let client = json!({"name": "lro", "version": env!("CARGO_PKG_VERSION")});
+        let hello = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client}).to_string();
+        if let Err(error) = server.result("initialize", &hello).await {
+            // Why it cannot be started says more.
+            return Err(server.end().err().unwrap_or(error));
+        }
+        server.shared.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
+        Ok(server)
+    }
+
+    /// JSON Schema of the arguments of a tool.
+    pub(super) async fn input_schema(&self, tool: &str) -> anyhow::Result<String> {
+        let (mut names, mut params) = (Vec::new(), json!({}));
+        for _ in 0..TOOL_PAGES_MAX {
+            let list = self.result("tools/list", &params.to_string()).await?;
+            for listed in list["tools"].as_array().into_iter().flatten() {
+                if listed["name"] == tool {
+                    return Ok(listed["inputSchema"].to_string());
+                }
+                names.extend(listed["name"].as_str().map(str::to_owned));
+            }
+            match &list["nextCursor"] {
+                Value::String(cursor) => params = json!({ "cursor": cursor }),
+                _ => break,
+            }
+        }
+        bail!("the server has no tool `{tool}`; it has: {}", names.join(", "))
+    }
+
+    /// Calls a tool with these arguments, a JSON object. Gives the answer, or why there is none.
+    pub(super) fn call(
+        &self,
+        tool: &str,
+        arguments: &str,
+    ) -> impl Future<Output = Result<Message, String>> + Send + use<> {
+        self.request("tools/call", &format!(r#"{{"name":{},"arguments":{arguments}}}"#, json!(tool)))
+    }
+
+    async fn result(&self, method: &str, params: &str) -> anyhow::Result<Value> {
+        let answer = self.request(method, params).await.map_err(|reason| anyhow!("{method}: {reason}"))?;
+        match answer.result() {
+            Some(result) => Ok(serde_json::from_slice(&result).with_context(|| format!("{method}: no JSON"))?),
+            None => bail!("{method}: the server answered: {}", error_text(&answer).unwrap_or_default()),
+        }
+    }
+
+    fn request(&self, method: &str, params: &str) -> impl Future<Output = Result<Message, String>> + Send + use<> {
+        let id = Id::own(&format!("lro-{}", self.count.fetch_add(1, Ordering::Relaxed)));
+        let (answer, mut answered) = mpsc::channel(1);
+        let is_open = self.shared.waiting().as_mut().map(|waiting| waiting.insert(id.clone(), answer)).is_some();
+        let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        let sent = match is_open {
+            true => self.shared.send(request).map_err(|error| error.to_string()),
+            false => Ok(()),
+        };
+        async move {
+            sent?;
+            answered.recv().await.ok_or_else(|| "the connection to the server has ended".to_owned())
+        }
+    }
+
+    /// Ends the server, and waits for that.
+    fn end(&mut self) -> anyhow::Result<()> {
+        let unanswered = self.shared.waiting().take().unwrap_or_default();
+        for id in unanswered.into_keys() {
+            let params = format!(r#"{{"requestId":{id},"reason":"the collection has ended"}}"#);
+            let cancellation = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
+            let _ = self.shared.send(cancellation);
+        }
+        let _ = self.shared.stream.shutdown(Shutdown::Both);
+        match self.gateway.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => Ok(ended?),
+            Some(Err(_)) => bail!("internal error: see the log"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Option<HashMap<Id, mpsc::Sender<Message>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, message: impl Into<Bytes>) -> io::Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        write_line(&mut &self.stream, &message.into())
+    }
+
+    /// Delivers what the server sends, until it ends.
+    fn read(&self, stream: UnixStream, limits: Arc<MessageLimits>) {
+        let mut lines = Lines::new(stream, limits);
+        while let Ok(Some(line)) = lines.next() {
+            match line {
+                Line::Whole(message) => self.receive(Message::read(message)),
+                // The request fails without its sender.
+                Line::Cut(cut) => {
+                    let id = Message::envelope_id(&cut.head).or_else(|| Message::trailing_id(&cut.tail));
+                    drop(id.and_then(|id| self.waiting().as_mut()?.remove(&id)));
+                }
+                Line::Partial(_) => {}
+            }
+        }
+        *self.waiting() = None;
+    }
+
+    fn receive(&self, message: Message) {
+        match (message.kind(), message.id()) {
+            (Kind::Response, Some(id)) => {
+                let answer = self.waiting().as_mut().and_then(|waiting| waiting.remove(&id));
+                if let Some(answer) = answer {
+                    let _ = answer.try_send(message);
+                }
+            }
+            (Kind::Request, Some(id)) => {
+                let answer = match message.method().as_deref() {
+                    Some("ping") => mcp::response(&id, "{}"),
+                    _ => mcp::error_response(Some(&id), METHOD_NOT_FOUND, "lro collect only calls a tool"),
+                };
+                let _ = self.send(answer);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `lro collect`, before a FastMCP server that returns lists in pages.
+#![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Records of the list, in pages of 50.
+const COUNT: u64 = 1_010;
+
+/// A home of its own for each test. Compiled policies are shared, so that they are compiled once.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn lro(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lro"));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("MCP_LRO_DIR", self.path("out")).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        command.env("LRO_LOG", "off").current_dir(self.0.path()).args(arguments);
+        command
+    }
+
+    /// Collects the pages of a tool of the server.
+    fn collect(&self, tool: &str, flags: &[&str]) -> Command {
+        let arguments = json!({ "count": COUNT }).to_string();
+        let [python, server] = server();
+        let mut command = self.lro(&["collect", "--tool", tool, "--arguments", &arguments]);
+        command.args(flags).arg("--").arg(python).arg(server);
+        command
+    }
+
+    /// The ids of the records of an offload.
+    fn ids(&self, handle: &str) -> Vec<u64> {
+        let limit = COUNT.to_string();
+        let output = self.lro(&["extract", handle, "--limit", &limit, "--select", "id"]).output().unwrap();
+        ids(&String::from_utf8(output.stdout).unwrap())
+    }
+}
+
+/// The command of the server.
+fn server() -> [PathBuf; 2] {
+    let python = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-data/venv/bin/python");
+    assert!(python.exists(), "{} is missing: run `make test-data`", python.display());
+    [python, Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools/clients/list_server.py")]
+}
+
+fn ids(lines: &str) -> Vec<u64> {
+    lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap()).collect()
+}
+
+fn all(count: u64) -> Vec<u64> {
+    (0..count).collect()
+}
+
+/// The path of the only file of a descriptor.
+fn file(descriptor: &Value) -> &str {
+    descriptor["files"].as_object().unwrap().values().next().unwrap().as_str().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+#[test]
+fn all_pages_are_one_offload() {
+    let home = Home::new();
+    let output = home.collect("by_cursor", &[]).output().unwrap();
+    assert_eq!((code(&output), stderr(&output).as_str()), (Some(0), ""));
+    let descriptor: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(descriptor["collected"], json!({"pages": 21, "records": COUNT, "complete": true}), "{descriptor}");
+    assert_eq!(home.ids(file(&descriptor)), all(COUNT));
+}
+
+// Flags say how pages follow, and what they leave open the configuration says.
+#[test]
+fn flags_say_how_pages_follow() {
+    let home = Home::new();
+    fs::write(home.path("lro.toml"), "[tools.uneven.collect]\nstyle = \"offset\"\nitems = \"/records\"\n").unwrap();
+    let flags = ["--config", "lro.toml", "--argument", "offset", "--concurrency", "4", "--handle"];
+    let output = home.collect("uneven", &flags).output().unwrap();
+    assert_eq!((code(&output), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(home.ids(String::from_utf8(output.stdout).unwrap().trim()), all(COUNT));
+}
+
+#[test]
+fn a_file_gets_one_record_a_line() {
+    let home = Home::new();
+    let output = home.collect("in_text", &["--output", "list.jsonl"]).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!((code(&output), said.as_str(), output.stdout.len()), (Some(0), "1,010 records in list.jsonl\n", 0));
+    assert_eq!(ids(&fs::read_to_string(home.path("list.jsonl")).unwrap()), all(COUNT));
+    let left: Vec<_> = fs::read_dir(home.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("resume")), "{left:?}");
+    // Another collection does not replace it unasked.
+    let again = home.collect("edges", &["--output", "list.jsonl"]).output().unwrap();
+    assert!(code(&again) == Some(1) && stderr(&again).contains("--force"), "{again:?}");
+    let forced = home.collect("limited", &["--output", "list.jsonl", "--force"]).output().unwrap();
+    assert_eq!(code(&forced), Some(0), "{}", stderr(&forced));
+}
+
+// What came before an early end is kept, and the rest is added to it.
+#[test]
+fn an_early_end_can_be_gone_on_with() {
+    let home = Home::new();
+    let first = home.collect("by_cursor", &["--output", "list.jsonl", "--pages-max", "4"]).output().unwrap();
+    let said = stderr(&first);
+    assert!(code(&first) == Some(1) && said.contains("pages-max") && said.contains("--resume list.jsonl"), "{said}");
+    // As if it had been killed in the middle of a page.
+    let path = home.path("list.jsonl");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"id\": 20").unwrap();
+    let rest = home.collect("by_cursor", &["--resume", "list.jsonl"]).output().unwrap();
+    assert_eq!((code(&rest), stderr(&rest).as_str()), (Some(0), "1,010 records in list.jsonl\n"));
+    assert_eq!(ids(&fs::read_to_string(&path).unwrap()), all(COUNT));
+
+    let first = home.collect("by_offset", &["--handle", "--pages-max", "4"]).output().unwrap();
+    assert!(code(&first) == Some(1) && stderr(&first).contains("--resume HANDLE"), "{first:?}");
+    let handle = String::from_utf8(first.stdout).unwrap();
+    assert_eq!(home.ids(handle.trim()), all(200));
+    let rest = home.collect("by_offset", &["--resume", handle.trim()]).output().unwrap();
+    let descriptor: Value = serde_json::from_slice(&rest.stdout).unwrap();
+    assert_eq!((code(&rest), &descriptor["collected"]["records"]), (Some(0), &json!(COUNT)), "{}", stderr(&rest));
+    let whole = file(&descriptor);
+    assert_eq!(home.ids(whole), all(COUNT));
+    let again = home.collect("by_offset", &["--resume", whole]).output().unwrap();
+    assert!(code(&again) == Some(1) && stderr(&again).contains("is whole"), "{again:?}");
+}
+
+// An interruption keeps what came, in either form, and -9 what a file has.
+#[test]
+fn an_interruption_keeps_what_came() {
+    let home = Home::new();
+    for (signal, file) in [("-INT", "a.jsonl"), ("-KILL", "b.jsonl")] {
+        let mut child = home.collect("slow", &["--output", file]).stderr(Stdio::null()).spawn().unwrap();
+        while !home.path(&format!("{file}.resume")).exists() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), if signal == "-INT" { Some(1) } else { None });
+        assert_eq!(ids(&fs::read_to_string(home.path(file)).unwrap()), all(50));
+        // The rest comes from a tool that is faster.
+        let rest = home.collect("by_cursor", &["--resume", file]).output().unwrap();
+        assert_eq!(code(&rest), Some(0), "{}", stderr(&rest));
+        assert_eq!(ids(&fs::read_to_string(home.path(file)).unwrap()), all(COUNT));
+    }
+}
+
+#[test]
+fn what_cannot_be_collected_is_said() {
+    let home = Home::new();
+    let cases = [
+        (home.collect("absent", &[]), 1, "no tool `absent`; it has: by_cursor"),
+        (home.collect("failing", &["--arguments", "{}"]), 2, "cannot be used multiple times"),
+        (home.lro(&["collect", "--tool", "x"]), 1, "no server given"),
+        (home.lro(&["collect", "--tool", "x", "--arguments", "[]", "--", "true"]), 2, "--arguments"),
+        (home.lro(&["collect", "--tool", "x", "--url", "ftp://a"]), 2, "expected http"),
+        (
+            home.lro(&["collect", "--tool", "x", "--resume", "nothing", "--", "true"]),
+            1,
+            "`nothing` is neither a handle",
+        ),
+        (home.lro(&["collect", "--tool", "x", "--", "true"]), 1, "server"),
+    ];
+    for (mut command, wanted, text) in cases {
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), Some(wanted), "{text}: {}", stderr(&output));
+        assert!(stderr(&output).contains(text), "{text}: {}", stderr(&output));
+    }
+}
