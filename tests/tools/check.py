@@ -227,18 +227,23 @@ class Account:
         return False
 
     def take_members(self, text):
-        """Uses the inline values that are small members of a document in a text."""
+        """Uses the inline values that are small members of a document in a text, and in texts inside of it."""
         try:
             document = exact(text)
         except ValueError:
             return
 
         def visit(pointer, value):
-            if not self.take(pointer, value) and isinstance(value, Object):
+            if self.take(pointer, value):
+                return
+            if isinstance(value, Object):
                 for key, member in value:
                     visit(f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", member)
+            if isinstance(value, str):
+                self.take_members(value)
 
-        visit("", document)
+        if isinstance(document, Object):
+            visit("", document)
 
     def compare_file(self, file, pointer, value):
         if file["kind"] == "text":

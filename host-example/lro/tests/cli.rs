@@ -1165,8 +1165,8 @@ fn an_export_of_any_size_is_whole_and_reads_each_record_once() {
 
     home.prints(&["extract", &handle, "--format", "csv", "-o", "all.csv"]);
     let csv = written("all.csv");
-    let row = |id: u64| format!("{id},{},\"{}\"", id % 2 == 0, text(id).replace('"', "\"\""));
-    assert!(csv.lines().eq(std::iter::once("id,even,text".to_owned()).chain((0..COUNT).map(row))));
+    let row = |id: u64| format!("{},{id},\"{}\"", id % 2 == 0, text(id).replace('"', "\"\""));
+    assert!(csv.lines().eq(std::iter::once("even,id,text".to_owned()).chain((0..COUNT).map(row))));
 
     let some = &["--where", "even eq true", "--select", "id", "--offset", "7", "--limit", "29000", "-o", "some.jsonl"];
     home.run(&[&["extract", &handle], &some[..]].concat(), "");
