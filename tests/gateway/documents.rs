@@ -1,4 +1,4 @@
-//! PDF, Word and spreadsheet documents that a server embeds as bytes: their text and records can be asked about in one call, and
+//! Documents, slides and spreadsheets that a server embeds as bytes: their text and records can be asked about in one call, and
 //! their bytes stay what they are.
 
 use lro_tests::workspace;
@@ -32,10 +32,11 @@ fn asked(gateway: &mut Scripted, handle: &str, mut question: Value) -> Value {
     answer["structuredContent"]["results"].clone()
 }
 
-// One call each: a search in a PDF and in a Word document, a query and SQL over a sheet.
+// One call each: a search in a PDF, a Word document, slides and an OpenDocument text, a query and SQL over a sheet.
 #[test]
 fn documents_are_asked_about_in_one_call() {
-    let script = Script::new().call("read", result(&["chromium.pdf", "large.xlsx", "python-docx.docx"]));
+    let names = ["chromium.pdf", "large.xlsx", "python-docx.docx", "python-pptx.pptx", "odfpy.odt"];
+    let script = Script::new().call("read", result(&names));
     let mut gateway = script.with_toml(SMALL);
     let handle = handle(&gateway.descriptor("read"));
     let found = asked(&mut gateway, &handle, json!({"search": "invoice number"}));
@@ -43,6 +44,16 @@ fn documents_are_asked_about_in_one_call() {
     assert_eq!(found[0]["where"], json!(["Page 3"]), "{found}");
     let found = asked(&mut gateway, &handle, json!({"search": "postponed"}));
     assert_eq!(found[0]["text"], "The release is postponed to May.", "{found}");
+    let found = asked(&mut gateway, &handle, json!({"search": "loan"}));
+    assert_eq!(
+        (&found[0]["text"], &found[0]["where"]),
+        (&json!("Do not mention the loan."), &json!(["Slide 1", "Notes"]))
+    );
+    let found = asked(&mut gateway, &handle, json!({"search": "noon"}));
+    assert_eq!(
+        (&found[0]["text"], &found[0]["where"]),
+        (&json!("Lunch is at noon."), &json!(["Minutes", "Decisions"]))
+    );
     let query = json!({"section": "Sales", "where": "city == \"Lima\" and amount > 99", "select": ["id", "day"]});
     assert_eq!(asked(&mut gateway, &handle, query), json!([{"id": 398, "day": "2026-02-03"}]));
     let sql = "SELECT city, sum(amount) AS total FROM Sales GROUP BY city ORDER BY total DESC LIMIT 1";
