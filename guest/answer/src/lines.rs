@@ -3,7 +3,7 @@
 use crate::{ExtractError, Read, Source};
 
 /// Bytes read at a time.
-const SLICE_BYTES: u64 = 512 * 1024;
+const SLICE_BYTES: u64 = 256 * 1024;
 
 /// Bytes of a text or of records that are searched at a time: a searcher takes them without a copy.
 const SEARCHED_BYTES: u64 = 256 * 1024;

@@ -28,6 +28,7 @@ pub use self::query::{
 };
 pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
 pub use self::sql::{Sql, TABLES_MAX, Tables};
+use crate::ahead::{Giver, ahead};
 use crate::job::{self, Job};
 use crate::policy::{BuiltIn, CompileCache, LoadError};
 use crate::sandbox::bindings::extraction::exports::lro::filter::lro_query as component;
@@ -303,8 +304,16 @@ impl Extractor {
         budget: Budget,
     ) -> Result<(component::Answer, Cost), ExtractError> {
         let budget = component::Budget { bytes: budget.bytes, tokens: budget.tokens };
-        let verifying = Verification::start(readers);
-        let answered = prepared.extract_async(&self.limits, directories, sources, question, budget).await;
+        // Several files may be read at the same time, and one could wait for another.
+        let (giver, ahead) = match readers.as_slice() {
+            [only] => {
+                let (giver, ahead) = ahead(&only.record().name, only.record().digest_from);
+                (giver, Some(ahead))
+            }
+            _ => (Giver::nobody(), None),
+        };
+        let verifying = Verification::start(readers, giver);
+        let answered = prepared.extract_async(&self.limits, directories, ahead, sources, question, budget).await;
         // If a file has changed, that explains any other error.
         verifying.end()?;
         let (answer, cost) = answered.map_err(ExtractError::Call)?;
@@ -330,7 +339,7 @@ impl Extractor {
 }
 
 /// Verification of files on another thread while a question about them is answered. A cancelled question waits for its
-/// end, so that such threads do not accumulate.
+/// end, so that such threads do not accumulate. An only file is read once, for both.
 struct Verification {
     readers: Arc<Vec<Reader>>,
     /// `None` if no thread could be started.
@@ -338,10 +347,13 @@ struct Verification {
 }
 
 impl Verification {
-    fn start(readers: Vec<Reader>) -> Self {
+    fn start(readers: Vec<Reader>, giver: Giver) -> Self {
         let readers = Arc::new(readers);
         let shared = Arc::clone(&readers);
-        let verify = move || shared.iter().try_for_each(Reader::verify);
+        let verify = move || match shared.as_slice() {
+            [only] => only.verify_and_give(giver),
+            several => several.iter().try_for_each(Reader::verify),
+        };
         let thread = thread::Builder::new().name("lro-verify".into()).spawn(verify).ok();
         Self { readers, thread }
     }

@@ -55,6 +55,7 @@
 //!
 //! The threat model is in [`threat_model`], how to embed the crate in `host-example/docs/how-to/embedding.md`.
 
+mod ahead;
 mod digest;
 pub mod documents;
 pub mod extract;

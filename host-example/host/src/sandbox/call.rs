@@ -22,6 +22,7 @@ use super::state::{CallState, Clock};
 use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::versions::PolicyInstance;
 use super::{Payload, PayloadReader};
+use crate::ahead::Ahead;
 use crate::digest::FileDigest;
 use crate::faults::fail_point;
 use crate::job;
@@ -257,14 +258,15 @@ impl PreparedExtraction {
         question: &Question,
         budget: Budget,
     ) -> Result<(Result<Answer, ExtractError>, Cost), CallError> {
-        job::finish(self.extract_async(limits, directories, sources, question, budget))
+        job::finish(self.extract_async(limits, directories, None, sources, question, budget))
     }
 
-    /// As [`PreparedExtraction::extract`]. Blocks from the start, and yields once a tick.
+    /// As [`PreparedExtraction::extract`]; the file of `ahead` is not read again. Blocks from the start, and yields once a tick.
     pub(crate) async fn extract_async(
         &self,
         limits: &Limits,
         directories: Vec<File>,
+        ahead: Option<Ahead>,
         sources: &[Source],
         question: &Question,
         budget: Budget,
@@ -272,6 +274,7 @@ impl PreparedExtraction {
         let permit = self.permits.question(limits.wait).await?;
         let directories = directories.into_iter().map(|directory| (directory, FsPerms::ReadOnly)).collect();
         let mut run = Run::new(self.pre.engine(), &self.wasi, limits, directories, false, permit)?;
+        run.store.data_mut().ahead = ahead;
         let answered = run.extract(self, sources, question, budget).await;
         let answer = answered.map_err(|error| match error.downcast_ref() {
             // The component's shadow stack is at the start of its memory, and safe Rust cannot get out of bounds

@@ -162,7 +162,8 @@ impl sync::HostDescriptor for View<'_> {
         let fd = ready(wasi::HostDescriptor::open_at(&mut self.wasi(), fd, path_flags, name, open_flags, flags))?;
         match self.0.table.get(&fd)? {
             Descriptor::File(opened) => {
-                let opened = self.0.output.opened(open_permit, Arc::clone(&opened.file), &path, truncates);
+                let ahead = self.0.ahead.take_if(|ahead| ahead.is_of(&path));
+                let opened = self.0.output.opened(open_permit, Arc::clone(&opened.file), ahead, &path, truncates);
                 self.0.files.insert(fd.rep(), Arc::new(opened));
             }
             Descriptor::Dir(_) => drop(self.0.open_permits.insert(fd.rep(), open_permit)),
@@ -192,8 +193,11 @@ impl sync::HostDescriptor for View<'_> {
     }
 
     fn read(&mut self, fd: Fd, length: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
+        let open = self.file(&fd, OpenMode::READ)?;
         self.drain()?;
-        ready(wasi::HostDescriptor::read(&mut self.wasi(), fd, length, offset))
+        let bytes = open.read(offset, length)?;
+        let at_end = bytes.is_empty();
+        Ok((bytes, at_end))
     }
 
     fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {

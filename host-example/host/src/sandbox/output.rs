@@ -14,9 +14,18 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use parking_lot::Mutex;
+use rustix::buffer::spare_capacity;
+use rustix::io::{pread, retry_on_intr};
+
 use super::Limits;
+use crate::ahead::Ahead;
 use crate::digest::{FileDigest, FileHasher};
 use crate::faults::fail_point;
+
+/// Maximum bytes of one read: 256 KiB, as much as a search looks at, which stays in a processor's own cache on the way. The
+/// function of wasmtime-wasi stops at 64 KiB, and clears the memory first.
+const READ_BYTES_MAX: u64 = 256 << 10;
 
 /// Maximum number of blocks queued for the writing thread.
 const BLOCKS_IN_FLIGHT: usize = 3;
@@ -66,10 +75,27 @@ pub(super) struct OpenFile {
     number: FileNumber,
     is_jsonl: bool,
     pub(super) file: Arc<File>,
+    /// What another thread reads ahead of it.
+    ahead: Mutex<Option<Ahead>>,
     _permit: OpenPermit,
 }
 
 impl OpenFile {
+    /// Reads up to so many bytes at an offset; none only at the end.
+    pub(super) fn read(&self, offset: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let mut ahead = self.ahead.lock();
+        let given = ahead.as_mut().and_then(|ahead| ahead.take(offset, bytes_max));
+        if let Some(block) = given {
+            return Ok(block);
+        }
+        *ahead = None;
+        let mut bytes = Vec::with_capacity(usize::try_from(bytes_max.min(READ_BYTES_MAX)).unwrap_or_default());
+        if bytes.capacity() > 0 {
+            retry_on_intr(|| pread(&*self.file, spare_capacity(&mut bytes), offset))?;
+        }
+        Ok(bytes)
+    }
+
     /// Identifies the file within the call.
     pub(super) const fn number(&self) -> FileNumber {
         self.number
@@ -198,7 +224,14 @@ impl Output {
     }
 
     /// Registers a file that was opened by this name.
-    pub(super) fn opened(&mut self, permit: OpenPermit, file: Arc<File>, name: &str, truncated: bool) -> OpenFile {
+    pub(super) fn opened(
+        &mut self,
+        permit: OpenPermit,
+        file: Arc<File>,
+        ahead: Option<Ahead>,
+        name: &str,
+        truncated: bool,
+    ) -> OpenFile {
         let number = match self.names.get(name) {
             Some(number) => {
                 if truncated {
@@ -212,7 +245,7 @@ impl Output {
                 self.opened
             }
         };
-        OpenFile { number, is_jsonl: name.ends_with(".jsonl"), file, _permit: permit }
+        OpenFile { number, is_jsonl: name.ends_with(".jsonl"), file, ahead: Mutex::new(ahead), _permit: permit }
     }
 
     pub(super) fn renamed(&mut self, old: &str, new: &str) {

@@ -14,6 +14,7 @@ use super::bindings::lro::filter::types;
 use super::limits::{Limits, Meter};
 use super::output::{OpenFile, OpenPermit, Output};
 use super::streams::FileStream;
+use crate::ahead::Ahead;
 use crate::job;
 
 /// Maximum number of handles of all kinds that a policy holds at a time, including the result, open files and listings.
@@ -28,6 +29,8 @@ pub(super) struct CallState {
     pub(super) output: Output,
     /// The preopened directories: the staging directory of the call, or published ones to read; none for an inspection.
     pub(super) directories: Vec<(File, FsPerms)>,
+    /// A file that is read ahead, until it is opened.
+    pub(super) ahead: Option<Ahead>,
     /// Open files, by descriptor handle.
     pub(super) files: BTreeMap<u32, Arc<OpenFile>>,
     /// Permits of open directories and listings, by handle.
@@ -56,6 +59,7 @@ impl CallState {
             clock,
             output: Output::new(limits, deadline, writes_back),
             directories,
+            ahead: None,
             files: BTreeMap::new(),
             open_permits: BTreeMap::new(),
             streams: BTreeMap::new(),

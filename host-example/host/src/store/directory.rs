@@ -180,7 +180,8 @@ impl Directory {
         if u64::try_from(stat.st_size).is_ok_and(|size| size > bytes_max) {
             return Err(StoreError::Unexpected { path, reason: "it is larger than the limit" });
         }
-        let mut bytes = Vec::new();
+        // One allocation: growing it would move the bytes.
+        let mut bytes = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or_default());
         file.take(bytes_max).read_to_end(&mut bytes).map_err(failed("read", path))?;
         Ok(bytes)
     }

@@ -14,6 +14,7 @@ use super::directory::Directory;
 use super::error::failed;
 use super::verified::{FileState, Verified};
 use super::{Checksum, Digest, FileDigest, FileKind, FileRecord, StoreError};
+use crate::ahead::Giver;
 
 /// Bytes per read when searching for a line: about the distance between index entries.
 const SEARCH_BYTES: usize = 64 * 1024;
@@ -82,6 +83,11 @@ impl Reader {
     /// # Errors
     /// [`StoreError::Changed`], and [`StoreError::Io`] when the file cannot be read.
     pub fn verify(&self) -> Result<(), StoreError> {
+        self.verify_and_give(Giver::nobody())
+    }
+
+    /// As [`Reader::verify`]; hands the blocks on that the checksum covers, if it reads them.
+    pub(crate) fn verify_and_give(&self, mut giver: Giver) -> Result<(), StoreError> {
         let state = self.state()?;
         let Some(expected) = self.record.sha256 else {
             return Err(self.changed("no digest in the manifest".to_owned()));
@@ -90,7 +96,7 @@ impl Reader {
             return Ok(());
         }
         let is_settled = state.is_settled(SystemTime::now());
-        if !self.has_checksum()? {
+        if !self.has_checksum(&mut giver)? {
             self.compare_digest(expected)?;
         }
         if is_settled && self.state()? == state {
@@ -100,12 +106,12 @@ impl Reader {
     }
 
     /// Whether the file has the checksum in the manifest, and its header line the length there.
-    fn has_checksum(&self) -> Result<bool, StoreError> {
+    fn has_checksum(&self, giver: &mut Giver) -> Result<bool, StoreError> {
         let FileRecord { xxh3, digest_from, bytes, .. } = &self.record;
         let Some(expected) = xxh3 else { return Ok(false) };
         let header = self.bytes(0, usize::try_from(*digest_from).unwrap_or(usize::MAX))?;
         let header_bytes = memchr(b'\n', &header).map_or(0, |feed| feed + 1);
-        let found = Checksum::of(&self.file, *digest_from).map_err(failed("read", &self.path))?;
+        let found = Checksum::of(&self.file, *digest_from, giver).map_err(failed("read", &self.path))?;
         Ok(header_bytes as u64 == *digest_from && found == (*expected, *bytes))
     }
 
