@@ -59,9 +59,16 @@ impl Way {
     }
 
     pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params);
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// The answer to a request: a result, or an error. A modern client declares the capabilities that are in the metadata.
+    pub(crate) fn answer(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let answer = match self.face {
-            Face::Stdio => return self.gateway.result(method, params),
+            Face::Stdio => return serde_json::from_str(&self.gateway.ask(method, params)).unwrap(),
             Face::Legacy => {
                 let session = self.session.as_ref().unwrap();
                 session.open(&request(self.calls, method, params)).finish().answer()
@@ -71,14 +78,16 @@ impl Way {
                 let subject = params["taskId"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
                 params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
                 params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({"name": self.name, "version": "1.0.0"});
-                params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+                let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+                if capabilities.is_null() {
+                    *capabilities = json!({});
+                }
                 let headers: Headers<'_> = &[("Mcp-Name", &subject)];
                 open_modern(&self.url, &request(self.calls, method, params), headers).finish().answer()
             }
         };
         assert_eq!(answer["id"], self.calls, "{answer}");
-        assert!(answer["error"].is_null(), "{method}: {answer}");
-        answer["result"].clone()
+        answer
     }
 
     /// Sends a notification without parameters, again while the server of an earlier request is being started.

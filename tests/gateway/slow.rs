@@ -13,15 +13,26 @@ use crate::support::{driver, environment, path_text, python};
 const SECONDS: f64 = 1.0;
 
 /// A slow tool, its arguments, and a part of its answer.
-struct Slow {
-    server: Server,
-    tool: &'static str,
-    arguments: Value,
-    answer: String,
+pub(crate) struct Slow {
+    pub(crate) server: Server,
+    pub(crate) tool: &'static str,
+    pub(crate) arguments: Value,
+    pub(crate) answer: String,
+}
+
+impl Slow {
+    /// A gateway where calls of the tool become jobs.
+    pub(crate) fn gateway(&self, wait_ms: u64) -> Gateway {
+        let mut gateway = Gateway::new(&[]);
+        let toml = gateway.directory.path().join("lro.toml");
+        std::fs::write(&toml, format!("[tools.{}]\njob = \"auto\"\nwait-ms = {wait_ms}\n", self.tool)).unwrap();
+        gateway.more = environment(&[("MCP_LRO_CONFIG", &path_text(&toml))]);
+        gateway
+    }
 }
 
 /// That of a server on FastMCP.
-fn fastmcp(seconds: f64) -> Slow {
+pub(crate) fn fastmcp(seconds: f64) -> Slow {
     let server = Server { modern: true, ..Server::new("slow", vec![python(), driver("slow_server.py")]) };
     Slow { server, tool: "slow", arguments: json!({"seconds": seconds}), answer: format!("slept for {seconds} s") }
 }
@@ -51,10 +62,7 @@ fn follow(connection: &mut Connection, begun: &Value) -> Value {
 }
 
 fn obtain(client: Client, slow: &Slow, wait_ms: u64) {
-    let mut gateway = Gateway::new(&[]);
-    let toml = gateway.directory.path().join("lro.toml");
-    std::fs::write(&toml, format!("[tools.{}]\njob = \"auto\"\nwait-ms = {wait_ms}\n", slow.tool)).unwrap();
-    gateway.more = environment(&[("MCP_LRO_CONFIG", &path_text(&toml))]);
+    let gateway = slow.gateway(wait_ms);
     let mut connection = Connection::open(client, &gateway.before(&slow.server));
     let begun = connection.call(&json!({"name": slow.tool, "arguments": slow.arguments}));
     let handle = status(&begun)["job"].as_str().unwrap().to_owned();

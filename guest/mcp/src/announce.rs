@@ -30,7 +30,24 @@ pub struct ToolChange<'a> {
     pub result_characters: Option<u64>,
     /// An argument to add to its input schema: the name, and its JSON Schema. A tool that has one of that name keeps its own.
     pub argument: Option<(&'a str, &'a str)>,
+    /// Whether to declare that a call may be a task, as revision 2025-11-25 does. A tool that declares so itself is not changed.
+    pub tasks: bool,
 }
+
+/// How a server announces that it knows tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskSupport {
+    /// Revision 2025-11-25: the capability `tasks`.
+    Capability,
+    /// From revision 2026-07-28 on: the extension [`TASKS_EXTENSION`].
+    Extension,
+}
+
+/// Name of the extension for tasks, in the member `extensions` of capabilities.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The capability `tasks` of a server whose tool calls may be tasks.
+const TASKS_CAPABILITY: &str = r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#;
 
 /// Metadata key of a tool: the greatest number of characters of a result that a client passes to its model.
 const RESULT_CHARACTERS: &str = "anthropic/maxResultSizeChars";
@@ -44,28 +61,36 @@ pub struct ListedTool<'a> {
     pub output_schema: Option<&'a [u8]>,
     /// Its input schema as JSON.
     pub input_schema: Option<&'a [u8]>,
+    /// Whether the server runs a call as a task if the client asks for it, in revision 2025-11-25.
+    pub runs_tasks: bool,
 }
 
-/// Adds the capabilities `tools` and `resources` to an answer to `initialize` or `server/discover`, and `guidance` to
-/// the end of the instructions. Everything else is preserved byte for byte.
-pub fn with_capabilities(answer: &Message, guidance: &str) -> Bytes {
+/// Adds the capabilities `tools` and `resources`, and support for tasks, to an answer to `initialize` or
+/// `server/discover`, and `guidance` to the end of the instructions. Everything else is preserved byte for byte.
+pub fn with_capabilities(answer: &Message, guidance: &str, tasks: Option<TaskSupport>) -> Bytes {
     let bytes = answer.bytes();
     let Some(result) = object(bytes, answer.find(&["result"])) else { return bytes.clone() };
     let mut edits = Vec::new();
+    let mut own = vec![("tools", r#""tools":{}"#.to_owned()), ("resources", r#""resources":{}"#.to_owned())];
+    own.extend(tasks.map(|tasks| match tasks {
+        TaskSupport::Capability => ("tasks", TASKS_CAPABILITY.to_owned()),
+        TaskSupport::Extension => ("extensions", format!(r#""extensions":{{"{TASKS_EXTENSION}":{{}}}}"#)),
+    }));
     match span::child(bytes, &result, "capabilities") {
         Some(capabilities) => {
-            let missing =
-                ["tools", "resources"].into_iter().filter(|key| span::child(bytes, &capabilities, key).is_none());
-            let missing: Vec<String> = missing.map(|key| format!("\"{key}\":{{}}")).collect();
+            let is_missing = |(key, _): &(&str, String)| span::child(bytes, &capabilities, key).is_none();
+            let missing: Vec<String> = own.into_iter().filter(is_missing).map(|(_, member)| member).collect();
             edits.extend(appended(bytes, &capabilities, b"{}", &missing));
+            let extensions = span::child(bytes, &capabilities, "extensions");
+            edits.extend(extensions.filter(|_| tasks == Some(TaskSupport::Extension)).and_then(|extensions| {
+                let is_known = span::child(bytes, &extensions, TASKS_EXTENSION).is_some();
+                let more = if is_known { Vec::new() } else { vec![format!(r#""{TASKS_EXTENSION}":{{}}"#)] };
+                appended(bytes, &extensions, b"{}", &more)
+            }));
         }
         None => {
-            edits.extend(appended(
-                bytes,
-                &result,
-                b"{}",
-                &[r#""capabilities":{"tools":{},"resources":{}}"#.to_owned()],
-            ));
+            let members: Vec<String> = own.into_iter().map(|(_, member)| member).collect();
+            edits.extend(appended(bytes, &result, b"{}", &[format!(r#""capabilities":{{{}}}"#, members.join(","))]));
         }
     }
     match span::child(bytes, &result, "instructions") {
@@ -91,6 +116,7 @@ pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
             name: span::string(bytes, &span::child(bytes, tool, "name")?)?,
             output_schema: span::child(bytes, tool, "outputSchema").and_then(at),
             input_schema: span::child(bytes, tool, "inputSchema").and_then(at),
+            runs_tasks: task_support(bytes, tool).is_some_and(|(_, support)| RUNS_TASKS.contains(&support.as_ref())),
         })
     };
     tools(answer).iter().filter_map(tool).collect()
@@ -105,6 +131,7 @@ pub fn with_tools<'a>(answer: &Message, change: impl Fn(&str) -> ToolChange<'a>,
         let Some(change) = name.map(|name| change(&name)) else { continue };
         let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
         of_tool.extend(change.argument.and_then(|argument| argument_edit(bytes, &tool, argument)));
+        of_tool.extend(if change.tasks { task_edit(bytes, &tool) } else { None });
         of_tool.extend(change.result_characters.and_then(|characters| size_edit(bytes, &tool, characters)));
         of_tool.sort_by_key(|(span, _)| span.start);
         edits.extend(of_tool);
@@ -157,6 +184,28 @@ fn size_edit(bytes: &Bytes, tool: &Span, characters: u64) -> Option<(Span, Vec<u
     (!is_enough).then(|| (declared, characters.to_string().into_bytes()))
 }
 
+/// The values of `taskSupport` of a tool whose calls may be tasks.
+const RUNS_TASKS: [&str; 2] = ["optional", "required"];
+
+/// What a tool declares about tasks.
+fn task_support<'a>(bytes: &'a [u8], tool: &Span) -> Option<(Span, Cow<'a, str>)> {
+    let support = span::child(bytes, &span::child(bytes, tool, "execution")?, "taskSupport")?;
+    let text = span::string(bytes, &support)?;
+    Some((support, text))
+}
+
+/// `None` when calls of the tool may be tasks already.
+fn task_edit(bytes: &Bytes, tool: &Span) -> Option<(Span, Vec<u8>)> {
+    if let Some((declared, support)) = task_support(bytes, tool) {
+        return (!RUNS_TASKS.contains(&support.as_ref())).then(|| (declared, br#""optional""#.to_vec()));
+    }
+    let optional = r#""taskSupport":"optional""#;
+    match span::child(bytes, tool, "execution") {
+        Some(execution) => appended(bytes, &execution, b"{}", &[optional.to_owned()]),
+        None => appended(bytes, tool, b"{}", &[format!("\"execution\":{{{optional}}}")]),
+    }
+}
+
 /// Adds an entry to the metadata of an object; `None` when the metadata is not an object.
 fn metadata_edit(bytes: &Bytes, of: &Span, entry: &str) -> Option<(Span, Vec<u8>)> {
     match span::child(bytes, of, "_meta") {
@@ -171,10 +220,10 @@ pub fn has_argument(input_schema: &[u8], name: &str) -> bool {
     properties.is_some_and(|properties| span::child(input_schema, &properties, name).is_some())
 }
 
-/// Appends a template to an answer to `resources/templates/list`.
-pub fn with_template(answer: &Message, template: &str) -> Bytes {
-    let list = answer.find(&["result", "resourceTemplates"]);
-    let edit = list.and_then(|list| appended(answer.bytes(), &list, b"[]", &[template.to_owned()]));
+/// Appends items, as JSON, to the list of this name in an answer.
+pub fn with_items(answer: &Message, list: &str, items: &[String]) -> Bytes {
+    let list = answer.find(&["result", list]);
+    let edit = list.and_then(|list| appended(answer.bytes(), &list, b"[]", items));
     span::spliced(answer.bytes(), edit.into_iter().collect())
 }
 

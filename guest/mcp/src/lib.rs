@@ -29,8 +29,8 @@ mod tool_page;
 mod truncate;
 
 pub use announce::{
-    ListedTool, SchemaChange, ToolChange, has_argument, listed_tools, with_capabilities, with_metadata,
-    with_result_characters, with_template, with_tools,
+    ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
+    with_items, with_metadata, with_result_characters, with_tools,
 };
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};

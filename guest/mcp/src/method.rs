@@ -22,6 +22,12 @@ pub const PROMPTS_GET: &str = "prompts/get";
 pub const TASKS_GET: &str = "tasks/get";
 /// Waits for the result of a task, in revision 2025-11-25.
 pub const TASKS_RESULT: &str = "tasks/result";
+/// Lists tasks, in revision 2025-11-25.
+pub const TASKS_LIST: &str = "tasks/list";
+/// Cancels a task.
+pub const TASKS_CANCEL: &str = "tasks/cancel";
+/// Answers what a task asks for, from revision 2026-07-28 on.
+pub const TASKS_UPDATE: &str = "tasks/update";
 /// Opens a stream of notifications that the server does not end, from revision 2026-07-28 on.
 pub const LISTEN: &str = "subscriptions/listen";
 /// Notification: the client is ready.

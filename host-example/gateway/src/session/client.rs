@@ -11,7 +11,8 @@ use lro_host::mcp::{
 
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
-use super::job::{self, JOB_TOOL};
+use super::job::task::{self, TaskRequest};
+use super::job::{self, JOB_TOOL, JobForm};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, handles, reuse};
@@ -68,7 +69,10 @@ impl Session {
             matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
-        call.detaches_after = self.detaches_after(&message, &call.kind);
+        if let Some((after, form)) = self.detachment(&call, &message) {
+            (call.detaches_after, call.form) = (Some(after), form);
+        }
+        let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };
         let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
         let message = if asks_progress { job::with_progress(message, &id, &mut call) } else { message };
         let own = if refers && self.rules.enabled() {
@@ -123,6 +127,7 @@ impl Session {
             Some(method::TASKS_GET | method::TASKS_RESULT) => {
                 RequestKind::Task(params.task_id.as_deref().unwrap_or_default().to_owned())
             }
+            Some(method::TASKS_LIST) => RequestKind::TaskList { first_page },
             Some(method::LISTEN) => RequestKind::Subscription,
             _ => RequestKind::Other,
         };
@@ -166,6 +171,10 @@ impl Session {
             RequestKind::Other if message.method().as_deref() == Some(method::RESOURCES_READ) => {
                 let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
                 Some(OwnCall::resource(self, id, call, uri))
+            }
+            RequestKind::Task(_) | RequestKind::Other if self.rules.config.has_jobs() => {
+                let asked = TaskRequest::read(self, message, params.task_id.as_deref())?;
+                Some(OwnCall::task(self, id, call, asked))
             }
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! The tools and resources of the gateway in the lists of a server.
 
 use bytes::Bytes;
-use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, ToolChange};
+use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, TaskSupport, ToolChange};
 
 use super::job::JOB_TOOL;
 use super::job::tool::{self, JOBS_TEMPLATE};
@@ -10,6 +10,9 @@ use super::pending::{Call, RequestKind};
 use super::{Session, ask};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::SchemaKind;
+
+/// The revision in which tasks are a part of the protocol.
+const REVISION_WITH_TASKS: &str = "2025-11-25";
 
 impl Session {
     /// Adds the gateway's tools and resources to a server's lists and capabilities.
@@ -25,7 +28,7 @@ impl Session {
         if !self.rules.announces() {
             // Without a store nothing can be read back, but results can still be truncated.
             return match kind {
-                RequestKind::Tools { .. } => self.tools(message, client, false),
+                RequestKind::Tools { .. } => self.tools(message, call, false),
                 _ => message.bytes().clone(),
             };
         }
@@ -44,21 +47,26 @@ impl Session {
         };
         match kind {
             RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
-                mcp::with_capabilities(message, &guidance(self.rules.config.has_jobs()))
+                let tasks = match kind {
+                    _ if !self.rules.config.has_jobs() => None,
+                    RequestKind::Discovery => Some(TaskSupport::Extension),
+                    _ => self.asks_for_tasks().then_some(TaskSupport::Capability),
+                };
+                mcp::with_capabilities(message, &guidance(self.rules.config.has_jobs()), tasks)
             }
             RequestKind::Tools { first_page } => {
                 if missing {
                     let tools = self.definitions(client).join(",");
                     return response(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
                 }
-                self.tools(message, client, *first_page)
+                self.tools(message, call, *first_page)
             }
             RequestKind::Templates { first_page: true } => {
                 if missing {
                     return response(format!(r#""resourceTemplates":[{templates}]"#))
                         .unwrap_or_else(|| message.bytes().clone());
                 }
-                mcp::with_template(message, &templates)
+                mcp::with_items(message, "resourceTemplates", &[templates])
             }
             RequestKind::Resources if missing => {
                 response(r#""resources":[]"#.to_owned()).unwrap_or_else(|| message.bytes().clone())
@@ -67,13 +75,21 @@ impl Session {
         }
     }
 
-    fn tools(&self, message: &Message, client: &ClientProfile, first_page: bool) -> Bytes {
+    /// Whether the client knows tasks as a part of the protocol: it asked for revision 2025-11-25.
+    fn asks_for_tasks(&self) -> bool {
+        let handshake = self.handshake().map(|(request, _)| Message::read(request));
+        handshake.is_some_and(|request| request.params().protocol_version.as_deref() == Some(REVISION_WITH_TASKS))
+    }
+
+    fn tools(&self, message: &Message, call: &Call, first_page: bool) -> Bytes {
+        let client = &call.client;
         let listed = mcp::listed_tools(message);
         let config = &self.rules.config;
         let is_own = |name: &str| name == EXTRACT_TOOL || name == READ_TOOL || (name == JOB_TOOL && config.has_jobs());
         if listed.iter().any(|tool| is_own(&tool.name)) {
             self.rules.set_name_conflict();
         }
+        let has_tasks = !call.modern && self.rules.has_tasks() && self.asks_for_tasks();
         let question = self.rules.announces().then_some((ask::ARGUMENT, self.rules.question_schema.as_str()));
         let change = |name: &str| {
             let tool = config.gateway_tool(name);
@@ -85,11 +101,12 @@ impl Session {
                 SchemaStrategy::Strip => SchemaChange::Remove,
                 SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
             };
+            let tasks = has_tasks && tool.job != JobMode::Never;
             if is_exempt {
-                return ToolChange { schema, result_characters: None, argument: None };
+                return ToolChange { schema, result_characters: None, argument: None, tasks };
             }
             let argument = question.filter(|_| tool.ask);
-            ToolChange { schema, result_characters: config.declared_size(name, client), argument }
+            ToolChange { schema, result_characters: config.declared_size(name, client), argument, tasks }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
         let more = if adds_own { self.definitions(client) } else { Vec::new() };
@@ -101,10 +118,13 @@ impl Session {
         let config = &self.rules.config;
         let listed = mcp::listed_tools(message);
         let schemas = listed.iter().flat_map(|tool| {
-            let keeps_shape = config.gateway_tool(&tool.name).schema == SchemaStrategy::Shape;
+            let own = config.gateway_tool(&tool.name);
+            let keeps_shape = own.schema == SchemaStrategy::Shape;
             let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
             let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
-            let of_tool = input.into_iter().chain(output);
+            let runs_tasks: &[u8] = if tool.runs_tasks { b"true" } else { b"false" };
+            let tasks = (own.job != JobMode::Never).then_some((SchemaKind::Tasks, runs_tasks));
+            let of_tool = input.into_iter().chain(output).chain(tasks);
             of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))
         });
         self.rules.caches.learn(&self.owner.tenant, schemas);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::job::task::TaskRequest;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
 use crate::session::{Call, FromClient, SendOwn, Session, handles, reuse};
@@ -51,6 +52,8 @@ enum OwnCallKind {
     Resource(String),
     /// A call of the tool for jobs: its arguments, or why they cannot be read. It may wait, so it keeps its permits.
     Job { arguments: Result<tool::Arguments, String>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
+    /// A request about a task that is a job. It may wait, too.
+    Task { asked: TaskRequest, _permits: Vec<Arc<OwnedSemaphorePermit>> },
     /// A call of a server's tool, with references in its arguments.
     Arguments(Message),
     /// A call of a server's tool, identical to an earlier one, and the cached reply.
@@ -70,6 +73,11 @@ impl OwnCall {
     pub(crate) fn job(session: &Arc<Session>, id: &Id, call: &Call, arguments: &str) -> Self {
         let (arguments, permits) = (tool::Arguments::read(arguments), call.permits.clone());
         Self::new(session, id, call, OwnCallKind::Job { arguments, _permits: permits })
+    }
+
+    /// Creates a request about a task that is a job.
+    pub(super) fn task(session: &Arc<Session>, id: &Id, call: &Call, asked: TaskRequest) -> Self {
+        Self::new(session, id, call, OwnCallKind::Task { asked, _permits: call.permits.clone() })
     }
 
     /// Creates a read of one of the gateway's resources.
@@ -110,7 +118,7 @@ impl OwnCall {
         match self.kind {
             OwnCallKind::Collect(_) => &self.session.rules.collectors,
             // It reads one small file, and the calls that waited for one job come at once.
-            OwnCallKind::Job { .. } => &self.session.rules.workers,
+            OwnCallKind::Job { .. } | OwnCallKind::Task { .. } => &self.session.rules.workers,
             _ => &self.session.rules.questions,
         }
     }
@@ -124,6 +132,7 @@ impl OwnCall {
     pub(crate) fn begin(&self) -> Option<(Arc<RunningJob>, Instant)> {
         match &self.kind {
             OwnCallKind::Job { arguments: Ok(arguments), .. } => arguments.begin(&self.session),
+            OwnCallKind::Task { asked, .. } => asked.begin(&self.session),
             _ => None,
         }
     }
@@ -145,6 +154,7 @@ impl OwnCall {
                 let answer = |arguments| tool::answer(&self.session, arguments);
                 (JOB_TOOL, Ok(arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer)))
             }
+            (OwnCallKind::Task { asked, .. }, _) => ("task", asked.answer(&self.session, self.modern)),
             (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(tool::JOBS_URI) => {
                 ("resource", tool::resource(&self.session, uri, self.modern))
             }
@@ -171,7 +181,9 @@ impl OwnCall {
             OwnCallKind::Tool(..) | OwnCallKind::Job { .. } => {
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
-            OwnCallKind::Resource(_) => mcp::error_response(Some(&self.id), INVALID_PARAMS, reason),
+            OwnCallKind::Resource(_) | OwnCallKind::Task { .. } => {
+                mcp::error_response(Some(&self.id), INVALID_PARAMS, reason)
+            }
             OwnCallKind::Arguments(_) | OwnCallKind::Collect(_) => {
                 let refused = self.session.refuse(&self.id, reason);
                 // The request is no longer pending.

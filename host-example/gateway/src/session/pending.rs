@@ -12,6 +12,7 @@ use super::Session;
 use super::ask::Asked;
 use super::collect::CollectState;
 use super::decision::Failure;
+use super::job::JobForm;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
@@ -41,6 +42,8 @@ pub(crate) struct Call {
     pub(super) is_forwarded: bool,
     /// After how long the call becomes a job, if it may.
     pub(super) detaches_after: Option<Duration>,
+    /// How the client hears of the job.
+    pub(super) form: JobForm,
     /// The job that the call has become. The client has its answer then.
     pub(super) job: Option<Arc<RunningJob>>,
     /// The collection of its pages. The server has requests for pages then, and not this one.
@@ -64,6 +67,7 @@ impl Call {
             permits: Vec::new(),
             is_forwarded: false,
             detaches_after: None,
+            form: JobForm::default(),
             job: None,
             collect: None,
         }
@@ -110,6 +114,9 @@ pub(crate) enum RequestKind {
     Tool(ToolCall),
     /// `tasks/get` or `tasks/result`.
     Task(String),
+    TaskList {
+        first_page: bool,
+    },
     /// `subscriptions/listen`, which is answered when the subscription ends.
     Subscription,
     Other,

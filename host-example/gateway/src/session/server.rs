@@ -9,6 +9,7 @@ use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
 
 use super::Session;
 use super::decision::{Failure, Filtering, FromServer, Refused, ServerDecision, batch_of};
+use super::job::task;
 use super::pending::{Call, RequestKind, ToolCall};
 use crate::tenants::tasks::TaskCall;
 
@@ -164,6 +165,15 @@ impl Session {
         let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
+            RequestKind::Task(_)
+                if self.rules.has_tasks()
+                    && let Some(answer) = task::unknown_answer(&message) =>
+            {
+                FromServer::Pass(answer).into()
+            }
+            RequestKind::TaskList { first_page } if self.rules.has_tasks() => {
+                task::list_answer(self, message, *first_page).into()
+            }
             RequestKind::Task(task) => {
                 let task = task.clone();
                 let is_task = message.result().is_none() || message.is_task(&["result"]);
@@ -185,8 +195,8 @@ impl Session {
 
     pub(super) fn tool_answer(self: &Arc<Self>, message: Message, mut call: Call) -> ServerDecision {
         let is_answered = call.job.is_some();
-        if !is_answered && call.detaches_after.is_some_and(|after| after.is_zero()) {
-            call.job = self.begin_job(&call);
+        if !is_answered {
+            call.job = self.begin_answered(&call);
         }
         if let Some(job) = call.job.clone() {
             return self.job_answer(message, call, job, is_answered).into();

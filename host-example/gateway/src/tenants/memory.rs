@@ -62,6 +62,8 @@ const ENTRY_BYTES: usize = 128;
 pub(crate) enum SchemaKind {
     Input,
     Output,
+    /// No schema: whether the server runs calls as tasks, as JSON.
+    Tasks,
 }
 
 /// Estimated tokens of results that a client received inline.
@@ -163,6 +165,11 @@ impl TenantCaches {
     /// The output schema of a tool that keeps its shape, if it has been listed.
     pub(crate) fn output_schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
         self.schema(tenant, (SchemaKind::Output, tool.to_owned()))
+    }
+
+    /// Whether the server runs calls of a tool as tasks, if the tool has been listed.
+    pub(crate) fn runs_tasks(&self, tenant: &str, tool: &str) -> bool {
+        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).is_some_and(|runs| runs == "true")
     }
 
     fn schema(&self, tenant: &str, key: (SchemaKind, String)) -> Option<Bytes> {

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use lro_mcp::{
     BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolChange, ToolResult,
-    error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities, with_result_type,
-    with_template, with_tools,
+    error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities, with_items,
+    with_result_type, with_tools,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -187,7 +187,12 @@ fn change_of(tool: &str) -> ToolChange<'static> {
         _ => SchemaChange::Remove,
     };
     let argument = tool.len().is_multiple_of(3).then_some(("question", "{}"));
-    ToolChange { schema, result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS), argument }
+    ToolChange {
+        schema,
+        result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS),
+        argument,
+        tasks: false,
+    }
 }
 
 /// Expected changes to a list of tools, except those of schemas.
@@ -256,9 +261,9 @@ fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
 }
 
 fn check_announcements(message: &Message, text: &str) {
-    let templates = with_template(message, r#"{"uriTemplate":"lro://"}"#);
+    let templates = with_items(message, "resourceTemplates", &[r#"{"uriTemplate":"lro://"}"#.to_owned()]);
     let (capabilities, tools) =
-        (with_capabilities(message, GUIDANCE), with_tools(message, change_of, &[TOOL.to_owned()]));
+        (with_capabilities(message, GUIDANCE, None), with_tools(message, change_of, &[TOOL.to_owned()]));
     for changed in [&templates, &capabilities, &tools] {
         assert!(is_json(changed), "{text} became {}", String::from_utf8_lossy(changed));
     }

@@ -1,8 +1,10 @@
 //! Calls that become jobs: the client gets a short descriptor in place of the result, and the call goes on.
 
 mod status;
+pub(super) mod task;
 pub(super) mod tool;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,7 @@ use lro_host::job::{Job, pause};
 use lro_host::mcp::{self, Id, Message};
 
 use self::status::Status;
+pub(super) use self::task::JobForm;
 use crate::session::Session;
 use crate::session::decision::{Failure, Filtering, FromServer};
 use crate::session::pending::{Call, RequestKind, cancellation};
@@ -85,20 +88,24 @@ impl Session {
         self.state().calls.values().flatten().any(|call| call.job.is_some())
     }
 
-    /// After how long a call becomes a job; `None` if it does not.
-    pub(super) fn detaches_after(&self, message: &Message, kind: &RequestKind) -> Option<Duration> {
-        let RequestKind::Tool(tool) = kind else { return None };
+    /// After how long a call becomes a job, and in which form; `None` if it does not.
+    pub(super) fn detachment(&self, call: &Call, message: &Message) -> Option<(Duration, JobForm)> {
+        let RequestKind::Tool(tool) = &call.kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
-        // A client that asks for a task gets one from the server.
-        let is_bound = message.value(&["params", "task"]).is_some();
-        if own.job == JobMode::Never || !self.rules.announces() || is_bound {
+        if own.job == JobMode::Never || !self.rules.announces() {
             return None;
         }
-        match own.job {
-            JobMode::Always => Some(Duration::ZERO),
-            JobMode::Auto if !self.rules.has_name_conflict() => Some(own.wait()),
-            JobMode::Auto | JobMode::Never => None,
-        }
+        let form = JobForm::of(message, call.modern);
+        let after = match (own.job, form) {
+            // Where the server runs tasks, the task is the server's.
+            (_, JobForm::AskedTask) if self.rules.caches.runs_tasks(&self.owner.tenant, &tool.name) => return None,
+            (_, JobForm::AskedTask) | (JobMode::Always, JobForm::Descriptor) => Duration::ZERO,
+            (JobMode::Always, JobForm::Task) => task::SERVER_TASK_WAIT,
+            // Without its tool, a model cannot follow a job.
+            (_, JobForm::Descriptor) if self.rules.has_name_conflict() => return None,
+            (_, JobForm::Descriptor | JobForm::Task) => own.wait(),
+        };
+        Some((after, form))
     }
 
     /// When the call with this id becomes a job; `None` if it does not.
@@ -135,8 +142,8 @@ impl Session {
         if !call.is_due() {
             return None;
         }
-        let job = self.begin_job(call)?;
-        let message = mcp::response(id, &self.descriptor(call, &job));
+        let job = self.begin_job(call, self.rules.config.gateway.jobs_max)?;
+        let message = mcp::response(id, &self.begun(call, &job));
         call.job = Some(Arc::clone(&job));
         Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job)) })
     }
@@ -171,19 +178,35 @@ impl Session {
         state.calls.get(&state.pending_id(id)?)?.front()?.job.clone()
     }
 
-    /// Begins the job of a call; `None` if the tenant has as many as it may.
-    pub(super) fn begin_job(&self, call: &Call) -> Option<Arc<RunningJob>> {
+    /// Begins the job of a call that the server has answered, if the call is to be one.
+    pub(super) fn begin_answered(&self, call: &Call) -> Option<Arc<RunningJob>> {
+        call.detaches_after.filter(Duration::is_zero)?;
+        // A client that asked for a task reads nothing else; this job ends at once.
+        let max = if call.form == JobForm::AskedTask { NonZeroU32::MAX } else { self.rules.config.gateway.jobs_max };
+        self.begin_job(call, max)
+    }
+
+    /// Begins the job of a call; `None` if the tenant has `max` of them.
+    fn begin_job(&self, call: &Call, max: NonZeroU32) -> Option<Arc<RunningJob>> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let name = tool.name.get(..tool.name.floor_char_boundary(TOOL_BYTES_MAX)).unwrap_or_default();
         let job = JobCall { tenant: self.owner.tenant.clone(), tool: name.to_owned(), arguments: tool.query.clone() };
-        let job = self.rules.jobs.begin(job, self.rules.config.gateway.jobs_max)?;
+        let job = self.rules.jobs.begin(job, max)?;
         if let Some(progress) = call.collect.as_ref().and_then(|collection| collection.progress()) {
             job.set_progress(progress);
         }
         Some(job)
     }
 
-    /// What the client gets in place of the result: a tool result, as JSON.
+    /// What the client gets in place of the result, as JSON.
+    fn begun(&self, call: &Call, job: &Arc<RunningJob>) -> String {
+        match call.form {
+            JobForm::Descriptor => self.descriptor(call, job),
+            JobForm::AskedTask | JobForm::Task => task::created(self, call, job),
+        }
+    }
+
+    /// A tool result that describes a job, as JSON.
     fn descriptor(&self, call: &Call, job: &RunningJob) -> String {
         let descriptor = Status::descriptor(job).json();
         let (tenant, tool) = (&job.call.tenant, &job.call.tool);
@@ -210,6 +233,9 @@ impl Session {
         let job = Job::new(async move {
             let outcome = match message.result() {
                 Some(_) if running.is_canceled() => Outcome::Done(Bytes::new()),
+                Some(_) if let Some(task) = task::of_server(&message) => Outcome::Failed(format!(
+                    "after the call had become a job, the server created a task of its own for it: {task}"
+                )),
                 Some(_) => outcome_of(&Message::read(session.filter(message, &call).await)),
                 None => outcome_of(&message),
             };
@@ -217,7 +243,7 @@ impl Session {
             pause().await;
             guard.end(outcome);
             match id.filter(|_| !is_answered) {
-                Some(id) => FromServer::Pass(mcp::response(&id, &session.descriptor(&call, &running))),
+                Some(id) => FromServer::Pass(mcp::response(&id, &session.begun(&call, &running))),
                 None => FromServer::Nothing,
             }
         });

@@ -145,7 +145,11 @@ pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<Str
     Ok(result.to_string())
 }
 
-fn find(session: &Session, store: &Store, handle: &str) -> Result<(Ulid, Job), String> {
+/// Finds a job by its handle. Blocks.
+///
+/// # Errors
+/// Why there is none, for clients.
+pub(super) fn find(session: &Session, store: &Store, handle: &str) -> Result<(Ulid, Job), String> {
     // A job of another tenant is as unknown as one that never was.
     let unknown = || format!("there is no job `{handle}`: it never was, has expired or made room for others");
     let id: Ulid = handle.parse().map_err(|_| unknown())?;
@@ -161,11 +165,22 @@ fn find(session: &Session, store: &Store, handle: &str) -> Result<(Ulid, Job), S
 }
 
 fn list(session: &Session, store: &Store) -> String {
-    let tenant = session.tenant();
-    let mut handles = match store.jobs(tenant) {
-        Ok(handles) => handles,
+    let (jobs, more) = match newest(session, store) {
+        Ok(found) => found,
         Err(error) => return mcp::tool_error(&error.for_client()),
     };
+    let jobs: Vec<String> = jobs.iter().map(|(handle, job)| Status::short(*handle, job).json()).collect();
+    let list = format!(r#"{{"jobs":[{}],"more":{more}}}"#, jobs.join(","));
+    format!(r#"{{"content":[{}],"structuredContent":{list}}}"#, mcp::text_block(&list))
+}
+
+/// The newest jobs of the tenant, the last that began first, and how many more there are. Blocks.
+///
+/// # Errors
+/// When the directory of the tenant cannot be read.
+pub(super) fn newest(session: &Session, store: &Store) -> Result<(Vec<(Ulid, Job)>, usize), StoreError> {
+    let tenant = session.tenant();
+    let mut handles = store.jobs(tenant)?;
     // The record of one that has just begun may not be written yet.
     handles.extend(session.rules.jobs.all_running(tenant).iter().map(|job| job.handle));
     handles.sort_unstable_by(|one, other| other.cmp(one));
@@ -176,7 +191,5 @@ fn list(session: &Session, store: &Store) -> String {
         .iter()
         .take(LISTED_MAX)
         .filter_map(|handle| Some((*handle, session.rules.jobs.find(store, tenant, *handle, LISTED_BYTES_MAX).ok()?)));
-    let jobs: Vec<String> = found.map(|(handle, job)| Status::short(handle, &job).json()).collect();
-    let list = format!(r#"{{"jobs":[{}],"more":{more}}}"#, jobs.join(","));
-    format!(r#"{{"content":[{}],"structuredContent":{list}}}"#, mcp::text_block(&list))
+    Ok((found.collect(), more))
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use lro_host::store::{JobState, Store, StoreError, Ulid};
 use parking_lot::Mutex;
 
-pub(crate) use self::record::{Ended, Outcome, Record};
+pub(crate) use self::record::{EndState, Ended, Outcome, Record};
 pub(crate) use self::running::{JobCall, Progress, RunningJob};
 use self::waiting::Waiting;
 

@@ -40,6 +40,9 @@ pub(crate) struct Ended {
     pub(crate) reason: Option<String>,
     /// Of a canceled job: whether the server answered with a result all the same. `None` if it did not answer.
     pub(crate) server_went_on: Option<bool>,
+    /// Whether the result is an error of the tool.
+    #[serde(default)]
+    pub(crate) is_error: bool,
 }
 
 /// The state after the end, spelled as the protocol spells states of tasks.
@@ -82,7 +85,8 @@ impl Record {
             (Outcome::Failed(reason), true) => (EndState::Cancelled, Some(reason.clone()), Some(false), Bytes::new()),
             (Outcome::Unanswered(reason), true) => (EndState::Cancelled, Some(reason.clone()), None, Bytes::new()),
         };
-        let end = Ended { state, at: rfc3339(SystemTime::now()), reason, server_went_on };
+        let is_error = is_error(&result);
+        let end = Ended { state, at: rfc3339(SystemTime::now()), reason, server_went_on, is_error };
         (Self { end: Some(end), ..Self::begun(&job.call) }, result)
     }
 
@@ -102,4 +106,14 @@ impl Record {
         let record = serde_json::from_slice(bytes.get(..end)?).ok()?;
         Some((record, bytes.slice(end + 1..)))
     }
+}
+
+/// Whether a tool result is an error.
+fn is_error(result: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ToolResult {
+        is_error: Option<bool>,
+    }
+    serde_json::from_slice(result).is_ok_and(|result: ToolResult| result.is_error == Some(true))
 }

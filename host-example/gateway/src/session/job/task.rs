@@ -1,0 +1,318 @@
+//! Jobs as tasks of the protocol: the form in which a client that knows tasks begins, follows and cancels them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use lro_host::job::{Job as Work, pause};
+use lro_host::mcp::{
+    self, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Message, ProtocolError, TASKS_EXTENSION, method,
+};
+use lro_host::store::{Ulid, rfc3339};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::tool;
+use crate::session::Session;
+use crate::session::decision::{Filtering, FromServer};
+use crate::session::pending::Call;
+use crate::tenants::jobs::{EndState, Ended, Job, Progress, RunningJob};
+
+/// How often clients are asked to poll, in milliseconds.
+const POLL_INTERVAL_MS: u64 = 1_000;
+
+/// How long the server may take to create a task of its own for a call that is to become one at once.
+pub(super) const SERVER_TASK_WAIT: Duration = Duration::from_millis(500);
+
+/// How long a cancellation waits for the server to say whether it went on: most servers say nothing.
+const CANCEL_WAIT: Duration = Duration::from_secs(1);
+
+/// Where a client says that it knows tasks, from revision 2026-07-28 on.
+const ACCEPTS_TASKS: [&str; 5] =
+    ["params", "_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", TASKS_EXTENSION];
+
+/// With this in the parameters, a client of 2025-11-25 asks for a task.
+const TASK: [&str; 2] = ["params", "task"];
+
+/// Metadata key of the result of a task, in revision 2025-11-25.
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// In which form a client hears of the job that its call becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::session) enum JobForm {
+    /// A tool result that describes the job.
+    #[default]
+    Descriptor,
+    /// The task that the client asked for, as in revision 2025-11-25.
+    AskedTask,
+    /// A task where the client accepts one, as from revision 2026-07-28 on.
+    Task,
+}
+
+impl JobForm {
+    /// The form for a call.
+    pub(in crate::session) fn of(message: &Message, modern: bool) -> Self {
+        match modern {
+            true if message.value(&ACCEPTS_TASKS).is_some() => Self::Task,
+            false if message.value(&TASK).is_some() => Self::AskedTask,
+            _ => Self::Descriptor,
+        }
+    }
+}
+
+/// The call for a server that is not to know of the task.
+pub(in crate::session) fn without_task(message: &Message) -> Message {
+    Message::read(message.without(&TASK))
+}
+
+/// The id of the task that the server created instead of a result.
+pub(in crate::session) fn of_server(response: &Message) -> Option<String> {
+    response.value(&["result", "resultType"]).filter(|kind| kind == r#""task""#)?;
+    serde_json::from_slice(&response.value(&["result", "taskId"])?).ok()
+}
+
+/// A request about a task that is a job.
+#[derive(Debug)]
+pub(in crate::session) struct TaskRequest {
+    job: Ulid,
+    kind: TaskRequestKind,
+    /// The job, if it runs here.
+    running: Option<Arc<RunningJob>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TaskRequestKind {
+    Get,
+    Result,
+    Cancel,
+    Update,
+}
+
+impl TaskRequest {
+    /// The request in a message; `None` if it is about no job of the tenant. Blocks.
+    pub(in crate::session) fn read(session: &Session, message: &Message, task: Option<&str>) -> Option<Self> {
+        let kind = match message.method().as_deref()? {
+            method::TASKS_GET => TaskRequestKind::Get,
+            method::TASKS_RESULT => TaskRequestKind::Result,
+            method::TASKS_CANCEL => TaskRequestKind::Cancel,
+            method::TASKS_UPDATE => TaskRequestKind::Update,
+            _ => return None,
+        };
+        let (job, store) = (task?.parse().ok()?, session.rules.filter.store.as_ref().ok()?);
+        let running = session.rules.jobs.running(session.tenant(), job);
+        let is_known = running.is_some() || store.job(session.tenant(), job, 0).is_ok();
+        is_known.then_some(Self { job, kind, running })
+    }
+
+    /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
+    pub(in crate::session) fn begin(&self, session: &Session) -> Option<(Arc<RunningJob>, Instant)> {
+        let job = self.running.clone()?;
+        match self.kind {
+            TaskRequestKind::Get | TaskRequestKind::Update => None,
+            TaskRequestKind::Result if job.is_canceled() => None,
+            TaskRequestKind::Result => {
+                let longest = Duration::from_secs(session.rules.config.gateway.job_seconds_max.get());
+                Some((job, Instant::now().checked_add(longest)?))
+            }
+            TaskRequestKind::Cancel => {
+                job.cancel(false);
+                Some((job, Instant::now() + CANCEL_WAIT))
+            }
+        }
+    }
+
+    /// The answer: a result, as JSON. Blocks.
+    ///
+    /// # Errors
+    /// When the job has no result, or cannot be canceled.
+    pub(in crate::session) fn answer(&self, session: &Session, modern: bool) -> Result<String, ProtocolError> {
+        let failed = |code, message: String| Err(ProtocolError { code, message });
+        let Ok(store) = &session.rules.filter.store else {
+            return failed(INTERNAL_ERROR, "the gateway has no store, see its log".to_owned());
+        };
+        let (id, job) = match tool::find(session, store, &self.job.to_string()) {
+            Ok(found) => found,
+            Err(reason) => return failed(INVALID_PARAMS, reason),
+        };
+        let task = Task::of(session, id, &job, modern);
+        match self.kind {
+            TaskRequestKind::Get if modern => Ok(task.with_outcome(&job).json()),
+            TaskRequestKind::Get => Ok(task.json()),
+            TaskRequestKind::Result => match &job {
+                Job::Ended(_, _, result) if !result.is_empty() => {
+                    let related = json!({ "taskId": id.to_string() }).to_string();
+                    Ok(String::from_utf8_lossy(&mcp::with_metadata(result, RELATED_TASK, &related)).into_owned())
+                }
+                _ => failed(INTERNAL_ERROR, format!("the task has no result: {}", task.reason())),
+            },
+            TaskRequestKind::Cancel if modern => Ok("{}".to_owned()),
+            TaskRequestKind::Cancel if self.running.is_some() && task.status == "cancelled" => Ok(task.json()),
+            TaskRequestKind::Cancel => failed(INVALID_PARAMS, format!("cannot cancel the task: {}", task.reason())),
+            TaskRequestKind::Update => failed(INVALID_PARAMS, "the task does not ask for input".to_owned()),
+        }
+    }
+}
+
+/// What a client that knows tasks gets in place of the result: a result, as JSON.
+pub(super) fn created(session: &Session, call: &Call, job: &Arc<RunningJob>) -> String {
+    let task = Task::of(session, job.handle, &Job::Running(Arc::clone(job)), call.modern).json();
+    match (call.modern, task.strip_prefix('{')) {
+        (true, Some(members)) => format!(r#"{{"resultType":"task",{members}"#),
+        _ => format!(r#"{{"task":{task}}}"#),
+    }
+}
+
+/// The answer to `tasks/list`, with the jobs of the tenant on the first page.
+pub(in crate::session) fn list_answer(session: &Arc<Session>, message: Message, first_page: bool) -> Filtering {
+    let (session, bytes) = (Arc::clone(session), message.bytes().clone());
+    let job = Work::new(async move {
+        // Reading the records blocks.
+        pause().await;
+        FromServer::Pass(if first_page { with_jobs(&session, &message) } else { message.bytes().clone() })
+    });
+    Filtering { message: bytes, job, is_answered: false }
+}
+
+fn with_jobs(session: &Session, message: &Message) -> Bytes {
+    let listed = session.rules.filter.store.as_ref().map(|store| tool::newest(session, store));
+    let (jobs, _) = listed.ok().and_then(Result::ok).unwrap_or_default();
+    let tasks: Vec<String> = jobs.iter().map(|(id, job)| Task::of(session, *id, job, false).json()).collect();
+    match message.id().filter(|_| is_unknown_method(message)) {
+        Some(id) => mcp::response(&id, &format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))),
+        None => mcp::with_items(message, "tasks", &tasks),
+    }
+}
+
+/// The answer about a task that neither the gateway nor the server knows.
+pub(in crate::session) fn unknown_answer(message: &Message) -> Option<Bytes> {
+    let id = message.id().filter(|_| is_unknown_method(message))?;
+    Some(mcp::error_response(Some(&id), INVALID_PARAMS, "there is no such task: it never was, or has expired"))
+}
+
+/// Whether the server knows no tasks.
+fn is_unknown_method(answer: &Message) -> bool {
+    answer.error_code() == Some(i64::from(METHOD_NOT_FOUND))
+}
+
+/// A task as clients see it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Task {
+    task_id: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<String>,
+    /// RFC 3339 in UTC, as the next.
+    created_at: String,
+    last_updated_at: String,
+    #[serde(flatten)]
+    times: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<TaskError>,
+}
+
+/// How long a task is kept after its end, and how often to poll it, in milliseconds.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Times {
+    /// As in revision 2025-11-25.
+    #[serde(rename_all = "camelCase")]
+    Plain { ttl: u64, poll_interval: u64 },
+    /// As from revision 2026-07-28 on.
+    #[serde(rename_all = "camelCase")]
+    WithUnit { ttl_ms: u64, poll_interval_ms: u64 },
+}
+
+/// Why a task has failed: a JSON-RPC error.
+#[derive(Debug, Serialize)]
+struct TaskError {
+    code: i32,
+    message: String,
+}
+
+impl Task {
+    /// The task of a job. `modern` says whether for revision 2026-07-28 or later.
+    fn of(session: &Session, id: Ulid, job: &Job, modern: bool) -> Self {
+        let created_at = rfc3339(id.time());
+        let (status, status_message, last_updated_at) = match job {
+            Job::Running(job) if job.is_canceled() => {
+                ("cancelled", Some("the server has not answered the cancellation yet".to_owned()), now())
+            }
+            Job::Running(job) => match job.progress() {
+                Some(progress) => ("working", Some(progress_text(&progress)), time_of(&progress)),
+                None => ("working", None, created_at.clone()),
+            },
+            Job::Elsewhere(_) => ("working", Some("another gateway process runs it".to_owned()), created_at.clone()),
+            Job::Ended(_, end, _) => (status_of(end, modern), end.reason.clone(), end.at.clone()),
+            Job::Lost(record, reason) => {
+                let call = format!("{} {}", record.tool, record.arguments.as_deref().unwrap_or("{…}"));
+                ("failed", Some(format!("lost: {reason}; the call was {call}")), now())
+            }
+        };
+        let ttl = session.rules.config.ttl_seconds.get().saturating_mul(1_000);
+        let times = match modern {
+            true => Times::WithUnit { ttl_ms: ttl, poll_interval_ms: POLL_INTERVAL_MS },
+            false => Times::Plain { ttl, poll_interval: POLL_INTERVAL_MS },
+        };
+        let task_id = id.to_string();
+        Self { task_id, status, status_message, created_at, last_updated_at, times, result: None, error: None }
+    }
+
+    /// With the result or the error of the job, as from revision 2026-07-28 on.
+    fn with_outcome(mut self, job: &Job) -> Self {
+        match job {
+            Job::Ended(_, _, result) if self.status == "completed" => {
+                let result = mcp::with_result_type(String::from_utf8_lossy(result).into_owned(), true);
+                self.result = RawValue::from_string(result).ok();
+            }
+            _ if self.status == "failed" => {
+                self.error = Some(TaskError { code: INTERNAL_ERROR, message: self.reason() });
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// Why there is no result.
+    fn reason(&self) -> String {
+        match &self.status_message {
+            Some(message) => format!("it is {}: {message}", self.status),
+            None => format!("it is {}", self.status),
+        }
+    }
+
+    fn json(&self) -> String {
+        // A struct of texts and numbers always serializes.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The status after the end. An error of the tool is a failure in revision 2025-11-25 alone.
+fn status_of(end: &Ended, modern: bool) -> &'static str {
+    match end.state {
+        EndState::Done if end.is_error && !modern => "failed",
+        EndState::Done => "completed",
+        EndState::Failed => "failed",
+        EndState::Cancelled => "cancelled",
+    }
+}
+
+fn progress_text(progress: &Progress) -> String {
+    let done = match progress.total {
+        Some(total) => format!("{} of {total}", progress.progress),
+        None => progress.progress.to_string(),
+    };
+    progress.message.as_ref().map_or_else(|| done.clone(), |message| format!("{done}: {message}"))
+}
+
+fn time_of(progress: &Progress) -> String {
+    let now = SystemTime::now();
+    rfc3339(now.checked_sub(progress.at.elapsed()).unwrap_or(now))
+}
+
+fn now() -> String {
+    rfc3339(SystemTime::now())
+}
