@@ -146,7 +146,7 @@ impl TaskRequest {
                 }
                 _ => failed(INTERNAL_ERROR, format!("the task has no result: {}", task.reason())),
             },
-            TaskRequestKind::Cancel if modern => Ok("{}".to_owned()),
+            TaskRequestKind::Cancel if modern && !matches!(job, Job::Elsewhere(_)) => Ok("{}".to_owned()),
             TaskRequestKind::Cancel if self.running.is_some() && task.status == "cancelled" => Ok(task.json()),
             TaskRequestKind::Cancel => failed(INVALID_PARAMS, format!("cannot cancel the task: {}", task.reason())),
             TaskRequestKind::Update => failed(INVALID_PARAMS, "the task does not ask for input".to_owned()),
