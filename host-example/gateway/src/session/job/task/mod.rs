@@ -1,26 +1,24 @@
 //! Jobs as tasks of the protocol: the form in which a client that knows tasks begins, follows and cancels them.
 
+mod status;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_host::job::{Job as Work, pause};
 use lro_host::mcp::{
     self, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Message, ProtocolError, TASKS_EXTENSION, method,
 };
-use lro_host::store::{Ulid, rfc3339};
-use serde::Serialize;
+use lro_host::store::Ulid;
 use serde_json::json;
-use serde_json::value::RawValue;
 
+use self::status::Task;
 use super::tool;
 use crate::session::Session;
 use crate::session::decision::{Filtering, FromServer};
 use crate::session::pending::Call;
-use crate::tenants::jobs::{EndState, Ended, Job, Progress, RunningJob};
-
-/// How often clients are asked to poll, in milliseconds.
-const POLL_INTERVAL_MS: u64 = 1_000;
+use crate::tenants::jobs::{Job, RunningJob};
 
 /// How long the server may take to create a task of its own for a call that is to become one at once.
 pub(super) const SERVER_TASK_WAIT: Duration = Duration::from_millis(500);
@@ -147,7 +145,7 @@ impl TaskRequest {
                 _ => failed(INTERNAL_ERROR, format!("the task has no result: {}", task.reason())),
             },
             TaskRequestKind::Cancel if modern && !matches!(job, Job::Elsewhere(_)) => Ok("{}".to_owned()),
-            TaskRequestKind::Cancel if self.running.is_some() && task.status == "cancelled" => Ok(task.json()),
+            TaskRequestKind::Cancel if self.running.is_some() && task.is_canceled() => Ok(task.json()),
             TaskRequestKind::Cancel => failed(INVALID_PARAMS, format!("cannot cancel the task: {}", task.reason())),
             TaskRequestKind::Update => failed(INVALID_PARAMS, "the task does not ask for input".to_owned()),
         }
@@ -193,126 +191,4 @@ pub(in crate::session) fn unknown_answer(message: &Message) -> Option<Bytes> {
 /// Whether the server knows no tasks.
 fn is_unknown_method(answer: &Message) -> bool {
     answer.error_code() == Some(i64::from(METHOD_NOT_FOUND))
-}
-
-/// A task as clients see it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Task {
-    task_id: String,
-    status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status_message: Option<String>,
-    /// RFC 3339 in UTC, as the next.
-    created_at: String,
-    last_updated_at: String,
-    #[serde(flatten)]
-    times: Times,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<TaskError>,
-}
-
-/// How long a task is kept after its end, and how often to poll it, in milliseconds.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Times {
-    /// As in revision 2025-11-25.
-    #[serde(rename_all = "camelCase")]
-    Plain { ttl: u64, poll_interval: u64 },
-    /// As from revision 2026-07-28 on.
-    #[serde(rename_all = "camelCase")]
-    WithUnit { ttl_ms: u64, poll_interval_ms: u64 },
-}
-
-/// Why a task has failed: a JSON-RPC error.
-#[derive(Debug, Serialize)]
-struct TaskError {
-    code: i32,
-    message: String,
-}
-
-impl Task {
-    /// The task of a job. `modern` says whether for revision 2026-07-28 or later.
-    fn of(session: &Session, id: Ulid, job: &Job, modern: bool) -> Self {
-        let created_at = rfc3339(id.time());
-        let (status, status_message, last_updated_at) = match job {
-            Job::Running(job) if job.is_canceled() => {
-                ("cancelled", Some("the server has not answered the cancellation yet".to_owned()), now())
-            }
-            Job::Running(job) => match job.progress() {
-                Some(progress) => ("working", Some(progress_text(&progress)), time_of(&progress)),
-                None => ("working", None, created_at.clone()),
-            },
-            Job::Elsewhere(_) => ("working", Some("another gateway process runs it".to_owned()), created_at.clone()),
-            Job::Ended(_, end, _) => (status_of(end, modern), end.reason.clone(), end.at.clone()),
-            Job::Lost(record, reason) => {
-                let call = format!("{} {}", record.tool, record.arguments.as_deref().unwrap_or("{…}"));
-                ("failed", Some(format!("lost: {reason}; the call was {call}")), now())
-            }
-        };
-        let ttl = session.rules.config.ttl_seconds.get().saturating_mul(1_000);
-        let times = match modern {
-            true => Times::WithUnit { ttl_ms: ttl, poll_interval_ms: POLL_INTERVAL_MS },
-            false => Times::Plain { ttl, poll_interval: POLL_INTERVAL_MS },
-        };
-        let task_id = id.to_string();
-        Self { task_id, status, status_message, created_at, last_updated_at, times, result: None, error: None }
-    }
-
-    /// With the result or the error of the job, as from revision 2026-07-28 on.
-    fn with_outcome(mut self, job: &Job) -> Self {
-        match job {
-            Job::Ended(_, _, result) if self.status == "completed" => {
-                let result = mcp::with_result_type(String::from_utf8_lossy(result).into_owned(), true);
-                self.result = RawValue::from_string(result).ok();
-            }
-            _ if self.status == "failed" => {
-                self.error = Some(TaskError { code: INTERNAL_ERROR, message: self.reason() });
-            }
-            _ => {}
-        }
-        self
-    }
-
-    /// Why there is no result.
-    fn reason(&self) -> String {
-        match &self.status_message {
-            Some(message) => format!("it is {}: {message}", self.status),
-            None => format!("it is {}", self.status),
-        }
-    }
-
-    fn json(&self) -> String {
-        // A struct of texts and numbers always serializes.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
-
-/// The status after the end. An error of the tool is a failure in revision 2025-11-25 alone.
-fn status_of(end: &Ended, modern: bool) -> &'static str {
-    match end.state {
-        EndState::Done if end.is_error && !modern => "failed",
-        EndState::Done => "completed",
-        EndState::Failed => "failed",
-        EndState::Cancelled => "cancelled",
-    }
-}
-
-fn progress_text(progress: &Progress) -> String {
-    let done = match progress.total {
-        Some(total) => format!("{} of {total}", progress.progress),
-        None => progress.progress.to_string(),
-    };
-    progress.message.as_ref().map_or_else(|| done.clone(), |message| format!("{done}: {message}"))
-}
-
-fn time_of(progress: &Progress) -> String {
-    let now = SystemTime::now();
-    rfc3339(now.checked_sub(progress.at.elapsed()).unwrap_or(now))
-}
-
-fn now() -> String {
-    rfc3339(SystemTime::now())
 }
