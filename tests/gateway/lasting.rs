@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Headers, Session, open_modern};
+use crate::http::{Exchange, Headers, Session, open_modern};
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
 use crate::wire::{MODERN, request};
 
@@ -18,6 +18,12 @@ pub(crate) enum Face {
 }
 
 const FACES: [Face; 3] = [Face::Stdio, Face::Legacy, Face::Modern];
+
+/// Where messages come, one by one.
+pub(crate) enum Stream {
+    Stdio,
+    Http(Exchange),
+}
 
 /// A client of a gateway, in front of a command or of a server over HTTP.
 pub(crate) struct Way {
@@ -49,6 +55,11 @@ impl Way {
         way
     }
 
+    /// Another session over HTTP of the same tenant.
+    pub(crate) fn another(&self) -> Session {
+        Session::begin(&self.url)
+    }
+
     /// Another session of the same client, where there are sessions.
     fn begin(&mut self) {
         match self.face {
@@ -69,25 +80,49 @@ impl Way {
         self.calls += 1;
         let answer = match self.face {
             Face::Stdio => return serde_json::from_str(&self.gateway.ask(method, params)).unwrap(),
-            Face::Legacy => {
-                let session = self.session.as_ref().unwrap();
-                session.open(&request(self.calls, method, params)).finish().answer()
-            }
-            Face::Modern => {
-                let mut params = params;
-                let subject = params["taskId"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
-                params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
-                params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({"name": self.name, "version": "1.0.0"});
-                let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
-                if capabilities.is_null() {
-                    *capabilities = json!({});
-                }
-                let headers: Headers<'_> = &[("Mcp-Name", &subject)];
-                open_modern(&self.url, &request(self.calls, method, params), headers).finish().answer()
-            }
+            _ => self.open_request(method, params).finish().answer(),
         };
         assert_eq!(answer["id"], self.calls, "{answer}");
         answer
+    }
+
+    /// Sends a request whose messages are read one by one.
+    pub(crate) fn open_stream(&mut self, method: &str, params: Value) -> Stream {
+        self.calls += 1;
+        if self.face == Face::Stdio {
+            // The gateway numbers its requests, too.
+            self.gateway.send(&request(1_000 + self.calls, method, params).to_string());
+            return Stream::Stdio;
+        }
+        Stream::Http(self.open_request(method, params))
+    }
+
+    /// The stream for what belongs to no request.
+    pub(crate) fn listen(&self) -> Stream {
+        self.session.as_ref().map_or(Stream::Stdio, |session| Stream::Http(session.request("GET")))
+    }
+
+    /// The next message.
+    pub(crate) fn next(&mut self, stream: &mut Stream) -> Value {
+        match stream {
+            Stream::Stdio => serde_json::from_str(&self.gateway.next()).unwrap(),
+            Stream::Http(exchange) => exchange.event().unwrap(),
+        }
+    }
+
+    fn open_request(&mut self, method: &str, mut params: Value) -> Exchange {
+        if let Some(session) = &self.session {
+            return session.open(&request(self.calls, method, params));
+        }
+        let subject = params["taskId"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+        params["_meta"]["io.modelcontextprotocol/clientInfo"] = json!({"name": self.name, "version": "1.0.0"});
+        let capabilities = &mut params["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+        if capabilities.is_null() {
+            *capabilities = json!({});
+        }
+        let headers: Headers<'_> = &[("Mcp-Name", &subject)];
+        open_modern(&self.url, &request(self.calls, method, params), headers)
     }
 
     /// Sends a notification without parameters, again while the server of an earlier request is being started.

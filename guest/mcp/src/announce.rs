@@ -66,12 +66,14 @@ pub struct ListedTool<'a> {
 }
 
 /// Adds the capabilities `tools` and `resources`, and support for tasks, to an answer to `initialize` or
-/// `server/discover`, and `guidance` to the end of the instructions. Everything else is preserved byte for byte.
-pub fn with_capabilities(answer: &Message, guidance: &str, tasks: Option<TaskSupport>) -> Bytes {
+/// `server/discover`, and `guidance` to the end of the instructions. With `subscribes`, resources can be subscribed to,
+/// whatever the server says. Everything else is preserved byte for byte.
+pub fn with_capabilities(answer: &Message, guidance: &str, subscribes: bool, tasks: Option<TaskSupport>) -> Bytes {
     let bytes = answer.bytes();
     let Some(result) = object(bytes, answer.find(&["result"])) else { return bytes.clone() };
+    let own_resources = if subscribes { r#""resources":{"subscribe":true}"# } else { r#""resources":{}"# };
     let mut edits = Vec::new();
-    let mut own = vec![("tools", r#""tools":{}"#.to_owned()), ("resources", r#""resources":{}"#.to_owned())];
+    let mut own = vec![("tools", r#""tools":{}"#.to_owned()), ("resources", own_resources.to_owned())];
     own.extend(tasks.map(|tasks| match tasks {
         TaskSupport::Capability => ("tasks", TASKS_CAPABILITY.to_owned()),
         TaskSupport::Extension => ("extensions", format!(r#""extensions":{{"{TASKS_EXTENSION}":{{}}}}"#)),
@@ -87,6 +89,8 @@ pub fn with_capabilities(answer: &Message, guidance: &str, tasks: Option<TaskSup
                 let more = if is_known { Vec::new() } else { vec![format!(r#""{TASKS_EXTENSION}":{{}}"#)] };
                 appended(bytes, &extensions, b"{}", &more)
             }));
+            let resources = span::child(bytes, &capabilities, "resources").filter(|_| subscribes);
+            edits.extend(resources.and_then(|resources| subscription_edit(bytes, &resources)));
         }
         None => {
             let members: Vec<String> = own.into_iter().map(|(_, member)| member).collect();
@@ -105,6 +109,14 @@ pub fn with_capabilities(answer: &Message, guidance: &str, tasks: Option<TaskSup
     edits.sort_by_key(|(span, _)| span.start);
     merge(&mut edits);
     span::spliced(bytes, edits)
+}
+
+/// The edit that makes `subscribe` true in the capability `resources`.
+fn subscription_edit(bytes: &[u8], resources: &Span) -> Option<(Span, Vec<u8>)> {
+    match span::child(bytes, resources, "subscribe") {
+        Some(value) => Some((value, b"true".to_vec())),
+        None => appended(bytes, resources, b"{}", &[r#""subscribe":true"#.to_owned()]),
+    }
 }
 
 /// The tools of an answer to `tools/list`.

@@ -12,6 +12,10 @@ pub const TOOLS_CALL: &str = "tools/call";
 pub const RESOURCES_LIST: &str = "resources/list";
 /// Reads a resource.
 pub const RESOURCES_READ: &str = "resources/read";
+/// Asks for notifications about a resource, in revisions before 2026-07-28.
+pub const SUBSCRIBE: &str = "resources/subscribe";
+/// Ends such notifications.
+pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// Lists templates of resources.
 pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
 /// Lists prompts.

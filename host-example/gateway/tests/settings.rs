@@ -188,6 +188,7 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[tools.x]\nreuse-seconds = 0", "`tools.x.reuse-seconds` = `0`"),
         ("[tools.x]\njob = \"slow\"", "expected one of `auto`, `always`, `never`"),
         ("[tools.x]\nwait-ms = 0", "`tools.x.wait-ms` = `0`"),
+        ("[tools.x]\nheartbeat-ms = 0", "`tools.x.heartbeat-ms` = `0`"),
         ("[clients.x]\ndeclared-size = 0", "`clients.x.declared-size` = `0`"),
         ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
         ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),
@@ -395,6 +396,7 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
+    assert_eq!(gateway.job_input_seconds.get(), 600);
     assert_eq!(gateway.list_page_size, None);
     assert_eq!((&gateway.env, gateway.env_all, gateway.isolate, &gateway.user), (&vec![], None, true, &None));
     assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
@@ -489,6 +491,7 @@ fn bad_values_of_the_gateway_are_errors() {
         ("jobs-max = 0", "`gateway.jobs-max` = `0`"),
         ("jobs-kept = 0", "`gateway.jobs-kept` = `0`"),
         ("job-seconds-max = 0", "`gateway.job-seconds-max` = `0`"),
+        ("job-input-seconds = 0", "`gateway.job-input-seconds` = `0`"),
         ("job-result-bytes = 0", "`gateway.job-result-bytes` = `0`"),
         ("env = [\"A=B\"]", "expected names of variables, optionally with `*`, not `A=B`"),
         ("user = \"\"", "expected the name of a user, or UID:GID"),
@@ -752,6 +755,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
         ask = true
         job = "auto"
         wait-ms = 500
+        heartbeat-ms = 600
     "#;
     let config = load(file, &[], &[]).unwrap();
     let tool = |schema, handles| GatewayTool { schema, handles, ..GatewayTool::default() };
@@ -767,6 +771,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
         ask: true,
         job: JobMode::Auto,
         wait_ms: NonZeroU64::new(500),
+        heartbeat_ms: NonZeroU64::new(600),
         ..tool(SchemaStrategy::Shape, false)
     };
     assert_eq!(config.gateway_tool("draw"), draw);

@@ -3,7 +3,8 @@
 // A driver reads one JSON object per line and answers each with one line, {"ok": …} or {"error": …}, until its input
 // ends. The first line says how to connect: {"command": ["program", "argument", …], "env": {…}} or {"url": "http://…"},
 // and optionally "era". Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}. A
-// last member "progress": true adds the progress notifications of the server.
+// last member "progress": true adds the progress notifications of the server. "timeout" is the time of a call in milliseconds,
+// which begins anew with each of them.
 
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -41,16 +42,17 @@ export async function run(connect) {
     process.exit(0);
 }
 
-async function step(steps, { progress, ...rest }) {
+async function step(steps, { progress, timeout, ...rest }) {
     const [[name, argument]] = Object.entries(rest);
     if (!steps[name]) {
         throw new Error(`there is no step ${name}`);
     }
+    const options = timeout ? { timeout, resetTimeoutOnProgress: true } : undefined;
     if (!progress) {
-        return { ok: await steps[name](argument) };
+        return { ok: await steps[name](argument, options) };
     }
     const told = [];
-    return { ok: await steps[name](argument, { onprogress: one => told.push(one) }), progress: told };
+    return { ok: await steps[name](argument, { ...options, onprogress: one => told.push(one) }), progress: told };
 }
 
 async function answer(work) {

@@ -173,7 +173,7 @@ impl StdioFace {
                     face.answer_late();
                 }
             }
-            FromClient::Answer(answer) => face.write(&answer),
+            FromClient::Answer(message) | FromClient::Open(message) => face.write(&message),
             FromClient::Nothing => {}
         });
     }
@@ -210,10 +210,21 @@ impl StdioFace {
     }
 
     fn write(&self, message: &Bytes) {
-        let mut output = self.output.lock();
-        if let Err(error) = write_line(&mut *output, message) {
+        self.write_to(&mut *self.output.lock(), message);
+    }
+
+    fn write_to(&self, output: &mut impl Write, message: &Bytes) {
+        if let Err(error) = write_line(output, message) {
             tracing::info!(%error, "the client has stopped reading");
             let _ = self.events.send(Event::OutputFailed);
+        }
+    }
+
+    /// Sends the heartbeats that are due. None follows the answer to its call, which needs the output as well.
+    fn send_heartbeats(&self) {
+        let mut output = self.output.lock();
+        for heartbeat in self.session.heartbeats() {
+            self.write_to(&mut *output, &heartbeat.message);
         }
     }
 
@@ -242,6 +253,15 @@ impl StdioFace {
             }
         }
         self.session.rules.jobs.wake_late();
+        let (updates, is_beat_due) =
+            (self.session.updates(), self.session.next_beat().is_some_and(|at| at <= Instant::now()));
+        if is_beat_due || !updates.is_empty() {
+            let face = Arc::clone(self);
+            self.session.rules.workers.run(move |_| {
+                face.send_heartbeats();
+                updates.iter().for_each(|update| face.write(update));
+            });
+        }
     }
 
     /// Waits for the server to exit after its input is closed, and forwards its last responses; then kills it.

@@ -12,6 +12,7 @@ use lro_host::mcp::{
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
 use super::job::task::{self, TaskRequest};
+use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL, JobForm};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
@@ -72,6 +73,7 @@ impl Session {
         if let Some((after, form)) = self.detachment(&call, &message) {
             (call.detaches_after, call.form) = (Some(after), form);
         }
+        call.beat = self.beat_of(&call);
         let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };
         let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
         let message = if asks_progress { job::with_progress(message, &id, &mut call) } else { message };
@@ -153,6 +155,11 @@ impl Session {
         if !self.rules.announces() {
             return None;
         }
+        if self.rules.config.has_jobs()
+            && let Some(watch) = WatchCall::of(message, params)
+        {
+            return Some(OwnCall::watch(self, id, call, watch));
+        }
         match &call.kind {
             RequestKind::Tool(tool) if tool.name == JOB_TOOL && self.rules.config.has_jobs() => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
@@ -198,11 +205,19 @@ impl Session {
         FromClient::Forward(message.bytes().clone())
     }
 
+    /// Ends what the gateway does for a canceled request that never was the server's.
+    fn give_up(&self, id: &Id) {
+        let mut state = self.state();
+        state.waiting.remove(id);
+        state.watched.end(id);
+    }
+
     fn client_notification(&self, message: Message) -> FromClient {
         match message.method().as_deref() {
             Some(method::INITIALIZED) => self.state().initialized = Some(message.bytes().clone()),
             Some(method::CANCELLED) => {
                 let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                id.iter().for_each(|id| self.give_up(id));
                 match id.as_ref().map(|id| (id, self.job_of(id))) {
                     Some((_, Some(job))) => job.cancel(true),
                     // The server may still answer; the response is then filtered as that of an unknown tool.

@@ -193,7 +193,7 @@ impl Session {
         let (progress, total) = (records as f64, total.map(|total| total as f64));
         let progress = Progress { progress, total, message: Some(message), at: Instant::now() };
         if let Some(job) = self.job_of(id) {
-            job.set_progress(progress.clone());
+            job.report(progress.clone());
         }
         *shared.progress.lock() = Some(progress);
     }

@@ -17,6 +17,8 @@ pub enum FromClient {
     Answer(Bytes),
     /// Send nothing: the client has its answer.
     Nothing,
+    /// Send this notification to the client, and nothing to the server. The request stays open: it is a subscription.
+    Open(Bytes),
 }
 
 /// What becomes of a message from the server.

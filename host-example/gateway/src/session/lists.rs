@@ -47,12 +47,13 @@ impl Session {
         };
         match kind {
             RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
+                let has_jobs = self.rules.config.has_jobs();
                 let tasks = match kind {
-                    _ if !self.rules.config.has_jobs() => None,
+                    _ if !has_jobs => None,
                     RequestKind::Discovery => Some(TaskSupport::Extension),
                     _ => self.asks_for_tasks().then_some(TaskSupport::Capability),
                 };
-                mcp::with_capabilities(message, &guidance(self.rules.config.has_jobs()), tasks)
+                mcp::with_capabilities(message, &guidance(has_jobs), has_jobs, tasks)
             }
             RequestKind::Tools { first_page } => {
                 if missing {

@@ -31,6 +31,9 @@ pub(crate) use self::ask::Asked;
 pub(crate) use self::collect::{Send as SendOwn, is_own as is_page_request};
 pub(crate) use self::decision::{ClientDecision, ErrorPage, batch_of};
 pub use self::decision::{Failure, FromClient, FromServer, Refused};
+pub(crate) use self::job::beat::Heartbeat;
+use self::job::beat::WaitingCall;
+use self::job::watch::Watched;
 pub(crate) use self::job::{Late, LateAnswer};
 pub(crate) use self::list_pages::KnownLists;
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
@@ -70,6 +73,9 @@ struct SessionState {
     pending: usize,
     handshake: Option<Bytes>,
     initialized: Option<Bytes>,
+    /// Calls of the tool for jobs that wait and whose clients asked for progress.
+    waiting: HashMap<Id, WaitingCall>,
+    watched: Watched,
 }
 
 impl SessionState {
@@ -98,6 +104,8 @@ impl Session {
             pending: 0,
             handshake: None,
             initialized: None,
+            waiting: HashMap::new(),
+            watched: Watched::default(),
         };
         Self {
             rules,

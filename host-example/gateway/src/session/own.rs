@@ -8,6 +8,7 @@ use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::job::task::TaskRequest;
+use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
 use crate::session::{Call, FromClient, SendOwn, Session, handles, reuse};
@@ -51,9 +52,11 @@ enum OwnCallKind {
     /// A read of one of the gateway's resources.
     Resource(String),
     /// A call of the tool for jobs: its arguments, or why they cannot be read. It may wait, so it keeps its permits.
-    Job { arguments: Result<tool::Arguments, String>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
+    Job { arguments: Result<tool::Arguments, String>, progress: Option<Id>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
     /// A request about a task that is a job. It may wait, too.
     Task { asked: TaskRequest, _permits: Vec<Arc<OwnedSemaphorePermit>> },
+    /// A request about subscriptions to jobs.
+    Watch(WatchCall),
     /// A call of a server's tool, with references in its arguments.
     Arguments(Message),
     /// A call of a server's tool, identical to an earlier one, and the cached reply.
@@ -71,8 +74,15 @@ impl OwnCall {
 
     /// Creates a call of the tool for jobs.
     pub(crate) fn job(session: &Arc<Session>, id: &Id, call: &Call, arguments: &str) -> Self {
-        let (arguments, permits) = (tool::Arguments::read(arguments), call.permits.clone());
-        Self::new(session, id, call, OwnCallKind::Job { arguments, _permits: permits })
+        let given = |arguments: tool::Arguments| arguments.give(session).map(|()| arguments);
+        let (arguments, permits) = (tool::Arguments::read(arguments).and_then(given), call.permits.clone());
+        let progress = call.progress.clone();
+        Self::new(session, id, call, OwnCallKind::Job { arguments, progress, _permits: permits })
+    }
+
+    /// Creates a request about subscriptions to jobs.
+    pub(super) fn watch(session: &Arc<Session>, id: &Id, call: &Call, watch: WatchCall) -> Self {
+        Self::new(session, id, call, OwnCallKind::Watch(watch))
     }
 
     /// Creates a request about a task that is a job.
@@ -118,7 +128,7 @@ impl OwnCall {
         match self.kind {
             OwnCallKind::Collect(_) => &self.session.rules.collectors,
             // It reads one small file, and the calls that waited for one job come at once.
-            OwnCallKind::Job { .. } | OwnCallKind::Task { .. } => &self.session.rules.workers,
+            OwnCallKind::Job { .. } | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => &self.session.rules.workers,
             _ => &self.session.rules.questions,
         }
     }
@@ -131,7 +141,11 @@ impl OwnCall {
     /// Does what need not wait for a thread. Returns the job that the call waits for before it runs, and until when.
     pub(crate) fn begin(&self) -> Option<(Arc<RunningJob>, Instant)> {
         match &self.kind {
-            OwnCallKind::Job { arguments: Ok(arguments), .. } => arguments.begin(&self.session),
+            OwnCallKind::Job { arguments: Ok(arguments), progress, .. } => {
+                let (job, until) = arguments.begin(&self.session)?;
+                progress.iter().for_each(|token| self.session.begin_waiting(&self.id, token, &job, until));
+                Some((job, until))
+            }
             OwnCallKind::Task { asked, .. } => asked.begin(&self.session),
             _ => None,
         }
@@ -150,7 +164,9 @@ impl OwnCall {
             (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
                 (*tool, tools.call_async(tenant, tool, arguments).await)
             }
+            (OwnCallKind::Watch(watch), _) => return watch.run(&self.session, &self.id, self.modern),
             (OwnCallKind::Job { arguments, .. }, _) => {
+                self.session.end_waiting(&self.id);
                 let answer = |arguments| tool::answer(&self.session, arguments);
                 (JOB_TOOL, Ok(arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer)))
             }
@@ -181,7 +197,7 @@ impl OwnCall {
             OwnCallKind::Tool(..) | OwnCallKind::Job { .. } => {
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
-            OwnCallKind::Resource(_) | OwnCallKind::Task { .. } => {
+            OwnCallKind::Resource(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
                 mcp::error_response(Some(&self.id), INVALID_PARAMS, reason)
             }
             OwnCallKind::Arguments(_) | OwnCallKind::Collect(_) => {

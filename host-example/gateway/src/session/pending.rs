@@ -13,10 +13,11 @@ use super::ask::Asked;
 use super::collect::CollectState;
 use super::decision::Failure;
 use super::job::JobForm;
+use super::job::beat::Beat;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
-use crate::tenants::jobs::{Outcome, RunningJob};
+use crate::tenants::jobs::{Outcome, Progress, RunningJob};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
 
@@ -34,6 +35,10 @@ pub(crate) struct Call {
     pub(super) progress: Option<Id>,
     /// Whether the progress token is the gateway's, so that the client gets no progress.
     pub(super) has_own_token: bool,
+    /// Progress of the gateway while the server reports none, if the client asked for progress.
+    pub(super) beat: Option<Beat>,
+    /// What the server has reported before the call became a job.
+    pub(super) reported: Option<Progress>,
     pub(super) begun: Instant,
     pub(super) last: Instant,
     /// Permits from [`PendingLimits`].
@@ -62,6 +67,8 @@ impl Call {
             page: None,
             progress: None,
             has_own_token: false,
+            beat: None,
+            reported: None,
             begun: now,
             last: now,
             permits: Vec::new(),
@@ -77,6 +84,19 @@ impl Call {
     pub(super) fn is_due(&self) -> bool {
         let is_late = self.detaches_after.is_some_and(|after| self.begun.elapsed() >= after);
         is_late && self.is_forwarded && self.job.is_none()
+    }
+
+    /// Keeps progress of the server, for the job that the call is or becomes, and for its heartbeat.
+    pub(super) fn hear(&mut self, notification: &Message) {
+        if self.detaches_after.is_none() && self.beat.is_none() {
+            return;
+        }
+        let Some(progress) = Progress::read(notification) else { return };
+        if let Some(job) = &self.job {
+            return job.report(progress);
+        }
+        self.beat.iter_mut().for_each(|beat| beat.hear(&progress));
+        self.reported = Some(progress);
     }
 
     /// Acquires the permits of the request; `None` if too many are pending.

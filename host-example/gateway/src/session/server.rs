@@ -9,7 +9,7 @@ use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
 
 use super::Session;
 use super::decision::{Failure, Filtering, FromServer, Refused, ServerDecision, batch_of};
-use super::job::task;
+use super::job::{self, task};
 use super::pending::{Call, RequestKind, ToolCall};
 use crate::tenants::tasks::TaskCall;
 
@@ -55,6 +55,10 @@ impl Session {
         match message.method().as_deref() {
             // After its answer, a client gets no progress.
             Some(method::PROGRESS) if self.handle_progress(&message) => return FromServer::Nothing.into(),
+            Some(method::CANCELLED) => {
+                let id = message.params().request_id.map(|id| Id::of_json(id.get()));
+                id.iter().for_each(|id| self.withdraw(id));
+            }
             Some(method::TASK_STATUS) => {
                 let task = message.params().task_id.as_deref().unwrap_or_default().to_owned();
                 return match message.is_task(&["params"]) {
@@ -76,9 +80,7 @@ impl Session {
         let (mut is_known, mut is_awaited) = (false, false);
         for call in state.calls.values_mut().flatten().filter(|call| call.progress.as_ref() == Some(&token)) {
             call.last = Instant::now();
-            if let Some(job) = &call.job {
-                job.report(message);
-            }
+            call.hear(message);
             is_known = true;
             is_awaited |= call.job.is_none() && !call.has_own_token;
         }
@@ -195,7 +197,7 @@ impl Session {
 
     pub(super) fn tool_answer(self: &Arc<Self>, message: Message, mut call: Call) -> ServerDecision {
         let is_answered = call.job.is_some();
-        if !is_answered {
+        if !is_answered && !job::asks_for_input(&message) {
             call.job = self.begin_answered(&call);
         }
         if let Some(job) = call.job.clone() {

@@ -153,6 +153,9 @@ pub struct GatewaySettings {
     pub jobs_kept: NonZeroU32,
     /// Seconds after which a job is canceled. Default: 3,600.
     pub job_seconds_max: NonZeroU64,
+    /// Seconds that input which the server of a job asks for is waited for while no client can be reached. Then the server
+    /// gets an error. Default: 600.
+    pub job_input_seconds: NonZeroU64,
     /// Maximum size in bytes of the reply that is kept of a job; a larger one is offloaded, whatever its tool's
     /// threshold. Default: 4 MiB.
     pub job_result_bytes: NonZeroU64,
@@ -203,6 +206,7 @@ impl Default for GatewaySettings {
             jobs_max: count(1000),
             jobs_kept: count(1000),
             job_seconds_max: at_least_one(3600),
+            job_input_seconds: at_least_one(600),
             job_result_bytes: at_least_one(4 << 20),
         }
     }

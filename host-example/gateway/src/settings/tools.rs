@@ -14,6 +14,9 @@ use super::{
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
 const WAIT_DEFAULT: Duration = Duration::from_millis(20_000);
 
+/// Default of [`ToolOverride::heartbeat_ms`]: a client that gives up after 30 seconds gets one in time.
+const HEARTBEAT_DEFAULT: Duration = Duration::from_millis(15_000);
+
 /// Overrides for the tools of one pattern. Absent keys keep the values for all tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -113,6 +116,10 @@ pub struct ToolOverride {
     /// Milliseconds without a result after which a call becomes a job if `job` is `auto`. Default: 20,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<NonZeroU64>,
+    /// Milliseconds without progress after which the gateway reports some to a client that asked for it, unless `job` is
+    /// `never`. Default: 15,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat_ms: Option<NonZeroU64>,
 }
 
 /// Which calls of a tool become jobs.
@@ -150,6 +157,9 @@ pub struct GatewayTool {
     pub job: JobMode,
     /// Milliseconds without a result after which a call becomes a job if `job` is [`JobMode::Auto`]. `None`: 20,000.
     pub wait_ms: Option<NonZeroU64>,
+    /// Milliseconds without progress after which the gateway reports some, unless `job` is [`JobMode::Never`]. `None`:
+    /// 15,000.
+    pub heartbeat_ms: Option<NonZeroU64>,
 }
 
 impl GatewayTool {
@@ -161,6 +171,12 @@ impl GatewayTool {
     /// Time without a result after which a call becomes a job if `job` is [`JobMode::Auto`].
     pub(crate) fn wait(&self) -> Duration {
         self.wait_ms.map_or(WAIT_DEFAULT, |wait| Duration::from_millis(wait.get()))
+    }
+
+    /// Time without progress after which the gateway reports some; `None` if it never does.
+    pub(crate) fn heartbeat(&self) -> Option<Duration> {
+        let every = self.heartbeat_ms.map_or(HEARTBEAT_DEFAULT, |every| Duration::from_millis(every.get()));
+        (self.job != JobMode::Never).then_some(every)
     }
 }
 
@@ -217,6 +233,7 @@ impl Config {
             reuse_seconds: own.reuse_seconds,
             job: own.job.unwrap_or_default(),
             wait_ms: own.wait_ms,
+            heartbeat_ms: own.heartbeat_ms,
         }
     }
 

@@ -171,6 +171,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.jobs-max", ValueForm::Integer, "most jobs of one tenant that run; further calls wait for their results"),
     variable("gateway.jobs-kept", ValueForm::Integer, "most jobs of one tenant that are kept after their end; the oldest go first"),
     variable("gateway.job-seconds-max", ValueForm::Integer, "seconds after which a job is canceled"),
+    variable("gateway.job-input-seconds", ValueForm::Integer, "seconds that input for a job is waited for while no client can be reached; then its server gets an error"),
     variable("gateway.job-result-bytes", ValueForm::Bytes, "most bytes of the reply that is kept of a job; a larger one is offloaded"),
 ];
 

@@ -90,7 +90,7 @@ pub(super) fn forward<R: Receive + 'static>(
             let failure = link.forward(session, &body::on_one_line(message), expects);
             Ok(failure.map_err(|error| refused(&error))?.map(|failure| failure.error))
         }
-        FromClient::Answer(answer) => Ok(Some(answer)),
+        FromClient::Answer(answer) | FromClient::Open(answer) => Ok(Some(answer)),
         FromClient::Nothing => Ok(None),
     }
 }

@@ -19,7 +19,7 @@ use super::forwarding::{Forwarded, forward, messages_of, send_own};
 use super::streams::{OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response};
 use crate::listener::guard::Refusal;
 use crate::metrics::CountGuard;
-use crate::session::{ClientDecision, Failure, FromServer, Late, SendOwn, Session, SessionOwner};
+use crate::session::{ClientDecision, Failure, FromServer, Heartbeat, Late, SendOwn, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -84,6 +84,8 @@ impl Streams {
 enum Route {
     Answer(Id),
     Progress(Id),
+    /// A request of the server.
+    Request,
     Other,
 }
 
@@ -287,6 +289,24 @@ impl LegacySession {
                 self.link.try_send(&cancellation);
             }
         }
+        for response in self.session.responses() {
+            let this = Arc::clone(self);
+            // The server may not read.
+            self.session.rules.senders.run(move |_| drop(this.link.send(&response)));
+        }
+        self.send_heartbeats();
+        self.session.updates().into_iter().for_each(|update| self.deliver_to_session(update));
+    }
+
+    /// Sends the heartbeats that are due to their requests. None follows the answer, which needs the streams as well. A
+    /// client that does not read gets none.
+    fn send_heartbeats(&self) {
+        let streams = self.streams.lock();
+        for Heartbeat { token, message } in self.session.heartbeats() {
+            let of_token = streams.exchanges.iter().rev().find(|exchange| exchange.progress.contains(&token));
+            let message = OutgoingMessage { pieces: vec![message], last: false, room: None, memory: None };
+            let _ = of_token.map(|exchange| exchange.sender.try_send(message));
+        }
     }
 
     pub(super) fn stop(&self, timeout: Duration) {
@@ -302,6 +322,7 @@ impl LegacySession {
                 let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
                 token.map_or(Route::Other, Route::Progress)
             }
+            (Kind::Request, _, _) => Route::Request,
             _ => Route::Other,
         }
     }
@@ -315,9 +336,19 @@ impl LegacySession {
                 Err(message) => message,
             },
             Route::Progress(token) => return self.deliver_to(message, |exchange| exchange.progress.contains(&token)),
-            Route::Other => return self.deliver_to(message, |_| true),
+            Route::Request if !self.has_listener() && self.session.ask_job(&Message::read(message.clone()), None) => {
+                return;
+            }
+            Route::Request | Route::Other => return self.deliver_to(message, |_| true),
         };
         self.deliver_to(message, |_| false);
+    }
+
+    /// Whether a client waits for messages: for an answer, or on the stream of the session.
+    fn has_listener(&self) -> bool {
+        let streams = self.streams.lock();
+        let waits = |exchange: &Exchange| !exchange.answers.is_empty() && !exchange.sender.is_closed();
+        streams.listener().is_some() || streams.exchanges.iter().any(waits)
     }
 
     fn deliver_failure(&self, failure: Failure) {
@@ -344,7 +375,13 @@ impl LegacySession {
 
     /// Delivers a response without blocking; to the stream of the session if its request is gone.
     fn deliver_now(&self, message: Bytes, id: &Id) {
-        let Err(message) = self.deliver_answer(id, message) else { return };
+        if let Err(message) = self.deliver_answer(id, message) {
+            self.deliver_to_session(message);
+        }
+    }
+
+    /// Delivers a message to the stream of the session, without blocking.
+    fn deliver_to_session(&self, message: Bytes) {
         let Some(listener) = self.streams.lock().listener() else { return self.keep(message) };
         let memory = self.session.rules.limits.share.take(message.len().min(INLINE_BYTES));
         let _ = listener.try_send(OutgoingMessage { pieces: vec![message], last: false, room: None, memory });

@@ -22,7 +22,9 @@ use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused, 
 use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
-use crate::session::{Late, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request};
+use crate::session::{
+    FromClient, Late, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
+};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -148,6 +150,10 @@ impl SharedServer {
             let session = Arc::clone(&exchange.session);
             let send = Self::sending(&shared, &exchange);
             let forwarded = session.follow(decision, send, move |decided| {
+                if let FromClient::Open(message) = decided {
+                    exchange.notify(&message);
+                    return Ok(());
+                }
                 let answer = forward(&exchange.session, &shared.link, decided, &expects)?;
                 answer.iter().for_each(|answer| exchange.answer(answer));
                 if let Expects::Response(id) = &expects
@@ -201,6 +207,10 @@ impl SharedServer {
             exchanges.retain(|_, exchange| !is_over(exchange));
             exchanges.values().cloned().collect()
         };
+        for exchange in &exchanges {
+            let heartbeats = exchange.session.heartbeats().into_iter().map(|heartbeat| heartbeat.message);
+            heartbeats.chain(exchange.session.updates()).for_each(|message| exchange.notify(&message));
+        }
         exchanges
             .iter()
             .filter(|exchange| !exchange.is_subscription)

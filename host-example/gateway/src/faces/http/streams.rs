@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
@@ -20,10 +20,13 @@ use crate::listener::guard::{Refusal, json};
 /// Interval of the comments that keep a silent stream alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// The content type of an event stream.
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+
 /// What stands before a message in an event.
-const EVENT_BEGIN: &[u8] = b"event: message\ndata: ";
+pub(super) const EVENT_BEGIN: &[u8] = b"event: message\ndata: ";
 /// What ends an event.
-const EVENT_END: &[u8] = b"\n\n";
+pub(super) const EVENT_END: &[u8] = b"\n\n";
 
 /// Number of messages that wait for a client to read before the server has to wait too.
 pub(super) const STREAM_MESSAGES: usize = 64;
@@ -99,11 +102,20 @@ pub(super) fn event_stream<H: Send + 'static>(
         }
     });
     let mut response = Response::new(Body::from_stream(pieces));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    *response.headers_mut() = stream_headers();
     response
+}
+
+/// The headers of an event stream.
+pub(super) fn stream_headers() -> HeaderMap {
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache"), (ACCEL_BUFFERING, "no")];
+    headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+}
+
+/// Whether these are the headers of an event stream.
+pub(super) fn is_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    kind.get(..EVENT_STREAM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// Encodes a message, on one line, as an event.

@@ -1,8 +1,11 @@
 //! Calls that become jobs: the client gets a short descriptor in place of the result, and the call goes on.
 
+pub(super) mod beat;
+mod input;
 mod status;
 pub(super) mod task;
 pub(super) mod tool;
+pub(super) mod watch;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -34,6 +37,13 @@ const RESULT_TYPE: [&str; 2] = ["result", "resultType"];
 
 /// The type of a whole result, as JSON.
 const COMPLETE: &str = r#""complete""#;
+
+/// The type of a result that asks the client for input, as JSON.
+const INPUT_REQUIRED: &str = r#""input_required""#;
+
+/// Reason of a job whose server asked for input in this way.
+const UNHEARD: &str = "the server asked for input with the result `input_required`, which only the client of the call could \
+    give: set `job` to \"never\" for the tool, or a longer `wait-ms`";
 
 /// How the JSON of an id begins that the gateway has given a request.
 const OWN_ID: &str = r#""lro-"#;
@@ -192,8 +202,9 @@ impl Session {
         let name = tool.name.get(..tool.name.floor_char_boundary(TOOL_BYTES_MAX)).unwrap_or_default();
         let job = JobCall { tenant: self.owner.tenant.clone(), tool: name.to_owned(), arguments: tool.query.clone() };
         let job = self.rules.jobs.begin(job, max)?;
-        if let Some(progress) = call.collect.as_ref().and_then(|collection| collection.progress()) {
-            job.set_progress(progress);
+        let collected = || call.collect.as_ref().and_then(|collection| collection.progress());
+        if let Some(progress) = call.reported.clone().or_else(collected) {
+            job.report(progress);
         }
         Some(job)
     }
@@ -302,9 +313,15 @@ impl Drop for EndGuard {
     }
 }
 
+/// Whether a response asks the client for input, as from 2026-07-28 on.
+pub(super) fn asks_for_input(response: &Message) -> bool {
+    response.value(&RESULT_TYPE).is_some_and(|kind| kind == INPUT_REQUIRED)
+}
+
 /// How a call ended whose response is this.
 fn outcome_of(response: &Message) -> Outcome {
     match response.result() {
+        Some(_) if asks_for_input(response) => Outcome::Failed(UNHEARD.to_owned()),
         Some(result) => {
             // The one who fetches it may speak another revision.
             let result = match response.value(&RESULT_TYPE).is_some_and(|kind| kind == COMPLETE) {

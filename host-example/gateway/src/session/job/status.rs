@@ -1,5 +1,6 @@
 //! What clients see of a job: a JSON object.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{JOB_TOOL, WAIT_MS_DEFAULT};
-use crate::tenants::jobs::{Ended, Job, Record, RunningJob};
+use crate::tenants::jobs::{Ended, Job, Question, Record, RunningJob};
+
+/// Why a job waits for input.
+const INPUT: &str = "the server waits for input: call the tool with `input`, an object with the result of each request by \
+    its key, such as {\"KEY\":{\"action\":\"decline\"}} for elicitation/create";
 
 /// A job as clients see it.
 #[derive(Debug, Default, Serialize)]
@@ -28,6 +33,9 @@ pub(super) struct Status<'a> {
     elapsed_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<ProgressStatus>,
+    /// What the server asks for, by the keys of its requests.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    input: BTreeMap<String, QuestionStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_went_on: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,6 +48,14 @@ pub(super) struct Status<'a> {
     /// The call that goes on from here.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+}
+
+/// A request of the server for input.
+#[derive(Debug, Serialize)]
+struct QuestionStatus {
+    method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<Box<RawValue>>,
 }
 
 /// What the server said last.
@@ -76,9 +92,15 @@ impl<'a> Status<'a> {
             message: last.message,
             ago_ms: millis(last.at.elapsed()),
         });
-        let state = if job.is_canceled() { "cancelled" } else { "running" };
-        let reason = job.is_canceled().then_some("the server has not answered the cancellation yet");
+        let questions = job.questions();
+        let (state, reason) = match (job.is_canceled(), questions.is_empty()) {
+            (true, _) => ("cancelled", Some("the server has not answered the cancellation yet")),
+            (false, true) => ("running", None),
+            (false, false) => ("input_required", Some(INPUT)),
+        };
+        let question = |Question { method, params, .. }| QuestionStatus { method, params };
         Self {
+            input: questions.into_iter().map(|one| (one.key(), question(one))).collect(),
             elapsed_ms: Some(millis(job.age())),
             progress,
             reason,

@@ -1,5 +1,6 @@
 //! How clients fetch jobs: the tool `lro_job` and the resources `lro://jobs/`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use lro_host::mcp::{self, INVALID_PARAMS, ProtocolError};
 use lro_host::store::{Store, StoreError, Ulid};
 use serde::Deserialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::status::Status;
 use super::{JOB_TOOL, WAIT_MS_DEFAULT};
@@ -49,6 +51,8 @@ pub(crate) fn definition() -> String {
             "wait_ms": {"type": "integer", "minimum": 0, "description": format!(
                 "most milliseconds to wait for the end, {WAIT_MS_DEFAULT} by default, at most {WAIT_MS_MAX}")},
             "cancel": {"type": "boolean", "description": "stop the job"},
+            "input": {"type": "object", "description": "for a job in the state input_required: the result of each request \
+                in its member `input`, by the same key"},
         }},
     })
     .to_string()
@@ -69,6 +73,7 @@ pub(crate) struct Arguments {
     handle: Option<String>,
     wait_ms: Option<u64>,
     cancel: bool,
+    input: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Arguments {
@@ -77,18 +82,38 @@ impl Arguments {
     /// # Errors
     /// Why they cannot be read, for the model.
     pub(crate) fn read(json: &str) -> Result<Self, String> {
-        let arguments: Self = serde_json::from_str(json)
-            .map_err(|error| format!("invalid arguments: {error}: expected {{\"handle\", \"wait_ms\", \"cancel\"}}"))?;
-        if arguments.cancel && arguments.handle.is_none() {
-            return Err("`handle` is missing: name the job to cancel".to_owned());
+        let arguments: Self = serde_json::from_str(json).map_err(|error| {
+            format!("invalid arguments: {error}: expected {{\"handle\", \"wait_ms\", \"cancel\", \"input\"}}")
+        })?;
+        let needs_handle = arguments.cancel || !arguments.input.is_empty();
+        if needs_handle && arguments.handle.is_none() {
+            return Err("`handle` is missing: name the job to cancel, or to give input".to_owned());
+        }
+        if let Some((key, _)) = arguments.input.iter().find(|(_, result)| !result.get().starts_with('{')) {
+            return Err(format!("`input.{key}` is not an object: expected the result of the request"));
         }
         Ok(arguments)
     }
 
+    /// Gives the job its input.
+    ///
+    /// # Errors
+    /// Why it cannot, for the model.
+    pub(crate) fn give(&self, session: &Session) -> Result<(), String> {
+        match self.running(session) {
+            _ if self.input.is_empty() => Ok(()),
+            Some(job) => job.give(&self.input),
+            None => Err("no job with this handle runs here, so none waits for input".to_owned()),
+        }
+    }
+
+    fn running(&self, session: &Session) -> Option<Arc<RunningJob>> {
+        session.rules.jobs.running(session.tenant(), self.handle.as_ref()?.parse().ok()?)
+    }
+
     /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
     pub(crate) fn begin(&self, session: &Session) -> Option<(Arc<RunningJob>, Instant)> {
-        let handle = self.handle.as_ref()?.parse().ok()?;
-        let job = session.rules.jobs.running(session.tenant(), handle)?;
+        let job = self.running(session)?;
         if self.cancel {
             job.cancel(false);
         }
@@ -131,11 +156,7 @@ pub(crate) fn answer(session: &Session, arguments: &Arguments) -> String {
 /// # Errors
 /// When there is no such job.
 pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<String, ProtocolError> {
-    let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
-    let failed = |message: String| ProtocolError { code, message };
-    let handle = uri.strip_prefix(JOBS_URI).unwrap_or_default();
-    let store = session.rules.filter.store.as_ref().map_err(|_| failed("the gateway has no store".to_owned()))?;
-    let (handle, job) = find(session, store, handle).map_err(failed)?;
+    let (handle, job) = find_resource(session, uri, modern)?;
     let status = Status::of(handle, &job).json();
     let mut result = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": status }] });
     if modern {
@@ -143,6 +164,14 @@ pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<Str
         result["cacheScope"] = json!("private");
     }
     Ok(result.to_string())
+}
+
+/// The job with this URI. Blocks.
+pub(super) fn find_resource(session: &Session, uri: &str, modern: bool) -> Result<(Ulid, Job), ProtocolError> {
+    let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
+    let failed = |message: String| ProtocolError { code, message };
+    let store = session.rules.filter.store.as_ref().map_err(|_| failed("the gateway has no store".to_owned()))?;
+    find(session, store, uri.strip_prefix(JOBS_URI).unwrap_or_default()).map_err(failed)
 }
 
 /// Finds a job by its handle. Blocks.

@@ -1,6 +1,7 @@
 //! Jobs: calls that go on at the server without the request that began them. This is what is known of those that run;
 //! the store keeps a record of each, also after its end.
 
+mod input;
 mod record;
 mod running;
 mod waiting;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use lro_host::store::{JobState, Store, StoreError, Ulid};
 use parking_lot::Mutex;
 
+pub(crate) use self::input::Question;
 pub(crate) use self::record::{EndState, Ended, Outcome, Record};
 pub(crate) use self::running::{JobCall, Progress, RunningJob};
 use self::waiting::Waiting;
@@ -112,9 +114,15 @@ impl Jobs {
         self.waiting.wake(job.handle);
     }
 
-    /// Calls `wake` when the job has ended or at the deadline, on the thread that notices it.
+    /// Keeps a request of the server for input, and wakes the calls that wait for the job.
+    pub(crate) fn ask(&self, job: &RunningJob, question: Question) {
+        job.ask(question);
+        self.waiting.wake(job.handle);
+    }
+
+    /// Calls `wake` when the job has ended or waits for input, or at the deadline, on the thread that notices it.
     pub(crate) fn wait(&self, job: &RunningJob, deadline: Instant, wake: impl FnOnce() + Send + 'static) {
-        let runs = || self.running(&job.call.tenant, job.handle).is_some();
+        let runs = || !job.asks() && self.running(&job.call.tenant, job.handle).is_some();
         self.waiting.add(job.handle, deadline, runs, Box::new(wake));
     }
 

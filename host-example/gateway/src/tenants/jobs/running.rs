@@ -1,10 +1,15 @@
 //! One job that runs.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use lro_host::mcp::Message;
+use bytes::Bytes;
+use lro_host::mcp::{Id, Message};
 use lro_host::store::Ulid;
 use parking_lot::{Mutex, MutexGuard};
+use serde_json::value::RawValue;
+
+use super::input::{Input, Question};
 
 /// Length at which the message of a progress notification is cut, in bytes.
 const MESSAGE_BYTES_MAX: usize = 512;
@@ -30,6 +35,19 @@ pub(crate) struct Progress {
     pub(crate) at: Instant,
 }
 
+impl Progress {
+    /// Reads a progress notification; `None` if it has no number.
+    pub(crate) fn read(notification: &Message) -> Option<Self> {
+        let number = |key| serde_json::from_slice(&notification.value(&["params", key])?).ok();
+        let message = notification.value(&["params", "message"]);
+        let message = message.and_then(|message| serde_json::from_slice::<String>(&message).ok()).map(|mut text| {
+            text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
+            text
+        });
+        Some(Self { progress: number("progress")?, total: number("total"), message, at: Instant::now() })
+    }
+}
+
 /// A job that runs, or whose cancellation the server has not answered yet.
 #[derive(Debug)]
 pub(crate) struct RunningJob {
@@ -46,6 +64,8 @@ struct State {
     has_ended: bool,
     canceled: Option<Canceled>,
     progress: Option<Progress>,
+    input: Input,
+    changes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +106,56 @@ impl RunningJob {
 
     /// Cancels the job. `is_sent` says whether the server gets a cancellation anyway.
     pub(crate) fn cancel(&self, is_sent: bool) {
-        self.state.lock().canceled.get_or_insert(Canceled { at: Instant::now(), is_sent });
+        self.change(|state| {
+            state.canceled.get_or_insert(Canceled { at: Instant::now(), is_sent });
+        });
+    }
+
+    /// Keeps a request of the server for input.
+    pub(super) fn ask(&self, question: Question) {
+        self.change(|state| state.input.ask(question));
+    }
+
+    /// Takes back a request for input that the server has canceled.
+    pub(crate) fn withdraw(&self, id: &Id) {
+        self.change(|state| state.input.withdraw(id));
+    }
+
+    /// The input that the server waits for.
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        self.state.lock().input.questions().to_vec()
+    }
+
+    /// Whether the server waits for input.
+    pub(super) fn asks(&self) -> bool {
+        !self.state.lock().input.questions().is_empty()
+    }
+
+    /// Gives input: the results of requests of the server, by their keys.
+    ///
+    /// # Errors
+    /// When there is no such request.
+    pub(crate) fn give(&self, results: &BTreeMap<String, Box<RawValue>>) -> Result<(), String> {
+        self.change(|state| state.input.give(results))
+    }
+
+    /// The responses to requests for input that the server is to get now. Those nobody answered in this time get an error.
+    pub(crate) fn take_responses(&self, patience: Duration) -> Vec<Bytes> {
+        let mut state = self.state.lock();
+        let responses = state.input.take(patience);
+        state.changes += responses.len() as u64;
+        responses
+    }
+
+    /// How often what clients see of the job has changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.state.lock().changes
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        state.changes += 1;
+        change(&mut state)
     }
 
     /// Whether the server must get a cancellation now. Returns true once.
@@ -100,21 +169,9 @@ impl RunningJob {
         self.state.lock().canceled.is_some_and(|canceled| canceled.at.elapsed() > CANCELED_MAX)
     }
 
-    /// Keeps a progress notification, in place of the one before.
-    pub(crate) fn report(&self, notification: &Message) {
-        let number = |key| serde_json::from_slice(&notification.value(&["params", key])?).ok();
-        let Some(progress) = number("progress") else { return };
-        let message = notification.value(&["params", "message"]);
-        let message = message.and_then(|message| serde_json::from_slice::<String>(&message).ok()).map(|mut text| {
-            text.truncate(text.floor_char_boundary(MESSAGE_BYTES_MAX));
-            text
-        });
-        self.set_progress(Progress { progress, total: number("total"), message, at: Instant::now() });
-    }
-
-    /// Keeps how far it is, in place of what was known before.
-    pub(crate) fn set_progress(&self, progress: Progress) {
-        self.state.lock().progress = Some(progress);
+    /// Keeps the progress of the server, in place of the one before.
+    pub(crate) fn report(&self, progress: Progress) {
+        self.change(|state| state.progress = Some(progress));
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {

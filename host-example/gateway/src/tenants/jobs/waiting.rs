@@ -28,8 +28,8 @@ impl fmt::Debug for Waiting {
 }
 
 impl Waiting {
-    /// Adds a call, or wakes it at once if the job has ended. A job no longer `runs` before its calls are woken, so
-    /// none is added too late.
+    /// Adds a call, or wakes it at once if the job has ended or asks for input. A job no longer `runs` before its calls
+    /// are woken, so none is added too late.
     pub(super) fn add(&self, job: Ulid, deadline: Instant, runs: impl FnOnce() -> bool, wake: Wake) {
         let mut table = self.0.lock();
         if runs() {

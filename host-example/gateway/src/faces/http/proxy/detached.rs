@@ -8,13 +8,15 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use lro_host::mcp::Id;
+use lro_host::mcp::{self, INTERNAL_ERROR, Id};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::reply::respond;
+use super::waits::heartbeat_due;
 use super::{PendingRequests, Proxy, RequestInfo};
-use crate::faces::http::streams::{STREAM_MESSAGES, event_of};
+use crate::faces::http::streams::{EVENT_BEGIN, EVENT_END, STREAM_MESSAGES, event_of, is_stream, stream_headers};
+use crate::listener::body;
 use crate::listener::guard::{Refusal, json};
 use crate::session::Session;
 
@@ -58,13 +60,29 @@ impl Drop for Task {
 
 /// What the client gets of an exchange.
 struct Forwarding {
+    /// The head of the server's response, if the client has a stream before it.
+    head: Option<oneshot::Receiver<Head>>,
+    form: Form,
     pieces: mpsc::Receiver<Bytes>,
     task: Task,
     session: Arc<Session>,
     id: Id,
     due: Instant,
-    /// Whether the client has whole events so far.
+    /// Whether the client has whole events so far, so that the gateway may add one.
     is_between: bool,
+    /// Whether the body is an event stream.
+    is_stream: bool,
+}
+
+/// What becomes of the body of the server's response.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// It goes to the client as it is.
+    Unchanged,
+    /// It is a message, which becomes an event. The flag says whether the event has begun.
+    Message { has_begun: bool },
+    /// Nothing follows.
+    Ended,
 }
 
 impl Proxy {
@@ -75,20 +93,26 @@ impl Proxy {
         pending: PendingRequests,
     ) -> Result<Response, Refusal> {
         let (session, id, due) = (Arc::clone(&call.session), call.id.clone(), call.due);
-        let (head, begun) = oneshot::channel();
+        let (head, mut begun) = oneshot::channel();
         let (sender, pieces) = mpsc::channel(STREAM_MESSAGES);
         let task = tokio::spawn(Arc::clone(self).drive(call, pending, head, sender));
         let mut task = Task { handle: task.abort_handle(), is_detached: false };
-        let head: Head = tokio::select! {
-            head = begun => head.unwrap_or_else(|_| Err(failed())),
+        let head = tokio::select! {
+            head = &mut begun => Some(head.unwrap_or_else(|_| Err(failed()))?),
             answer = session.late_answer(&id, due) => {
                 task.is_detached = true;
                 let recorded = session.recorded(answer).await.map_err(|_| failed())?;
                 return Ok(json(StatusCode::OK, recorded));
             }
+            () = heartbeat_due(&session, &id) => None,
         };
-        let (status, headers) = head?;
-        let forwarding = Forwarding { pieces, task, session, id, due, is_between: true };
+        let (status, headers, begun) = match head {
+            Some((status, headers)) => (status, headers, None),
+            None => (StatusCode::OK, stream_headers(), Some(begun)),
+        };
+        let (form, is_stream) = (Form::Unchanged, is_stream(&headers));
+        let is_between = is_stream;
+        let forwarding = Forwarding { head: begun, form, pieces, task, session, id, due, is_between, is_stream };
         let pieces = stream::unfold(Some(forwarding), |forwarding| async {
             let mut forwarding = forwarding?;
             let piece = forwarding.next().await?;
@@ -137,14 +161,15 @@ impl Proxy {
         loop {
             tokio::time::sleep(JOB_POLL_INTERVAL).await;
             job = job.or_else(|| session.job_of(id));
-            for cancellation in session.cancellations() {
-                if modern {
-                    drop(session.fail(id, CLOSED));
-                    return;
-                }
+            let cancellations = session.cancellations();
+            if modern && !cancellations.is_empty() {
+                drop(session.fail(id, CLOSED));
+                return;
+            }
+            for message in cancellations.into_iter().chain(session.responses()) {
                 // A server that cannot be reached does not go on either.
                 let request = self.endpoint.client().post(self.endpoint.url());
-                let request = request.headers(self.with_configured_headers(headers.clone())).body(cancellation);
+                let request = request.headers(self.with_configured_headers(headers.clone())).body(message);
                 let _ = self.send(request, self.call_timeout()).await;
             }
             if job.as_ref().is_some_and(|job| job.has_ended()) {
@@ -157,18 +182,75 @@ impl Proxy {
 impl Forwarding {
     /// The next bytes for the client; the last are the descriptor if the call becomes a job.
     async fn next(&mut self) -> Option<Bytes> {
-        let Self { pieces, task, session, id, due, is_between } = self;
-        tokio::select! {
-            piece = pieces.recv() => {
-                let piece = piece?;
-                *is_between = [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"].iter().any(|end| piece.ends_with(end));
-                Some(piece)
-            }
-            answer = session.late_answer(id, *due), if *is_between => {
-                task.is_detached = true;
-                Some(event_of(&session.recorded(answer).await.ok()?))
+        loop {
+            let Self { head, pieces, task, session, id, due, is_between, .. } = self;
+            let is_between = *is_between;
+            tokio::select! {
+                head = of_head(head), if head.is_some() => {
+                    self.head = None;
+                    if let Some(error) = self.begin(head) {
+                        return Some(error);
+                    }
+                }
+                piece = pieces.recv(), if head.is_none() => return self.piece(piece),
+                answer = session.late_answer(id, *due), if is_between => {
+                    task.is_detached = true;
+                    return Some(event_of(&session.recorded(answer).await.ok()?));
+                }
+                () = heartbeat_due(session, id), if is_between => {
+                    if let Some(heartbeat) = session.heartbeat_of(id) {
+                        return Some(event_of(&heartbeat));
+                    }
+                }
             }
         }
+    }
+
+    /// Takes the head of a response whose client has a stream already. Returns the event that ends it after an error.
+    fn begin(&mut self, head: Head) -> Option<Bytes> {
+        let reason = match head {
+            Ok((_, headers)) if is_stream(&headers) => return None,
+            Ok((status, _)) if status.is_success() => {
+                self.form = Form::Message { has_begun: false };
+                return None;
+            }
+            Ok((status, _)) => format!("the server answered with HTTP status {status}"),
+            Err(Refusal::Status(_, reason)) => reason,
+            Err(_) => "the server did not answer".to_owned(),
+        };
+        self.form = Form::Ended;
+        drop(self.session.fail(&self.id, &reason));
+        Some(event_of(&mcp::error_response(Some(&self.id), INTERNAL_ERROR, &reason)))
+    }
+
+    /// The bytes for the client that a piece of the body becomes; `None` stands for its end.
+    fn piece(&mut self, piece: Option<Bytes>) -> Option<Bytes> {
+        match (self.form, piece) {
+            (Form::Unchanged, piece) => {
+                let piece = piece?;
+                let ends_event = || [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"].iter().any(|end| piece.ends_with(end));
+                self.is_between = self.is_stream && ends_event();
+                Some(piece)
+            }
+            (Form::Message { has_begun }, Some(piece)) => {
+                (self.form, self.is_between) = (Form::Message { has_begun: true }, false);
+                let begin = if has_begun { b"" } else { EVENT_BEGIN };
+                Some([begin, &body::on_one_line(piece)].concat().into())
+            }
+            (Form::Message { .. }, None) => {
+                self.form = Form::Ended;
+                Some(Bytes::from_static(EVENT_END))
+            }
+            (Form::Ended, _) => None,
+        }
+    }
+}
+
+/// The head of a response that is awaited.
+async fn of_head(head: &mut Option<oneshot::Receiver<Head>>) -> Head {
+    match head {
+        Some(head) => head.await.unwrap_or_else(|_| Err(failed())),
+        None => std::future::pending().await,
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use lro_host::mcp::Message;
+use lro_host::mcp::{Kind, Message};
 use lro_transport::{Event, EventReader};
 use memchr::memchr;
 use tokio::sync::watch;
 
 use super::RequestInfo;
+use super::waits::UPDATE_POLL_INTERVAL;
 use crate::faces::http::streams::event_of;
 use crate::listener::body;
 use crate::session::{FromServer, Refused, Session, end_of_subscription};
@@ -77,6 +78,7 @@ impl EventStream {
                     self.fail(&format!("the server sent nothing for {} ms", timeout.as_millis()));
                 }
                 Step::Stop => self.stop(),
+                Step::Updates(updates) => self.ready.extend(updates.iter().map(|update| event_of(update))),
             }
         }
     }
@@ -91,6 +93,8 @@ impl EventStream {
         tokio::select! {
             chunk = self.chunks.next() => of_chunk(chunk),
             _ = ending.wait_for(|ending| *ending) => Step::Stop,
+            // Events are forwarded whole, so others fit between them.
+            () = tokio::time::sleep(UPDATE_POLL_INTERVAL) => Step::Updates(self.session.updates()),
         }
     }
 
@@ -163,7 +167,13 @@ impl EventStream {
         }
         // Data without an object cannot be a message.
         let data = event.data().filter(|data| !changes || memchr(b'{', data).is_some())?;
-        let answer = match self.session.server_message_async(self.session.parse_async(&data).await).await {
+        let message = self.session.parse_async(&data).await;
+        let call = self.request_info.id.as_ref().filter(|_| message.kind() == Kind::Request);
+        if call.is_some_and(|call| self.session.ask_job(&message, Some(call))) {
+            // The client of a job no longer reads its stream.
+            return Some(Vec::new());
+        }
+        let answer = match self.session.server_message_async(message).await {
             FromServer::Pass(answer) => answer,
             FromServer::Refuse(refused) => return Some(replacements(event, &refused)),
             FromServer::Nothing => return Some(Vec::new()),
@@ -194,6 +204,8 @@ enum Step {
     End,
     Timeout(Duration),
     Stop,
+    /// News of jobs.
+    Updates(Vec<Bytes>),
 }
 
 /// The errors that replace an event. The first keeps the other fields of the event.

@@ -5,6 +5,7 @@ mod events;
 mod pages;
 mod reply;
 mod sessions;
+mod waits;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -27,6 +28,7 @@ use self::detached::Detachable;
 use self::events::EventStream;
 use self::reply::{failed, respond};
 use self::sessions::Sessions;
+use self::waits::Decided;
 use super::streams::empty;
 use super::{RequestHead, upstream};
 use crate::headers::{ACCEL_BUFFERING, SESSION_ID};
@@ -180,10 +182,16 @@ impl Proxy {
         };
         let ids = ids_of(&message);
         let send = self.sending(&session, &headers);
-        let message = match session.client_message_async(message, send).await {
-            FromClient::Forward(message) => message,
-            FromClient::Answer(answer) => return Ok(json(StatusCode::OK, answer)),
-            FromClient::Nothing => return Ok(empty(StatusCode::ACCEPTED)),
+        let message = match (waits::decide(&session, message, send).await, request_info.id.clone()) {
+            (Decided::Now(FromClient::Forward(message)), _) => message,
+            (Decided::Now(FromClient::Open(first)), Some(id)) => {
+                return Ok(waits::subscription(session, id, first, self.ending.subscribe()));
+            }
+            (Decided::Now(FromClient::Answer(answer) | FromClient::Open(answer)), _) => {
+                return Ok(json(StatusCode::OK, answer));
+            }
+            (Decided::Now(FromClient::Nothing), _) => return Ok(empty(StatusCode::ACCEPTED)),
+            (Decided::Streaming(response), _) => return Ok(response),
         };
         let pending = PendingRequests { session: Arc::clone(&session), ids };
         let due = request_info.id.clone().and_then(|id| Some((session.detaches_at(&id)?, id)));

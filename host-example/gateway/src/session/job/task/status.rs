@@ -59,6 +59,9 @@ impl Task {
             Job::Running(job) if job.is_canceled() => {
                 ("cancelled", Some("the server has not answered the cancellation yet".to_owned()), now())
             }
+            Job::Running(job) if !job.questions().is_empty() => {
+                ("working", Some("it waits for input, which lro_job shows and takes".to_owned()), now())
+            }
             Job::Running(job) => match job.progress() {
                 Some(progress) => ("working", Some(progress_text(&progress)), time_of(&progress)),
                 None => ("working", None, created_at.clone()),
