@@ -169,7 +169,7 @@ impl Call {
     }
 
     fn beats(&self) -> bool {
-        self.job.is_none() && (self.is_forwarded || matches!(self.kind, RequestKind::Collecting(_)))
+        self.job.is_none() && self.is_forwarded
     }
 }
 
