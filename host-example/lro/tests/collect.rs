@@ -165,7 +165,7 @@ fn an_interruption_keeps_what_came() {
 fn what_cannot_be_collected_is_said() {
     let home = Home::new();
     let cases = [
-        (home.collect("absent", &[]), 1, "no tool `absent`; it has: by_cursor"),
+        (home.collect("absent", &["--output", "none.jsonl"]), 1, "no tool `absent`; it has: by_cursor"),
         (home.collect("failing", &["--arguments", "{}"]), 2, "cannot be used multiple times"),
         (home.lro(&["collect", "--tool", "x"]), 1, "no server given"),
         (home.lro(&["collect", "--tool", "x", "--arguments", "[]", "--", "true"]), 2, "--arguments"),
@@ -182,4 +182,5 @@ fn what_cannot_be_collected_is_said() {
         assert_eq!(code(&output), Some(wanted), "{text}: {}", stderr(&output));
         assert!(stderr(&output).contains(text), "{text}: {}", stderr(&output));
     }
+    assert!(!home.path("none.jsonl").exists(), "a file without a page is left");
 }

@@ -92,7 +92,7 @@ fn gateway(directory: &Path, concurrency: usize) -> Command {
     std::fs::write(&settings, tool(BY_CURSOR, "") + &tool(BY_PAGE, "style = \"page\"\n")).unwrap();
     let mut command = Command::new(lro_tests::target().join("release/lro"));
     command.args(["gateway", "--"]).arg(std::env::current_exe().unwrap()).arg(upstream::ARGUMENT);
-    command.env("MCP_LRO_DIR", directory.join("store")).env("MCP_LRO_CONFIG", settings);
+    command.env("MCP_LRO_DIR", directory.join("store")).env("MCP_LRO_CONFIG", settings).env("LRO_LOG", "error");
     command
 }
 

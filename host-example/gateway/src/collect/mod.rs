@@ -122,7 +122,7 @@ where
         keep: impl FnMut(&Kept<'_>) -> Result<(), E>,
     ) -> Result<Collected, CollectError<E>> {
         let clock = Clock::get().map_err(CollectError::Clock)?;
-        let deadline = self.time_max.map(|time| Instant::now() + time);
+        let deadline = self.time_max.and_then(|time| Instant::now().checked_add(time));
         let collection = Collection { collector: self, paging: self.settings.paging(), clock, deadline };
         collection.run(arguments, keep).await
     }

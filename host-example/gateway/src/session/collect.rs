@@ -106,19 +106,12 @@ impl Session {
             () = self.stopped(id, collecting) => Err(Ended::Cancelled.to_string()),
             whole = self.pages(id, collecting, send) => whole.map_err(|error| error.to_string()),
         };
-        let call = self.take(id).unwrap_or_else(|| collecting.call.clone());
-        let message = match (whole, &call.job) {
-            (Ok(whole), _) => Message::read(whole),
-            (Err(reason), Some(job)) => {
-                self.end_job(job, Outcome::Failed(reason));
-                return FromClient::Nothing;
-            }
-            (Err(reason), None) => {
-                let error = mcp::with_result_type(mcp::tool_error(&reason), call.modern);
-                return FromClient::Answer(mcp::response(id, &error));
-            }
+        let whole = match whole {
+            Ok(whole) => Message::read(whole),
+            Err(reason) => return self.not_collected(id, collecting, reason),
         };
-        let decided = match self.tool_answer(message, call) {
+        let call = self.take(id).unwrap_or_else(|| collecting.call.clone());
+        let decided = match self.tool_answer(whole, call) {
             ServerDecision::Ready(decided) => decided,
             ServerDecision::Filter(filtering) => filtering.job.await,
         };
@@ -126,6 +119,16 @@ impl Session {
             FromServer::Pass(answer) => FromClient::Answer(answer),
             FromServer::Refuse(_) | FromServer::Nothing => FromClient::Nothing,
         }
+    }
+
+    /// Ends a call without a result, for this reason.
+    pub(super) fn not_collected(&self, id: &Id, collecting: &Collecting, reason: String) -> FromClient {
+        let call = self.take(id).unwrap_or_else(|| collecting.call.clone());
+        if let Some(job) = &call.job {
+            self.end_job(job, Outcome::Failed(reason));
+            return FromClient::Nothing;
+        }
+        FromClient::Answer(mcp::response(id, &mcp::with_result_type(mcp::tool_error(&reason), call.modern)))
     }
 
     /// Waits until the client cancels the call, or the job that it has become.

@@ -200,7 +200,10 @@ impl OwnCall {
             OwnCallKind::Resource(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
                 mcp::error_response(Some(&self.id), INVALID_PARAMS, reason)
             }
-            OwnCallKind::Arguments(_) | OwnCallKind::Collect(_) => {
+            OwnCallKind::Collect(collecting) => {
+                return self.session.not_collected(&self.id, collecting, reason.to_owned());
+            }
+            OwnCallKind::Arguments(_) => {
                 let refused = self.session.refuse(&self.id, reason);
                 // The request is no longer pending.
                 refused.unwrap_or_else(|| mcp::error_response(Some(&self.id), INVALID_PARAMS, reason))

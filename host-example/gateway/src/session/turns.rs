@@ -93,24 +93,27 @@ impl Session {
     /// Runs a call that waits for the server. Returns its outcome, or the descriptor when it becomes a job. Dropping the
     /// future cancels it, unless it is a job.
     async fn waiting(self: &Arc<Self>, call: &Arc<OwnCall>, id: &Id, send: SendOwn) -> FromClient {
-        let (mut answer, mut answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
+        // Dropped with this future.
+        let (_here, gone) = oneshot::channel::<()>();
         let (session, running, running_id) = (Arc::clone(self), Arc::clone(call), id.clone());
         let run = async move {
             let mut run = pin!(running.run(&send));
-            let decided = tokio::select! {
+            tokio::select! {
                 decided = &mut run => decided,
-                () = answer.closed() => {
-                    if session.job_of(&running_id).is_some() {
-                        run.await;
-                    } else {
+                _ = gone => match session.job_of(&running_id) {
+                    Some(_) => run.await,
+                    None => {
                         session.forget(&running_id);
+                        FromClient::Nothing
                     }
-                    return;
-                }
-            };
-            let _ = answer.send(decided);
+                },
+            }
         };
-        call.workers().spawn(run, drop);
+        let refusing = Arc::clone(call);
+        call.workers().spawn(run, move |decided| {
+            let _ = answer.send(decided.unwrap_or_else(|refused| refusing.refused(&refused.to_string())));
+        });
         let refused = || call.refused(&QueueError::Panicked.to_string());
         let Some(due) = self.detaches_at(id) else { return answered.await.unwrap_or_else(|_| refused()) };
         tokio::select! {

@@ -31,6 +31,16 @@ pub(super) struct LinesFile {
     pub(super) path: PathBuf,
     file: File,
     bytes: u64,
+    /// Whether there are pages in it.
+    is_kept: bool,
+}
+
+impl Drop for LinesFile {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = remove(&self.path);
+        }
+    }
 }
 
 impl LinesFile {
@@ -47,7 +57,7 @@ impl LinesFile {
         });
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         remove(&resume_path(path))?;
-        Ok(Self { path: path.to_owned(), file, bytes: 0 })
+        Ok(Self { path: path.to_owned(), file, bytes: 0, is_kept: false })
     }
 
     /// Whether a path is that of a file whose collection ended early.
@@ -66,7 +76,7 @@ impl LinesFile {
         }
         file.set_len(position.bytes).with_context(context)?;
         file.seek(SeekFrom::End(0)).with_context(context)?;
-        Ok((Self { path: path.to_owned(), file, bytes: position.bytes }, position))
+        Ok((Self { path: path.to_owned(), file, bytes: position.bytes, is_kept: true }, position))
     }
 
     /// Appends the records of a page, and then notes how to go on after them. `count` is that of the whole file.
@@ -74,6 +84,7 @@ impl LinesFile {
         let lines = lines(kept.page.items())?;
         let context = || format!("cannot write {}", self.path.display());
         self.file.write_all(&lines).with_context(context)?;
+        self.is_kept = true;
         self.bytes += lines.len() as u64;
         let state = resume_path(&self.path);
         let Some(next) = next_of(kept.following) else { return remove(&state) };

@@ -233,11 +233,18 @@ fn target(arguments: &Arguments, config: &Config) -> anyhow::Result<(Target, Str
     Ok((target, mcp::with_arguments(&first, &changes), count))
 }
 
-/// Is notified when a signal asks for the end.
+/// Is notified when a signal asks for the end. A second one ends the process.
 fn interruption() -> anyhow::Result<Arc<Notify>> {
     let interrupted = Arc::new(Notify::new());
     let (mut signals, notify) = (Signals::new([SIGINT, SIGTERM])?, Arc::clone(&interrupted));
-    std::thread::Builder::new().spawn(move || signals.forever().for_each(|_| notify.notify_one()))?;
+    std::thread::Builder::new().spawn(move || {
+        for (before, _) in signals.forever().enumerate() {
+            match before {
+                0 => notify.notify_one(),
+                _ => std::process::exit(Exit::Error as i32),
+            }
+        }
+    })?;
     Ok(interrupted)
 }
 
@@ -316,7 +323,7 @@ impl Keeping {
                 if !goes_on {
                     file.end()?;
                 }
-                Kind::File(file.path)
+                Kind::File(file.path.clone())
             }
             Target::Document(document) => {
                 Kind::Document(document.end(&last, &summary(self.count, ended.as_ref(), &following))?)
@@ -331,7 +338,7 @@ impl Keeping {
             bail!("the server answered: {text}");
         }
         let page = ToolPage::of(answer, settings.items.as_deref());
-        let page = page.context("the result has no list: --items says where it is")?;
+        let page = page.context("the result has no list, or an empty one: --items says where it is")?;
         let count = Count { pages: 1, records: page.count as u64 };
         self.keep(&Kept { page: &page, count, total: None, following: &Following::End }, earlier)?;
         Ok(page)
