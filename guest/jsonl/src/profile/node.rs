@@ -115,6 +115,13 @@ impl Node {
         let Some(short) = Short::read(text, start) else {
             return false;
         };
+        self.add_short(short, text, start);
+        true
+    }
+
+    /// Adds the short number at `start`.
+    #[inline(always)]
+    pub(super) fn add_short(&mut self, short: Short<'_>, text: &[u8], start: usize) {
         self.extremes.add_short(short);
         if short.integer {
             self.types.integers += 1;
@@ -124,7 +131,6 @@ impl Node {
         } else {
             self.types.decimals += 1;
         }
-        true
     }
 
     /// Adds any number.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::keys::canonical;
 use super::node::{NONE, Node};
+use super::number::Short;
 use super::{PROPERTY_BYTES_MAX, Profile};
 use crate::lines::Form;
 
@@ -33,8 +34,10 @@ impl Profile {
                 }
             }
             Some(&first @ b'a'..=b'z') => node.add_literal(first),
-            _ if node.add_short_number(text, value.start) => {}
-            _ => node.add_number(text, value.start, value.end),
+            _ => match Short::read(text, value.start).filter(|short| short.length == value.len()) {
+                Some(short) => node.add_short(short, text, value.start),
+                None => node.add_number(text, value.start, value.end),
+            },
         }
     }
 

@@ -140,7 +140,11 @@ impl Delimited {
     fn quote_in_quotes(&mut self, text: &[u8], at: usize, records: &mut Records) -> Result<usize, Fault> {
         match text.get(at + 1) {
             Some(b'"') => {
-                self.table.part(text, self.from..at + 1, records)?;
+                if self.clean {
+                    self.table.part_and_quote(text, self.from..at, records)?;
+                } else {
+                    self.table.part(text, self.from..at + 1, records)?;
+                }
                 self.from = at + 2;
                 self.clean = true;
                 Ok(at + 2)

@@ -1,5 +1,7 @@
 //! What a reader gives: lines, and a report.
 
+use std::ops::Range;
+
 use lro_jsonl::{DISTINCT_BYTES_MAX, Profile};
 
 use super::append::CHUNK;
@@ -65,6 +67,14 @@ impl Records {
             self.open = open.map(|_| 0);
         }
         Ok(())
+    }
+
+    /// Profiles the value of a column that is a number, and stands in the text as in the lines.
+    #[inline(always)]
+    pub(crate) fn number(&mut self, column: usize, name: &[u8], text: &[u8], cell: Range<usize>) {
+        if let Some(profile) = &mut self.profile {
+            profile.add_value(column, name, text, cell);
+        }
     }
 
     /// Profiles the value of a column, which stands at the end of the lines.

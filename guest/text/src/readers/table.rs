@@ -78,15 +78,38 @@ impl Table {
         let lines = &mut records.lines;
         key.before.append_to(lines);
         let mut start = lines.len();
-        if key.rule == Rule::Text {
-            start -= 1;
-            append(lines, text, cell);
-            lines.push(b'"');
+        if key.rule != Rule::Text && key.rule.fits(text, cell.clone()) {
+            append(lines, text, cell.clone());
+            records.number(self.index, key.name(), text, cell);
         } else {
-            key.typed(text, cell, lines);
+            if key.rule == Rule::Text {
+                start -= 1;
+                append(lines, text, cell);
+                lines.push(b'"');
+            } else {
+                key.typed(text, cell, lines);
+            }
+            records.value(self.index, key.name(), start);
         }
-        records.value(self.index, key.name(), start);
         self.index += 1;
+        Ok(())
+    }
+
+    /// Takes a part of a cell in which nothing needs an escape, a range of a text, and the quote behind it.
+    #[inline(always)]
+    pub(crate) fn part_and_quote(
+        &mut self,
+        text: &[u8],
+        part: Range<usize>,
+        records: &mut Records,
+    ) -> Result<(), Fault> {
+        let is_string = || self.keys.get(self.index).is_none_or(|key| key.rule == Rule::Text);
+        if self.sample.is_some() || self.cell != Cell::String && !is_string() {
+            return self.part(text, part.start..part.end + 1, records);
+        }
+        self.begin_string(records);
+        append(&mut records.lines, text, part);
+        records.lines.extend_from_slice(b"\\\"");
         Ok(())
     }
 

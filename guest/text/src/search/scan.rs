@@ -86,11 +86,16 @@ impl Pair {
     pub(crate) fn find(&self, text: &[u8], mut at: usize) -> Option<usize> {
         let [first, second] = self.probes;
         let reach = first.offset.max(second.offset) + STEP;
+        let folds = first.fold | second.fold != 0;
         while at + reach <= text.len() {
             let (Some(left), Some(right)) = (chunk(text, at + first.offset), chunk(text, at + second.offset)) else {
                 break;
             };
-            let mut places = vector::equal_both(left, first, right, second);
+            let mut places = if folds {
+                vector::equal_both::<true>(left, first, right, second)
+            } else {
+                vector::equal_both::<false>(left, first, right, second)
+            };
             while places != 0 {
                 let place = at + places.trailing_zeros() as usize;
                 if self.needle.is_at(text, place) {
@@ -198,16 +203,21 @@ mod vector {
 
     use super::{FINGERPRINT_MAX, Probe, STEP};
 
-    /// Marks where both bytes are.
+    /// Marks where both bytes are; without `FOLDS`, neither ignores case.
     #[inline(always)]
-    pub(super) fn equal_both(left: &[u8; STEP], first: Probe, right: &[u8; STEP], second: Probe) -> u64 {
+    pub(super) fn equal_both<const FOLDS: bool>(
+        left: &[u8; STEP],
+        first: Probe,
+        right: &[u8; STEP],
+        second: Probe,
+    ) -> u64 {
         // SAFETY: SSE2 is part of x86_64, and each unaligned load reads 16 bytes of the 64 from offset 0, 16, 32 or 48.
         unsafe {
             let mut found = [_mm_setzero_si128(); 4];
             for (quarter, found) in found.iter_mut().enumerate() {
                 let equal = |text: &[u8; STEP], probe: Probe| {
                     let bytes = _mm_loadu_si128(text.as_ptr().add(quarter * 16).cast::<__m128i>());
-                    let folded = _mm_or_si128(bytes, _mm_set1_epi8(probe.fold as i8));
+                    let folded = if FOLDS { _mm_or_si128(bytes, _mm_set1_epi8(probe.fold as i8)) } else { bytes };
                     _mm_cmpeq_epi8(folded, _mm_set1_epi8(probe.byte as i8))
                 };
                 *found = _mm_and_si128(equal(left, first), equal(right, second));
@@ -270,14 +280,20 @@ mod vector {
 
     use super::{FINGERPRINT_MAX, Probe, STEP};
 
-    /// Marks where both bytes are.
+    /// Marks where both bytes are; without `FOLDS`, neither ignores case.
     #[inline(always)]
-    pub(super) fn equal_both(left: &[u8; STEP], first: Probe, right: &[u8; STEP], second: Probe) -> u64 {
+    pub(super) fn equal_both<const FOLDS: bool>(
+        left: &[u8; STEP],
+        first: Probe,
+        right: &[u8; STEP],
+        second: Probe,
+    ) -> u64 {
         let found: [v128; 4] = std::array::from_fn(|quarter| {
             let equal = |text: &[u8; STEP], probe: Probe| {
                 // SAFETY: the load needs no alignment and reads 16 bytes of the 64 from offset 0, 16, 32 or 48.
                 let bytes = unsafe { v128_load(text.as_ptr().add(quarter * 16).cast::<v128>()) };
-                i8x16_eq(v128_or(bytes, u8x16_splat(probe.fold)), u8x16_splat(probe.byte))
+                let folded = if FOLDS { v128_or(bytes, u8x16_splat(probe.fold)) } else { bytes };
+                i8x16_eq(folded, u8x16_splat(probe.byte))
             };
             v128_and(equal(left, first), equal(right, second))
         });
@@ -330,9 +346,15 @@ mod portable {
     use super::{FINGERPRINT_MAX, STEP};
 
     #[cfg(any(test, not(target_arch = "x86_64")))]
-    pub(super) fn equal_both(left: &[u8; STEP], first: super::Probe, right: &[u8; STEP], second: super::Probe) -> u64 {
+    pub(super) fn equal_both<const FOLDS: bool>(
+        left: &[u8; STEP],
+        first: super::Probe,
+        right: &[u8; STEP],
+        second: super::Probe,
+    ) -> u64 {
         left.iter().zip(right).rev().fold(0, |places, (left, right)| {
-            let equal = left | first.fold == first.byte && right | second.fold == second.byte;
+            let fold = |probe: super::Probe| if FOLDS { probe.fold } else { 0 };
+            let equal = left | fold(first) == first.byte && right | fold(second) == second.byte;
             places << 1 | u64::from(equal)
         })
     }
@@ -367,8 +389,12 @@ mod tests {
             for (byte, fold) in [(b'a', 0x20), (b'A', 0), (b'-', 0), (0xC3, 0)] {
                 let (first, second) = (Probe { offset: 0, byte, fold }, Probe { offset: 1, byte: b'b', fold: 0x20 });
                 assert_eq!(
-                    vector::equal_both(left, first, right, second),
-                    portable::equal_both(left, first, right, second)
+                    vector::equal_both::<true>(left, first, right, second),
+                    portable::equal_both::<true>(left, first, right, second)
+                );
+                assert_eq!(
+                    vector::equal_both::<false>(left, first, right, second),
+                    portable::equal_both::<false>(left, first, right, second)
                 );
             }
             let tables = Many::new(&[b"ab".to_vec(), b"c-a".to_vec()], true).tables;
