@@ -223,8 +223,10 @@ fn subscriptions_have_limits_and_ends() {
     let silent = Script::new().steps("tools/call slow", json!([]));
     let mut gateway = silent.with_toml(ALWAYS);
     assert_eq!(gateway.hello["capabilities"]["resources"], json!({"subscribe": true}), "{}", gateway.hello);
-    let uris: Vec<String> =
-        (0..=MOST).map(|_| format!("lro://jobs/{}", job(&gateway.call("slow", json!({}))))).collect();
+    let slow = json!({"name": "slow", "arguments": {}});
+    (0..=MOST).for_each(|number| gateway.send(&call(format!("slow {number}"), &slow, false).to_string()));
+    let begun = (0..=MOST).map(|_| serde_json::from_str(&gateway.next()).unwrap());
+    let uris: Vec<String> = begun.map(|begun: Value| format!("lro://jobs/{}", job(&begun["result"]))).collect();
     let (last, first) = (&uris[MOST], &uris[0]);
     for uri in &uris[..MOST] {
         assert_eq!(gateway.result("resources/subscribe", json!({ "uri": uri })), json!({}));

@@ -195,6 +195,7 @@ impl OwnCall {
     pub(crate) fn refused(&self, reason: &str) -> FromClient {
         let error = match &self.kind {
             OwnCallKind::Tool(..) | OwnCallKind::Job { .. } => {
+                self.session.end_waiting(&self.id);
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
             OwnCallKind::Resource(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
