@@ -58,7 +58,8 @@ fn tasks_are_announced_in_both_forms() {
             }),
         ),
     ] {
-        let with = |support| result(&with_capabilities(&answer(before), "guidance", false, support))["capabilities"].take();
+        let with =
+            |support| result(&with_capabilities(&answer(before), "guidance", false, support))["capabilities"].take();
         assert_eq!(with(Some(TaskSupport::Capability))["tasks"], *tasks, "{before}");
         assert_eq!(with(Some(TaskSupport::Extension))["extensions"], extensions, "{before}");
         let without: Value = serde_json::from_str(before).unwrap();
