@@ -565,7 +565,10 @@ pub fn looks_like_tool_result(message: &Message) -> bool {
 /// A result with its `resultType`, which revisions from 2026-07-28 on require.
 pub fn with_result_type(result: String, modern: bool) -> String {
     match result.strip_prefix('{').filter(|_| modern) {
-        Some(members) => format!(r#"{{"resultType":"complete",{members}"#),
+        Some(members) => {
+            let comma = if members.trim_start() == "}" { "" } else { "," };
+            format!(r#"{{"resultType":"complete"{comma}{members}"#)
+        }
         None => result,
     }
 }

@@ -77,3 +77,13 @@ fn items_end_a_list() {
         assert_eq!((&changed["tasks"], &changed["nextCursor"]), (&after, &json!("c")), "{before}");
     }
 }
+
+#[test]
+fn a_result_gets_its_type() {
+    for (before, after) in
+        [("{}", r#"{"resultType":"complete"}"#), (r#"{"a":1}"#, r#"{"resultType":"complete","a":1}"#)]
+    {
+        assert_eq!(with_result_type(before.to_owned(), true), after);
+        assert_eq!(with_result_type(before.to_owned(), false), before);
+    }
+}
