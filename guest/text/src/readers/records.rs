@@ -69,9 +69,9 @@ impl Records {
         Ok(())
     }
 
-    /// Profiles the value of a column that is a number, and stands in the text as in the lines.
+    /// Profiles the number or literal of a column, which stands in the text as in the lines.
     #[inline(always)]
-    pub(crate) fn number(&mut self, column: usize, name: &[u8], text: &[u8], cell: Range<usize>) {
+    pub(crate) fn scalar(&mut self, column: usize, name: &[u8], text: &[u8], cell: Range<usize>) {
         if let Some(profile) = &mut self.profile {
             profile.add_value(column, name, text, cell);
         }

@@ -80,7 +80,7 @@ impl Table {
         let mut start = lines.len();
         if key.rule != Rule::Text && key.rule.fits(text, cell.clone()) {
             append(lines, text, cell.clone());
-            records.number(self.index, key.name(), text, cell);
+            records.scalar(self.index, key.name(), text, cell);
         } else {
             if key.rule == Rule::Text {
                 start -= 1;
