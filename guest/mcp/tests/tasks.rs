@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 use lro_mcp::{
-    Message, SchemaChange, TaskSupport, ToolChange, listed_tools, with_capabilities, with_items, with_tools,
+    Message, SchemaChange, TaskSupport, ToolChange, listed_tools, with_capabilities, with_items, with_result_type,
+    with_tools,
 };
 use serde_json::{Value, json};
 
