@@ -13,7 +13,7 @@ const ADDED: (&str, &str) = ("ask", r#"{"type":"object"}"#);
 fn with_argument(tool: &str) -> String {
     let list = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}]}}}}"#);
     let (schema, result_characters, argument) = (SchemaChange::Widen, Some(7), Some(ADDED));
-    let change = |_: &str| ToolChange { schema, result_characters, argument, tasks: true };
+    let change = |_: &str| ToolChange { schema, result_characters, argument, tasks: false };
     let changed = with_tools(&Message::read(Bytes::from(list)), change, &[]);
     String::from_utf8(changed.to_vec()).unwrap()
 }
@@ -35,7 +35,6 @@ fn a_tool_gets_an_argument_beside_its_own() {
         let changed = &list["result"]["tools"][0];
         assert_eq!(changed["inputSchema"]["properties"], arguments, "{tool}");
         assert_eq!(changed["_meta"]["anthropic/maxResultSizeChars"], 7, "{tool}");
-        assert_eq!(changed["execution"]["taskSupport"], "optional", "{tool}");
     }
     for tool in
         [r#"{"name":"a"}"#, r#"{"name":"a","inputSchema":[]}"#, r#"{"name":"a","inputSchema":{"properties":3}}"#]
