@@ -16,7 +16,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-
 use shared::{median, millis, sizes};
 use upstream::{BY_CURSOR, BY_PAGE, PAGE_RECORDS};
 
