@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -704,18 +706,36 @@ fn a_server_that_never_reads_does_not_block_other_sessions() {
 
 #[test]
 fn slow_calls_and_large_results_do_not_block_others() {
+    /// Large results until the machine has given others a turn.
+    const ROUNDS_MAX: usize = 10;
     for (gate, _upstream) in both(&[]) {
         let session = Session::begin(&gate.url);
+        // The large result that is under way, counted from 1.
+        let (round, is_enough) = (AtomicUsize::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let huge = scope.spawn(|| session.call("huge", "huge", json!({"bytes": 100_000_000})));
             let slow = scope.spawn(|| session.call("slow", "slow", json!({"ms": 3000})));
-            let mut count = 0;
-            while !huge.is_finished() {
+            let huge = scope.spawn(|| {
+                for number in (1..=ROUNDS_MAX).take_while(|_| !is_enough.load(Relaxed)) {
+                    round.store(number, Relaxed);
+                    let id = format!("huge {number}");
+                    assert!(is_descriptor(&text(&session.call(id, "huge", json!({"bytes": 100_000_000})))));
+                }
+            });
+            // Were they blocked, at most one would end in the round it began in.
+            let (mut meanwhile, mut current) = (0, 0);
+            for count in 0.. {
+                let before = round.load(Relaxed);
                 session.call(count, "echo", json!({"text": "quick"}));
-                count += 1;
+                let is_within = before > 0 && round.load(Relaxed) == before;
+                meanwhile = if is_within && current == before { meanwhile + 1 } else { 0 };
+                current = before;
+                if meanwhile > 2 || huge.is_finished() {
+                    break;
+                }
             }
-            assert!(count > 5, "{count} calls meanwhile");
-            assert!(is_descriptor(&text(&huge.join().unwrap())));
+            is_enough.store(true, Relaxed);
+            assert!(meanwhile > 2, "large results hold up other calls");
+            huge.join().unwrap();
             assert_eq!(text(&slow.join().unwrap()), "slept");
         });
     }

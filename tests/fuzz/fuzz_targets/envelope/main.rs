@@ -263,7 +263,7 @@ fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
 fn check_announcements(message: &Message, text: &str) {
     let templates = with_items(message, "resourceTemplates", &[r#"{"uriTemplate":"lro://"}"#.to_owned()]);
     let (capabilities, tools) =
-        (with_capabilities(message, GUIDANCE, None), with_tools(message, change_of, &[TOOL.to_owned()]));
+        (with_capabilities(message, GUIDANCE, false, None), with_tools(message, change_of, &[TOOL.to_owned()]));
     for changed in [&templates, &capabilities, &tools] {
         assert!(is_json(changed), "{text} became {}", String::from_utf8_lossy(changed));
     }
