@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -715,8 +714,8 @@ fn slow_calls_and_large_results_do_not_block_others() {
         std::thread::scope(|scope| {
             let slow = scope.spawn(|| session.call("slow", "slow", json!({"ms": 3000})));
             let huge = scope.spawn(|| {
-                for number in (1..=ROUNDS_MAX).take_while(|_| !is_enough.load(Relaxed)) {
-                    round.store(number, Relaxed);
+                for number in (1..=ROUNDS_MAX).take_while(|_| !is_enough.load(Ordering::Relaxed)) {
+                    round.store(number, Ordering::Relaxed);
                     let id = format!("huge {number}");
                     assert!(is_descriptor(&text(&session.call(id, "huge", json!({"bytes": 100_000_000})))));
                 }
@@ -724,16 +723,16 @@ fn slow_calls_and_large_results_do_not_block_others() {
             // Were they blocked, at most one would end in the round it began in.
             let (mut meanwhile, mut current) = (0, 0);
             for count in 0.. {
-                let before = round.load(Relaxed);
+                let before = round.load(Ordering::Relaxed);
                 session.call(count, "echo", json!({"text": "quick"}));
-                let is_within = before > 0 && round.load(Relaxed) == before;
+                let is_within = before > 0 && round.load(Ordering::Relaxed) == before;
                 meanwhile = if is_within && current == before { meanwhile + 1 } else { 0 };
                 current = before;
                 if meanwhile > 2 || huge.is_finished() {
                     break;
                 }
             }
-            is_enough.store(true, Relaxed);
+            is_enough.store(true, Ordering::Relaxed);
             assert!(meanwhile > 2, "large results hold up other calls");
             huge.join().unwrap();
             assert_eq!(text(&slow.join().unwrap()), "slept");
