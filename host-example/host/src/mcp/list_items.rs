@@ -30,6 +30,8 @@ pub enum ListError<E> {
 /// remembers the cursors it has followed, and ends with [`ListError::Repeated`] where the server repeats one.
 ///
 /// ```
+/// use std::io;
+///
 /// use futures_util::TryStreamExt;
 /// use lro_host::mcp::{ListError, ListPage, list_items};
 ///
@@ -37,10 +39,10 @@ pub enum ListError<E> {
 /// let tools = list_items(async |cursor: Option<String>| match cursor.as_deref() {
 ///     None => Ok(ListPage { items: vec!["search"], next: Some("2".to_owned()) }),
 ///     Some("2") => Ok(ListPage { items: vec!["fetch"], next: None }),
-///     Some(_) => Err("no such cursor"),
+///     Some(_) => Err(io::Error::other("no such cursor")),
 /// });
 /// assert_eq!(tools.try_collect::<Vec<_>>().await?, ["search", "fetch"]);
-/// # Ok::<(), ListError<&str>>(())
+/// # Ok::<(), ListError<io::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
