@@ -1191,8 +1191,8 @@ fn an_export_of_any_size_is_whole_and_reads_each_record_once() {
     let first = ["--sort=-id", "--select", "id", "--limit", "2", "-o", "first.jsonl"];
     home.run(&[&["extract", &handle], &first[..]].concat(), "");
     assert_eq!(written("first.jsonl"), "{\"id\":59999}\n{\"id\":59998}\n");
-    let (_, unknown) = home.fails(&["extract", &handle, "--where", "evn eq true", "-o", "none.jsonl"]);
-    assert!(unknown.contains("no record has the field `evn`") && !home.path("none.jsonl").exists(), "{unknown}");
+    let (_, unknown) = home.fails(&["extract", &handle, "--where", "odd eq true", "-o", "none.jsonl"]);
+    assert!(unknown.contains("no record has the field `odd`") && !home.path("none.jsonl").exists(), "{unknown}");
     let (_, failed) = home.fails(&["extract", &handle, "--jq", "error(\"no\")", "-o", "none.jsonl"]);
     assert!(failed.contains("failed on all 60000 records; on record 0"), "{failed}");
 }
