@@ -1,7 +1,8 @@
 //! The command `lro`, run as people and scripts run it.
 #![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
 
-use std::ffi::OsStr;
+mod support;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,37 +15,12 @@ use lro_host::sandbox::{Limits, Part, PartKind, Payload, Sandbox};
 use lro_host::settings::FailureMode;
 use lro_host::store::{Store, StoreConfig};
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A home of its own for each test. Compiled policies are shared, so that they are compiled once.
-struct Home(TempDir);
+use support::{Home, stderr};
 
 impl Home {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
     fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         fs::write(self.path(name), content).unwrap();
         self.path(name)
-    }
-
-    fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("MCP_LRO_DIR", self.path("out")).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
-        command.env("LRO_LOG", "off").current_dir(self.0.path());
-        command
-    }
-
-    fn lro(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_lro"));
-        command.args(arguments);
-        command
     }
 
     /// Runs with an input on stdin.
@@ -107,10 +83,6 @@ fn run(command: &mut Command, input: impl AsRef<[u8]>) -> Output {
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     output
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn rows(count: usize) -> String {

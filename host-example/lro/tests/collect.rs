@@ -1,37 +1,20 @@
 //! `lro collect`, before a FastMCP server that returns lists in pages.
 #![expect(clippy::unwrap_used, reason = "in helpers of tests too, a failure is to end the test")]
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+use support::{Home, stderr};
 
 /// Records of the list, in pages of 50.
 const COUNT: u64 = 1_010;
 
-/// A home of its own for each test. Compiled policies are shared, so that they are compiled once.
-struct Home(TempDir);
-
 impl Home {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn lro(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lro"));
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("MCP_LRO_DIR", self.path("out")).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
-        command.env("LRO_LOG", "off").current_dir(self.0.path()).args(arguments);
-        command
-    }
-
     /// Collects the pages of a tool of the server.
     fn collect(&self, tool: &str, flags: &[&str]) -> Command {
         let arguments = json!({ "count": COUNT }).to_string();
@@ -67,10 +50,6 @@ fn all(count: u64) -> Vec<u64> {
 /// The path of the only file of a descriptor.
 fn file(descriptor: &Value) -> &str {
     descriptor["files"].as_object().unwrap().values().next().unwrap().as_str().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn code(output: &Output) -> Option<i32> {
