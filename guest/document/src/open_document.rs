@@ -53,7 +53,7 @@ fn read(source: impl BufRead, markdown: &mut Markdown) -> Result<(), DocumentErr
                 name if left_out > 0 || LEFT_OUT.contains(&name) => left_out += 1,
                 "frame" if is_repeated(element) => left_out += 1,
                 "p" => {
-                    // A drawing with paragraphs of its own parts the one it is in.
+                    // A drawing may stand within a paragraph and have paragraphs itself: they end the one around it.
                     markdown.end_paragraph()?;
                     paragraphs += 1;
                     if is_title {

@@ -115,7 +115,7 @@ where
     /// the future gives up the requests that are under way.
     ///
     /// # Errors
-    /// [`CollectError`] when there is no first answer, a page cannot be kept, or the system has no thread left.
+    /// [`CollectError`] when there is no first answer, a page cannot be kept, or the system cannot start a thread.
     pub async fn run<E>(
         &self,
         arguments: String,

@@ -70,7 +70,7 @@ impl Input {
     /// Answers questions by their keys, all or none.
     ///
     /// # Errors
-    /// When there is no such question.
+    /// A key that no question has.
     pub(super) fn give(&mut self, results: &BTreeMap<String, Box<RawValue>>) -> Result<(), String> {
         let keys: Vec<String> = self.questions.iter().map(Question::key).collect();
         if let Some(unknown) = results.keys().find(|key| !keys.contains(key)) {

@@ -134,7 +134,7 @@ impl RunningJob {
     /// Gives input: the results of requests of the server, by their keys.
     ///
     /// # Errors
-    /// When there is no such request.
+    /// A key that no request has.
     pub(crate) fn give(&self, results: &BTreeMap<String, Box<RawValue>>) -> Result<(), String> {
         self.change(|state| state.input.give(results))
     }

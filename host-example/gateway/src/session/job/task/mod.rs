@@ -20,7 +20,7 @@ use crate::session::decision::{Filtering, FromServer};
 use crate::session::pending::Call;
 use crate::tenants::jobs::{Job, RunningJob};
 
-/// How long the server may take to create a task of its own for a call that is to become one at once.
+/// How long the server may take to create a task itself before a call that becomes a task at once is one of the gateway.
 pub(super) const SERVER_TASK_WAIT: Duration = Duration::from_millis(500);
 
 /// How long a cancellation waits for the server to say whether it went on: most servers say nothing.
@@ -185,7 +185,7 @@ fn with_jobs(session: &Session, message: &Message) -> Bytes {
 /// The answer about a task that neither the gateway nor the server knows.
 pub(in crate::session) fn unknown_answer(message: &Message) -> Option<Bytes> {
     let id = message.id().filter(|_| is_unknown_method(message))?;
-    Some(mcp::error_response(Some(&id), INVALID_PARAMS, "there is no such task: it never was, or has expired"))
+    Some(mcp::error_response(Some(&id), INVALID_PARAMS, "the task is unknown or has expired: call the tool again"))
 }
 
 /// Whether the server knows no tasks.
