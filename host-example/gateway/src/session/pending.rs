@@ -86,6 +86,11 @@ impl Call {
         is_late && self.is_forwarded && self.job.is_none()
     }
 
+    /// Its job, if the session sees to the job's end: a collection of pages does so itself.
+    pub(super) fn cancelable(&self) -> Option<Arc<RunningJob>> {
+        self.job.clone().filter(|_| self.collect.is_none())
+    }
+
     /// Keeps progress of the server, for the job that the call is or becomes, and for its heartbeat.
     pub(super) fn hear(&mut self, notification: &Message) {
         if self.detaches_after.is_none() && self.beat.is_none() {

@@ -29,8 +29,12 @@ impl Session {
 
     /// What the server gets for its requests for input. To be called every now and then.
     pub(crate) fn responses(&self) -> Vec<Bytes> {
-        let patience = Duration::from_secs(self.rules.config.gateway.job_input_seconds.get());
-        self.jobs().iter().flat_map(|job| job.take_responses(patience)).collect()
+        self.jobs().iter().flat_map(|job| self.responses_of(job)).collect()
+    }
+
+    /// As [`Session::responses`], for one job.
+    pub(crate) fn responses_of(&self, job: &RunningJob) -> Vec<Bytes> {
+        job.take_responses(Duration::from_secs(self.rules.config.gateway.job_input_seconds.get()))
     }
 
     fn jobs(&self) -> Vec<Arc<RunningJob>> {

@@ -160,26 +160,40 @@ impl Session {
 
     /// Cancels jobs, and ends those that take too long. Returns the cancellations for the server.
     pub(crate) fn cancellations(&self) -> Vec<Bytes> {
+        let job = |(id, call): (&Id, &Call)| Some((id.clone(), call.cancelable()?));
+        let jobs: Vec<(Id, Arc<RunningJob>)> = {
+            let state = self.state();
+            let calls = state.calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call)));
+            calls.filter_map(job).collect()
+        };
+        jobs.iter().filter_map(|(id, job)| self.cancel_if_due(id, job)).collect()
+    }
+
+    /// As [`Session::cancellations`], for the job of one call.
+    pub(crate) fn cancellation_of(&self, id: &Id) -> Option<Bytes> {
+        let (id, job) = {
+            let state = self.state();
+            let id = state.pending_id(id)?;
+            let job = state.calls.get(&id)?.front()?.cancelable()?;
+            (id, job)
+        };
+        self.cancel_if_due(&id, &job)
+    }
+
+    fn cancel_if_due(&self, id: &Id, job: &RunningJob) -> Option<Bytes> {
+        if job.take_cancellation() {
+            return Some(cancellation(id, "the client canceled the job"));
+        }
         let seconds = self.rules.config.gateway.job_seconds_max.get();
-        let (mut late, mut over) = (Vec::new(), Vec::new());
-        for (id, call) in self.state().calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call))) {
-            // A collection of pages sees to its end itself.
-            let Some(job) = call.job.as_ref().filter(|_| call.collect.is_none()) else { continue };
-            if job.take_cancellation() {
-                late.push((id.clone(), "the client canceled the job".to_owned()));
-            } else if job.is_given_up() {
-                over.push((id.clone(), "the server has not answered the cancellation".to_owned()));
-            } else if !job.is_canceled() && job.age() > Duration::from_secs(seconds) {
-                let reason = format!("it took longer than {seconds} seconds (gateway.job-seconds-max)");
-                late.push((id.clone(), reason.clone()));
-                over.push((id.clone(), reason));
-            }
+        // The failure of a job is not for the client.
+        if job.is_given_up() {
+            drop(self.fail(id, "the server has not answered the cancellation"));
+        } else if !job.is_canceled() && job.age() > Duration::from_secs(seconds) {
+            let reason = format!("it took longer than {seconds} seconds (gateway.job-seconds-max)");
+            drop(self.fail(id, &reason));
+            return Some(cancellation(id, &reason));
         }
-        for (id, reason) in over {
-            // The failure of a job is not for the client.
-            drop(self.fail(&id, &reason));
-        }
-        late.iter().map(|(id, reason)| cancellation(id, reason)).collect()
+        None
     }
 
     /// Whether a job runs under this id.
@@ -245,7 +259,7 @@ impl Session {
             let outcome = match message.result() {
                 Some(_) if running.is_canceled() => Outcome::Done(Bytes::new()),
                 Some(_) if let Some(task) = task::of_server(&message) => Outcome::Failed(format!(
-                    "after the call had become a job, the server created a task of its own for it: {task}"
+                    "the server created the task {task} for the call after the call had become a job"
                 )),
                 Some(_) => outcome_of(&Message::read(session.filter(message, &call).await)),
                 None => outcome_of(&message),

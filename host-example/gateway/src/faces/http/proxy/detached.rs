@@ -161,18 +161,20 @@ impl Proxy {
         loop {
             tokio::time::sleep(JOB_POLL_INTERVAL).await;
             job = job.or_else(|| session.job_of(id));
-            let cancellations = session.cancellations();
-            if modern && !cancellations.is_empty() {
+            // Each job has a watch: one that looked at the others too would take time that grows with their square.
+            let Some(job) = &job else { continue };
+            let cancellation = session.cancellation_of(id);
+            if modern && cancellation.is_some() {
                 drop(session.fail(id, CLOSED));
                 return;
             }
-            for message in cancellations.into_iter().chain(session.responses()) {
+            for message in cancellation.into_iter().chain(session.responses_of(job)) {
                 // A server that cannot be reached does not go on either.
                 let request = self.endpoint.client().post(self.endpoint.url());
                 let request = request.headers(self.with_configured_headers(headers.clone())).body(message);
                 let _ = self.send(request, self.call_timeout()).await;
             }
-            if job.as_ref().is_some_and(|job| job.has_ended()) {
+            if job.has_ended() {
                 return;
             }
         }
