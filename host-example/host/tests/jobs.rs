@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use lro_host::store::{JobRecord, JobState, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid};
+use lro_host::store::{JobRecord, JobState, QuotaKind, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid};
 use tempfile::TempDir;
 
 const TENANT: &str = "acme";
@@ -123,4 +123,40 @@ fn other_files_stay() {
     store.sweep(SystemTime::now() + 10 * TIME_TO_LIVE_DEFAULT).unwrap();
     assert!(is_unknown(&store, TENANT, id));
     assert_eq!(std::fs::read_dir(jobs).unwrap().count(), 3);
+}
+
+#[test]
+fn records_count_toward_the_quotas() {
+    let directory = TempDir::new().unwrap();
+    // One block and an inode each.
+    let one = 8192;
+    let quota = StoreConfig { tenant_bytes_max: 4 * one, ..config(directory.path()) };
+    let store = Store::open(quota.clone()).unwrap();
+    let [first, second, third, fourth, fifth] = [(); 5].map(|()| id());
+    for id in [first, second] {
+        store.begin_job(TENANT, id, b"begun").unwrap();
+    }
+    assert_eq!((store.usage().bytes, store.usage().offloads), (2 * one, 0));
+    for id in [first, second, third, fourth] {
+        store.end_job(TENANT, id, b"ended", 100).unwrap();
+    }
+    assert_eq!(store.usage().bytes, 4 * one, "the record of a job that runs gives way to that of its end");
+    store.end_job("other", id(), b"ended", 100).unwrap();
+    assert_eq!(store.jobs(TENANT).unwrap(), [fourth, third, second, first], "each tenant has its own quota");
+    store.end_job(TENANT, fifth, &[b'x'; 4097], 100).unwrap();
+    assert_eq!(store.jobs(TENANT).unwrap(), [fifth, fourth, third], "the oldest made room for one of two blocks");
+    // Those that run do not make room.
+    for running in [first, second] {
+        store.begin_job(TENANT, running, b"begun").unwrap();
+    }
+    assert_eq!(store.jobs(TENANT).unwrap(), [fifth, second, first]);
+    let refused = store.begin_job(TENANT, third, &[b'x'; 16384]).unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Quota { which: QuotaKind::Tenant, limit, .. } if limit == 4 * one),
+        "{refused}"
+    );
+    assert!(is_unknown(&store, TENANT, third));
+    // Another process counts the same.
+    let other = Store::open(quota).unwrap();
+    assert_eq!(other.usage().bytes, store.usage().bytes);
 }

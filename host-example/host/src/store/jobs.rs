@@ -4,18 +4,20 @@
 //! says the state: `{ULID}.running-{owner}` while the store `owner` runs the job, `{ULID}.ended` from its end on, and
 //! `{ULID}.lost` once a sweep has found that the owner is gone. What a record holds is not the store's concern.
 //!
-//! Records do not count toward the quotas of offloads: whoever writes them bounds their number and size.
+//! Records count toward the quotas, and old ones of ended jobs are removed to make room, as old offloads are.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::time::SystemTime;
 
+use rustix::fs::Stat;
 use tracing::warn;
 
-use super::directory::Directory;
+use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::sweep::open_if_directory;
+use super::usage::{Counted, Kind};
 use super::{Store, StoreError, Ulid, tenant_name};
 
 /// Directory of the records, in that of a tenant. It begins with a dot, so it is not an offload.
@@ -79,23 +81,29 @@ impl Store {
     /// Records that this store runs a job. Until [`Store::end_job`], the job is lost if the process ends.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`] or [`StoreError::Io`].
+    /// [`StoreError::Quota`], [`StoreError::NoSpace`] or [`StoreError::Io`].
     pub fn begin_job(&self, tenant: &str, id: Ulid, record: &[u8]) -> Result<(), StoreError> {
-        let mark = Mark::Running(self.owner()?);
-        self.jobs_directory(tenant)?.put_with(&mark.name(id), record, self.inner.config.fsync)
+        let (mark, tenant) = (Mark::Running(self.owner()?), tenant_name(tenant));
+        let bytes = bytes_on_disk(record.len() as u64, 0);
+        self.make_room_for(&tenant, bytes, |ledger| ledger.add_running(&tenant, bytes))?;
+        self.jobs_directory(&tenant)?.put_with(&mark.name(id), record, self.inner.config.fsync)
     }
 
     /// Records that a job has ended, and removes the records of the tenant beyond `kept_max` that ended first. The record
     /// expires [`StoreConfig::time_to_live`](super::StoreConfig::time_to_live) after that.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`] or [`StoreError::Io`], if the record is not written.
+    /// [`StoreError::Quota`], [`StoreError::NoSpace`] or [`StoreError::Io`], if the record is not written.
     pub fn end_job(&self, tenant: &str, id: Ulid, record: &[u8], kept_max: usize) -> Result<(), StoreError> {
-        let directory = self.jobs_directory(tenant)?;
+        let name = tenant_name(tenant);
+        let directory = self.jobs_directory(&name)?;
+        let running = Mark::Running(self.owner()?).name(id);
+        let before = directory.file(&running).map_or(0, |(_, stat)| file_bytes(&stat));
+        let bytes = bytes_on_disk(record.len() as u64, 0);
+        self.make_room_for(&name, bytes, |ledger| ledger.add_ended(&name, id, bytes, before))?;
         directory.put_with(&Mark::Ended.name(id), record, self.inner.config.fsync)?;
         // The job has its record, whatever becomes of others.
-        let removed = self.owner().and_then(|owner| remove(&directory, &Mark::Running(owner).name(id)));
-        if let Err(error) = removed.and_then(|()| make_room(&directory, kept_max)) {
+        if let Err(error) = remove(&directory, &running).and_then(|()| make_room(&directory, kept_max)) {
             warn!(tenant, error = &error as &dyn std::error::Error, "cannot remove the record of a job");
         }
         Ok(())
@@ -189,10 +197,10 @@ impl Store {
         }
     }
 
-    /// Opens the directory of the records of a tenant, and creates it if it is missing.
+    /// Opens the directory of the records of the tenant with this directory name, and creates it if it is missing.
     fn jobs_directory(&self, tenant: &str) -> Result<Directory, StoreError> {
         let opened = self.current_root()?;
-        let parent = self.tenant_directory(&opened.root, &tenant_name(tenant))?;
+        let parent = self.tenant_directory(&opened.root, tenant)?;
         match parent.create_directory(JOBS)? {
             Some(created) => {
                 if self.inner.config.fsync {
@@ -203,6 +211,35 @@ impl Store {
             None => parent.directory(JOBS),
         }
     }
+}
+
+/// Counts the records in the directory of a tenant. One that is gone does not count.
+pub(super) fn count_jobs(parent: &Directory, counted: &mut Counted) -> Result<(), StoreError> {
+    let Some(directory) = open_if_directory(parent, OsStr::new(JOBS))? else { return Ok(()) };
+    for (id, marks) in marks(&directory)? {
+        for mark in marks {
+            let Ok((_, stat)) = directory.file(&mark.name(id)) else { continue };
+            match mark {
+                Mark::Running(_) => counted.running += file_bytes(&stat),
+                Mark::Lost | Mark::Ended => {
+                    *counted.removable.entry((id, Kind::Record)).or_default() += file_bytes(&stat);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the record of a job that does not run, in the directory of a tenant.
+pub(super) fn remove_record(parent: &Directory, id: Ulid) -> Result<(), StoreError> {
+    let directory = parent.directory(JOBS)?;
+    remove(&directory, &Mark::Ended.name(id)).and_then(|()| remove(&directory, &Mark::Lost.name(id)))
+}
+
+/// Disk usage of a record.
+fn file_bytes(stat: &Stat) -> u64 {
+    let [length, blocks] = [stat.st_size, stat.st_blocks].map(|count| u64::try_from(count).unwrap_or(0));
+    bytes_on_disk(length, blocks)
 }
 
 /// The records in a directory, by job.

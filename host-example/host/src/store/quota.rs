@@ -1,4 +1,4 @@
-//! Quotas: removes old offloads to make room for new ones.
+//! Quotas: removes old offloads and records of jobs to make room for new ones.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use tracing::warn;
 
-use super::usage::Ledger;
+use super::jobs::remove_record;
+use super::usage::{Kind, Ledger};
 use super::{Store, StoreError, Ulid};
 
 /// A quota of the store.
@@ -14,9 +15,9 @@ use super::{Store, StoreError, Ulid};
 pub enum QuotaKind {
     /// Size of one file.
     File,
-    /// Disk usage of all offloads of one tenant.
+    /// Disk usage of all offloads and records of jobs of one tenant.
     Tenant,
-    /// Disk usage of all offloads.
+    /// Disk usage of all offloads and records of jobs.
     Total,
 }
 
@@ -39,9 +40,19 @@ struct Detached {
 }
 
 impl Store {
-    /// Reserves the bytes of an offload about to be published. Removes the oldest offloads as needed: of this tenant
-    /// for the tenant quota, then of all tenants for the total.
+    /// Reserves the bytes of an offload about to be published: see [`Store::make_room_for`].
     pub(super) fn reserve(&self, tenant: &str, id: Ulid, needed: u64) -> Result<(), StoreError> {
+        self.make_room_for(tenant, needed, |ledger| ledger.reserve(tenant, id, needed))
+    }
+
+    /// Makes room for bytes on disk, and counts them with `add`. Removes the oldest offloads and records of ended jobs as
+    /// needed: of this tenant for the tenant quota, then of all tenants for the total.
+    pub(super) fn make_room_for(
+        &self,
+        tenant: &str,
+        needed: u64,
+        add: impl FnOnce(&mut Ledger),
+    ) -> Result<(), StoreError> {
         let config = &self.inner.config;
         let quotas = [
             (QuotaKind::Tenant, config.tenant_bytes_max, Some(tenant)),
@@ -60,7 +71,7 @@ impl Store {
             }
         });
         if room.is_ok() {
-            ledger.reserve(tenant, id, needed);
+            add(&mut ledger);
         }
         // Deleting large files takes time: do not hold the lock.
         drop(ledger);
@@ -83,8 +94,8 @@ impl Store {
         }
     }
 
-    /// Detaches the oldest offloads, of one tenant or of all, until they use at most `bytes_max`. Returns whether that
-    /// succeeded.
+    /// Detaches the oldest offloads and removes the oldest records, of one tenant or of all, until what is there uses at
+    /// most `bytes_max`. Returns whether that succeeded.
     fn make_room(
         &self,
         ledger: &mut Ledger,
@@ -97,15 +108,19 @@ impl Store {
             self.count(ledger, of)?;
         }
         while ledger.bytes(of) > bytes_max {
-            let Some((tenant, id)) = ledger.oldest(of) else { return Ok(false) };
-            let bytes = ledger.remove(&tenant, id);
+            let Some((tenant, id, kind)) = ledger.oldest(of) else { return Ok(false) };
+            let bytes = ledger.remove(&tenant, id, kind);
             let parent = self.opened().and_then(|opened| opened.root.directory(&tenant));
-            match parent.and_then(|parent| self.detach(&parent, id)) {
-                Ok(path) => detached.push(Detached { path, tenant, id, bytes }),
+            let removed = parent.and_then(|parent| match kind {
+                Kind::Offload => self.detach(&parent, id).map(Some),
+                Kind::Record => remove_record(&parent, id).map(|()| None),
+            });
+            match removed {
+                Ok(path) => detached.extend(path.map(|path| Detached { path, tenant, id, bytes })),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    warn!(tenant, %id, bytes, error, "cannot remove an offload");
+                    warn!(tenant, %id, bytes, error, "cannot remove an offload or the record of a job");
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Removes expired offloads and the directories of dead processes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -10,7 +10,8 @@ use std::time::SystemTime;
 use tracing::{info, warn};
 
 use super::directory::Directory;
-use super::usage::Ledger;
+use super::jobs::count_jobs;
+use super::usage::{Counted, Kind, Ledger};
 use super::{Store, StoreError, Ulid};
 
 /// Result of a sweep.
@@ -186,7 +187,7 @@ impl Store {
             ledger.set_fresh();
             return Ok(());
         };
-        let mut found = BTreeMap::new();
+        let mut found = Counted::default();
         if let Some(parent) = open_if_directory(&self.opened()?.root, OsStr::new(tenant))? {
             for name in parent.names()? {
                 let name = name?;
@@ -199,8 +200,9 @@ impl Store {
                         Err(_) => continue,
                     },
                 };
-                found.insert(id, bytes);
+                found.removable.insert((id, Kind::Offload), bytes);
             }
+            count_jobs(&parent, &mut found)?;
         }
         ledger.replace(tenant, found);
         Ok(())

@@ -10,7 +10,25 @@ use super::{Ulid, Usage};
 /// anyway.
 const COUNT_VALID: Duration = Duration::from_secs(1);
 
-/// The offloads of all tenants, by directory name of the tenant.
+/// Something that is removed to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A published offload.
+    Offload,
+    /// The record of a job that has ended.
+    Record,
+}
+
+/// What one tenant has on disk, as counted.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// Bytes of what can be removed to make room.
+    pub(super) removable: BTreeMap<(Ulid, Kind), u64>,
+    /// Bytes of records of jobs that run.
+    pub(super) running: u64,
+}
+
+/// The offloads and records of jobs of all tenants, by directory name of the tenant.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     tenants: HashMap<String, Tenant>,
@@ -21,10 +39,13 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Tenant {
-    /// Bytes of published offloads, oldest first.
-    published: BTreeMap<Ulid, u64>,
+    /// Bytes of published offloads and of records, oldest first.
+    removable: BTreeMap<(Ulid, Kind), u64>,
     /// Bytes of offloads about to be published.
     pending: BTreeMap<Ulid, u64>,
+    /// Bytes of records of jobs that run.
+    running: u64,
+    /// All of these.
     bytes: u64,
     /// When this tenant was counted.
     counted: Option<Instant>,
@@ -55,7 +76,7 @@ impl Ledger {
 
     /// Usage of all tenants.
     pub(super) fn usage(&self) -> Usage {
-        let offloads = self.tenants.values().map(|tenant| tenant.published.len() as u64).sum();
+        let offloads = self.tenants.values().map(|tenant| tenant.offloads().count() as u64).sum();
         Usage { offloads, bytes: self.bytes }
     }
 
@@ -72,7 +93,7 @@ impl Ledger {
         let Some(entry) = self.tenants.get_mut(tenant) else { return };
         let Some(bytes) = entry.pending.remove(&id) else { return };
         if published {
-            entry.published.insert(id, bytes);
+            entry.removable.insert((id, Kind::Offload), bytes);
         } else {
             entry.bytes -= bytes;
             self.bytes -= bytes;
@@ -82,47 +103,66 @@ impl Ledger {
     /// Bytes of a published or pending offload.
     pub(super) fn bytes_of(&self, tenant: &str, id: Ulid) -> Option<u64> {
         let entry = self.tenants.get(tenant)?;
-        entry.published.get(&id).or_else(|| entry.pending.get(&id)).copied()
+        entry.removable.get(&(id, Kind::Offload)).or_else(|| entry.pending.get(&id)).copied()
     }
 
-    /// The oldest published offload of one tenant, or of all.
-    pub(super) fn oldest(&self, tenant: Option<&str>) -> Option<(String, Ulid)> {
-        let first = |name: &str, tenant: &Tenant| Some((*tenant.published.first_key_value()?.0, name.to_owned()));
-        let (id, tenant) = match tenant {
+    /// Adds the record of a job that runs.
+    pub(super) fn add_running(&mut self, tenant: &str, bytes: u64) {
+        let entry = self.tenants.entry(tenant.to_owned()).or_default();
+        entry.running += bytes;
+        entry.bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    /// Adds the record of a job that has ended, in place of that with which it ran.
+    pub(super) fn add_ended(&mut self, tenant: &str, id: Ulid, bytes: u64, running: u64) {
+        let entry = self.tenants.entry(tenant.to_owned()).or_default();
+        let running = running.min(entry.running);
+        let before = entry.removable.insert((id, Kind::Record), bytes).unwrap_or(0) + running;
+        entry.running -= running;
+        entry.bytes = entry.bytes + bytes - before;
+        self.bytes = self.bytes + bytes - before;
+    }
+
+    /// What was published or recorded first, of one tenant or of all.
+    pub(super) fn oldest(&self, tenant: Option<&str>) -> Option<(String, Ulid, Kind)> {
+        let first = |name: &str, tenant: &Tenant| Some((*tenant.removable.first_key_value()?.0, name.to_owned()));
+        let ((id, kind), tenant) = match tenant {
             Some(name) => first(name, self.tenants.get(name)?)?,
             None => self.tenants.iter().filter_map(|(name, tenant)| first(name, tenant)).min()?,
         };
-        Some((tenant, id))
+        Some((tenant, id, kind))
     }
 
-    /// Removes a published offload. Returns its bytes.
-    pub(super) fn remove(&mut self, tenant: &str, id: Ulid) -> u64 {
+    /// Removes a published offload or a record. Returns its bytes.
+    pub(super) fn remove(&mut self, tenant: &str, id: Ulid, kind: Kind) -> u64 {
         let Some(entry) = self.tenants.get_mut(tenant) else { return 0 };
-        let bytes = entry.published.remove(&id).unwrap_or(0);
+        let bytes = entry.removable.remove(&(id, kind)).unwrap_or(0);
         entry.bytes -= bytes;
         self.bytes -= bytes;
         bytes
     }
 
-    /// Replaces the published offloads of a tenant by those found on disk. Pending ones stay.
-    pub(super) fn replace(&mut self, tenant: &str, mut found: BTreeMap<Ulid, u64>) {
+    /// Replaces what is known of a tenant by what was found on disk. Pending offloads stay.
+    pub(super) fn replace(&mut self, tenant: &str, mut found: Counted) {
         let entry = self.tenants.entry(tenant.to_owned()).or_default();
-        found.retain(|id, _| !entry.pending.contains_key(id));
-        let bytes = found.values().chain(entry.pending.values()).sum();
+        found.removable.retain(|(id, kind), _| *kind != Kind::Offload || !entry.pending.contains_key(id));
+        let bytes = found.removable.values().chain(entry.pending.values()).sum::<u64>() + found.running;
         self.bytes = self.bytes - entry.bytes + bytes;
         *entry = Tenant {
-            published: found,
+            removable: found.removable,
             pending: std::mem::take(&mut entry.pending),
+            running: found.running,
             bytes,
             counted: Some(Instant::now()),
         };
     }
 
-    /// Removes tenants whose directory is gone, and those without offloads.
+    /// Removes tenants whose directory is gone, and those without anything.
     pub(super) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
         let bytes = &mut self.bytes;
         self.tenants.retain(|name, tenant| {
-            let keep = !tenant.pending.is_empty() || (is_there(name) && !tenant.published.is_empty());
+            let keep = !tenant.pending.is_empty() || (is_there(name) && tenant.bytes > 0);
             if !keep {
                 *bytes -= tenant.bytes;
             }
@@ -133,10 +173,18 @@ impl Ledger {
     /// All published offloads, oldest first.
     pub(super) fn published(&self) -> Vec<(Ulid, String, u64)> {
         let of_tenant = |(name, tenant): (&String, &Tenant)| {
-            tenant.published.iter().map(|(id, bytes)| (*id, name.clone(), *bytes)).collect::<Vec<_>>()
+            tenant.offloads().map(|(id, bytes)| (id, name.clone(), bytes)).collect::<Vec<_>>()
         };
         let mut all: Vec<_> = self.tenants.iter().flat_map(of_tenant).collect();
         all.sort();
         all
+    }
+}
+
+impl Tenant {
+    /// The published offloads.
+    fn offloads(&self) -> impl Iterator<Item = (Ulid, u64)> {
+        let offloads = self.removable.iter().filter(|((_, kind), _)| *kind == Kind::Offload);
+        offloads.map(|((id, _), bytes)| (*id, *bytes))
     }
 }
