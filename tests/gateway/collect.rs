@@ -318,14 +318,20 @@ fn the_job_of_a_collection_says_how_far_it_is() {
     let job = job(&ask("slow", json!({"count": 1_010})));
     let said = loop {
         let said = ask("lro_job", json!({"handle": job["handle"], "wait_ms": 50}))["structuredContent"].clone();
-        if !said["progress"].is_null() {
-            break said["progress"].clone();
+        if !said["progress"].is_null() && !said["partial"].is_null() {
+            break said;
         }
     };
-    assert_eq!((&said["message"], &said["progress"]), (&json!("page 1, 50 records"), &json!(50.0)), "{said}");
-    assert_eq!(said["total"], 1_010.0, "{said}");
+    let progress = &said["progress"];
+    assert_eq!((&progress["message"], &progress["progress"]), (&json!("page 1, 50 records"), &json!(50.0)), "{said}");
+    assert_eq!((&progress["total"], &said["partial"]["records"]), (&json!(1_010.0), &json!(50)), "{said}");
+    // What is there so far can be read.
+    let page = ask("lro_read", json!({"handle": job["handle"], "from": 49}))["structuredContent"].clone();
+    assert_eq!((&page["records"][0]["id"], &page["total"]), (&json!(49), &json!(50)), "{page}");
+    assert_eq!((&page["complete"], &page["state"]), (&json!(false), &json!("running")), "{page}");
     let ended = ask("lro_job", json!({"handle": job["handle"], "wait_ms": 5_000, "cancel": true}));
     assert_eq!(ended["structuredContent"]["state"], "cancelled", "{ended}");
+    assert_eq!(ended["structuredContent"]["partial"]["records"], 50, "{ended}");
 }
 
 // A server that ends in the middle leaves what came.

@@ -21,6 +21,7 @@ mod lasting;
 mod lists;
 mod neighbours;
 mod nosy;
+mod partial;
 mod policies;
 mod profiles;
 mod real;

@@ -38,6 +38,8 @@ pub const LISTEN: &str = "subscriptions/listen";
 pub const INITIALIZED: &str = "notifications/initialized";
 /// Notification: a request is cancelled.
 pub const CANCELLED: &str = "notifications/cancelled";
+/// A part of the result of `tools/call` before its end, as SEP-2998 proposes it.
+pub const PARTIAL_RESULT: &str = "notifications/tools/partial_result";
 /// Notification: progress of a request.
 pub const PROGRESS: &str = "notifications/progress";
 /// Notification: the state of a task has changed.

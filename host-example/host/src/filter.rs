@@ -7,7 +7,7 @@ mod trial;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
 
@@ -49,6 +49,8 @@ pub struct Request {
     pub settings: Arc<PolicySettings>,
     /// Age at which the offload expires, in whole seconds. `None`: that of the store.
     pub time_to_live: Option<Duration>,
+    /// Id of the offload. `None`: a new one.
+    pub handle: Option<Ulid>,
 }
 
 impl Request {
@@ -64,6 +66,7 @@ impl Request {
             input_schema: None,
             abilities: Abilities::SHELL,
             time_to_live: None,
+            handle: None,
             reader_limit: None,
         }
     }
@@ -375,7 +378,8 @@ impl Filter {
         payload: &Arc<Payload>,
         decision: &mut Decision,
     ) -> Result<(), (bool, FilterError)> {
-        let id = Ulid::generate().map_err(|error| (false, FilterError::Random(error)))?;
+        let id = request.handle.map_or_else(Ulid::generate, Ok);
+        let id = id.map_err(|error| (false, FilterError::Random(error)))?;
         let admitted = self.slot.admit().await.map_err(|error| (false, error.into()))?;
         let call = self.call(request, id);
         let (own_parts, mut payload) = (payload.parts().len(), Arc::clone(payload));
@@ -433,7 +437,10 @@ impl Filter {
     ) -> Result<(Offloaded, Cost), FilterError> {
         check(plan)?;
         let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
-        let staging = staging.with_time_to_live(request.time_to_live);
+        let staging = match request.handle {
+            Some(_) => staging.with_time_to_live_from_now(request.time_to_live),
+            None => staging.with_time_to_live(request.time_to_live),
+        };
         let Output { staging, record, offloaded_tokens, notes, cost } =
             self.write(policy, request, call, payload, plan, staging).await?;
         let shown = record.descriptor.clone();
@@ -483,7 +490,7 @@ impl Filter {
         let shown_path = self.store.as_ref().map(|store| store.shown_path(&request.tenant, id)).unwrap_or_default();
         types::Call {
             id: id.to_string(),
-            time: rfc3339(id.time()),
+            time: rfc3339(request.handle.map_or_else(|| id.time(), |_| SystemTime::now())),
             tenant: request.tenant.clone(),
             session: request.session.clone(),
             tool: request.tool.clone(),

@@ -19,7 +19,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::store::{FileKind, Offload, Reader, Store, StoreError, Ulid};
+use crate::store::{FileKind, Growth, Offload, Reader, Store, StoreError, Ulid};
 
 /// Default size of a page, in bytes.
 pub const PAGE_BYTES_DEFAULT: u32 = 20_000;
@@ -89,6 +89,8 @@ pub struct Page {
     pub total: u64,
     /// Cursor of the next page. `None` at the end.
     pub next: Option<String>,
+    /// Why the section is not whole; `None` if it is.
+    pub growth: Option<Growth>,
 }
 
 /// The content of a page.
@@ -107,7 +109,7 @@ pub enum PageContent {
 /// `"record_bytes"` in place of `records` for a part of a record. A line of a text is a string.
 impl Serialize for Page {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("Page", 7)?;
+        let mut object = serializer.serialize_struct("Page", 9)?;
         let part = match &self.content {
             PageContent::Records(records) => {
                 let records: Vec<Item<'_>> = records.iter().map(|line| Item::of(line, self.kind)).collect();
@@ -131,6 +133,10 @@ impl Serialize for Page {
         object.serialize_field("first", &self.first)?;
         object.serialize_field("total", &self.total)?;
         object.serialize_field("next", &self.next)?;
+        if let Some(growth) = &self.growth {
+            object.serialize_field("complete", &false)?;
+            object.serialize_field("state", growth)?;
+        }
         object.end()
     }
 }
@@ -267,7 +273,8 @@ impl Pages {
             }
             false => None,
         };
-        Ok(Page { content, first: position.record, kind: reader.record().kind, total, next })
+        let (kind, growth) = (reader.record().kind, offload.growth());
+        Ok(Page { content, first: position.record, kind, total, next, growth })
     }
 
     fn cursor(&self, request: &PageRequest, text: &str) -> Result<Cursor, PageError> {
@@ -315,6 +322,8 @@ fn open(offload: &Offload, section: &str) -> Result<(u16, Reader), PageError> {
         let sections = files.iter().map(|file| file.section.clone()).collect();
         return Err(PageError::NoSection { name: section.to_owned(), sections });
     };
+    // A cursor into what has come of a result is not one into the result.
+    let number = if offload.growth().is_some() { u16::MAX } else { number };
     Ok((number, offload.open(&file.name)?))
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
         reader_limit: None,
         settings: Arc::new(config.for_tool(&arguments.tool)),
         time_to_live: config.gateway_tool(&arguments.tool).time_to_live(),
+        handle: None,
     }
 }
 

@@ -70,13 +70,18 @@ impl Session {
             matches!(&call.kind, RequestKind::Tool(tool) if self.rules.config.gateway_tool(&tool.name).handles);
         let refers = replaces && params.arguments.is_some_and(|json| handles::mentions(json.get()));
         drop(params);
-        if let Some((after, form)) = self.detachment(&call, &message) {
-            (call.detaches_after, call.form) = (Some(after), form);
+        if let Some((after, form)) = self.detachment(&call, &message)
+            && let Some(parts) = self.parts_of(&call)
+        {
+            (call.detaches_after, call.form, call.parts) = (Some(after), form, Some(parts));
         }
         call.beat = self.beat_of(&call);
         let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };
         let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
-        let message = if asks_progress { job::with_progress(message, &id, &mut call) } else { message };
+        let message = match asks_progress {
+            true => job::with_parts(job::with_progress(message, &id, &mut call), &id, &mut call),
+            false => message,
+        };
         let own = if refers && self.rules.enabled() {
             Some(OwnCall::arguments(self, &id, &call, &message))
         } else {

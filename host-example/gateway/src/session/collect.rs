@@ -171,6 +171,7 @@ impl Session {
         let mut whole = None;
         let keep = |kept: &Kept<'_>| {
             self.report(id, shared, kept);
+            self.keep_items(call, kept);
             match &mut whole {
                 None => whole = Some(CollectedResult::new(limits, id, kept.page)?),
                 Some(whole) => whole.push(kept.page)?,
@@ -187,6 +188,15 @@ impl Session {
         }
         let whole = whole.map_or_else(|| CollectedResult::new(limits, id, &last), Ok);
         whole.and_then(|whole| whole.finish(&last, &summary, call.modern)).map_err(CollectError::Keep)
+    }
+
+    /// Keeps the items of a page for those who read before the end. Blocks.
+    fn keep_items(&self, call: &Call, kept: &Kept<'_>) {
+        if let (Some(parts), Ok(store)) = (&call.parts, &self.rules.filter.store)
+            && parts.take_items(kept.page.items())
+        {
+            parts.write(store);
+        }
     }
 
     /// Says how far a collection is.

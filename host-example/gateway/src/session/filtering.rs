@@ -279,6 +279,8 @@ impl Session {
             reader_limit: self.reply_limit(&call.client),
             settings: Arc::new(settings),
             time_to_live: None,
+            // In place of what came of the result meanwhile.
+            handle: call.job.as_ref().map(|job| job.handle),
         }
     }
 

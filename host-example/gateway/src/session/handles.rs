@@ -29,6 +29,8 @@ pub(crate) enum HandleError {
     NoStore,
     #[error(transparent)]
     TooLarge(#[from] SpoolError),
+    #[error("`{0}` is a part of a result whose end has not come: wait for its job, or pass the records that you read")]
+    Incomplete(String),
     #[error("`{0}` is not UTF-8")]
     NotText(String),
 }
@@ -74,6 +76,9 @@ fn write(session: &Session, reference: &str, spool: &mut Spool) -> Result<(), Ha
     let failed = |source| HandleError::Store { reference: reference.to_owned(), source };
     let store = session.rules.filter.store.as_ref().map_err(|_| HandleError::NoStore)?;
     let offload = store.find(&session.owner.tenant, id).map_err(failed)?;
+    if offload.growth().is_some() {
+        return Err(HandleError::Incomplete(reference.to_owned()));
+    }
     let reader =
         open(&offload, section).ok_or_else(|| HandleError::NoSection(reference.to_owned()))?.map_err(failed)?;
     reader.verify().map_err(failed)?;

@@ -34,7 +34,7 @@ pub use self::decision::{Failure, FromClient, FromServer, Refused};
 pub(crate) use self::job::beat::Heartbeat;
 use self::job::beat::WaitingCall;
 use self::job::watch::Watched;
-pub(crate) use self::job::{Late, LateAnswer};
+pub(crate) use self::job::{Late, LateAnswer, PARTS_TOKEN};
 pub(crate) use self::list_pages::KnownLists;
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
 use crate::settings::ClientProfile;

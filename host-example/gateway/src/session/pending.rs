@@ -17,7 +17,7 @@ use super::job::beat::Beat;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
-use crate::tenants::jobs::{Outcome, Progress, RunningJob};
+use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
 
@@ -51,8 +51,20 @@ pub(crate) struct Call {
     pub(super) form: JobForm,
     /// The job that the call has become. The client has its answer then.
     pub(super) job: Option<Arc<RunningJob>>,
+    /// What has come of its result, if it may become a job.
+    pub(super) parts: Option<Arc<Parts>>,
+    /// With what the server names the call when it sends a part of the result.
+    pub(super) parts_token: Option<PartsToken>,
     /// The collection of its pages. The server has requests for pages then, and not this one.
     pub(super) collect: Option<Arc<CollectState>>,
+}
+
+/// A token for parts of a result.
+#[derive(Clone, Debug)]
+pub(super) struct PartsToken {
+    pub(super) token: Id,
+    /// Whether it is the gateway's, so that the client gets no parts.
+    pub(super) is_own: bool,
 }
 
 impl Call {
@@ -76,6 +88,8 @@ impl Call {
             detaches_after: None,
             form: JobForm::default(),
             job: None,
+            parts: None,
+            parts_token: None,
             collect: None,
         }
     }

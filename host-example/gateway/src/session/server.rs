@@ -55,6 +55,7 @@ impl Session {
         match message.method().as_deref() {
             // After its answer, a client gets no progress.
             Some(method::PROGRESS) if self.handle_progress(&message) => return FromServer::Nothing.into(),
+            Some(method::PARTIAL_RESULT) if self.hear_part(&message) => return FromServer::Nothing.into(),
             Some(method::CANCELLED) => {
                 let id = message.params().request_id.map(|id| Id::of_json(id.get()));
                 id.iter().for_each(|id| self.withdraw(id));

@@ -21,7 +21,7 @@ use crate::extract::{
 };
 use crate::job;
 use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
-use crate::store::{FileKind, Offload, Store, StoreError, Ulid};
+use crate::store::{FileKind, Growth, JobState, Offload, Store, StoreError, Ulid};
 
 /// Name of the tool that answers questions.
 pub const EXTRACT_TOOL: &str = "lro_extract";
@@ -139,7 +139,8 @@ impl Tools {
             }
         };
         let answer = self.extractor.answer(offload, section.as_deref(), &question, self.budget).await;
-        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)
+        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)?;
+        Ok(with_growth(json, offload.growth()))
     }
 
     async fn sql(&self, tenant: &str, sql: &Sql, from: Vec<TableArguments>) -> Result<String, Failure> {
@@ -156,11 +157,31 @@ impl Tools {
         let answer = self.extractor.answer_sql(tables, sql, self.budget).await;
         // What is left is asked for as with a typed query.
         let question = Question::Query(Query::default());
-        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)
+        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)?;
+        Ok(with_growth(json, tables.iter().find_map(|table| table.offload.growth())))
     }
 
     fn find(&self, tenant: &str, handle: &str) -> Result<Offload, Failure> {
-        self.store.find(tenant, id(handle)?).map_err(|error| find_failure(tenant, handle, &error))
+        let id = id(handle)?;
+        self.store.find(tenant, id).map_err(|error| self.find_failure(tenant, id, &error))
+    }
+
+    fn find_failure(&self, tenant: &str, handle: Ulid, error: &StoreError) -> Failure {
+        let is_absent = matches!(error, StoreError::Expired { .. } | StoreError::NotFound { .. });
+        let job = if is_absent { self.store.job(tenant, handle, 0).ok() } else { None };
+        Failure::Tool(match (job.map(|job| job.state), error) {
+            (Some(JobState::Running { .. }), _) => format!("nothing of the result of the job {handle} has come yet"),
+            (Some(JobState::Ended | JobState::Lost), _) => {
+                format!(
+                    "the job {handle} has no offload: its result, or why it has none, is in the answer of the tool for jobs"
+                )
+            }
+            (None, StoreError::Expired { .. }) => {
+                format!("the offload {handle} has expired: call the tool again that made it")
+            }
+            (None, StoreError::NotFound { .. }) => format!("there is no offload {handle}"),
+            (None, error) => client_message(tenant, error),
+        })
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
@@ -170,7 +191,7 @@ impl Tools {
             Some(section) => section.clone(),
             None => {
                 let found = self.store.find(tenant, id);
-                only_file(&found.map_err(|error| find_failure(tenant, &asked.handle, &error))?)?
+                only_file(&found.map_err(|error| self.find_failure(tenant, id, &error))?)?
             }
         };
         let bytes = asked.bytes.map(|bytes| bytes.min(PAGE_BYTES_MAX));
@@ -254,19 +275,17 @@ pub(super) fn client_message(tenant: &str, error: &StoreError) -> String {
     error.for_client()
 }
 
-fn find_failure(tenant: &str, handle: &str, error: &StoreError) -> Failure {
-    Failure::Tool(match error {
-        StoreError::Expired { .. } => format!("the offload {handle} has expired: call the tool again that made it"),
-        StoreError::NotFound { .. } => format!("there is no offload {handle}"),
-        error => client_message(tenant, error),
-    })
-}
-
 fn extract_failure(tenant: &str, error: &ExtractError) -> Failure {
     Failure::Tool(match error {
         ExtractError::Store(error) => client_message(tenant, error),
         error => error.to_string(),
     })
+}
+
+/// The answer, which says when it is not about a whole section.
+fn with_growth(json: String, growth: Option<Growth>) -> String {
+    let Some(growth) = growth.and_then(|growth| serde_json::to_string(&growth).ok()) else { return json };
+    format!("{},\"complete\":false,\"state\":{growth}}}", json.strip_suffix('}').unwrap_or(&json))
 }
 
 /// The answer as JSON, with advice on how to get the rest.

@@ -4,7 +4,8 @@
 //! `{root}/{tenant}/.staging-{owner}-{ULID}/` and published by one rename, so that a reader sees either all of it or
 //! nothing. Directories have mode 0700 and files 0600, whatever the umask.
 //!
-//! Records of jobs are files in `{root}/{tenant}/.jobs/`.
+//! What has come of a result before its end lies in `{root}/{tenant}/.growing-{ULID}/`, where [`Store::find`] finds it until
+//! an offload of the same id is published. Records of jobs are files in `{root}/{tenant}/.jobs/`.
 //!
 //! A guest may plant symbolic links in its directory. The host therefore opens files relative to it and without
 //! following links, and publishes only what the record lists.
@@ -12,6 +13,7 @@
 pub(crate) mod directory;
 mod error;
 mod expiry;
+mod growing;
 mod jobs;
 pub(crate) mod key;
 mod manifest;
@@ -38,6 +40,7 @@ use serde::de::Error;
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
+pub use self::growing::{Growing, Growth, PARTIAL_SECTION};
 pub use self::jobs::{JobRecord, JobState};
 use self::key::Key;
 pub use self::manifest::{
@@ -270,11 +273,24 @@ impl Store {
         }
     }
 
-    /// Finds a published offload of this tenant and reads its manifest. Offloads of other tenants are not found.
+    /// Finds a published offload of this tenant and reads its manifest; before it is published, what has come of it. Offloads
+    /// of other tenants are not found.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Expired`], [`StoreError::Manifest`].
     pub fn find(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
+        let is_absent = |error: &StoreError| matches!(error, StoreError::NotFound { .. } | StoreError::Expired { .. });
+        match self.find_published(tenant, id) {
+            Err(error) if is_absent(&error) => match self.find_growing(tenant, id) {
+                // It may have been published between the two.
+                Err(error) if is_absent(&error) => self.find_published(tenant, id),
+                found => found,
+            },
+            found => found,
+        }
+    }
+
+    fn find_published(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
         let now = SystemTime::now();
         let parent = self.opened()?.root.directory(tenant_name(tenant));
         let directory = match parent.and_then(|parent| parent.directory(id.to_string())) {
@@ -386,7 +402,7 @@ impl Store {
     fn offload(&self, tenant: &str, id: Ulid, time_to_live: Option<Duration>, record: OffloadRecord) -> Offload {
         let (path, expires) = (self.shown_path(tenant, id), self.expires(id, time_to_live));
         let verified = Arc::clone(&self.inner.verified);
-        Offload { tenant: tenant.to_owned(), id, path, expires, record, verified }
+        Offload { tenant: tenant.to_owned(), id, path, expires, record, growth: None, verified }
     }
 }
 

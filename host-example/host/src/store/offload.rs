@@ -1,4 +1,4 @@
-//! Published offloads.
+//! Published offloads, and those that are not whole yet.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::directory::Directory;
+use super::growing::Growth;
 use super::reader::Reader;
 use super::verified::Verified;
 use super::{FileRecord, OffloadRecord, Origin, StoreError, Ulid};
@@ -18,6 +19,7 @@ pub struct Offload {
     pub(super) path: PathBuf,
     pub(super) expires: SystemTime,
     pub(super) record: OffloadRecord,
+    pub(super) growth: Option<Growth>,
     pub(super) verified: Arc<Verified>,
 }
 
@@ -42,7 +44,12 @@ impl Offload {
         self.expires
     }
 
-    /// The record of the offload. Every file has a digest.
+    /// Why it is not whole; `None` if it is. What has come so far does not change, and more may follow.
+    pub fn growth(&self) -> Option<Growth> {
+        self.growth
+    }
+
+    /// The record of the offload. Every file of a whole one has a digest.
     pub fn record(&self) -> &OffloadRecord {
         &self.record
     }

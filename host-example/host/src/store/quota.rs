@@ -114,6 +114,7 @@ impl Store {
             let removed = parent.and_then(|parent| match kind {
                 Kind::Offload => self.detach(&parent, id).map(Some),
                 Kind::Record => remove_record(&parent, id).map(|()| None),
+                Kind::Growing => self.detach_growing(&parent, id).map(Some),
             });
             match removed {
                 Ok(path) => detached.extend(path.map(|path| Detached { path, tenant, id, bytes })),

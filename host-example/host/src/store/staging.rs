@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tracing::warn;
 
@@ -71,6 +71,13 @@ impl Staging {
     pub fn with_time_to_live(mut self, time_to_live: Option<Duration>) -> Self {
         self.time_to_live = time_to_live.map(|time| Duration::from_secs(time.min(TIME_TO_LIVE_MAX).as_secs()));
         self
+    }
+
+    /// As [`Staging::with_time_to_live`], counted from now: the id may be older.
+    pub fn with_time_to_live_from_now(self, time_to_live: Option<Duration>) -> Self {
+        let age = SystemTime::now().duration_since(self.id.time()).unwrap_or_default();
+        let time_to_live = time_to_live.unwrap_or(self.store.inner.config.time_to_live);
+        self.with_time_to_live(Some(time_to_live.saturating_add(age)))
     }
 
     /// Adds known digests by file name, so that the files need not be read again. They are trusted.

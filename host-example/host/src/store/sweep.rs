@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use tracing::{info, warn};
 
 use super::directory::Directory;
+use super::growing::{growing_id, growing_name};
 use super::jobs::count_jobs;
 use super::usage::{Counted, Kind, Ledger};
 use super::{Store, StoreError, Ulid};
@@ -41,6 +42,7 @@ enum Name {
     Published(Ulid),
     Staging { owner: Ulid, id: Ulid },
     Removing(Ulid),
+    Growing(Ulid),
 }
 
 impl Name {
@@ -49,6 +51,9 @@ impl Name {
         if let Some(rest) = name.strip_prefix(".staging-") {
             let (owner, id) = rest.split_once('-')?;
             return Some(Self::Staging { owner: owner.parse().ok()?, id: id.parse().ok()? });
+        }
+        if let Some(id) = growing_id(name) {
+            return Some(Self::Growing(id));
         }
         match name.strip_prefix(REMOVING) {
             Some(id) => id.parse().ok().map(Self::Removing),
@@ -159,6 +164,13 @@ impl Store {
     ) -> Result<Option<(Ulid, Removal)>, StoreError> {
         let (is_published, id) = match Name::parse(name) {
             Some(Name::Published(id)) => (true, id),
+            Some(Name::Growing(id)) => {
+                let Some(directory) = open_if_directory(parent, name)? else { return Ok(None) };
+                if !self.is_over(&directory, now)? {
+                    return Ok(None);
+                }
+                (false, id)
+            }
             Some(Name::Removing(id)) => (false, id),
             Some(Name::Staging { owner, id }) if self.opened()?.owner.is_dead(owner)? => (false, id),
             _ => return Ok(None),
@@ -191,7 +203,15 @@ impl Store {
         if let Some(parent) = open_if_directory(&self.opened()?.root, OsStr::new(tenant))? {
             for name in parent.names()? {
                 let name = name?;
-                let Some(Name::Published(id)) = Name::parse(&name) else { continue };
+                let id = match Name::parse(&name) {
+                    Some(Name::Published(id)) => id,
+                    Some(Name::Growing(id)) => {
+                        let directory = open_if_directory(&parent, &name)?;
+                        directory.iter().for_each(|directory| self.count_growing(directory, id, &mut found));
+                        continue;
+                    }
+                    _ => continue,
+                };
                 let bytes = match ledger.bytes_of(tenant, id) {
                     Some(bytes) => bytes,
                     // Another process may have removed it.
@@ -212,6 +232,14 @@ impl Store {
     pub(super) fn detach(&self, parent: &Directory, id: Ulid) -> Result<PathBuf, StoreError> {
         let removing = format!("{REMOVING}{id}");
         parent.rename(&id.to_string(), &removing)?;
+        Ok(parent.path.join(removing))
+    }
+
+    /// As [`Store::detach`], for what has come of a result.
+    pub(super) fn detach_growing(&self, parent: &Directory, id: Ulid) -> Result<PathBuf, StoreError> {
+        // An offload of the same id may be under removal.
+        let removing = format!("{REMOVING}{}", Ulid::generate().map_err(StoreError::Random)?);
+        parent.rename(&growing_name(id), &removing)?;
         Ok(parent.path.join(removing))
     }
 

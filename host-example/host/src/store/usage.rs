@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Offload,
     /// The record of a job that has ended.
     Record,
+    /// What has come of a result whose rest did not.
+    Growing,
 }
 
 /// What one tenant has on disk, as counted.
@@ -24,7 +26,7 @@ pub(super) enum Kind {
 pub(super) struct Counted {
     /// Bytes of what can be removed to make room.
     pub(super) removable: BTreeMap<(Ulid, Kind), u64>,
-    /// Bytes of records of jobs that run.
+    /// Bytes of records of jobs that run, and of results that grow.
     pub(super) running: u64,
 }
 
@@ -43,7 +45,7 @@ struct Tenant {
     removable: BTreeMap<(Ulid, Kind), u64>,
     /// Bytes of offloads about to be published.
     pending: BTreeMap<Ulid, u64>,
-    /// Bytes of records of jobs that run.
+    /// Bytes of records of jobs that run, and of results that grow.
     running: u64,
     /// All of these.
     bytes: u64,
@@ -106,12 +108,21 @@ impl Ledger {
         entry.removable.get(&(id, Kind::Offload)).or_else(|| entry.pending.get(&id)).copied()
     }
 
-    /// Adds the record of a job that runs.
+    /// Adds bytes of the record of a job that runs, or of a result that grows.
     pub(super) fn add_running(&mut self, tenant: &str, bytes: u64) {
         let entry = self.tenants.entry(tenant.to_owned()).or_default();
         entry.running += bytes;
         entry.bytes += bytes;
         self.bytes += bytes;
+    }
+
+    /// Removes bytes of a result that grew.
+    pub(super) fn remove_running(&mut self, tenant: &str, bytes: u64) {
+        let Some(entry) = self.tenants.get_mut(tenant) else { return };
+        let bytes = bytes.min(entry.running);
+        entry.running -= bytes;
+        entry.bytes -= bytes;
+        self.bytes -= bytes;
     }
 
     /// Adds the record of a job that has ended, in place of that with which it ran.

@@ -19,7 +19,9 @@ use super::forwarding::{Forwarded, forward, messages_of, send_own};
 use super::streams::{OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response};
 use crate::listener::guard::Refusal;
 use crate::metrics::CountGuard;
-use crate::session::{ClientDecision, Failure, FromServer, Heartbeat, Late, SendOwn, Session, SessionOwner};
+use crate::session::{
+    ClientDecision, Failure, FromServer, Heartbeat, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner,
+};
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
 
@@ -166,11 +168,12 @@ impl LegacySession {
             return None;
         }
         let token = |part: &Message| part.params().meta?.progress_token.map(|token| Id::of_json(token.get()));
+        let parts_token = |part: &Message| id_at(part, &["params", "_meta", PARTS_TOKEN]);
         let (sender, messages) = mpsc::channel(STREAM_MESSAGES + ids.len());
         let reserve = |id| Some((id, sender.clone().try_reserve_owned().ok()?));
         let answers = ids.into_iter().filter_map(reserve).collect();
         let initializes = requests().any(|part| part.method().as_deref() == Some(method::INITIALIZE));
-        let progress = requests().filter_map(token).collect();
+        let progress = requests().filter_map(token).chain(requests().filter_map(parts_token)).collect();
         let mut streams = self.streams.lock();
         streams.count += 1;
         let number = streams.count;
@@ -322,12 +325,15 @@ impl LegacySession {
                 let token = message.params().progress_token.map(|token| Id::of_json(token.get()));
                 token.map_or(Route::Other, Route::Progress)
             }
+            (Kind::Notification, _, Some(method::PARTIAL_RESULT)) => {
+                id_at(message, &["params", PARTS_TOKEN]).map_or(Route::Other, Route::Progress)
+            }
             (Kind::Request, _, _) => Route::Request,
             _ => Route::Other,
         }
     }
 
-    /// Delivers a message: a response or progress to its request, any other to the latest request, as it most likely
+    /// Delivers a message: a response, progress or a part of a result to its request, any other to the latest request, as it most likely
     /// belongs to it, or to the stream of the session. Blocks while a client does not read, except for responses.
     fn deliver(&self, message: Bytes, route: Route) {
         let message = match route {
@@ -472,4 +478,9 @@ impl Receive for LegacySession {
     fn ended(self: &Arc<Self>, reason: &str) {
         self.session.fail_all(reason).into_iter().for_each(|failure| self.deliver_failure(failure));
     }
+}
+
+/// A token in a message.
+fn id_at(message: &Message, path: &[&str]) -> Option<Id> {
+    message.value(path).map(|token| Id::of_json(&String::from_utf8_lossy(&token)))
 }

@@ -23,7 +23,7 @@ use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal};
 use crate::session::{
-    FromClient, Late, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
+    FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
 };
 use crate::tenants::rules::Rules;
 use crate::upstream::link::{Expects, Link, Receive};
@@ -34,10 +34,10 @@ const WAITING_MESSAGES_MAX: usize = 1_000;
 /// Maximum size of these messages, in bytes.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Path of the progress token in a request.
-const PROGRESS_TOKEN: [&str; 3] = ["params", "_meta", "progressToken"];
-/// Path of the progress token in a notification.
-const PROGRESS_TOKEN_OF_NOTIFICATION: [&str; 2] = ["params", "progressToken"];
+/// Paths of the tokens in a request: for progress, and for parts of the result.
+const TOKENS: [[&str; 3]; 2] = [["params", "_meta", "progressToken"], ["params", "_meta", PARTS_TOKEN]];
+/// Paths of the same tokens in a notification.
+const TOKENS_OF_NOTIFICATION: [[&str; 2]; 2] = [["params", "progressToken"], ["params", PARTS_TOKEN]];
 /// Path of the subscription id in a notification.
 const SUBSCRIPTION: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
 
@@ -57,8 +57,8 @@ pub(super) struct SharedServer {
 struct Exchange {
     /// The client's request id.
     id: Id,
-    /// The client's progress token, as JSON.
-    progress: Option<Bytes>,
+    /// The client's [`TOKENS`], as JSON.
+    tokens: [Option<Bytes>; 2],
     session: Arc<Session>,
     /// Whether the request is a subscription.
     is_subscription: bool,
@@ -117,10 +117,10 @@ impl SharedServer {
             return Self::forward_notification(this, &message).await;
         };
         let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
-        let progress = message.value(&PROGRESS_TOKEN);
+        let tokens = TOKENS.map(|path| message.value(&path));
         let mut rewritten = Message::read(message.with_id(&id));
-        if progress.is_some() {
-            rewritten = Message::read(rewritten.with_bytes(&PROGRESS_TOKEN, id.json().as_bytes()));
+        for (path, _) in TOKENS.iter().zip(&tokens).filter(|(_, token)| token.is_some()) {
+            rewritten = Message::read(rewritten.with_bytes(path, id.json().as_bytes()));
         }
         let owner = SessionOwner { tenant: this.tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::of_request(&this.rules, owner, address));
@@ -130,7 +130,7 @@ impl SharedServer {
         let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
         let exchange = Arc::new(Exchange {
             id: original,
-            progress,
+            tokens,
             session,
             is_subscription,
             is_left: AtomicBool::new(false),
@@ -284,7 +284,8 @@ impl SharedServer {
 
     /// The request that a notification belongs to; if it names none, the only request in progress.
     fn exchange_of(&self, message: &Message) -> Option<Arc<Exchange>> {
-        let named = message.value(&PROGRESS_TOKEN_OF_NOTIFICATION).or_else(|| message.value(&SUBSCRIPTION));
+        let named = TOKENS_OF_NOTIFICATION.iter().find_map(|path| message.value(path));
+        let named = named.or_else(|| message.value(&SUBSCRIPTION));
         match named {
             Some(id) => self.exchange(&Id::of_json(std::str::from_utf8(&id).ok()?)),
             None => {
@@ -329,14 +330,15 @@ impl Exchange {
         }
     }
 
-    /// Restores the client's progress token and request id in a notification.
+    /// Restores the client's tokens and request id in a notification.
     fn rewritten(&self, message: &Bytes) -> Bytes {
-        let message = Message::read(message.clone());
-        let rewritten = match &self.progress {
-            Some(token) => message.with_bytes(&PROGRESS_TOKEN_OF_NOTIFICATION, token),
-            None => message.bytes().clone(),
-        };
-        Message::read(rewritten).with_bytes(&SUBSCRIPTION, self.id.json().as_bytes())
+        let mut message = Message::read(message.clone());
+        for (path, token) in TOKENS_OF_NOTIFICATION.iter().zip(&self.tokens) {
+            if let Some(token) = token {
+                message = Message::read(message.with_bytes(path, token));
+            }
+        }
+        message.with_bytes(&SUBSCRIPTION, self.id.json().as_bytes())
     }
 }
 

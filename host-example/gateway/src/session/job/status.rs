@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lro_host::store::{Ulid, rfc3339};
+use lro_host::mcp::READ_TOOL;
+use lro_host::store::{Store, Ulid, rfc3339};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -36,6 +37,9 @@ pub(super) struct Status<'a> {
     /// What the server asks for, by the keys of its requests.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     input: BTreeMap<String, QuestionStatus>,
+    /// What has come of the result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial: Option<PartialStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_went_on: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +60,33 @@ struct QuestionStatus {
     method: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<Box<RawValue>>,
+}
+
+/// What has come of a result that is not whole.
+#[derive(Debug, Serialize)]
+pub(super) struct PartialStatus {
+    records: u64,
+    bytes: u64,
+    /// Parts that the server sent and the gateway did not get, or had no room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<u64>,
+    /// The call that reads it.
+    read: String,
+}
+
+impl PartialStatus {
+    /// Of a job. Blocks.
+    pub(super) fn find(store: &Store, tenant: &str, handle: Ulid, job: &Job) -> Option<Self> {
+        let offload = store.find(tenant, handle).ok()?;
+        offload.growth()?;
+        let file = offload.record().files.first()?;
+        let missed = match job {
+            Job::Running(job) => Some(job.parts.missed()).filter(|missed| *missed > 0),
+            Job::Elsewhere(_) | Job::Ended(..) | Job::Lost(..) => None,
+        };
+        let read = format!("{READ_TOOL} {}", json!({ "handle": handle.to_string() }));
+        Some(Self { records: file.records, bytes: file.bytes - file.digest_from, missed, read })
+    }
 }
 
 /// What the server said last.
@@ -121,8 +152,8 @@ impl<'a> Status<'a> {
     }
 
     /// All there is to say about a job.
-    pub(super) fn of(handle: Ulid, job: &'a Job) -> Self {
-        match job {
+    pub(super) fn of(handle: Ulid, job: &'a Job, partial: Option<PartialStatus>) -> Self {
+        let status = match job {
             Job::Running(job) => Self::running(job),
             Job::Elsewhere(record) => Self {
                 reason: Some("another gateway process runs it"),
@@ -135,14 +166,15 @@ impl<'a> Status<'a> {
                 call: Some(format!("{} {}", record.tool, record.arguments.as_deref().unwrap_or("{…}"))),
                 ..Self::new(handle, "lost", &record.tool)
             },
-        }
+        };
+        Self { partial, ..status }
     }
 
     /// The line of a job in a list.
     pub(super) fn short(handle: Ulid, job: &'a Job) -> Self {
         match job {
             Job::Ended(record, end, _) => Self::ended(handle, record, end, None),
-            job => Self { call: None, next: None, ..Self::of(handle, job) },
+            job => Self { call: None, next: None, ..Self::of(handle, job, None) },
         }
     }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::status::Status;
+use super::status::{PartialStatus, Status};
 use super::{JOB_TOOL, WAIT_MS_DEFAULT};
 use crate::session::Session;
 use crate::tenants::jobs::{Job, RunningJob};
@@ -143,7 +143,8 @@ pub(crate) fn answer(session: &Session, arguments: &Arguments) -> String {
         }
         Ok((handle, job)) => {
             let is_error = matches!(job, Job::Lost(..) | Job::Ended(..)) && !arguments.cancel;
-            let status = Status::of(handle, &job).json();
+            let partial = PartialStatus::find(store, session.tenant(), handle, &job);
+            let status = Status::of(handle, &job, partial).json();
             let text = mcp::text_block(&status);
             format!(r#"{{"content":[{text}],"structuredContent":{status},"isError":{is_error}}}"#)
         }
@@ -157,7 +158,9 @@ pub(crate) fn answer(session: &Session, arguments: &Arguments) -> String {
 /// When there is no such job.
 pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<String, ProtocolError> {
     let (handle, job) = find_resource(session, uri, modern)?;
-    let status = Status::of(handle, &job).json();
+    let store = session.rules.filter.store.as_ref().ok();
+    let partial = store.and_then(|store| PartialStatus::find(store, session.tenant(), handle, &job));
+    let status = Status::of(handle, &job, partial).json();
     let mut result = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": status }] });
     if modern {
         result["ttlMs"] = json!(0);

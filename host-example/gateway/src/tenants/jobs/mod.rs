@@ -2,6 +2,7 @@
 //! the store keeps a record of each, also after its end.
 
 mod input;
+mod parts;
 mod record;
 mod running;
 mod waiting;
@@ -16,6 +17,7 @@ use lro_host::store::{JobState, Store, StoreError, Ulid};
 use parking_lot::Mutex;
 
 pub(crate) use self::input::Question;
+pub(crate) use self::parts::Parts;
 pub(crate) use self::record::{EndState, Ended, Outcome, Record};
 pub(crate) use self::running::{JobCall, Progress, RunningJob};
 use self::waiting::Waiting;
@@ -48,17 +50,15 @@ pub(crate) enum Job {
 
 impl Jobs {
     /// Begins a job; `None` if the tenant has as many as it may.
-    pub(crate) fn begin(&self, call: JobCall, max: NonZeroU32) -> Option<Arc<RunningJob>> {
-        let handle = Ulid::generate().inspect_err(|error| tracing::warn!(%error, "cannot make the handle of a job"));
-        let handle = handle.ok()?;
+    pub(crate) fn begin(&self, call: JobCall, parts: Arc<Parts>, max: NonZeroU32) -> Option<Arc<RunningJob>> {
         let mut running = self.running.lock();
         let of_tenant = running.entry(call.tenant.clone()).or_default();
         if of_tenant.len() >= max.get() as usize {
             tracing::debug!(tenant = call.tenant, "a call does not become a job (gateway.jobs-max)");
             return None;
         }
-        let job = Arc::new(RunningJob::new(handle, call));
-        of_tenant.insert(handle, Arc::clone(&job));
+        let job = Arc::new(RunningJob::new(parts, call));
+        of_tenant.insert(job.handle, Arc::clone(&job));
         Some(job)
     }
 
@@ -72,7 +72,7 @@ impl Jobs {
         self.running.lock().get(tenant).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 
-    /// Records that a job runs, so that a restart knows of it. Blocks.
+    /// Records that a job runs, so that a restart knows of it, and what has come of its result. Blocks.
     pub(crate) fn record_begin(&self, store: &Store, job: &RunningJob) {
         let _turn = job.turn();
         if job.has_ended() {
@@ -81,6 +81,7 @@ impl Jobs {
         if let Err(error) = store.begin_job(&job.call.tenant, job.handle, &Record::begun(&job.call).written(&[])) {
             warn(job, &error, "cannot record that a job runs");
         }
+        job.parts.write(store);
     }
 
     /// Ends a job, keeps its record and result, and wakes the calls that wait for it. The first end counts. Blocks.
@@ -102,6 +103,7 @@ impl Jobs {
         if let Err(error) = kept {
             warn(job, &error, "cannot record the end of a job");
         }
+        job.parts.end(store, matches!(outcome, Outcome::Done(_)) && !job.is_canceled());
         drop(turn);
         let mut running = self.running.lock();
         if let Some(of_tenant) = running.get_mut(tenant) {

@@ -1,6 +1,7 @@
 //! One job that runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 
 use super::input::{Input, Question};
+use super::parts::Parts;
 
 /// Length at which the message of a progress notification is cut, in bytes.
 const MESSAGE_BYTES_MAX: usize = 512;
@@ -53,6 +55,8 @@ impl Progress {
 pub(crate) struct RunningJob {
     pub(crate) handle: Ulid,
     pub(crate) call: JobCall,
+    /// What has come of its result.
+    pub(crate) parts: Arc<Parts>,
     begun: Instant,
     state: Mutex<State>,
     /// Held while a record is written, so that the last state is the last record.
@@ -76,8 +80,16 @@ struct Canceled {
 }
 
 impl RunningJob {
-    pub(super) fn new(handle: Ulid, call: JobCall) -> Self {
-        Self { handle, call, begun: Instant::now(), state: Mutex::default(), turn: Mutex::default() }
+    pub(super) fn new(parts: Arc<Parts>, call: JobCall) -> Self {
+        parts.begin();
+        Self {
+            handle: parts.handle,
+            call,
+            parts,
+            begun: Instant::now(),
+            state: Mutex::default(),
+            turn: Mutex::default(),
+        }
     }
 
     /// Waits for the turn to write the record.
