@@ -401,3 +401,25 @@ fn a_modern_client_may_leave() {
         assert_eq!(first_text(&ended(&mut way, &handle)), "slept");
     }
 }
+
+// A gateway waits for a job of another one on the same store, and says who can cancel it.
+#[test]
+fn a_job_of_another_gateway_is_waited_for() {
+    let (script, home) = (slow(&text("slept")), TempDir::new().unwrap());
+    let (mut runs, mut waits) = (client(&script, &home), client(&script, &home));
+    let handle = job(&ask(&mut runs, "a", "slow", json!({})));
+    let refused = ask(&mut waits, "a", "lro_job", json!({"handle": handle, "cancel": true}));
+    assert!(refused["isError"] == true && first_text(&refused).contains("another gateway process"), "{refused}");
+    assert_eq!(state(&ask(&mut waits, "b", "lro_job", json!({"handle": handle, "wait_ms": 0}))), "running");
+    let waiting = call("c", &json!({"name": "lro_job", "arguments": {"handle": handle, "wait_ms": 50_000}}), false);
+    let waited = std::thread::spawn(move || waits.result(&waiting));
+    loop {
+        runs.send(&json!({"jsonrpc": "2.0", "method": GO}).to_string());
+        let polled = ask(&mut runs, "b", "lro_job", json!({"handle": handle, "wait_ms": 500}));
+        if state(&polled) != "running" {
+            break;
+        }
+    }
+    let result = waited.join().unwrap();
+    assert_eq!((first_text(&result), state(&result)), ("slept", "done".to_owned()), "{result}");
+}

@@ -8,12 +8,12 @@ use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::job::task::TaskRequest;
+use super::job::wait::Awaited;
 use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
 use crate::session::{Call, FromClient, SendOwn, Session, handles, reuse};
 use crate::settings::ClientProfile;
-use crate::tenants::jobs::RunningJob;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
 
@@ -139,14 +139,18 @@ impl OwnCall {
     }
 
     /// Does what need not wait for a thread. Returns the job that the call waits for before it runs, and until when.
-    pub(crate) fn begin(&self) -> Option<(Arc<RunningJob>, Instant)> {
+    pub(super) fn begin(&self) -> Option<(Awaited, Instant)> {
         match &self.kind {
             OwnCallKind::Job { arguments: Ok(arguments), progress, .. } => {
                 let (job, until) = arguments.begin(&self.session)?;
-                progress.iter().for_each(|token| self.session.begin_waiting(&self.id, token, &job, until));
+                if let (Some(token), Awaited::Here(job)) = (progress, &job) {
+                    self.session.begin_waiting(&self.id, token, job, until);
+                }
                 Some((job, until))
             }
-            OwnCallKind::Task { asked, .. } => asked.begin(&self.session),
+            OwnCallKind::Task { asked, .. } => {
+                asked.begin(&self.session).map(|(job, until)| (Awaited::Here(job), until))
+            }
             _ => None,
         }
     }

@@ -62,7 +62,7 @@ impl Session {
             });
         };
         match awaited {
-            Some((job, deadline)) => self.rules.jobs.wait(&job, deadline, run),
+            Some((job, deadline)) => self.wait_for(job, deadline, run),
             None => run(),
         }
         None
@@ -79,7 +79,7 @@ impl Session {
         }
         if let Some((job, deadline)) = call.begin() {
             let (wake, woken) = oneshot::channel();
-            self.rules.jobs.wait(&job, deadline, move || {
+            self.wait_for(job, deadline, move || {
                 let _ = wake.send(());
             });
             // The sender is dropped only when the gateway ends.

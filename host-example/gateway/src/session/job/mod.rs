@@ -5,6 +5,7 @@ mod input;
 mod status;
 pub(super) mod task;
 pub(super) mod tool;
+pub(super) mod wait;
 pub(super) mod watch;
 
 use std::num::NonZeroU32;

@@ -11,6 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::status::{PartialStatus, Status};
+use super::wait::{Awaited, runs_elsewhere};
 use super::{JOB_TOOL, WAIT_MS_DEFAULT};
 use crate::session::Session;
 use crate::tenants::jobs::{Job, RunningJob};
@@ -111,11 +112,23 @@ impl Arguments {
         session.rules.jobs.running(session.tenant(), self.handle.as_ref()?.parse().ok()?)
     }
 
-    /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
-    pub(crate) fn begin(&self, session: &Session) -> Option<(Arc<RunningJob>, Instant)> {
-        let job = self.running(session)?;
-        if self.cancel {
-            job.cancel(false);
+    /// The job, if it runs in another gateway.
+    fn elsewhere(&self, session: &Session) -> Option<Ulid> {
+        let (job, store) = (self.handle.as_ref()?.parse().ok()?, session.rules.filter.store.as_ref().ok()?);
+        runs_elsewhere(store, session.tenant(), job).then_some(job)
+    }
+
+    /// Cancels the job if that is asked for. Returns the job to wait for, and until when. Reads the record of a job that
+    /// does not run here.
+    pub(in crate::session) fn begin(&self, session: &Session) -> Option<(Awaited, Instant)> {
+        let job = match self.running(session) {
+            Some(job) => Awaited::Here(job),
+            None => Awaited::Elsewhere(self.elsewhere(session)?),
+        };
+        match &job {
+            Awaited::Here(job) if self.cancel => job.cancel(false),
+            Awaited::Elsewhere(_) if self.cancel => return None,
+            Awaited::Here(_) | Awaited::Elsewhere(_) => {}
         }
         let default = if self.cancel { CANCEL_WAIT_MS_DEFAULT } else { WAIT_MS_DEFAULT };
         let wait = Duration::from_millis(self.wait_ms.unwrap_or(default).min(WAIT_MS_MAX));
@@ -141,6 +154,9 @@ pub(crate) fn answer(session: &Session, arguments: &Arguments) -> String {
             let status = Status::ended(handle, &record, &end, None).json();
             String::from_utf8_lossy(&mcp::with_metadata(&result, JOB_KEY, &status)).into_owned()
         }
+        Ok((handle, Job::Elsewhere(_))) if arguments.cancel => mcp::tool_error(&format!(
+            "the job {handle} runs in another gateway process, and only a client of that one can cancel it"
+        )),
         Ok((handle, job)) => {
             let is_error = matches!(job, Job::Lost(..) | Job::Ended(..)) && !arguments.cancel;
             let partial = PartialStatus::find(store, session.tenant(), handle, &job);

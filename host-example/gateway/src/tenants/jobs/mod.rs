@@ -128,6 +128,11 @@ impl Jobs {
         self.waiting.add(job.handle, deadline, runs, Box::new(wake));
     }
 
+    /// Calls `wake` at this time, or when the gateway ends, on the thread that notices it.
+    pub(crate) fn wait_until(&self, job: Ulid, time: Instant, wake: impl FnOnce() + Send + 'static) {
+        self.waiting.add(job, time, || true, Box::new(wake));
+    }
+
     /// Wakes the calls whose deadline has passed.
     pub(crate) fn wake_late(&self) {
         self.waiting.wake_until(Instant::now());
