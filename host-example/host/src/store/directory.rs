@@ -142,14 +142,6 @@ impl Directory {
         }
     }
 
-    /// As [`file`](Self::file), for writing too.
-    pub(super) fn file_to_write(&self, name: &str) -> Result<File, StoreError> {
-        self.file(name)?;
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = fs::openat(&self.descriptor, name, flags, Mode::empty());
-        opened.map(File::from).map_err(failed("open", self.path.join(name)))
-    }
-
     /// Creates a private file, whatever the umask, and opens it for writing.
     pub(super) fn create_file(&self, name: &str) -> Result<File, StoreError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

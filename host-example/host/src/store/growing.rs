@@ -120,31 +120,6 @@ impl Store {
         Ok(growing)
     }
 
-    /// Goes on with a result whose rest did not come, in this store.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`] if there is none of this tenant; [`StoreError::Unexpected`] while it grows elsewhere.
-    pub fn grow_on(&self, tenant: &str, id: Ulid) -> Result<Growing, StoreError> {
-        let offload = self.find_growing(tenant, id)?;
-        let opened = self.current_root()?;
-        let parent = opened.root.directory(tenant_name(tenant))?;
-        let directory = parent.directory(growing_name(id))?;
-        if offload.growth == Some(Growth::Running) {
-            return Err(StoreError::Unexpected { path: directory.path, reason: "another process still writes it" });
-        }
-        let mut about = About::read(&directory)?;
-        about.owner = Some(opened.owner.id);
-        about.write(&directory, self.inner.config.fsync)?;
-        let mut file = directory.file_to_write(FILE_NAME)?;
-        let bytes = offload.record.files.first().map_or(0, |file| file.bytes);
-        let path = || directory.path.join(FILE_NAME);
-        // Half a line may be left.
-        file.set_len(bytes).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed("write", path()))?;
-        let counted = directory.bytes_on_disk()?;
-        let (store, tenant) = (self.clone(), tenant.to_owned());
-        Ok(Growing { store, tenant, parent, directory, about, file, bytes, counted, is_kept: true })
-    }
-
     /// Finds a result that is not whole.
     pub(super) fn find_growing(&self, tenant: &str, id: Ulid) -> Result<Offload, StoreError> {
         let directory = self.opened()?.root.directory(tenant_name(tenant))?.directory(growing_name(id))?;

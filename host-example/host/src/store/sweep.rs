@@ -151,6 +151,8 @@ impl Store {
         if removal.is_expired {
             removal.path = self.detach(parent, id)?;
             info!(tenant, handle = %id, bytes = removal.bytes, "offload expired");
+        } else if let Some(Name::Growing(id)) = Name::parse(name) {
+            removal.path = self.detach_growing(parent, id)?;
         }
         Ok(Some((id, removal)))
     }

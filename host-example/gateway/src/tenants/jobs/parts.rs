@@ -76,7 +76,8 @@ impl Parts {
                 if last.is_some_and(|last| number <= last) {
                     return false;
                 }
-                waiting.missed += number - last.map_or(0, |last| last + 1);
+                let expected = last.map_or(0, |last| last + 1);
+                waiting.missed = waiting.missed.saturating_add(number - expected);
                 waiting.last = Some(number);
             }
         }
@@ -94,7 +95,7 @@ impl Parts {
             return false;
         }
         if !waiting.lines.is_empty() && waiting.lines.len() + lines.len() > WAITING_BYTES_MAX {
-            waiting.missed += 1;
+            waiting.missed = waiting.missed.saturating_add(1);
             return false;
         }
         waiting.lines.extend_from_slice(&lines);
