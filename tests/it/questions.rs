@@ -203,6 +203,36 @@ fn results_of_a_program_come_in_pages() {
     assert!(matches!(ask(0, Some(0), 100), Err(ExtractError::Invalid(text)) if text.starts_with("limit")));
 }
 
+// What is skipped may be larger than an answer may be.
+#[test]
+fn results_of_a_program_come_in_pages_of_any_file() {
+    let row = |id: usize| json!({"id": id, "text": "x".repeat(1 << 20)});
+    let rows = published(&json!({"rows": (0..9).map(row).collect::<Vec<_>>()}));
+    let ask = |filter: &str, offset, limit, slurp| {
+        let jq = Jq { filter: filter.to_owned(), offset, limit, slurp, ..Jq::default() };
+        rows.asked(&Question::Jq(jq), Budget { bytes: 3 << 20, tokens: u32::MAX })
+    };
+    let ids = |answer: &Answer| -> Vec<u64> {
+        answer.lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap()).collect()
+    };
+    let mut seen = ids(&ask(".", 0, None, false).unwrap());
+    loop {
+        let answer = ask(".", seen.len() as u64, None, false).unwrap();
+        assert_eq!((answer.total, answer.offset, answer.examined), (9, seen.len() as u64, 9));
+        seen.extend(ids(&answer));
+        match answer.cut {
+            Some(cut) => assert!(matches!(cut, Cut::Budget(bytes) if bytes > 1 << 20), "{cut:?}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (0..9).collect::<Vec<u64>>());
+    let one = ask(".", 7, Some(1), false).unwrap();
+    assert_eq!((ids(&one), one.left(), one.cut), (vec![7], 1, Some(Cut::Limit)));
+    assert_eq!(ask(".", 9, None, false).unwrap().results, 0);
+    // A program over all records together has one answer.
+    assert!(matches!(ask(".[]", 7, None, true), Err(ExtractError::Limit(text)) if text.starts_with("offset")));
+}
+
 #[test]
 fn what_a_descriptor_names_runs_by_that_name() {
     let record = |id: usize| {

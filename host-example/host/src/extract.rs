@@ -94,7 +94,7 @@ pub struct Jq {
     pub slurp: bool,
     /// Variables: `$name`, any JSON value.
     pub arguments: BTreeMap<String, Box<RawValue>>,
-    /// Results to skip. The results before and on the page together have at most [`ANSWER_BYTES_MAX`] bytes.
+    /// Results to skip. With `slurp`, the results before and on the page together have at most [`ANSWER_BYTES_MAX`] bytes.
     pub offset: u64,
     /// Maximum number of results, from 1 to [`RESULTS_MAX`]. Default: as many as fit.
     pub limit: Option<u32>,
@@ -282,6 +282,12 @@ impl Extractor {
             (Question::Search(search), _) => (component::Question::Search(search.into()), Vec::new()),
             (Question::Lines(range), _) => (component::Question::Lines((*range).into()), Vec::new()),
         };
+        if let (Question::Jq(jq), [file]) = (question, files.as_slice())
+            && jq.offset > 0
+            && !jq.slurp
+        {
+            return self.page(offload, file, jq, budget).await;
+        }
         let asked_budget = answer::asked_budget(question, budget)?;
         let readers = files.iter().map(|file| offload.open(&file.name)).collect::<Result<Vec<_>, _>>()?;
         let directory = offload.directory()?;

@@ -4,13 +4,17 @@
 //! of any part of the file one after another: a part is asked about behind the other, so that memory stays bounded and each
 //! record is read once. Answers about all records together, such as sorted ones, have to fit.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use lro_jsonl::Measure;
 
 use super::{
-    ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, Failures, HITS_MAX, Query, Question, RESULTS_MAX,
-    Search, Sql, Tables, component, files, fit,
+    ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, Failures, HITS_MAX, Jq, Query, Question,
+    RESULTS_MAX, Search, Sql, Tables, component, files, fit,
 };
-use crate::sandbox::Cost;
+use crate::job;
+use crate::sandbox::{CallError, Cost, Limits};
 use crate::store::{FileRecord, Offload, Reader};
 
 /// Bytes of a file that are asked about at a time, as long as the answers fit: 2 MiB. Half of what an answer may have, so that
@@ -46,20 +50,46 @@ impl Extractor {
                 let (query, _) = fit::fit(query, file.schema.as_deref());
                 let of_part = Query { offset: 0, limit: Some(RESULTS_MAX), ..query.clone() };
                 let asked = component::Question::Query((&of_part).into());
-                let answer = Export::new(self, offload, file, query.offset, query.limit)?.run(&asked, out)?;
+                let export = Export::new(self, offload, file, query.offset, query.limit)?;
+                let answer = job::finish(export.run(&asked, writing(out)))?;
                 Ok(Answer { notes: checked.notes, ..answer })
             }
             Question::Jq(jq) if !jq.slurp => {
                 jq.check_limit()?;
                 let file = only(offload, section, question)?;
                 let asked = component::Question::Jq(jq.into());
-                Export::new(self, offload, file, jq.offset, jq.limit)?.run(&asked, out)
+                let export = Export::new(self, offload, file, jq.offset, jq.limit)?;
+                job::finish(export.run(&asked, writing(out)))
             }
             question => {
                 let (question, has_limit) = unlimited(question);
                 whole(self.ask(offload, section, &question, WHOLE)?, has_limit, out)
             }
         }
+    }
+
+    /// The results of a jq program from its offset on, as many as its limit and the budget allow. All parts of the file
+    /// together take as long as one call may.
+    pub(super) async fn page(
+        &self,
+        offload: &Offload,
+        file: &FileRecord,
+        jq: &Jq,
+        budget: Budget,
+    ) -> Result<Answer, ExtractError> {
+        jq.check_limit()?;
+        let (mut kept, mut size, budget) = (String::new(), Measure::text(), budget.capped());
+        let keep = |line: &str| {
+            size.push(line);
+            let fits = kept.len() + line.len() <= budget.bytes as usize && size.tokens() <= u64::from(budget.tokens);
+            if fits {
+                kept.push_str(line);
+            }
+            Ok(fits)
+        };
+        let export = Export::new(self, offload, file, jq.offset, jq.limit)?.within_wall_time();
+        let answer = export.run(&component::Question::Jq(jq.into()), keep).await?;
+        Ok(Answer { lines: kept, ..answer })
     }
 
     /// As [`Extractor::export`], of a query in SQL. Its rows have to fit into one answer.
@@ -108,6 +138,11 @@ fn whole(answer: Answer, has_limit: bool, out: &mut dyn Write) -> Result<Answer,
     Ok(Answer { lines: String::new(), ..answer })
 }
 
+/// Writes each line.
+fn writing(out: &mut dyn Write) -> impl FnMut(&str) -> io::Result<bool> {
+    |line| out.write_all(line.as_bytes()).map(|()| true)
+}
+
 /// Results of one file of records, part by part.
 struct Export<'a> {
     extractor: &'a Extractor,
@@ -120,8 +155,12 @@ struct Export<'a> {
     part_bytes: u64,
     /// Results that are still to skip.
     skip: u64,
-    /// Results that may still be written.
+    /// Results that may still be kept.
     room: u64,
+    /// Bytes of the first result that was not kept although there was room.
+    refused: Option<u64>,
+    /// When all parts have to be answered.
+    deadline: Option<Instant>,
     answer: Answer,
 }
 
@@ -136,16 +175,28 @@ impl<'a> Export<'a> {
         let room = limit.map_or(u64::MAX, u64::from);
         let reader = offload.open(&file.name)?;
         let (start, part_bytes, skip) = (file.digest_from, PART_BYTES, offset);
-        Ok(Self { extractor, offload, file, reader, start, part_bytes, skip, room, answer: Answer::empty(offset) })
+        let answer = Answer::empty(offset);
+        let (refused, deadline) = (None, None);
+        Ok(Self { extractor, offload, file, reader, start, part_bytes, skip, room, refused, deadline, answer })
     }
 
-    fn run(mut self, question: &component::Question, out: &mut dyn Write) -> Result<Answer, ExtractError> {
+    /// Bounds the time of all parts together.
+    fn within_wall_time(self) -> Self {
+        Self { deadline: Instant::now().checked_add(self.extractor.limits.wall_time), ..self }
+    }
+
+    /// Calls `keep` with each result that is wanted, until it returns false.
+    async fn run(
+        mut self,
+        question: &component::Question,
+        mut keep: impl FnMut(&str) -> io::Result<bool>,
+    ) -> Result<Answer, ExtractError> {
         while self.start < self.file.bytes {
             let end = self.reader.next_line(self.start + self.part_bytes)?;
-            let (answer, cost) = self.ask(end, question)?;
+            let (answer, cost) = self.ask(end, question).await?;
             tracing::debug!(start = self.start, end, results = answer.results, "asked about a part of a file");
             if self.has_wanted(&answer) {
-                self.add(answer, cost, out)?;
+                self.add(answer, cost, &mut keep)?;
                 self.start = end;
                 self.part_bytes = (self.part_bytes * 2).min(PART_BYTES);
             } else if self.reader.next_line(self.start + 1)? < end {
@@ -160,24 +211,31 @@ impl<'a> Export<'a> {
             }
         }
         self.reader.verify()?;
-        let answer = self.answer;
+        let answer = &self.answer;
         if let Some(failures) =
             answer.failures.as_ref().filter(|all| all.records == answer.examined && answer.total == 0)
         {
             return Err(ExtractError::Failed(failures.clone()));
         }
-        let cut = Some(Cut::Limit).filter(|_| answer.left() > 0);
-        Ok(Answer { cut, ..answer })
+        let cut = Some(self.refused.map_or(Cut::Limit, Cut::Budget)).filter(|_| answer.left() > 0);
+        Ok(Answer { cut, ..self.answer })
     }
 
     /// Asks about the records up to an offset.
-    fn ask(&self, end: u64, question: &component::Question) -> Result<(component::Answer, Cost), ExtractError> {
+    async fn ask(&self, end: u64, question: &component::Question) -> Result<(component::Answer, Cost), ExtractError> {
         let source = component::Source { start: self.start, bytes: end, ..self.file.into() };
         // Behind the last result that is wanted, the others are only counted.
         let bytes = if self.room > 0 { WHOLE.bytes } else { 0 };
         let budget = component::Budget { bytes, tokens: WHOLE.tokens };
         let Extractor { prepared, limits, .. } = self.extractor;
-        let asked = prepared.extract(limits, vec![self.offload.directory()?], &[source], question, budget);
+        let wall_time = limits.wall_time;
+        let left = self.deadline.map_or(wall_time, |deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return Err(ExtractError::Call(CallError::Deadline(wall_time)));
+        }
+        let limits = Limits { wall_time: left, ..limits.clone() };
+        let directories = vec![self.offload.directory()?];
+        let asked = prepared.extract_async(&limits, directories, None, &[source], question, budget).await;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;
         match answer {
             Ok(answer) => Ok((answer, cost)),
@@ -192,11 +250,19 @@ impl<'a> Export<'a> {
         end <= self.skip || end <= answer.results
     }
 
-    fn add(&mut self, part: component::Answer, cost: Cost, out: &mut dyn Write) -> Result<(), ExtractError> {
+    fn add(
+        &mut self,
+        part: component::Answer,
+        cost: Cost,
+        keep: &mut impl FnMut(&str) -> io::Result<bool>,
+    ) -> Result<(), ExtractError> {
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
         let room = usize::try_from(self.room).unwrap_or(usize::MAX);
         for line in part.lines.split_inclusive('\n').skip(skip).take(room) {
-            out.write_all(line.as_bytes())?;
+            if !keep(line)? {
+                (self.room, self.refused) = (0, Some(line.len() as u64));
+                break;
+            }
             self.room -= 1;
             self.answer.results += 1;
         }
