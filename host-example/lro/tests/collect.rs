@@ -4,8 +4,12 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -138,6 +142,79 @@ fn an_interruption_keeps_what_came() {
         assert_eq!(code(&rest), Some(0), "{}", stderr(&rest));
         assert_eq!(ids(&fs::read_to_string(home.path(file)).unwrap()), all(COUNT));
     }
+}
+
+/// Serves two pages over HTTP. The first two calls are refused, with these headers. Returns the URL, and counts the calls.
+fn refusing_server(refusals: [String; 2]) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let calls = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&calls);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while {
+                line.clear();
+                stream.read_line(&mut line).unwrap() > 2
+            } {
+                if let Some(("content-length", value)) = line.to_ascii_lowercase().split_once(": ") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let result = match message["method"].as_str() {
+                Some("initialize") => Some(json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "refusing", "version": "1"}})),
+                Some("tools/list") => Some(json!({"tools": [{"name": "list", "inputSchema":
+                    {"type": "object", "properties": {"cursor": {"type": "string"}}}}]})),
+                Some("tools/call") => match counted.fetch_add(1, Ordering::SeqCst) {
+                    0 | 1 => None,
+                    2 => Some(json!({"content": [], "structuredContent": {"items": [{"id": 0}], "nextCursor": "b"}})),
+                    _ => Some(json!({"content": [], "structuredContent": {"items": [{"id": 1}]}})),
+                },
+                _ => None,
+            };
+            let answer = match (result, message["method"].as_str()) {
+                (Some(result), _) => {
+                    let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+                    format!("200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                }
+                (None, Some("tools/call")) => {
+                    format!("{}\r\nContent-Length: 4\r\n\r\nbusy", refusals[counted.load(Ordering::SeqCst) - 1])
+                }
+                (None, Some(_)) => "202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                (None, None) => "405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            };
+            let answer = answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+            stream.get_mut().write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+        }
+    });
+    (url, calls)
+}
+
+#[test]
+fn a_server_over_http_is_given_the_time_it_asks_for() {
+    let home = Home::new();
+    let date =
+        Command::new("date").args(["-u", "-d", "+2 seconds", "+%a, %d %b %Y %H:%M:%S GMT"]).env("LC_ALL", "C").output();
+    let date = String::from_utf8(date.unwrap().stdout).unwrap();
+    let (url, calls) = refusing_server([
+        "503 Service Unavailable\r\nRetry-After: 1".to_owned(),
+        format!("429 Too Many Requests\r\nRetry-After: {}", date.trim()),
+    ]);
+    let output = home.lro(&["collect", "--tool", "list", "--url", &url, "--output", "list.jsonl"]).output().unwrap();
+    assert_eq!((code(&output), stderr(&output).as_str()), (Some(0), "2 records in list.jsonl\n"));
+    assert_eq!(ids(&fs::read_to_string(home.path("list.jsonl")).unwrap()), [0, 1]);
+    assert_eq!(calls.load(Ordering::SeqCst), 4);
+    // Not longer than allowed.
+    let (url, calls) = refusing_server(["503 Service Unavailable\r\nRetry-After: 600".to_owned(), String::new()]);
+    let flags = ["collect", "--tool", "list", "--url", &url, "--milliseconds-max", "30000"];
+    let output = home.lro(&flags).output().unwrap();
+    assert!(code(&output) == Some(1) && stderr(&output).contains("retry-after: 600"), "{}", stderr(&output));
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
 #[test]

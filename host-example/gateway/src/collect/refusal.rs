@@ -24,7 +24,7 @@ pub fn error_text(answer: &Message) -> Option<String> {
 pub(super) fn is_too_often(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     text.split(|character: char| !character.is_ascii_alphanumeric()).any(|word| word == "429")
-        || ["rate limit", "rate-limit", "too many requests"].iter().any(|sign| text.contains(sign))
+        || ["rate limit", "rate-limit", "too many requests", "retry-after: "].iter().any(|sign| text.contains(sign))
 }
 
 /// How long to wait, as an error says: the number of seconds after `retry-after` or `retry after`.

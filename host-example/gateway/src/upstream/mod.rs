@@ -4,6 +4,7 @@ pub(crate) mod content;
 mod endpoint;
 pub(crate) mod link;
 pub(crate) mod remote;
+pub(crate) mod retry;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use lro_transport::Launch;

@@ -20,6 +20,7 @@ use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, 
 use crate::session::{ErrorPage, Session};
 use crate::upstream::content::{self, BodyKind, Content, ContentError};
 use crate::upstream::link::Receive;
+use crate::upstream::retry;
 
 /// Delay before reconnecting to a stream that ended.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
@@ -259,6 +260,7 @@ impl<R: Receive + 'static> Inner<R> {
     /// Forwards the messages of a response. Returns whether one of them answers the request.
     async fn read(self: &Arc<Self>, response: Response, id: Option<&Id>) -> Result<bool, ExchangeError> {
         let status = response.status();
+        let retry = retry::note(status, response.headers());
         let content = Content::of(response.headers())?;
         if content.is_stream {
             let (last, answered) = self.events(content, response, id).await?;
@@ -282,12 +284,12 @@ impl<R: Receive + 'static> Inner<R> {
         }
         let message = Message::read(body.clone());
         match (message.fault(), message.kind()) {
-            (Some(fault), _) => self.refuse(&message, fault, status, id).await,
+            (Some(fault), _) => self.refuse(&message, fault, status, &retry, id).await,
             // The server could not read the id of the request, but this response can only be for that request.
             (None, Kind::Response) if message.id().is_none() && message.result().is_none() => {
                 let text = message.value(&["error", "message"]);
                 let text = text.and_then(|text| serde_json::from_slice::<String>(&text).ok()).unwrap_or_default();
-                Err(ExchangeError::Status { status, text: excerpt(&text) })
+                Err(ExchangeError::Status { status, text: format!("{retry}{}", excerpt(&text)) })
             }
             _ => Ok(self.receive(body, id)),
         }
@@ -299,9 +301,10 @@ impl<R: Receive + 'static> Inner<R> {
         message: &Message,
         fault: Fault,
         status: StatusCode,
+        retry: &str,
         id: Option<&Id>,
     ) -> Result<bool, ExchangeError> {
-        let refusal = format!("the server answered with HTTP status {status}");
+        let refusal = format!("{retry}the server answered with HTTP status {status}");
         let is_tool = id.is_some_and(|id| self.session.awaits_tool(id));
         for failure in self.session.fail_answered(message, &format!("{refusal}: {fault}")) {
             self.receive(failure.error, None);
@@ -309,7 +312,7 @@ impl<R: Receive + 'static> Inner<R> {
         // The text of the page helps, unless it may be the result of a tool.
         let page = excerpt(&String::from_utf8_lossy(message.bytes()));
         match id.filter(|_| is_tool) {
-            None => Err(ExchangeError::Status { status, text: page }),
+            None => Err(ExchangeError::Status { status, text: format!("{retry}{page}") }),
             Some(_) if status.is_success() => Err(ExchangeError::Status { status, text: fault.to_string() }),
             Some(id) => {
                 let text = match self.session.error_page(id, page.as_bytes()).await {

@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use super::Proxy;
 use crate::listener::body;
 use crate::session::{SendOwn, Session};
-use crate::upstream::Endpoint;
 use crate::upstream::content::Content;
+use crate::upstream::{Endpoint, retry};
 
 impl Proxy {
     /// Sends messages with the headers of the client's call. Must be called on a thread of the runtime.
@@ -50,6 +50,10 @@ async fn exchange(endpoint: &Endpoint, headers: HeaderMap, session: &Arc<Session
 /// Reads a response until it answers the request.
 async fn read(session: &Arc<Session>, id: &Id, response: reqwest::Response) -> Result<(), String> {
     let (status, limits) = (response.status(), &session.rules.limits);
+    let retry = retry::note(status, response.headers());
+    if !retry.is_empty() {
+        return Err(format!("{retry}the server answered with HTTP status {status}"));
+    }
     let content = Content::of(response.headers()).map_err(|error| error.to_string())?;
     let mut chunks = content.chunks(response);
     if !content.is_stream {
