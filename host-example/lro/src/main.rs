@@ -108,7 +108,7 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(feature = "fail-points")]
     let _scenario = fail::FailScenario::setup();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| collect::explained(error).exit());
     let terminal = Terminal::new(arguments.color, arguments.log_format);
     log(&arguments, &terminal);
     let exit = run(&arguments, &terminal).unwrap_or_else(|error| exit::report(&error, &terminal));

@@ -224,6 +224,8 @@ fn what_cannot_be_collected_is_said() {
         (home.collect("absent", &["--output", "none.jsonl"]), 1, "no tool `absent`; it has: by_cursor"),
         (home.collect("failing", &["--arguments", "{}"]), 2, "cannot be used multiple times"),
         (home.lro(&["collect", "--tool", "x"]), 1, "no server given"),
+        (home.lro(&["collect", "--", "true", "--tool", "x", "--arguments", "{}"]), 2, "options of lro go before it"),
+        (home.lro(&["collect", "--", "true", "x"]), 2, "--tool <NAME>"),
         (home.lro(&["collect", "--tool", "x", "--arguments", "[]", "--", "true"]), 2, "--arguments"),
         (home.lro(&["collect", "--tool", "x", "--url", "ftp://a"]), 2, "expected http"),
         (

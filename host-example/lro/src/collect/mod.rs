@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
 use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use lro_gateway::collect::{CollectError, Collected, Collector, Count, Ended, Kept, arguments_of, error_text, summary};
@@ -196,6 +197,23 @@ async fn collect(
         CollectError::Keep(error) => error,
         error => anyhow!("{error}"),
     })
+}
+
+/// The error about a command line: one without a tool may have its options behind `--`, where they are the server's.
+pub(crate) fn explained(error: clap::Error) -> clap::Error {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let is_collect = arguments.first().is_some_and(|command| command == "collect");
+    let mut of_server = arguments.iter().skip_while(|argument| *argument != "--");
+    let is_tool =
+        |argument: &OsString| argument.to_str().is_some_and(|text| text == "--tool" || text.starts_with("--tool="));
+    match error.kind() {
+        ErrorKind::MissingRequiredArgument if is_collect && of_server.any(is_tool) => clap::Error::raw(
+            ErrorKind::MissingRequiredArgument,
+            "`--tool` stands behind `--`, where all options are the server's\n\n  tip: options of lro go before it: \
+             lro collect --tool NAME --arguments JSON -- SERVER ARGS\n",
+        ),
+        _ => error,
+    }
 }
 
 /// Checks that a text is a JSON object.
