@@ -79,7 +79,7 @@ impl Session {
         let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };
         let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
         let message = match asks_progress {
-            true => job::with_parts(job::with_progress(message, &id, &mut call), &id, &mut call),
+            true => job::parts::with_parts(job::with_progress(message, &id, &mut call), &id, &mut call),
             false => message,
         };
         let own = if refers && self.rules.enabled() {

@@ -2,6 +2,7 @@
 
 pub(super) mod beat;
 mod input;
+pub(super) mod parts;
 mod status;
 pub(super) mod task;
 pub(super) mod tool;
@@ -15,15 +16,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lro_host::job::{Job, pause};
 use lro_host::mcp::{self, Id, Message};
-use serde_json::{Map, Value};
 
 use self::status::Status;
 pub(super) use self::task::JobForm;
 use crate::session::Session;
 use crate::session::decision::{Failure, Filtering, FromServer};
-use crate::session::pending::{Call, PartsToken, RequestKind, cancellation};
+use crate::session::pending::{Call, RequestKind, cancellation};
 use crate::settings::{JobMode, SchemaStrategy};
-use crate::tenants::jobs::{JobCall, Outcome, Parts, RunningJob};
+use crate::tenants::jobs::{JobCall, Outcome, RunningJob};
 
 /// Name of the tool that fetches results of jobs.
 pub(super) const JOB_TOOL: &str = "lro_job";
@@ -46,15 +46,6 @@ const INPUT_REQUIRED: &str = r#""input_required""#;
 /// Reason of a job whose server asked for input in this way.
 const UNHEARD: &str = "the server asked for input with the result `input_required`, which only the client of the call could \
     give: set `job` to \"never\" for the tool, or a longer `wait-ms`";
-
-/// Metadata key of the token for parts of a result, as SEP-2998 proposes it.
-pub(crate) const PARTS_TOKEN: &str = "partialResultToken";
-
-/// The capability of clients that take them.
-const PARTS: &str = "partialResults";
-
-/// Path of the capabilities of the client in a request, from 2026-07-28 on.
-const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientCapabilities"];
 
 /// How the JSON of an id begins that the gateway has given a request.
 const OWN_ID: &str = r#""lro-"#;
@@ -127,39 +118,6 @@ impl Session {
             (_, JobForm::Descriptor | JobForm::Task) => own.wait(),
         };
         Some((after, form))
-    }
-
-    /// Where what comes of the result of a call is kept that may become a job.
-    pub(super) fn parts_of(&self, call: &Call) -> Option<Arc<Parts>> {
-        let RequestKind::Tool(tool) = &call.kind else { return None };
-        let parts = Parts::new(&self.owner.tenant, name_of(&tool.name));
-        parts.inspect_err(|error| tracing::warn!(%error, "cannot make the handle of a job")).ok().map(Arc::new)
-    }
-
-    /// Keeps a part of the result of a call that may become a job, or is one. Returns whether no client waits for it.
-    pub(super) fn hear_part(&self, notification: &Message) -> bool {
-        let token =
-            notification.value(&["params", PARTS_TOKEN]).map(|json| Id::of_json(&String::from_utf8_lossy(&json)));
-        let Some(token) = token else { return false };
-        let (parts, is_awaited) = {
-            let mut state = self.state();
-            let of_token = |call: &&mut Call| call.parts_token.as_ref().is_some_and(|own| own.token == token);
-            let Some(call) = state.calls.values_mut().flatten().find(of_token) else { return false };
-            call.last = Instant::now();
-            let is_own = call.parts_token.as_ref().is_some_and(|own| own.is_own);
-            (call.parts.clone(), call.job.is_none() && !is_own)
-        };
-        if let Some(parts) = parts
-            && parts.hear(notification)
-        {
-            let rules = Arc::clone(&self.rules);
-            self.rules.workers.run(move |_| {
-                if let Ok(store) = &rules.filter.store {
-                    parts.write(store);
-                }
-            });
-        }
-        !is_awaited
     }
 
     /// When the call with this id becomes a job; `None` if it does not.
@@ -342,29 +300,6 @@ pub(super) fn with_progress(message: Message, id: &Id, call: &mut Call) -> Messa
     let params = mcp::with_metadata(&params, "progressToken", token.json());
     (call.progress, call.has_own_token) = (Some(token), true);
     Message::read(message.with_bytes(&["params"], &params))
-}
-
-/// Asks the server for parts of the result before its end in place of the client, if that has not asked.
-pub(super) fn with_parts(message: Message, id: &Id, call: &mut Call) -> Message {
-    let Some(params) = message.value(&["params"]) else { return message };
-    let asked = message.value(&["params", "_meta", PARTS_TOKEN]).filter(|token| token != "null");
-    if let Some(token) = asked {
-        call.parts_token = Some(PartsToken { token: Id::of_json(&String::from_utf8_lossy(&token)), is_own: false });
-        return message;
-    }
-    let token = progress_token(id);
-    let params = mcp::with_metadata(&params, PARTS_TOKEN, token.json());
-    call.parts_token = Some(PartsToken { token, is_own: true });
-    let message = Message::read(message.with_bytes(&["params"], &params));
-    // From 2026-07-28 on, each request says what its client can do.
-    let capabilities = message.value(&CAPABILITIES).filter(|json| json.starts_with(b"{"));
-    let has_own =
-        |json: &Bytes| serde_json::from_slice::<Map<String, Value>>(json).is_ok_and(|all| all.contains_key(PARTS));
-    let Some(capabilities) = capabilities.filter(|json| !has_own(json)) else { return message };
-    let rest = capabilities.slice(1..);
-    let comma = if rest.trim_ascii_start() == b"}" { "" } else { "," };
-    let capabilities = [format!(r#"{{"{PARTS}":{{}}{comma}"#).as_bytes(), &rest].concat();
-    Message::read(message.with_bytes(&CAPABILITIES, &capabilities))
 }
 
 /// The gateway's progress token for a request. Where the id is the gateway's own, messages are matched by that.

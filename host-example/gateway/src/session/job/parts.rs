@@ -1,0 +1,80 @@
+//! Parts of the result of a call, which the server sends before its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use lro_host::mcp::{self, Id, Message};
+use serde_json::{Map, Value};
+
+use super::{name_of, progress_token};
+use crate::session::Session;
+use crate::session::pending::{Call, PartsToken, RequestKind};
+use crate::tenants::jobs::Parts;
+
+/// Metadata key of the token for parts of a result, as SEP-2998 proposes it.
+pub(crate) const PARTS_TOKEN: &str = "partialResultToken";
+
+/// The capability of clients that take them.
+const PARTS: &str = "partialResults";
+
+/// Path of the capabilities of the client in a request, from 2026-07-28 on.
+const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientCapabilities"];
+
+impl Session {
+    /// Where what comes of the result of a call is kept that may become a job.
+    pub(in crate::session) fn parts_of(&self, call: &Call) -> Option<Arc<Parts>> {
+        let RequestKind::Tool(tool) = &call.kind else { return None };
+        let parts = Parts::new(&self.owner.tenant, name_of(&tool.name));
+        parts.inspect_err(|error| tracing::warn!(%error, "cannot make the handle of a job")).ok().map(Arc::new)
+    }
+
+    /// Keeps a part of the result of a call that may become a job, or is one. Returns whether no client waits for it.
+    pub(in crate::session) fn hear_part(&self, notification: &Message) -> bool {
+        let token =
+            notification.value(&["params", PARTS_TOKEN]).map(|json| Id::of_json(&String::from_utf8_lossy(&json)));
+        let Some(token) = token else { return false };
+        let (parts, is_awaited) = {
+            let mut state = self.state();
+            let of_token = |call: &&mut Call| call.parts_token.as_ref().is_some_and(|own| own.token == token);
+            let Some(call) = state.calls.values_mut().flatten().find(of_token) else { return false };
+            call.last = Instant::now();
+            let is_own = call.parts_token.as_ref().is_some_and(|own| own.is_own);
+            (call.parts.clone(), call.job.is_none() && !is_own)
+        };
+        if let Some(parts) = parts
+            && parts.hear(notification)
+        {
+            let rules = Arc::clone(&self.rules);
+            self.rules.workers.run(move |_| {
+                if let Ok(store) = &rules.filter.store {
+                    parts.write(store);
+                }
+            });
+        }
+        !is_awaited
+    }
+}
+
+/// Asks the server for parts of the result before its end in place of the client, if that has not asked.
+pub(in crate::session) fn with_parts(message: Message, id: &Id, call: &mut Call) -> Message {
+    let Some(params) = message.value(&["params"]) else { return message };
+    let asked = message.value(&["params", "_meta", PARTS_TOKEN]).filter(|token| token != "null");
+    if let Some(token) = asked {
+        call.parts_token = Some(PartsToken { token: Id::of_json(&String::from_utf8_lossy(&token)), is_own: false });
+        return message;
+    }
+    let token = progress_token(id);
+    let params = mcp::with_metadata(&params, PARTS_TOKEN, token.json());
+    call.parts_token = Some(PartsToken { token, is_own: true });
+    let message = Message::read(message.with_bytes(&["params"], &params));
+    // From 2026-07-28 on, each request says what its client can do.
+    let capabilities = message.value(&CAPABILITIES).filter(|json| json.starts_with(b"{"));
+    let has_own =
+        |json: &Bytes| serde_json::from_slice::<Map<String, Value>>(json).is_ok_and(|all| all.contains_key(PARTS));
+    let Some(capabilities) = capabilities.filter(|json| !has_own(json)) else { return message };
+    let rest = capabilities.slice(1..);
+    let comma = if rest.trim_ascii_start() == b"}" { "" } else { "," };
+    let capabilities = [format!(r#"{{"{PARTS}":{{}}{comma}"#).as_bytes(), &rest].concat();
+    Message::read(message.with_bytes(&CAPABILITIES, &capabilities))
+}
