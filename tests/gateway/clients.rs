@@ -60,6 +60,11 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects. Panics when that fails.
     pub(crate) fn open(client: Client, way: &Way) -> Self {
+        Self::open_with(client, way, &json!({}))
+    }
+
+    /// As [`Connection::open`], for [`Client::Sdk1`] with more capabilities.
+    pub(crate) fn open_with(client: Client, way: &Way, capabilities: &Value) -> Self {
         let driver = client.driver().map(|command| {
             let modules = installed("mcp/node_modules");
             Process::start(&command, &environment(&[("MCP_MODULES", &modules), ("FASTMCP_CHECK_FOR_UPDATES", "off")]))
@@ -67,10 +72,11 @@ impl Connection {
         let home = TempDir::new().unwrap();
         let mut connection = Self { client, way: way.clone(), driver, about: Value::Null, home };
         if connection.driver.is_some() {
-            let description = match way {
+            let mut description = match way {
                 Way::Command(command, variables) => json!({"command": command, "env": variables}),
                 Way::Url(url) => json!({ "url": url }),
             };
+            description["capabilities"] = capabilities.clone();
             connection.about =
                 connection.take(&description).unwrap_or_else(|error| panic!("{client:?}: {error}"))["ok"].take();
         }

@@ -231,8 +231,13 @@ impl Session {
     }
 
     pub(crate) fn begin_as(url: &str, token: &str) -> Self {
+        Self::begin_with(url, token, initialize())
+    }
+
+    /// A session of a client that introduces itself with these parameters.
+    pub(crate) fn begin_with(url: &str, token: &str, params: Value) -> Self {
         let token = if token.is_empty() { String::new() } else { format!("Bearer {token}") };
-        let reply = post(url, &[("Authorization", &token)], &request("initialize", "initialize", initialize()));
+        let reply = post(url, &[("Authorization", &token)], &request("initialize", "initialize", params));
         assert_eq!(reply.status, 200, "{}", reply.text());
         let id = reply.headers["mcp-session-id"].clone();
         let session = Self { url: url.to_owned(), id, token };

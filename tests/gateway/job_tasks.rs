@@ -25,23 +25,23 @@ const ALWAYS: &str = "[tools.\"slow*\"]\njob = \"always\"\n";
 const PATIENT: &str = "[tools.\"patient\"]\njob = \"auto\"\nwait-ms = 600000\n";
 
 /// A notification on which the server goes on.
-const GO: &str = "test/go";
+pub(crate) const GO: &str = "test/go";
 
 /// Name of the extension.
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The answer with this result.
-fn line(result: &Value) -> Value {
+pub(crate) fn line(result: &Value) -> Value {
     format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{result}}}"#).into()
 }
 
 /// A server that knows no tasks, and whose tool `slow` answers after [`GO`].
-fn slow() -> Script {
+pub(crate) fn slow() -> Script {
     Script::new().steps("tools/call slow", json!([{"await": GO}, line(&text("slept"))]))
 }
 
 /// The metadata of a modern client that accepts tasks.
-fn accepting() -> Value {
+pub(crate) fn accepting() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "lro-tests", "version": "1.0.0"},
@@ -50,13 +50,13 @@ fn accepting() -> Value {
 }
 
 /// A client of a way that knows tasks, in the form of its revision.
-struct Asker {
-    way: Way,
-    modern: bool,
+pub(crate) struct Asker {
+    pub(crate) way: Way,
+    pub(crate) modern: bool,
 }
 
 /// A client of every way, and a modern one on standard streams before a command.
-fn askers<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Asker)> + 'a {
+pub(crate) fn askers<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Asker)> + 'a {
     let modern = |way: Way| Asker { modern: way.face == Face::Modern, way };
     let of_revision = all_ways(script, toml).map(move |(name, way)| (name, modern(way)));
     of_revision.chain(all_ways(script, toml).take(1).map(|(name, way)| {
@@ -66,21 +66,21 @@ fn askers<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String
 }
 
 impl Asker {
-    fn answer(&mut self, method: &str, mut params: Value) -> Value {
+    pub(crate) fn answer(&mut self, method: &str, mut params: Value) -> Value {
         if self.modern {
             params["_meta"] = accepting();
         }
         self.way.answer(method, params)
     }
 
-    fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params);
         assert!(answer["error"].is_null(), "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Calls a tool that becomes a task. Returns the task.
-    fn begin(&mut self, tool: &str) -> Value {
+    pub(crate) fn begin(&mut self, tool: &str) -> Value {
         let mut params = json!({"name": tool, "arguments": {}});
         if self.modern {
             let task = self.result("tools/call", params);
@@ -91,12 +91,12 @@ impl Asker {
         self.result("tools/call", params)["task"].take()
     }
 
-    fn get(&mut self, task: &Value) -> Value {
+    pub(crate) fn get(&mut self, task: &Value) -> Value {
         self.result("tasks/get", json!({"taskId": task["taskId"]}))
     }
 
     /// Lets the server go on until the task has ended.
-    fn ended(&mut self, task: &Value) -> Value {
+    pub(crate) fn ended(&mut self, task: &Value) -> Value {
         loop {
             self.way.notify(GO);
             let found = self.get(task);
@@ -107,7 +107,7 @@ impl Asker {
     }
 
     /// The answer with the result of a task that has ended, or with its error.
-    fn outcome(&mut self, task: &Value) -> Value {
+    pub(crate) fn outcome(&mut self, task: &Value) -> Value {
         match self.modern {
             true => self.get(task),
             false => self.answer("tasks/result", json!({"taskId": task["taskId"]})),
@@ -328,7 +328,7 @@ fn tasks_of_the_server_stay_with_it() {
 fn tasks_are_announced_where_there_are_jobs() {
     let discovered = json!({"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"tools": {}}});
     let script = Script::new().tool("slow", "", text("x")).result("server/discover", discovered);
-    for (toml, has_tasks) in [(AUTO, true), ("", false)] {
+    for (toml, has_tasks) in [(AUTO, true), ("[tools.\"*\"]\njob = \"never\"\n", false)] {
         let mut gateway = script.with_toml(toml);
         let call = &gateway.hello["capabilities"]["tasks"]["requests"]["tools"]["call"];
         assert_eq!(call.is_object(), has_tasks, "{}", gateway.hello);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Exchange, Headers, Session, open_modern};
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
-use crate::wire::{MODERN, request};
+use crate::wire::{LEGACY, MODERN, request};
 
 /// How a client comes to the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,17 @@ impl Way {
     /// Another session over HTTP of the same tenant.
     pub(crate) fn another(&self) -> Session {
         Session::begin(&self.url)
+    }
+
+    /// Another handshake of the same client, where there are handshakes, with these capabilities.
+    pub(crate) fn declare(&mut self, capabilities: &Value) {
+        let info = json!({"name": self.name, "version": "1.0.0"});
+        let params = json!({"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info});
+        match self.face {
+            Face::Stdio => self.gateway.hello = self.gateway.result("initialize", params),
+            Face::Legacy => self.session = Some(Session::begin_with(&self.url, "", params)),
+            Face::Modern => {}
+        }
     }
 
     /// Another session of the same client, where there are sessions.

@@ -12,6 +12,7 @@ mod documents;
 mod faults;
 mod headers;
 mod http;
+mod job_default;
 mod job_live;
 mod job_tasks;
 mod jobs;

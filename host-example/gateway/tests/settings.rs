@@ -769,7 +769,7 @@ fn the_gateway_finds_its_strategy_by_tool() {
     let draw = GatewayTool {
         reuse_seconds: NonZeroU64::new(60),
         ask: true,
-        job: JobMode::Auto,
+        job: Some(JobMode::Auto),
         wait_ms: NonZeroU64::new(500),
         heartbeat_ms: NonZeroU64::new(600),
         ..tool(SchemaStrategy::Shape, false)

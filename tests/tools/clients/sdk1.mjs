@@ -35,7 +35,8 @@ async function all(list, key) {
 }
 
 await run(async description => {
-    const client = new Client({ name: 'lro-tests-sdk1', version: '1.0.0' }, { capabilities: CAPABILITIES });
+    const capabilities = { ...CAPABILITIES, ...description.capabilities };
+    const client = new Client({ name: 'lro-tests-sdk1', version: '1.0.0' }, { capabilities });
     for (const [method, reply] of Object.entries(ANSWERS)) {
         client.setRequestHandler(REQUESTS[method], reply);
     }

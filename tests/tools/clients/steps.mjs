@@ -2,7 +2,7 @@
 //
 // A driver reads one JSON object per line and answers each with one line, {"ok": …} or {"error": …}, until its input
 // ends. The first line says how to connect: {"command": ["program", "argument", …], "env": {…}} or {"url": "http://…"},
-// and optionally "era". Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}. A
+// and optionally "era", and "capabilities" beside those below. Each later line has one member, the name of a step: {"call": {"name": …, "arguments": {…}}}. A
 // last member "progress": true adds the progress notifications of the server. "timeout" is the time of a call in milliseconds,
 // which begins anew with each of them.
 

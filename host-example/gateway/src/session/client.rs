@@ -64,6 +64,7 @@ impl Session {
             let mut state = self.state();
             state.client = Arc::clone(&call.client);
             state.handshake = Some(message.bytes().clone());
+            state.knows_tasks = call.knows_tasks;
             state.initialized = None;
         }
         let replaces =
@@ -139,7 +140,12 @@ impl Session {
             _ => RequestKind::Other,
         };
         let progress = meta.and_then(|meta| meta.progress_token).map(|token| Id::of_json(token.get()));
-        Call { modern: revision.is_some(), progress, ..Call::new(kind, client, usage) }
+        let knows_tasks = match &kind {
+            _ if revision.is_some() => task::is_accepted(message),
+            RequestKind::Handshake => task::is_declared(message),
+            _ => self.state().knows_tasks,
+        };
+        Call { modern: revision.is_some(), knows_tasks, progress, ..Call::new(kind, client, usage) }
     }
 
     /// The token usage that a request counts against.
@@ -160,15 +166,16 @@ impl Session {
         if !self.rules.announces() {
             return None;
         }
-        if self.rules.config.has_jobs()
+        if self.has_tasks(call)
             && let Some(watch) = WatchCall::of(message, params)
         {
             return Some(OwnCall::watch(self, id, call, watch));
         }
         match &call.kind {
-            RequestKind::Tool(tool) if tool.name == JOB_TOOL && self.rules.config.has_jobs() => {
+            RequestKind::Tool(tool) if tool.name == JOB_TOOL => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
-                if self.rules.has_name_conflict() && !job::tool::knows(self, arguments) {
+                let is_listed = self.rules.config.has_jobs() && !self.rules.has_name_conflict();
+                if !is_listed && !job::tool::knows(self, arguments) {
                     return None;
                 }
                 Some(OwnCall::job(self, id, call, arguments))
@@ -184,7 +191,7 @@ impl Session {
                 let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
                 Some(OwnCall::resource(self, id, call, uri))
             }
-            RequestKind::Task(_) | RequestKind::Other if self.rules.config.has_jobs() => {
+            RequestKind::Task(_) | RequestKind::Other => {
                 let asked = TaskRequest::read(self, message, params.task_id.as_deref())?;
                 Some(OwnCall::task(self, id, call, asked))
             }

@@ -3,16 +3,13 @@
 use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, TaskSupport, ToolChange};
 
-use super::job::JOB_TOOL;
 use super::job::tool::{self, JOBS_TEMPLATE};
+use super::job::{JOB_TOOL, task};
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
 use super::{Session, ask};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::SchemaKind;
-
-/// The revision in which tasks are a part of the protocol.
-const REVISION_WITH_TASKS: &str = "2025-11-25";
 
 impl Session {
     /// Adds the gateway's tools and resources to a server's lists and capabilities.
@@ -49,7 +46,7 @@ impl Session {
             RequestKind::Handshake | RequestKind::Discovery if message.result().is_some() => {
                 let has_jobs = self.rules.config.has_jobs();
                 let tasks = match kind {
-                    _ if !has_jobs => None,
+                    _ if !self.has_tasks(call) => None,
                     RequestKind::Discovery => Some(TaskSupport::Extension),
                     _ => self.asks_for_tasks().then_some(TaskSupport::Capability),
                 };
@@ -79,7 +76,7 @@ impl Session {
     /// Whether the client knows tasks as a part of the protocol: it asked for revision 2025-11-25.
     fn asks_for_tasks(&self) -> bool {
         let handshake = self.handshake().map(|(request, _)| Message::read(request));
-        handshake.is_some_and(|request| request.params().protocol_version.as_deref() == Some(REVISION_WITH_TASKS))
+        handshake.is_some_and(|request| task::asks_for_revision(&request))
     }
 
     fn tools(&self, message: &Message, call: &Call, first_page: bool) -> Bytes {
@@ -90,19 +87,19 @@ impl Session {
         if listed.iter().any(|tool| is_own(&tool.name)) {
             self.rules.set_name_conflict();
         }
-        let has_tasks = !call.modern && self.rules.has_tasks() && self.asks_for_tasks();
+        let has_tasks = !call.modern && self.has_tasks(call) && self.asks_for_tasks();
         let question = self.rules.announces().then_some((ask::ARGUMENT, self.rules.question_schema.as_str()));
         let change = |name: &str| {
             let tool = config.gateway_tool(name);
             let is_exempt = config.for_tool(name).mode == DecisionMode::Never;
             let schema = match tool.schema {
                 // The result of a call that became a job is replaced too.
-                _ if is_exempt && tool.job == JobMode::Never => SchemaChange::Keep,
+                _ if is_exempt && !tool.has_jobs() => SchemaChange::Keep,
                 SchemaStrategy::Rewrite => SchemaChange::Widen,
                 SchemaStrategy::Strip => SchemaChange::Remove,
                 SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
             };
-            let tasks = has_tasks && tool.job != JobMode::Never;
+            let tasks = has_tasks && tool.job.map_or(call.knows_tasks, |job| job != JobMode::Never);
             if is_exempt {
                 return ToolChange { schema, result_characters: None, argument: None, tasks };
             }
@@ -124,7 +121,7 @@ impl Session {
             let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
             let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
             let runs_tasks: &[u8] = if tool.runs_tasks { b"true" } else { b"false" };
-            let tasks = (own.job != JobMode::Never).then_some((SchemaKind::Tasks, runs_tasks));
+            let tasks = (own.job != Some(JobMode::Never)).then_some((SchemaKind::Tasks, runs_tasks));
             let of_tool = input.into_iter().chain(output).chain(tasks);
             of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))
         });

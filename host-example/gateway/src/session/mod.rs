@@ -73,6 +73,8 @@ struct SessionState {
     calls: HashMap<Id, VecDeque<Call>>,
     pending: usize,
     handshake: Option<Bytes>,
+    /// Whether the handshake says that the client knows tasks.
+    knows_tasks: bool,
     initialized: Option<Bytes>,
     /// Calls of the tool for jobs that wait and whose clients asked for progress.
     waiting: HashMap<Id, WaitingCall>,
@@ -104,6 +106,7 @@ impl Session {
             calls: HashMap::new(),
             pending: 0,
             handshake: None,
+            knows_tasks: false,
             initialized: None,
             waiting: HashMap::new(),
             watched: Watched::default(),

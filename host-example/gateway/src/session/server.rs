@@ -169,12 +169,12 @@ impl Session {
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
             RequestKind::Task(_)
-                if self.rules.has_tasks()
+                if self.has_tasks(&call)
                     && let Some(answer) = task::unknown_answer(&message) =>
             {
                 FromServer::Pass(answer).into()
             }
-            RequestKind::TaskList { first_page } if self.rules.has_tasks() => {
+            RequestKind::TaskList { first_page } if self.has_tasks(&call) => {
                 task::list_answer(self, message, *first_page).into()
             }
             RequestKind::Task(task) => {

@@ -110,20 +110,21 @@ pub struct ToolOverride {
     /// How the gateway collects the pages of the tool into one result. Default: none, each page is a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collect: Option<CollectSettings>,
-    /// Whether a call of the tool becomes a job, which goes on without its request. Default: `never`.
+    /// Whether a call of the tool becomes a job, which goes on without its request. Default: `auto` as tasks of clients
+    /// that say that they know tasks, `never` of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobMode>,
-    /// Milliseconds without a result after which a call becomes a job if `job` is `auto`. Default: 20,000.
+    /// Milliseconds without a result after which a call becomes a job if `job` is `auto` or absent. Default: 20,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<NonZeroU64>,
-    /// Milliseconds without progress after which the gateway reports some to a client that asked for it, unless `job` is
-    /// `never`. Default: 15,000.
+    /// Milliseconds without progress after which the gateway reports some to a client that asked for it, if `job` is
+    /// `auto` or `always`. Default: 15,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<NonZeroU64>,
 }
 
 /// Which calls of a tool become jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobMode {
     /// Those without a result after `wait-ms`, if the gateway's own tools are in the list of tools.
@@ -131,7 +132,6 @@ pub enum JobMode {
     /// All, at once.
     Always,
     /// None.
-    #[default]
     Never,
 }
 
@@ -153,12 +153,14 @@ pub struct GatewayTool {
     pub ask: bool,
     /// Seconds for which identical calls reuse the offload of the first one.
     pub reuse_seconds: Option<NonZeroU64>,
-    /// Which calls become jobs.
-    pub job: JobMode,
-    /// Milliseconds without a result after which a call becomes a job if `job` is [`JobMode::Auto`]. `None`: 20,000.
+    /// Which calls become jobs. `None`: as [`JobMode::Auto`] where the job is a task of a client that says that it knows
+    /// tasks, else as [`JobMode::Never`].
+    pub job: Option<JobMode>,
+    /// Milliseconds without a result after which a call becomes a job if `job` is [`JobMode::Auto`] or `None`. `None`:
+    /// 20,000.
     pub wait_ms: Option<NonZeroU64>,
-    /// Milliseconds without progress after which the gateway reports some, unless `job` is [`JobMode::Never`]. `None`:
-    /// 15,000.
+    /// Milliseconds without progress after which the gateway reports some, where the tool
+    /// [has jobs](GatewayTool::has_jobs). `None`: 15,000.
     pub heartbeat_ms: Option<NonZeroU64>,
 }
 
@@ -168,7 +170,12 @@ impl GatewayTool {
         self.ttl_seconds.map(|seconds| Duration::from_secs(seconds.get()))
     }
 
-    /// Time without a result after which a call becomes a job if `job` is [`JobMode::Auto`].
+    /// Whether calls of any client may become jobs, as the settings say.
+    pub fn has_jobs(&self) -> bool {
+        self.job.is_some_and(|job| job != JobMode::Never)
+    }
+
+    /// Time without a result after which a call becomes a job unless it becomes one at once.
     pub(crate) fn wait(&self) -> Duration {
         self.wait_ms.map_or(WAIT_DEFAULT, |wait| Duration::from_millis(wait.get()))
     }
@@ -176,7 +183,7 @@ impl GatewayTool {
     /// Time without progress after which the gateway reports some; `None` if it never does.
     pub(crate) fn heartbeat(&self) -> Option<Duration> {
         let every = self.heartbeat_ms.map_or(HEARTBEAT_DEFAULT, |every| Duration::from_millis(every.get()));
-        (self.job != JobMode::Never).then_some(every)
+        self.has_jobs().then_some(every)
     }
 }
 
@@ -231,15 +238,21 @@ impl Config {
             handles: own.handles.unwrap_or_default(),
             ask: own.ask.unwrap_or_default(),
             reuse_seconds: own.reuse_seconds,
-            job: own.job.unwrap_or_default(),
+            job: own.job,
             wait_ms: own.wait_ms,
             heartbeat_ms: own.heartbeat_ms,
         }
     }
 
-    /// Whether calls of some tool may become jobs.
+    /// Whether calls of some tool may become jobs of any client.
     pub(crate) fn has_jobs(&self) -> bool {
         self.tools.values().any(|tool| tool.job.is_some_and(|job| job != JobMode::Never))
+    }
+
+    /// Whether calls of some tool may become jobs of clients that say that they know tasks.
+    pub(crate) fn has_tasks(&self) -> bool {
+        let is_for_all = self.tools.contains_key("*");
+        !is_for_all || self.tools.values().any(|tool| tool.job != Some(JobMode::Never))
     }
 
     /// The shortest age at which an offload may expire, of any tool and tenant.

@@ -168,8 +168,8 @@ impl TenantCaches {
     }
 
     /// Whether the server runs calls of a tool as tasks, if the tool has been listed.
-    pub(crate) fn runs_tasks(&self, tenant: &str, tool: &str) -> bool {
-        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).is_some_and(|runs| runs == "true")
+    pub(crate) fn runs_tasks(&self, tenant: &str, tool: &str) -> Option<bool> {
+        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).map(|runs| runs == "true")
     }
 
     fn schema(&self, tenant: &str, key: (SchemaKind, String)) -> Option<Bytes> {

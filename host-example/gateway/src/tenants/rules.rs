@@ -162,11 +162,6 @@ impl Rules {
         self.changes() && self.tools.is_some()
     }
 
-    /// Whether clients may follow jobs as tasks.
-    pub(crate) fn has_tasks(&self) -> bool {
-        self.announces() && self.config.has_jobs()
-    }
-
     /// Maximum size of a whole message with a tool result: a preset limits what goes over the wire.
     pub(crate) fn ceiling(&self) -> Option<Size> {
         self.config.preset.map(|preset| preset.size())

@@ -95,6 +95,12 @@ impl Session {
         late
     }
 
+    /// Whether the client of a request may follow jobs as tasks.
+    pub(super) fn has_tasks(&self, call: &Call) -> bool {
+        let config = &self.rules.config;
+        self.rules.announces() && (config.has_jobs() || (call.knows_tasks && config.has_tasks()))
+    }
+
     /// Whether jobs wait for the server.
     pub(crate) fn has_jobs(&self) -> bool {
         self.state().calls.values().flatten().any(|call| call.job.is_some())
@@ -104,15 +110,19 @@ impl Session {
     pub(super) fn detachment(&self, call: &Call, message: &Message) -> Option<(Duration, JobForm)> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
-        if own.job == JobMode::Never || !self.rules.announces() {
+        if own.job == Some(JobMode::Never) || !self.rules.announces() {
             return None;
         }
-        let form = JobForm::of(message, call.modern);
+        let form = JobForm::of(message, call);
+        let of_server = || self.rules.caches.runs_tasks(&self.owner.tenant, &tool.name);
         let after = match (own.job, form) {
             // Where the server runs tasks, the task is the server's.
-            (_, JobForm::AskedTask) if self.rules.caches.runs_tasks(&self.owner.tenant, &tool.name) => return None,
-            (_, JobForm::AskedTask) | (JobMode::Always, JobForm::Descriptor) => Duration::ZERO,
-            (JobMode::Always, JobForm::Task) => task::SERVER_TASK_WAIT,
+            (_, JobForm::AskedTask) if of_server() == Some(true) => return None,
+            // Nobody chose this, so it is only for clients that can use it, and for tools known to run no tasks.
+            (None, JobForm::AskedTask) if !call.knows_tasks || of_server().is_none() => return None,
+            (None, JobForm::Descriptor) => return None,
+            (_, JobForm::AskedTask) | (Some(JobMode::Always), JobForm::Descriptor) => Duration::ZERO,
+            (Some(JobMode::Always), JobForm::Task) => task::SERVER_TASK_WAIT,
             // Without its tool, a model cannot follow a job.
             (_, JobForm::Descriptor) if self.rules.has_name_conflict() => return None,
             (_, JobForm::Descriptor | JobForm::Task) => own.wait(),

@@ -30,6 +30,12 @@ const CANCEL_WAIT: Duration = Duration::from_secs(1);
 const ACCEPTS_TASKS: [&str; 5] =
     ["params", "_meta", "io.modelcontextprotocol/clientCapabilities", "extensions", TASKS_EXTENSION];
 
+/// Where a client of 2025-11-25 says so, in `initialize`.
+const DECLARED: [&str; 3] = ["params", "capabilities", "tasks"];
+
+/// The revision in which tasks are a part of the protocol.
+const REVISION_WITH_TASKS: &str = "2025-11-25";
+
 /// With this in the parameters, a client of 2025-11-25 asks for a task.
 const TASK: [&str; 2] = ["params", "task"];
 
@@ -50,13 +56,28 @@ pub(in crate::session) enum JobForm {
 
 impl JobForm {
     /// The form for a call.
-    pub(in crate::session) fn of(message: &Message, modern: bool) -> Self {
-        match modern {
-            true if message.value(&ACCEPTS_TASKS).is_some() => Self::Task,
+    pub(in crate::session) fn of(message: &Message, call: &Call) -> Self {
+        match call.modern {
+            true if call.knows_tasks => Self::Task,
             false if message.value(&TASK).is_some() => Self::AskedTask,
             _ => Self::Descriptor,
         }
     }
+}
+
+/// Whether the client says with a request that it knows tasks, as from revision 2026-07-28 on.
+pub(in crate::session) fn is_accepted(request: &Message) -> bool {
+    request.value(&ACCEPTS_TASKS).is_some_and(|settings| settings.starts_with(b"{"))
+}
+
+/// Whether the client says in `initialize` that it knows tasks, as in revision 2025-11-25.
+pub(in crate::session) fn is_declared(initialize: &Message) -> bool {
+    asks_for_revision(initialize) && initialize.value(&DECLARED).is_some_and(|tasks| tasks.starts_with(b"{"))
+}
+
+/// Whether `initialize` asks for the revision in which tasks are a part of the protocol.
+pub(in crate::session) fn asks_for_revision(initialize: &Message) -> bool {
+    initialize.params().protocol_version.as_deref() == Some(REVISION_WITH_TASKS)
 }
 
 /// The call for a server that is not to know of the task.
