@@ -306,7 +306,7 @@ fn input_that_nobody_gives_is_an_error_for_the_server() {
     }
 }
 
-// From 2026-07-28 on, only the client of the call can go on.
+// A call of an older revision cannot be sent again with input.
 #[test]
 fn a_result_that_asks_for_input_is_no_result_of_a_job() {
     let asks = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"s"}"#;

@@ -13,6 +13,7 @@ mod faults;
 mod headers;
 mod http;
 mod job_default;
+mod job_input;
 mod job_live;
 mod job_tasks;
 mod jobs;

@@ -115,6 +115,7 @@ pub fn serve(
         output: Mutex::new(Box::new(output)),
         events,
     });
+    face.session.set_send(StdioFace::sending(&face));
     if let Connection::Child(link) = &face.connection {
         link.start().map_err(|error| ServeError::Start(error.to_string()))?;
     }
@@ -158,13 +159,7 @@ impl StdioFace {
     fn from_client(self: &Arc<Self>, bytes: Bytes) {
         let message = Message::read(bytes);
         let (face, expects) = (Arc::clone(self), Expects::of(&message));
-        let own = Arc::downgrade(self);
-        let send: SendOwn = Arc::new(move |message| {
-            if let Some(face) = own.upgrade() {
-                face.send_own(message);
-            }
-        });
-        self.session.client_message(message, send, move |decided| match decided {
+        self.session.client_message(message, Self::sending(self), move |decided| match decided {
             FromClient::Forward(message) => {
                 face.send(message, &expects);
                 if let Expects::Response(id) = &expects
@@ -188,6 +183,16 @@ impl StdioFace {
             }
             Connection::Remote(remote) => remote.send(message),
         }
+    }
+
+    /// Sends messages of the gateway itself.
+    fn sending(face: &Arc<Self>) -> SendOwn {
+        let face = Arc::downgrade(face);
+        Arc::new(move |message| {
+            if let Some(face) = face.upgrade() {
+                face.send_own(message);
+            }
+        })
     }
 
     /// Sends a message of the gateway itself, without waiting for the server to read.

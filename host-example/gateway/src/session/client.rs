@@ -93,7 +93,9 @@ impl Session {
         {
             return OwnCall::collect(self, &id, collecting).into();
         }
-        call.is_forwarded = own.is_none();
+        if own.is_none() {
+            call.forward(message.bytes());
+        }
         self.remember(id, call);
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
     }

@@ -67,6 +67,11 @@ pub(crate) fn is_own(id: &Id) -> bool {
     id.json().starts_with("\"lro-page-")
 }
 
+/// An id for a request of the gateway itself.
+pub(super) fn own_id() -> Id {
+    Id::own(&format!("lro-page-{:x}-{}", std::process::id(), REQUESTS.fetch_add(1, Ordering::Relaxed)))
+}
+
 /// A request for a page. Dropping it cancels it, unless it is answered.
 struct Asked {
     session: Arc<Session>,
@@ -77,7 +82,7 @@ struct Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if self.session.take(&self.id).is_some() {
-            (self.send)(cancellation(&self.id, "the page is not needed any more"));
+            (self.send)(cancellation(&self.id, "the answer is not needed any more"));
         }
     }
 }
@@ -218,11 +223,23 @@ impl Session {
         arguments: &str,
         send: &Send,
     ) -> impl Future<Output = Result<Message, String>> + std::marker::Send + use<> {
-        let id = Id::own(&format!("lro-page-{:x}-{}", std::process::id(), REQUESTS.fetch_add(1, Ordering::Relaxed)));
+        let id = own_id();
+        let request = mcp::page_request(call, &id, arguments);
+        self.ask_own(send, id, request)
+    }
+
+    /// Sends a request of the gateway itself with this id. Gives the answer of the server, or why there is none. Dropping
+    /// the future cancels the request.
+    pub(super) fn ask_own(
+        self: &Arc<Self>,
+        send: &Send,
+        id: Id,
+        request: Bytes,
+    ) -> impl Future<Output = Result<Message, String>> + std::marker::Send + use<> {
         let (answer, mut answered) = mpsc::channel(1);
         self.expect_page(id.clone(), answer);
         let asked = Asked { session: Arc::clone(self), send: Arc::clone(send), id };
-        send(mcp::page_request(call, &asked.id, arguments));
+        send(request);
         async move {
             let _asked = asked;
             answered.recv().await.ok_or_else(|| "the call has ended".to_owned())

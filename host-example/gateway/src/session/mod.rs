@@ -79,6 +79,8 @@ struct SessionState {
     /// Calls of the tool for jobs that wait and whose clients asked for progress.
     waiting: HashMap<Id, WaitingCall>,
     watched: Watched,
+    /// Sends requests of the gateway itself that outlive the request they belong to.
+    send: Option<SendOwn>,
 }
 
 impl SessionState {
@@ -110,6 +112,7 @@ impl Session {
             initialized: None,
             waiting: HashMap::new(),
             watched: Watched::default(),
+            send: None,
         };
         Self {
             rules,
@@ -143,6 +146,15 @@ impl Session {
     pub fn handshake(&self) -> Option<(Bytes, Option<Bytes>)> {
         let state = self.state();
         Some((state.handshake.clone()?, state.initialized.clone()))
+    }
+
+    /// Sets how requests of the gateway itself reach the server when no request of the client is open any more.
+    pub(crate) fn set_send(&self, send: SendOwn) {
+        self.state().send = Some(send);
+    }
+
+    fn send(&self) -> Option<SendOwn> {
+        self.state().send.clone()
     }
 
     /// The profile of the client.

@@ -231,7 +231,7 @@ impl OwnCall {
 
     /// The call goes to the server.
     fn forwarded(&self, message: Bytes) -> FromClient {
-        self.session.set_forwarded(&self.id);
+        self.session.set_forwarded(&self.id, &message);
         FromClient::Forward(message)
     }
 

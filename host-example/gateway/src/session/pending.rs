@@ -21,6 +21,9 @@ use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
 
+/// Size up to which the call of a job is kept, to be sent again with input, in bytes: each job may keep one.
+pub(super) const CALL_BYTES_MAX: usize = 64 << 10;
+
 /// A pending request.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -47,6 +50,8 @@ pub(crate) struct Call {
     pub(super) permits: Vec<Arc<OwnedSemaphorePermit>>,
     /// Whether the server has the request, as far as the gateway decides it.
     pub(super) is_forwarded: bool,
+    /// The message as the server has it, if it is small and the call may become a job that is to be sent again.
+    pub(super) message: Option<Bytes>,
     /// After how long the call becomes a job, if it may.
     pub(super) detaches_after: Option<Duration>,
     /// How the client hears of the job.
@@ -57,7 +62,8 @@ pub(crate) struct Call {
     pub(super) parts: Option<Arc<Parts>>,
     /// With what the server names the call when it sends a part of the result.
     pub(super) parts_token: Option<PartsToken>,
-    /// The collection of its pages. The server has requests for pages then, and not this one.
+    /// The collection of its pages, or what a job goes on with. The server has other requests of the gateway then, and not
+    /// this one.
     pub(super) collect: Option<Arc<CollectState>>,
 }
 
@@ -88,6 +94,7 @@ impl Call {
             last: now,
             permits: Vec::new(),
             is_forwarded: false,
+            message: None,
             detaches_after: None,
             form: JobForm::default(),
             job: None,
@@ -101,6 +108,15 @@ impl Call {
     pub(super) fn is_due(&self) -> bool {
         let is_late = self.detaches_after.is_some_and(|after| self.begun.elapsed() >= after);
         is_late && self.is_forwarded && self.job.is_none()
+    }
+
+    /// Notes that the call goes to the server, as this message.
+    pub(super) fn forward(&mut self, message: &Bytes) {
+        self.is_forwarded = true;
+        if self.modern && self.detaches_after.is_some() && message.len() <= CALL_BYTES_MAX {
+            // A copy, as the message may be a part of a larger buffer.
+            self.message = Some(Bytes::copy_from_slice(message));
+        }
     }
 
     /// Its job, if the session sees to the job's end: a collection of pages does so itself.
@@ -306,7 +322,7 @@ impl Session {
 
     pub(super) fn remember(&self, id: Id, call: Call) {
         let mut state = self.state();
-        state.pending += 1;
+        state.pending += usize::from(call.job.is_none());
         state.calls.entry(id).or_default().push_back(call);
     }
 
@@ -324,10 +340,10 @@ impl Session {
         call
     }
 
-    /// Records that a pending request goes to the server after all.
-    pub(super) fn set_forwarded(&self, id: &Id) {
+    /// Records that a pending request goes to the server after all, as this message.
+    pub(super) fn set_forwarded(&self, id: &Id, message: &Bytes) {
         let mut state = self.state();
-        state.calls.get_mut(id).into_iter().flatten().for_each(|call| call.is_forwarded = true);
+        state.calls.get_mut(id).into_iter().flatten().for_each(|call| call.forward(message));
     }
 
     fn failure(&self, id: Id, call: &Call, reason: &str) -> Option<Failure> {

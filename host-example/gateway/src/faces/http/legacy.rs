@@ -118,7 +118,7 @@ impl LegacySession {
         let owner = SessionOwner { tenant: tenant.clone(), session: Some(id.clone()), local: false };
         let open = rules.metrics.session();
         let session = Arc::new(Session::new(&rules, owner));
-        Arc::new_cyclic(|this| Self {
+        let this = Arc::new_cyclic(|this| Self {
             id,
             link: Link::new(launch, Arc::clone(&session), this.clone()),
             session,
@@ -129,6 +129,18 @@ impl LegacySession {
             is_abandoned: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             _open: open,
+        });
+        this.session.set_send(Self::sending(&this));
+        this
+    }
+
+    /// Sends messages of the gateway itself.
+    fn sending(this: &Arc<Self>) -> SendOwn {
+        let this = Arc::downgrade(this);
+        Arc::new(move |message| {
+            if let Some(this) = this.upgrade() {
+                send_own(&Arc::clone(&this.session), this, |this| &this.link, message);
+            }
         })
     }
 
@@ -203,13 +215,8 @@ impl LegacySession {
 
     /// Forwards a message from the client. Blocks while the server does not read.
     fn proceed(self: &Arc<Self>, decision: ClientDecision, expects: Expects) -> Result<(), Refusal> {
-        let (this, own) = (Arc::clone(self), Arc::downgrade(self));
-        let send: SendOwn = Arc::new(move |message| {
-            if let Some(this) = own.upgrade() {
-                send_own(&Arc::clone(&this.session), this, |this| &this.link, message);
-            }
-        });
-        let forwarded = self.session.follow(decision, send, move |decided| {
+        let this = Arc::clone(self);
+        let forwarded = self.session.follow(decision, Self::sending(self), move |decided| {
             let answer = forward(&this.session, &this.link, decided, &expects)?;
             let Expects::Response(id) = expects else { return Ok(()) };
             if let Some(answer) = answer {

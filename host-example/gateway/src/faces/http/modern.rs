@@ -139,6 +139,7 @@ impl SharedServer {
             room,
         });
         this.exchanges.lock().insert(id.clone(), Arc::clone(&exchange));
+        exchange.session.set_send(Self::sending_later(this, &exchange));
         let guard = ExchangeGuard(Arc::downgrade(this), id.clone());
         let forwarded = Self::start_forwarding(this, exchange, id, rewritten);
         forwarded.respond(message_response(messages, guard, status)).await
@@ -180,6 +181,16 @@ impl SharedServer {
                 shared.exchanges.lock().remove(&Id::of_json(id.get()));
             }
             send_own(&exchange.session, shared, |shared| &shared.link, message);
+        })
+    }
+
+    /// As [`Self::sending`], as long as the exchange goes on.
+    fn sending_later(this: &Arc<Self>, exchange: &Arc<Exchange>) -> SendOwn {
+        let (shared, exchange) = (Arc::downgrade(this), Arc::downgrade(exchange));
+        Arc::new(move |message| {
+            if let (Some(shared), Some(exchange)) = (shared.upgrade(), exchange.upgrade()) {
+                Self::sending(&shared, &exchange)(message);
+            }
         })
     }
 

@@ -1,6 +1,7 @@
 //! Calls that become jobs: the client gets a short descriptor in place of the result, and the call goes on.
 
 pub(super) mod beat;
+mod continued;
 mod input;
 pub(super) mod parts;
 mod status;
@@ -42,10 +43,6 @@ const COMPLETE: &str = r#""complete""#;
 
 /// The type of a result that asks the client for input, as JSON.
 const INPUT_REQUIRED: &str = r#""input_required""#;
-
-/// Reason of a job whose server asked for input in this way.
-const UNHEARD: &str = "the server asked for input with the result `input_required`, which only the client of the call could \
-    give: set `job` to \"never\" for the tool, or a longer `wait-ms`";
 
 /// How the JSON of an id begins that the gateway has given a request.
 const OWN_ID: &str = r#""lro-"#;
@@ -265,6 +262,9 @@ impl Session {
         running: Arc<RunningJob>,
         is_answered: bool,
     ) -> Filtering {
+        if !running.is_canceled() && continued::goes_on(&message) {
+            return self.continue_job(message, call, running, is_answered);
+        }
         let (session, bytes, id) = (Arc::clone(self), message.bytes().clone(), message.id());
         let guard = EndGuard { session: Arc::clone(self), job: Arc::clone(&running), has_ended: false };
         let job = Job::new(async move {
@@ -352,7 +352,6 @@ pub(super) fn asks_for_input(response: &Message) -> bool {
 /// How a call ended whose response is this.
 fn outcome_of(response: &Message) -> Outcome {
     match response.result() {
-        Some(_) if asks_for_input(response) => Outcome::Failed(UNHEARD.to_owned()),
         Some(result) => {
             // The one who fetches it may speak another revision.
             let result = match response.value(&RESULT_TYPE).is_some_and(|kind| kind == COMPLETE) {

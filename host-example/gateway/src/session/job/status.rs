@@ -56,7 +56,7 @@ pub(super) struct Status<'a> {
 
 /// A request of the server for input.
 #[derive(Debug, Serialize)]
-struct QuestionStatus {
+pub(super) struct QuestionStatus {
     method: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<Box<RawValue>>,
@@ -123,15 +123,14 @@ impl<'a> Status<'a> {
             message: last.message,
             ago_ms: millis(last.at.elapsed()),
         });
-        let questions = job.questions();
-        let (state, reason) = match (job.is_canceled(), questions.is_empty()) {
+        let input = questions(job);
+        let (state, reason) = match (job.is_canceled(), input.is_empty()) {
             (true, _) => ("cancelled", Some("the server has not answered the cancellation yet")),
             (false, true) => ("running", None),
             (false, false) => ("input_required", Some(INPUT)),
         };
-        let question = |Question { method, params, .. }| QuestionStatus { method, params };
         Self {
-            input: questions.into_iter().map(|one| (one.key(), question(one))).collect(),
+            input,
             elapsed_ms: Some(millis(job.age())),
             progress,
             reason,
@@ -182,6 +181,13 @@ impl<'a> Status<'a> {
         // A struct of texts and numbers always serializes.
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// What the server asks for, by the keys of its requests.
+pub(super) fn questions(job: &RunningJob) -> BTreeMap<String, QuestionStatus> {
+    let questions = job.questions().into_iter();
+    let status = |Question { key, method, params, .. }| (key, QuestionStatus { method, params });
+    questions.map(status).collect()
 }
 
 /// The literal call that goes on to wait for a job.

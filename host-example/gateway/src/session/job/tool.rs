@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use lro_host::mcp::{self, INVALID_PARAMS, ProtocolError};
 use lro_host::store::{Store, StoreError, Ulid};
 use serde::Deserialize;
@@ -36,6 +37,9 @@ const LISTED_BYTES_MAX: u64 = 256 << 10;
 
 /// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
 const RESOURCE_NOT_FOUND: i32 = -32002;
+
+/// What input has to be.
+const RESULT_EXPECTED: &str = "expected the result of the request";
 
 /// Metadata key of a fetched result, for its job.
 const JOB_KEY: &str = "io.github.lro-filter/job";
@@ -90,9 +94,7 @@ impl Arguments {
         if needs_handle && arguments.handle.is_none() {
             return Err("`handle` is missing: name the job to cancel, or to give input".to_owned());
         }
-        if let Some((key, _)) = arguments.input.iter().find(|(_, result)| !result.get().starts_with('{')) {
-            return Err(format!("`input.{key}` is not an object: expected the result of the request"));
-        }
+        check_input(&arguments.input).map_err(|key| format!("`input.{key}` is not an object: {RESULT_EXPECTED}"))?;
         Ok(arguments)
     }
 
@@ -133,6 +135,26 @@ impl Arguments {
         let default = if self.cancel { CANCEL_WAIT_MS_DEFAULT } else { WAIT_MS_DEFAULT };
         let wait = Duration::from_millis(self.wait_ms.unwrap_or(default).min(WAIT_MS_MAX));
         (!wait.is_zero()).then(|| (job, Instant::now() + wait))
+    }
+}
+
+/// The input that a client gives to a task: a JSON object of results by the keys of their requests.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(super) fn input_of(json: Option<Bytes>) -> Result<BTreeMap<String, Box<RawValue>>, String> {
+    let input: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&json.unwrap_or_default())
+        .map_err(|error| format!("invalid `inputResponses`: {error}: expected an object"))?;
+    check_input(&input).map_err(|key| format!("`inputResponses.{key}` is not an object: {RESULT_EXPECTED}"))?;
+    Ok(input)
+}
+
+/// # Errors
+/// The key of a result that is none.
+fn check_input(input: &BTreeMap<String, Box<RawValue>>) -> Result<(), &str> {
+    match input.iter().find(|(_, result)| !result.get().starts_with('{')) {
+        Some((key, _)) => Err(key),
+        None => Ok(()),
     }
 }
 

@@ -19,7 +19,10 @@ const METHODS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roo
 /// A request of the server that waits for a client.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
-    id: Id,
+    /// What a client names it by: the id of the request, or its key in a result.
+    pub(crate) key: String,
+    /// The id of the request, if the server has sent one.
+    id: Option<Id>,
     pub(crate) method: String,
     /// JSON, if there are any.
     pub(crate) params: Option<Box<RawValue>>,
@@ -31,16 +34,29 @@ impl Question {
     pub(crate) fn read(request: &Message) -> Option<Self> {
         let method = request.method().filter(|method| METHODS.contains(&method.as_ref()))?.into_owned();
         let params = request.value(&["params"]).and_then(|params| serde_json::from_slice(&params).ok());
-        Some(Self { id: request.id()?, method, params, asked: Instant::now() })
+        let id = request.id()?;
+        let key = serde_json::from_str(id.json()).unwrap_or_else(|_| id.json().to_owned());
+        Some(Self { key, id: Some(id), method, params, asked: Instant::now() })
     }
 
-    /// What a client names it by: the id of the request.
-    pub(crate) fn key(&self) -> String {
-        serde_json::from_str(self.id.json()).unwrap_or_else(|_| self.id.json().to_owned())
+    /// A request that a result has under this key.
+    ///
+    /// # Errors
+    /// When it does not ask for input.
+    pub(crate) fn of_result(key: String, method: String, params: Option<Box<RawValue>>) -> Result<Self, String> {
+        if !METHODS.contains(&method.as_str()) {
+            return Err(format!("`{method}` is nothing that clients give: expected one of {}", METHODS.join(", ")));
+        }
+        Ok(Self { key, id: None, method, params, asked: Instant::now() })
     }
 
-    fn refused(&self, reason: &str) -> Bytes {
-        mcp::error_response(Some(&self.id), INTERNAL_ERROR, reason)
+    fn is_too_large(&self) -> bool {
+        self.params.as_ref().is_some_and(|params| params.get().len() > QUESTION_BYTES_MAX)
+    }
+
+    /// The response with an error, if the server has sent a request.
+    fn refused(&self, reason: &str) -> Option<Bytes> {
+        self.id.as_ref().map(|id| mcp::error_response(Some(id), INTERNAL_ERROR, reason))
     }
 }
 
@@ -49,6 +65,8 @@ impl Question {
 pub(super) struct Input {
     questions: Vec<Question>,
     responses: Vec<Bytes>,
+    /// The results for requests of a result so far, by their keys.
+    given: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Input {
@@ -58,13 +76,34 @@ impl Input {
 
     /// Keeps a question. The server gets an error for one that is too large, or one too many.
     pub(super) fn ask(&mut self, question: Question) {
-        let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
-        if bytes > QUESTION_BYTES_MAX || self.questions.len() >= QUESTIONS_MAX {
-            let reason =
-                format!("no client waits; at most {QUESTIONS_MAX} requests of {QUESTION_BYTES_MAX} bytes are kept");
-            return self.responses.push(question.refused(&reason));
+        if question.is_too_large() || self.questions.len() >= QUESTIONS_MAX {
+            return self.responses.extend(question.refused(&format!("no client waits; {}", limits())));
         }
         self.questions.push(question);
+    }
+
+    /// Keeps the questions of a result.
+    ///
+    /// # Errors
+    /// When one is too large, or they are too many.
+    pub(super) fn ask_all(&mut self, questions: Vec<Question>) -> Result<(), String> {
+        if questions.iter().any(Question::is_too_large) || self.questions.len() + questions.len() > QUESTIONS_MAX {
+            return Err(limits());
+        }
+        self.questions.extend(questions);
+        Ok(())
+    }
+
+    /// The results for the questions of a result, once all are there.
+    pub(super) fn take_given(&mut self) -> Option<BTreeMap<String, Box<RawValue>>> {
+        let is_complete = !self.given.is_empty() && self.questions.iter().all(|question| question.id.is_some());
+        is_complete.then(|| std::mem::take(&mut self.given))
+    }
+
+    /// Takes back the questions of a result.
+    pub(super) fn take_back(&mut self) {
+        self.questions.retain(|question| question.id.is_some());
+        self.given.clear();
     }
 
     /// Answers questions by their keys, all or none.
@@ -72,27 +111,40 @@ impl Input {
     /// # Errors
     /// A key that no question has.
     pub(super) fn give(&mut self, results: &BTreeMap<String, Box<RawValue>>) -> Result<(), String> {
-        let keys: Vec<String> = self.questions.iter().map(Question::key).collect();
-        if let Some(unknown) = results.keys().find(|key| !keys.contains(key)) {
+        let keys: Vec<&str> = self.questions.iter().map(|question| question.key.as_str()).collect();
+        if let Some(unknown) = results.keys().find(|key| !keys.contains(&key.as_str())) {
             return Err(format!("the job asks for no input `{unknown}`: it asks for [{}]", keys.join(", ")));
         }
-        for question in self.questions.extract_if(.., |question| results.contains_key(&question.key())) {
-            let result = results.get(&question.key()).map_or("{}", |result| result.get());
-            self.responses.push(mcp::response(&question.id, result));
-        }
+        self.give_known(results);
         Ok(())
+    }
+
+    /// Answers the questions that have these keys.
+    pub(super) fn give_known(&mut self, results: &BTreeMap<String, Box<RawValue>>) {
+        for question in self.questions.extract_if(.., |question| results.contains_key(&question.key)) {
+            let Some(result) = results.get(&question.key) else { continue };
+            match &question.id {
+                Some(id) => self.responses.push(mcp::response(id, result.get())),
+                None => drop(self.given.insert(question.key, result.clone())),
+            }
+        }
     }
 
     /// Takes back a question that the server has canceled.
     pub(super) fn withdraw(&mut self, id: &Id) {
-        self.questions.retain(|question| question.id != *id);
+        self.questions.retain(|question| question.id.as_ref() != Some(id));
     }
 
     /// What the server is to get now: answers, and errors for questions that nobody answered in this time.
     pub(super) fn take(&mut self, patience: Duration) -> Vec<Bytes> {
         let reason = format!("no client gave the input within {} s (gateway.job-input-seconds)", patience.as_secs());
-        let late = self.questions.extract_if(.., |question| question.asked.elapsed() > patience);
-        self.responses.extend(late.map(|question| question.refused(&reason)));
+        let is_late = |question: &mut Question| question.id.is_some() && question.asked.elapsed() > patience;
+        let late = self.questions.extract_if(.., is_late);
+        self.responses.extend(late.filter_map(|question| question.refused(&reason)));
         std::mem::take(&mut self.responses)
     }
+}
+
+fn limits() -> String {
+    format!("at most {QUESTIONS_MAX} requests of {QUESTION_BYTES_MAX} bytes are kept")
 }

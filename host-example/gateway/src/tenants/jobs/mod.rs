@@ -122,6 +122,16 @@ impl Jobs {
         self.waiting.wake(job.handle);
     }
 
+    /// Keeps what a result of the server asks for, and wakes the calls that wait for the job.
+    ///
+    /// # Errors
+    /// When it asks for too much.
+    pub(crate) fn ask_all(&self, job: &RunningJob, questions: Vec<Question>) -> Result<(), String> {
+        job.ask_all(questions)?;
+        self.waiting.wake(job.handle);
+        Ok(())
+    }
+
     /// Calls `wake` when the job has ended or waits for input, or at the deadline, on the thread that notices it.
     pub(crate) fn wait(&self, job: &RunningJob, deadline: Instant, wake: impl FnOnce() + Send + 'static) {
         let runs = || !job.asks() && self.running(&job.call.tenant, job.handle).is_some();

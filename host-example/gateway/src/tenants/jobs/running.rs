@@ -9,6 +9,7 @@ use lro_host::mcp::{Id, Message};
 use lro_host::store::Ulid;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 use super::input::{Input, Question};
 use super::parts::Parts;
@@ -59,6 +60,8 @@ pub(crate) struct RunningJob {
     pub(crate) parts: Arc<Parts>,
     begun: Instant,
     state: Mutex<State>,
+    /// Notified when the state changes.
+    changed: Notify,
     /// Held while a record is written, so that the last state is the last record.
     turn: Mutex<()>,
 }
@@ -88,6 +91,7 @@ impl RunningJob {
             parts,
             begun: Instant::now(),
             state: Mutex::default(),
+            changed: Notify::new(),
             turn: Mutex::default(),
         }
     }
@@ -128,6 +132,42 @@ impl RunningJob {
         self.change(|state| state.input.ask(question));
     }
 
+    /// Keeps the requests for input of a result.
+    ///
+    /// # Errors
+    /// When they are too many, or one is too large.
+    pub(super) fn ask_all(&self, questions: Vec<Question>) -> Result<(), String> {
+        self.change(|state| state.input.ask_all(questions))
+    }
+
+    /// Waits for the input that a result asks for: the results of all of its requests, by their keys.
+    pub(crate) async fn given(&self) -> BTreeMap<String, Box<RawValue>> {
+        loop {
+            // Before the look, so that no change comes between the two.
+            let changed = self.changed.notified();
+            if let Some(given) = self.state.lock().input.take_given() {
+                return given;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until a client cancels the job.
+    pub(crate) async fn canceled(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.is_canceled() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes back the requests for input of a result.
+    pub(crate) fn take_back(&self) {
+        self.change(|state| state.input.take_back());
+    }
+
     /// Takes back a request for input that the server has canceled.
     pub(crate) fn withdraw(&self, id: &Id) {
         self.change(|state| state.input.withdraw(id));
@@ -151,6 +191,11 @@ impl RunningJob {
         self.change(|state| state.input.give(results))
     }
 
+    /// As [`RunningJob::give`], without the results that no request asks for.
+    pub(crate) fn give_known(&self, results: &BTreeMap<String, Box<RawValue>>) {
+        self.change(|state| state.input.give_known(results));
+    }
+
     /// The responses to requests for input that the server is to get now. Those nobody answered in this time get an error.
     pub(crate) fn take_responses(&self, patience: Duration) -> Vec<Bytes> {
         let mut state = self.state.lock();
@@ -167,7 +212,10 @@ impl RunningJob {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         state.changes += 1;
-        change(&mut state)
+        let changed = change(&mut state);
+        drop(state);
+        self.changed.notify_waiters();
+        changed
     }
 
     /// Whether the server must get a cancellation now. Returns true once.

@@ -182,7 +182,7 @@ impl Proxy {
         };
         let ids = ids_of(&message);
         let send = self.sending(&session, &headers);
-        let message = match (waits::decide(&session, message, send).await, request_info.id.clone()) {
+        let message = match (waits::decide(&session, message, Arc::clone(&send)).await, request_info.id.clone()) {
             (Decided::Now(FromClient::Forward(message)), _) => message,
             (Decided::Now(FromClient::Open(first)), Some(id)) => {
                 return Ok(waits::subscription(session, id, first, self.ending.subscribe()));
@@ -197,6 +197,7 @@ impl Proxy {
         let due = request_info.id.clone().and_then(|id| Some((session.detaches_at(&id)?, id)));
         if let Some((due, id)) = due {
             request_info.is_detachable = true;
+            session.set_send(send);
             let call = Detachable { session, id, due, request_info, message, headers };
             return self.forward_detachable(call, pending).await;
         }
@@ -289,8 +290,12 @@ impl Proxy {
 
     /// Timeout of a request. A job may take longer than a call.
     fn timeout_of(&self, request_info: &RequestInfo) -> Duration {
+        if request_info.is_detachable { self.timeout_of_jobs() } else { self.call_timeout() }
+    }
+
+    fn timeout_of_jobs(&self) -> Duration {
         let job = Duration::from_secs(self.rules.config.gateway.job_seconds_max.get());
-        if request_info.is_detachable { self.call_timeout().max(job) } else { self.call_timeout() }
+        self.call_timeout().max(job)
     }
 
     async fn respond(

@@ -11,27 +11,44 @@ use lro_transport::EventReader;
 use tokio::runtime::Handle;
 
 use super::Proxy;
+use crate::headers::{METHOD, NAME, encoded};
 use crate::listener::body;
 use crate::session::{SendOwn, Session};
 use crate::upstream::content::Content;
 use crate::upstream::{Endpoint, retry};
 
+/// How often a request is checked for whether its answer is still awaited.
+const AWAITED_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
 impl Proxy {
-    /// Sends messages with the headers of the client's call. Must be called on a thread of the runtime.
+    /// Sends messages with the headers of the client's call, as long as the session is there. Must be called on a thread of
+    /// the runtime.
     pub(super) fn sending(&self, session: &Arc<Session>, headers: &HeaderMap) -> SendOwn {
-        let (endpoint, timeout) = (self.endpoint.clone(), self.call_timeout());
+        let endpoint = self.endpoint.clone();
+        let (timeout, of_jobs) = (self.call_timeout(), self.timeout_of_jobs());
         let headers = self.with_configured_headers(headers.clone());
-        let (session, runtime) = (Arc::clone(session), Handle::current());
+        let (session, runtime) = (Arc::downgrade(session), Handle::current());
         Arc::new(move |message| {
-            let (endpoint, headers, session) = (endpoint.clone(), headers.clone(), Arc::clone(&session));
+            let Some(session) = session.upgrade() else { return };
+            let timeout = if session.has_jobs() { of_jobs } else { timeout };
+            let (endpoint, headers) = (endpoint.clone(), headers.clone());
             runtime.spawn(async move { exchange(&endpoint, headers, &session, message, timeout).await });
         })
     }
 }
 
-/// Sends a message. The response to a request goes to the session, and so does the reason why there is none.
-async fn exchange(endpoint: &Endpoint, headers: HeaderMap, session: &Arc<Session>, message: Bytes, timeout: Duration) {
-    let id = Message::read(message.clone()).id();
+/// Sends a message. The response to a request goes to the session, and so does the reason why there is none. A request
+/// whose answer nobody awaits any more ends, which closes its connection.
+async fn exchange(
+    endpoint: &Endpoint,
+    mut headers: HeaderMap,
+    session: &Arc<Session>,
+    message: Bytes,
+    timeout: Duration,
+) {
+    let read_message = Message::read(message.clone());
+    name_request(&mut headers, &read_message);
+    let id = read_message.id();
     let request = endpoint.client().post(endpoint.url()).headers(headers).body(message);
     let answered = async {
         let response = request.send().await.map_err(|error| Endpoint::explain(&error))?;
@@ -40,10 +57,34 @@ async fn exchange(endpoint: &Endpoint, headers: HeaderMap, session: &Arc<Session
             None => Ok(()),
         }
     };
-    let answered = tokio::time::timeout(timeout, answered).await;
+    let answered = tokio::select! {
+        answered = tokio::time::timeout(timeout, answered) => answered,
+        () = unwanted(session, id.as_ref()) => return,
+    };
     let answered = answered.unwrap_or_else(|_| Err(format!("no response within {} ms", timeout.as_millis())));
     if let (Err(reason), Some(id)) = (answered, id) {
         drop(session.fail(&id, &reason));
+    }
+}
+
+/// Waits until nobody waits for the answer to a request.
+async fn unwanted(session: &Session, id: Option<&Id>) {
+    let Some(id) = id else { return std::future::pending().await };
+    while session.is_pending(id) {
+        tokio::time::sleep(AWAITED_POLL_INTERVAL).await;
+    }
+}
+
+/// Corrects the headers that repeat what the message asks for, from revision 2026-07-28 on.
+fn name_request(headers: &mut HeaderMap, message: &Message) {
+    let Some(method) = message.method().filter(|_| headers.contains_key(&METHOD)) else { return };
+    headers.remove(&NAME);
+    let params = message.params();
+    if let Some(name) = params.subject(&method).and_then(encoded) {
+        headers.insert(NAME, name);
+    }
+    if let Ok(method) = method.parse() {
+        headers.insert(METHOD, method);
     }
 }
 
@@ -71,9 +112,14 @@ async fn read(session: &Arc<Session>, id: &Id, response: reqwest::Response) -> R
         reader.push(&chunk, &mut events).map_err(|error| error.to_string())?;
         for data in events.drain(..).filter_map(|event| event.data()) {
             let message = Message::read(data);
-            if message.kind() == Kind::Response && message.id().as_ref() == Some(id) {
-                drop(session.server_message_async(message).await);
-                return Ok(());
+            match message.kind() {
+                Kind::Response if message.id().as_ref() == Some(id) => {
+                    drop(session.server_message_async(message).await);
+                    return Ok(());
+                }
+                // Its client hears of it as the progress of a job.
+                Kind::Notification => drop(session.server_message_async(message).await),
+                _ => {}
             }
         }
     }

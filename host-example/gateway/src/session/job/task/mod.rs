@@ -2,6 +2,7 @@
 
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use lro_host::mcp::{
 };
 use lro_host::store::Ulid;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use self::status::Task;
 use super::tool;
@@ -38,6 +40,9 @@ const REVISION_WITH_TASKS: &str = "2025-11-25";
 
 /// With this in the parameters, a client of 2025-11-25 asks for a task.
 const TASK: [&str; 2] = ["params", "task"];
+
+/// Where a client of 2026-07-28 gives input to a task.
+const INPUT_RESPONSES: [&str; 2] = ["params", "inputResponses"];
 
 /// Metadata key of the result of a task, in revision 2025-11-25.
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -98,6 +103,8 @@ pub(in crate::session) struct TaskRequest {
     kind: TaskRequestKind,
     /// The job, if it runs here.
     running: Option<Arc<RunningJob>>,
+    /// The input that the client gives.
+    input: Result<BTreeMap<String, Box<RawValue>>, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,14 +128,22 @@ impl TaskRequest {
         let (job, store) = (task?.parse().ok()?, session.rules.filter.store.as_ref().ok()?);
         let running = session.rules.jobs.running(session.tenant(), job);
         let is_known = running.is_some() || store.job(session.tenant(), job, 0).is_ok();
-        is_known.then_some(Self { job, kind, running })
+        let input = match kind {
+            TaskRequestKind::Update => tool::input_of(message.value(&INPUT_RESPONSES)),
+            _ => Ok(BTreeMap::new()),
+        };
+        is_known.then_some(Self { job, kind, running, input })
     }
 
     /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
     pub(in crate::session) fn begin(&self, session: &Session) -> Option<(Arc<RunningJob>, Instant)> {
         let job = self.running.clone()?;
         match self.kind {
-            TaskRequestKind::Get | TaskRequestKind::Update => None,
+            TaskRequestKind::Get => None,
+            TaskRequestKind::Update => {
+                self.input.iter().for_each(|input| job.give_known(input));
+                None
+            }
             TaskRequestKind::Result if job.is_canceled() => None,
             TaskRequestKind::Result => {
                 let longest = Duration::from_secs(session.rules.config.gateway.job_seconds_max.get());
@@ -168,7 +183,10 @@ impl TaskRequest {
             TaskRequestKind::Cancel if modern && !matches!(job, Job::Elsewhere(_)) => Ok("{}".to_owned()),
             TaskRequestKind::Cancel if self.running.is_some() && task.is_canceled() => Ok(task.json()),
             TaskRequestKind::Cancel => failed(INVALID_PARAMS, format!("cannot cancel the task: {}", task.reason())),
-            TaskRequestKind::Update => failed(INVALID_PARAMS, "the task does not ask for input".to_owned()),
+            TaskRequestKind::Update => match &self.input {
+                Ok(_) => Ok("{}".to_owned()),
+                Err(reason) => failed(INVALID_PARAMS, reason.clone()),
+            },
         }
     }
 }

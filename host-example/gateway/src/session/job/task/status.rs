@@ -1,5 +1,6 @@
 //! What clients see of a task: a JSON object.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use lro_host::mcp::{self, INTERNAL_ERROR};
@@ -8,7 +9,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::session::Session;
+use crate::session::job::status::{QuestionStatus, questions};
 use crate::tenants::jobs::{EndState, Ended, Job, Progress};
+
+/// The status of a task that waits for input.
+const INPUT_REQUIRED: &str = "input_required";
+
+/// What a task that waits for input says.
+const INPUT: &str = "the server waits for input: see lro_job";
 
 /// How often clients are asked to poll, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 1_000;
@@ -26,6 +34,9 @@ pub(super) struct Task {
     last_updated_at: String,
     #[serde(flatten)]
     times: Times,
+    /// What the server asks for, by the keys of its requests.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    input_requests: BTreeMap<String, QuestionStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,9 +70,7 @@ impl Task {
             Job::Running(job) if job.is_canceled() => {
                 ("cancelled", Some("the server has not answered the cancellation yet".to_owned()), now())
             }
-            Job::Running(job) if !job.questions().is_empty() => {
-                ("working", Some("it waits for input, which lro_job shows and takes".to_owned()), now())
-            }
+            Job::Running(job) if !job.questions().is_empty() => (INPUT_REQUIRED, Some(INPUT.to_owned()), now()),
             Job::Running(job) => match job.progress() {
                 Some(progress) => ("working", Some(progress_text(&progress)), time_of(&progress)),
                 None => ("working", None, created_at.clone()),
@@ -79,12 +88,14 @@ impl Task {
             false => Times::Plain { ttl, poll_interval: POLL_INTERVAL_MS },
         };
         let task_id = id.to_string();
-        Self { task_id, status, status_message, created_at, last_updated_at, times, result: None, error: None }
+        let (input_requests, result, error) = (BTreeMap::new(), None, None);
+        Self { task_id, status, status_message, created_at, last_updated_at, times, input_requests, result, error }
     }
 
-    /// With the result or the error of the job, as from revision 2026-07-28 on.
+    /// With the result or the error of the job, or what it asks for, as from revision 2026-07-28 on.
     pub(super) fn with_outcome(mut self, job: &Job) -> Self {
         match job {
+            Job::Running(job) if self.status == INPUT_REQUIRED => self.input_requests = questions(job),
             Job::Ended(_, _, result) if self.status == "completed" => {
                 let result = mcp::with_result_type(String::from_utf8_lossy(result).into_owned(), true);
                 self.result = RawValue::from_string(result).ok();

@@ -1,0 +1,201 @@
+//! Input that servers of 2026-07-28 ask for with a result, after the call has become a job.
+
+use serde_json::{Value, json};
+
+use crate::job_tasks::{Asker, GO, askers, line};
+use crate::scripted::{Script, first_text};
+
+/// All calls of these tools become jobs.
+const ALWAYS: &str = "[tools.\"slow*\"]\njob = \"always\"\n";
+
+/// What a server wants back, spelled as hardly a writer of JSON would.
+const STATE: &str = r#""\u0041b \/ é""#;
+
+/// Most rounds of questions of a job.
+const ROUNDS: usize = 16;
+
+fn question(message: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {}});
+    json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})
+}
+
+/// The answer that asks for this input.
+fn asks(requests: &Value, state: &str) -> Value {
+    let rest = format!(r#""resultType":"input_required","inputRequests":{requests},"requestState":{state}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{{{rest}}}}}"#).into()
+}
+
+/// The modern clients that know tasks.
+fn modern<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<Item = (String, Asker)> + 'a {
+    askers(script, toml).filter(|(_, asker)| asker.modern)
+}
+
+/// The task when it is in this state. The server goes on.
+fn in_state(asker: &mut Asker, task: &Value, status: &str) -> Value {
+    loop {
+        asker.way.notify(GO);
+        let found = asker.get(task);
+        if found["status"] == status {
+            return found;
+        }
+        assert!(found["status"] == "working" || found["status"] == "input_required", "{found}");
+    }
+}
+
+fn update(asker: &mut Asker, task: &Value, responses: Value) -> Value {
+    asker.answer("tasks/update", json!({"taskId": task["taskId"], "inputResponses": responses}))
+}
+
+#[test]
+fn a_job_goes_on_with_the_input_of_any_client() {
+    let first = json!({"a": question("First?"), "b": question("Second?")});
+    let echo = json!({"content": [{"type": "text", "text": "@LINE@"}]}).to_string().replace("\"@LINE@\"", "@LINE@");
+    let script = Script::new()
+        .steps("tools/call slow#1", json!([{"await": GO}, asks(&first, STATE)]))
+        .steps("tools/call slow#2", json!([asks(&json!({"c": {"method": "roots/list"}}), "\"next\"")]))
+        .line("tools/call slow#3", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{echo}}}"#));
+    for (name, mut asker) in modern(&script, ALWAYS) {
+        let task = asker.begin("slow");
+        let asking = in_state(&mut asker, &task, "input_required");
+        assert_eq!(asking["inputRequests"], first, "{name}: {asking}");
+        // What is not asked for is ignored, what is no result is refused, and one answer of two is not enough.
+        assert_eq!(update(&mut asker, &task, json!({"x": {}}))["result"]["resultType"], "complete", "{name}");
+        for wrong in [json!({"a": 1}), json!([]), Value::Null] {
+            assert_eq!(update(&mut asker, &task, wrong)["error"]["code"], -32602, "{name}");
+        }
+        let (yes, no) = (json!({"action": "accept", "content": {"n": 1.0}}), json!({"action": "decline"}));
+        assert_eq!(update(&mut asker, &task, json!({ "a": yes }))["result"]["resultType"], "complete", "{name}");
+        assert_eq!(asker.get(&task)["inputRequests"], json!({"b": first["b"]}), "{name}");
+        let status = asker.way.call("lro_job", json!({"handle": task["taskId"], "input": {"b": no}, "wait_ms": 0}));
+        assert_eq!(status["isError"], false, "{name}: {status}");
+        let again = loop {
+            let status = asker.way.call("lro_job", json!({"handle": task["taskId"], "wait_ms": 50}));
+            if status["structuredContent"]["state"] == "input_required" {
+                break status["structuredContent"].clone();
+            }
+        };
+        assert_eq!(again["input"], json!({"c": {"method": "roots/list"}}), "{name}");
+        let given = json!({"c": {"roots": []}});
+        assert_eq!(update(&mut asker, &task, given.clone())["result"]["resultType"], "complete", "{name}");
+        let done = in_state(&mut asker, &task, "completed");
+        let last: Value = serde_json::from_str(first_text(&done["result"])).unwrap();
+        assert_eq!((&last["params"]["inputResponses"], &last["params"]["requestState"]), (&given, &"next".into()));
+        let calls = asker.way.seen("slow");
+        assert_eq!(calls.len(), 3, "{name}: {calls:?}");
+        assert!(calls[1].contains(&format!(r#""requestState":{STATE}"#)), "{name}: {}", calls[1]);
+        let read: Vec<Value> = calls.iter().map(|call| serde_json::from_str(call).unwrap()).collect();
+        assert_eq!(read[1]["params"]["inputResponses"], json!({"a": yes, "b": no}), "{name}");
+        assert_eq!(read[0]["params"]["requestState"], Value::Null, "{name}");
+        for call in &read[1..] {
+            let first = &read[0];
+            assert_ne!(call["id"], first["id"], "{name}");
+            assert_eq!(call["params"]["arguments"], first["params"]["arguments"], "{name}");
+            let capabilities =
+                |call: &Value| call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone();
+            assert_eq!(capabilities(call), capabilities(first), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_job_whose_input_nobody_gives_fails() {
+    let script =
+        Script::new().steps("tools/call slow", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]));
+    let toml = format!("{ALWAYS}[gateway]\njob-input-seconds = 1\n");
+    for (name, mut asker) in modern(&script, &toml) {
+        let task = asker.begin("slow");
+        let failed = in_state(&mut asker, &task, "failed");
+        let text = failed["statusMessage"].as_str().unwrap();
+        assert!(text.contains("gateway.job-input-seconds"), "{name}: {failed}");
+        assert_eq!(asker.way.seen("slow").len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_input_is_canceled_at_once() {
+    let script =
+        Script::new().steps("tools/call slow", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]));
+    for (name, mut asker) in modern(&script, ALWAYS) {
+        let task = asker.begin("slow");
+        in_state(&mut asker, &task, "input_required");
+        asker.result("tasks/cancel", json!({"taskId": task["taskId"]}));
+        let said = loop {
+            let canceled = asker.get(&task);
+            assert_eq!(canceled["status"], "cancelled", "{name}");
+            let said = canceled["statusMessage"].as_str().unwrap().to_owned();
+            if !said.contains("has not answered") {
+                break said;
+            }
+        };
+        assert_eq!(said, "it was canceled while it waited", "{name}");
+        assert_eq!(update(&mut asker, &task, json!({"a": {}}))["result"]["resultType"], "complete", "{name}");
+        assert_eq!(asker.way.seen("slow").len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn input_has_limits() {
+    let many: Value = (0..17).map(|key| (key.to_string(), question("?"))).collect::<serde_json::Map<_, _>>().into();
+    let large = json!({"a": question(&"x".repeat(70_000))});
+    let script = Script::new()
+        .steps("tools/call slow-many", json!([{"await": GO}, asks(&many, "1")]))
+        .steps("tools/call slow-large", json!([{"await": GO}, asks(&large, "1")]))
+        .steps("tools/call slow-odd", json!([{"await": GO}, asks(&json!({"a": {"method": "tools/call"}}), "1")]))
+        .steps("tools/call slow-bad", json!([{"await": GO}, asks(&json!([1]), "1")]))
+        .steps("tools/call slow#1", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
+        .steps("tools/call slow", json!([asks(&json!({"a": question("?")}), "1")]));
+    let (_, mut asker) = modern(&script, ALWAYS).next().unwrap();
+    let expected = [
+        ("slow-many", "at most 16 requests"),
+        ("slow-large", "of 65536 bytes"),
+        ("slow-odd", "`tools/call` is nothing that clients give"),
+        ("slow-bad", "is invalid"),
+    ];
+    for (tool, expected) in expected {
+        let task = asker.begin(tool);
+        let failed = in_state(&mut asker, &task, "failed");
+        assert!(failed["statusMessage"].as_str().unwrap().contains(expected), "{failed}");
+    }
+    let task = asker.begin("slow");
+    let mut rounds = 0;
+    let failed = loop {
+        let found = in_state(&mut asker, &task, if rounds < ROUNDS { "input_required" } else { "failed" });
+        if rounds == ROUNDS {
+            break found;
+        }
+        update(&mut asker, &task, json!({"a": {"action": "decline"}}));
+        // The call is sent again before the next question.
+        while asker.way.seen("slow").len() < rounds + 2 {}
+        rounds += 1;
+    };
+    assert!(failed["statusMessage"].as_str().unwrap().contains("asked for input 16 times"), "{failed}");
+    assert_eq!(asker.way.seen("slow").len(), ROUNDS + 1);
+}
+
+// A call that is too large to be kept cannot be sent again.
+#[test]
+fn a_large_call_cannot_be_asked() {
+    let script =
+        Script::new().steps("tools/call slow", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]));
+    let (_, mut asker) = modern(&script, ALWAYS).next().unwrap();
+    let params = json!({"name": "slow", "arguments": {"text": "x".repeat(70_000)}});
+    let task = asker.result("tools/call", params);
+    let failed = in_state(&mut asker, &task, "failed");
+    assert!(failed["statusMessage"].as_str().unwrap().contains("more than 65536 bytes"), "{failed}");
+}
+
+// Without input to wait for, the server only wants its state back.
+#[test]
+fn a_state_alone_is_given_back() {
+    let alone = r#"{"jsonrpc":"2.0","id":@ID@,"result":{"resultType":"input_required","requestState":"s"}}"#;
+    let script = Script::new()
+        .steps("tools/call slow#1", json!([{"await": GO}, alone]))
+        .steps("tools/call slow#2", json!([line(&json!({"content": [{"type": "text", "text": "slept"}]}))]));
+    for (name, mut asker) in modern(&script, ALWAYS) {
+        let task = asker.begin("slow");
+        let done = in_state(&mut asker, &task, "completed");
+        assert_eq!(first_text(&done["result"]), "slept", "{name}");
+        let again: Value = serde_json::from_str(&asker.way.seen("slow")[1]).unwrap();
+        assert_eq!((&again["params"]["requestState"], &again["params"]["inputResponses"]), (&"s".into(), &Value::Null));
+    }
+}
