@@ -57,7 +57,7 @@ fn until(way: &mut Way, stream: &mut Stream, last: f64, is_wanted: impl Fn(&Valu
     }
 }
 
-fn job(result: &Value) -> String {
+pub(crate) fn job(result: &Value) -> String {
     let status: Value = serde_json::from_str(first_text(result)).unwrap();
     status["job"].as_str().unwrap_or_else(|| panic!("no job: {result}")).to_owned()
 }

@@ -15,6 +15,7 @@ mod http;
 mod job_default;
 mod job_input;
 mod job_live;
+mod job_news;
 mod job_tasks;
 mod jobs;
 mod kills;

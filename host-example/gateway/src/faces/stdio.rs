@@ -264,7 +264,7 @@ impl StdioFace {
             let face = Arc::clone(self);
             self.session.rules.workers.run(move |_| {
                 face.send_heartbeats();
-                updates.iter().for_each(|update| face.write(update));
+                face.session.notifications(&updates).iter().for_each(|message| face.write(message));
             });
         }
     }

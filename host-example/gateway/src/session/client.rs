@@ -169,7 +169,7 @@ impl Session {
             return None;
         }
         if self.has_tasks(call)
-            && let Some(watch) = WatchCall::of(message, params)
+            && let Some(watch) = WatchCall::of(self, call, message, params)
         {
             return Some(OwnCall::watch(self, id, call, watch));
         }

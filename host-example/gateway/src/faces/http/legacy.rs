@@ -305,7 +305,13 @@ impl LegacySession {
             self.session.rules.senders.run(move |_| drop(this.link.send(&response)));
         }
         self.send_heartbeats();
-        self.session.updates().into_iter().for_each(|update| self.deliver_to_session(update));
+        let (this, updates) = (Arc::clone(self), self.session.updates());
+        if !updates.is_empty() {
+            // Reading what became of a job blocks.
+            self.session.rules.workers.run(move |_| {
+                this.session.notifications(&updates).into_iter().for_each(|message| this.deliver_to_session(message));
+            });
+        }
     }
 
     /// Sends the heartbeats that are due to their requests. None follows the answer, which needs the streams as well. A

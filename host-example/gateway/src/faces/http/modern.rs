@@ -219,8 +219,15 @@ impl SharedServer {
             exchanges.values().cloned().collect()
         };
         for exchange in &exchanges {
-            let heartbeats = exchange.session.heartbeats().into_iter().map(|heartbeat| heartbeat.message);
-            heartbeats.chain(exchange.session.updates()).for_each(|message| exchange.notify(&message));
+            exchange.session.heartbeats().iter().for_each(|heartbeat| exchange.notify(&heartbeat.message));
+            let updates = exchange.session.updates();
+            if !updates.is_empty() {
+                let exchange = Arc::clone(exchange);
+                // Reading what became of a job blocks.
+                self.rules.workers.run(move |_| {
+                    exchange.session.notifications(&updates).iter().for_each(|message| exchange.notify(message));
+                });
+            }
         }
         exchanges
             .iter()

@@ -62,17 +62,20 @@ pub(crate) struct LateAnswer {
     /// The id of the request, as the client sent it.
     pub(crate) id: Id,
     message: Bytes,
-    /// The job whose begin is recorded first.
-    begun: Option<(Arc<Session>, Arc<RunningJob>)>,
+    /// The job whose begin is recorded first, and how the client hears of it.
+    begun: Option<(Arc<Session>, Arc<RunningJob>, JobForm)>,
 }
 
 impl LateAnswer {
     /// The message for the client. Writes the record of a job, so it blocks.
     pub(crate) fn message(self) -> Bytes {
-        if let Some((session, job)) = self.begun
+        if let Some((session, job, form)) = self.begun
             && let Ok(store) = &session.rules.filter.store
         {
             session.rules.jobs.record_begin(store, &job);
+            if form == JobForm::AskedTask {
+                session.watch_task(&job);
+            }
         }
         self.message
     }
@@ -164,7 +167,7 @@ impl Session {
         let job = self.begin_job(call, self.rules.config.gateway.jobs_max)?;
         let message = mcp::response(id, &self.begun(call, &job));
         call.job = Some(Arc::clone(&job));
-        Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job)) })
+        Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job, call.form)) })
     }
 
     /// Cancels jobs, and ends those that take too long. Returns the cancellations for the server.

@@ -160,9 +160,16 @@ fn check_input(input: &BTreeMap<String, Box<RawValue>>) -> Result<(), &str> {
 
 /// Whether the arguments of a call name a job of this gateway. Blocks.
 pub(crate) fn knows(session: &Session, arguments: &str) -> bool {
-    let handle = Arguments::read(arguments).ok().and_then(|arguments| arguments.handle?.parse().ok());
-    let (Some(handle), Ok(store)) = (handle, &session.rules.filter.store) else { return false };
-    session.rules.jobs.running(session.tenant(), handle).is_some() || store.job(session.tenant(), handle, 0).is_ok()
+    let handle = Arguments::read(arguments).ok().and_then(|arguments| arguments.handle);
+    handle.is_some_and(|handle| known(session, &handle).is_some())
+}
+
+/// The job with this handle, if this gateway has one of the tenant. Blocks.
+pub(super) fn known(session: &Session, handle: &str) -> Option<Ulid> {
+    let (id, store) = (handle.parse().ok()?, session.rules.filter.store.as_ref().ok()?);
+    let is_known =
+        session.rules.jobs.running(session.tenant(), id).is_some() || store.job(session.tenant(), id, 0).is_ok();
+    is_known.then_some(id)
 }
 
 /// The answer of the tool: a tool result, as JSON. Blocks.

@@ -1,15 +1,18 @@
-//! Subscriptions to the resources of jobs, which the gateway answers itself.
+//! Subscriptions to the resources of jobs and to jobs as tasks, which the gateway answers itself.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INVALID_REQUEST, Id, Message, Params, ProtocolError, method};
+use lro_host::job::Job as Work;
+use lro_host::mcp::{self, INVALID_REQUEST, Id, Message, Params, ProtocolError, TASKS_EXTENSION, method};
 use lro_host::store::Ulid;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::task;
 use super::tool::{self, JOBS_URI};
-use crate::session::{FromClient, Session};
+use crate::session::{Call, FromClient, Session};
 use crate::tenants::jobs::{Job, RunningJob};
 
 /// Most subscriptions of a session to jobs: as many as a list of jobs shows.
@@ -18,13 +21,24 @@ const WATCHED_MAX: usize = 100;
 /// Least time between two notifications about one job that runs, as a client reads the resource after each.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The notification about a task in revision 2025-11-25.
+const TASK_STATUS_2025: &str = "notifications/tasks/status";
+
+/// JSON-RPC error code for a capability that the client does not declare, from revision 2026-07-28 on.
+const MISSING_CAPABILITY: i32 = -32021;
+
 /// A request about subscriptions to jobs.
 #[derive(Debug)]
 pub(in crate::session) enum WatchCall {
     Subscribe(String),
     Unsubscribe(String),
-    /// `subscriptions/listen` that names these jobs, and nothing else.
-    Listen(Vec<String>),
+    /// `subscriptions/listen` that names these resources of jobs, these tasks that are jobs, and nothing else.
+    Listen {
+        uris: Vec<String>,
+        tasks: Vec<Ulid>,
+    },
+    /// `subscriptions/listen` for tasks by a client that does not say that it knows them.
+    Refused,
 }
 
 /// What `subscriptions/listen` asks for.
@@ -32,6 +46,8 @@ pub(in crate::session) enum WatchCall {
 struct Filter {
     #[serde(default, rename = "resourceSubscriptions")]
     uris: Vec<String>,
+    #[serde(default, rename = "taskIds")]
+    tasks: Vec<String>,
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -40,9 +56,21 @@ struct Filter {
 #[derive(Debug, Default)]
 pub(in crate::session) struct Watched(Vec<Watch>);
 
+/// What a client hears of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Topic {
+    /// That its resource has changed.
+    Resource,
+    /// The task, as in revision 2025-11-25.
+    Status,
+    /// The task with all it has, as from revision 2026-07-28 on.
+    Task,
+}
+
 #[derive(Debug)]
 struct Watch {
     job: Ulid,
+    topic: Topic,
     /// The id of the `subscriptions/listen` that it belongs to.
     of: Option<Id>,
     /// [`RunningJob::changes`] that the client knows of.
@@ -50,9 +78,22 @@ struct Watch {
     notified: Option<Instant>,
 }
 
+/// News of a job for a client.
+#[derive(Debug)]
+pub(crate) struct Update {
+    job: Ulid,
+    topic: Topic,
+    of: Option<Id>,
+}
+
 impl WatchCall {
-    /// The request in a message; `None` if it is about anything but jobs.
-    pub(in crate::session) fn of(message: &Message, params: &Params<'_>) -> Option<Self> {
+    /// The request in a message; `None` if it is about anything but jobs. Blocks if it names tasks.
+    pub(in crate::session) fn of(
+        session: &Session,
+        call: &Call,
+        message: &Message,
+        params: &Params<'_>,
+    ) -> Option<Self> {
         let is_job = |uri: &str| uri.starts_with(JOBS_URI);
         let uri = || Some(params.uri.as_deref().filter(|uri| is_job(uri))?.to_owned());
         match message.method().as_deref()? {
@@ -62,7 +103,13 @@ impl WatchCall {
                 let filter: Filter = serde_json::from_slice(&message.value(&["params", "notifications"])?).ok()?;
                 let is_unset = |value: &Value| value.is_null() || *value == Value::Bool(false);
                 let is_own = filter.others.values().all(is_unset) && filter.uris.iter().all(|uri| is_job(uri));
-                (is_own && !filter.uris.is_empty()).then_some(Self::Listen(filter.uris))
+                let tasks =
+                    filter.tasks.iter().map(|task| tool::known(session, task)).collect::<Option<Vec<Ulid>>>()?;
+                match (is_own && filter.uris.len() + tasks.len() > 0, tasks.is_empty() || call.knows_tasks) {
+                    (false, _) => None,
+                    (true, false) => Some(Self::Refused),
+                    (true, true) => Some(Self::Listen { uris: filter.uris, tasks }),
+                }
             }
             _ => None,
         }
@@ -71,16 +118,19 @@ impl WatchCall {
     /// Does what the request with this id asks for. Blocks.
     pub(in crate::session) fn run(&self, session: &Session, id: &Id, modern: bool) -> FromClient {
         let done = match self {
-            Self::Subscribe(uri) => session.watch(uri, None, modern),
+            Self::Subscribe(uri) => session.watch(uri, Topic::Resource, None, modern),
             Self::Unsubscribe(uri) => {
-                session.state().watched.0.retain(|watch| uri_of(watch.job) != *uri);
+                let is_left = |watch: &Watch| watch.topic == Topic::Resource && uri_of(watch.job) == *uri;
+                session.state().watched.0.retain(|watch| !is_left(watch));
                 Ok(())
             }
-            Self::Listen(uris) => {
-                let watched: Vec<&String> =
-                    uris.iter().filter(|uri| session.watch(uri, Some(id), modern).is_ok()).collect();
-                return FromClient::Open(acknowledgment(id, &watched));
+            Self::Listen { uris, tasks } => {
+                let watch = |uri: &str, topic| session.watch(uri, topic, Some(id), modern).is_ok();
+                let uris: Vec<&String> = uris.iter().filter(|uri| watch(uri, Topic::Resource)).collect();
+                let tasks: Vec<&Ulid> = tasks.iter().filter(|task| watch(&uri_of(**task), Topic::Task)).collect();
+                return FromClient::Open(acknowledgment(id, &uris, &tasks));
             }
+            Self::Refused => return FromClient::Answer(missing_capability(id)),
         };
         FromClient::Answer(match done {
             Ok(()) => mcp::response(id, &mcp::with_result_type("{}".to_owned(), modern)),
@@ -108,30 +158,73 @@ impl Watch {
         is_due
     }
 
-    fn notification(&self) -> Bytes {
-        let mut params = json!({ "uri": uri_of(self.job) });
-        self.of.iter().for_each(|of| params["_meta"] = subscription(of));
-        notification("notifications/resources/updated", &params)
+    fn update(&self) -> Update {
+        Update { job: self.job, topic: self.topic, of: self.of.clone() }
+    }
+}
+
+impl Update {
+    /// The notification; `None` if the job has expired meanwhile. Blocks.
+    fn message(&self, session: &Session) -> Option<Bytes> {
+        let mut params = match self.topic {
+            Topic::Resource => json!({ "uri": uri_of(self.job) }).to_string(),
+            Topic::Status => task::shown(session, self.job, false)?,
+            Topic::Task => task::shown(session, self.job, true)?,
+        };
+        if let Some(of) = &self.of {
+            params.truncate(params.len() - 1);
+            params = format!(r#"{params},"_meta":{}}}"#, subscription(of));
+        }
+        let method = match self.topic {
+            Topic::Resource => "notifications/resources/updated",
+            Topic::Status => TASK_STATUS_2025,
+            Topic::Task => method::TASK_STATUS,
+        };
+        Some(notification(method, &params))
     }
 }
 
 impl Session {
-    /// The notifications about jobs that are due. The last one about a job follows its end. To be called every now and
-    /// then.
-    pub(crate) fn updates(&self) -> Vec<Bytes> {
+    /// The news about jobs that are due. The last one about a job follows its end. To be called every now and then.
+    pub(crate) fn updates(&self) -> Vec<Update> {
         let mut updates = Vec::new();
         self.state().watched.0.retain_mut(|watch| {
             let job = self.rules.jobs.running(self.tenant(), watch.job);
             if watch.is_due(job.as_deref()) {
-                updates.push(watch.notification());
+                updates.push(watch.update());
             }
             job.is_some()
         });
         updates
     }
 
+    /// The notifications with these news. Blocks.
+    pub(crate) fn notifications(&self, updates: &[Update]) -> Vec<Bytes> {
+        updates.iter().filter_map(|update| update.message(self)).collect()
+    }
+
+    /// The notifications about jobs that are due.
+    pub(crate) async fn due_notifications(self: &Arc<Self>) -> Vec<Bytes> {
+        let (session, updates) = (Arc::clone(self), self.updates());
+        if updates.is_empty() {
+            return Vec::new();
+        }
+        let read = Work::new(async move { session.notifications(&updates) });
+        self.rules.workers.run_job(read).await.unwrap_or_default()
+    }
+
+    /// Subscribes the session to the task that it has begun, as in revision 2025-11-25. Clients need not get such news, so
+    /// those of the newest tasks are left out where there are many.
+    pub(super) fn watch_task(&self, job: &RunningJob) {
+        let (seen, notified) = (job.changes(), Some(Instant::now()));
+        let watched = &mut self.state().watched.0;
+        if watched.len() < WATCHED_MAX {
+            watched.push(Watch { job: job.handle, topic: Topic::Status, of: None, seen, notified });
+        }
+    }
+
     /// Subscribes to a job. Blocks.
-    fn watch(&self, uri: &str, of: Option<&Id>, modern: bool) -> Result<(), ProtocolError> {
+    fn watch(&self, uri: &str, topic: Topic, of: Option<&Id>, modern: bool) -> Result<(), ProtocolError> {
         let (job, found) = tool::find_resource(self, uri, modern)?;
         if matches!(found, Job::Elsewhere(_)) {
             let message = "another gateway process runs this job: read the resource now and then".to_owned();
@@ -139,14 +232,14 @@ impl Session {
         }
         let seen = if let Job::Running(job) = &found { job.changes() } else { 0 };
         let watched = &mut self.state().watched.0;
-        if watched.iter().any(|watch| watch.job == job && watch.of.as_ref() == of) {
+        if watched.iter().any(|watch| watch.job == job && watch.topic == topic && watch.of.as_ref() == of) {
             return Ok(());
         }
         if watched.len() >= WATCHED_MAX {
             let message = format!("a session subscribes to at most {WATCHED_MAX} jobs at a time: unsubscribe from one");
             return Err(ProtocolError { code: INVALID_REQUEST, message });
         }
-        watched.push(Watch { job, of: of.cloned(), seen, notified: None });
+        watched.push(Watch { job, topic, of: of.cloned(), seen, notified: None });
         Ok(())
     }
 }
@@ -156,9 +249,23 @@ fn uri_of(job: Ulid) -> String {
 }
 
 /// The first message of a subscription.
-fn acknowledgment(id: &Id, uris: &[&String]) -> Bytes {
-    let params = json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": subscription(id) });
-    notification("notifications/subscriptions/acknowledged", &params)
+fn acknowledgment(id: &Id, uris: &[&String], tasks: &[&Ulid]) -> Bytes {
+    let mut accepted = json!({});
+    if !uris.is_empty() {
+        accepted["resourceSubscriptions"] = json!(uris);
+    }
+    if !tasks.is_empty() {
+        accepted["taskIds"] = tasks.iter().map(ToString::to_string).collect();
+    }
+    let params = json!({ "notifications": accepted, "_meta": subscription(id) });
+    notification("notifications/subscriptions/acknowledged", &params.to_string())
+}
+
+/// The error for a client that asks for news of tasks without declaring that it knows tasks.
+fn missing_capability(id: &Id) -> Bytes {
+    let data = json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } });
+    let error = json!({ "code": MISSING_CAPABILITY, "message": "Missing required client capability", "data": data });
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
 }
 
 /// Metadata that names a subscription.
@@ -168,6 +275,6 @@ fn subscription(id: &Id) -> Value {
     json!({ "io.modelcontextprotocol/subscriptionId": id })
 }
 
-fn notification(method: &str, params: &Value) -> Bytes {
+fn notification(method: &str, params: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into()
 }

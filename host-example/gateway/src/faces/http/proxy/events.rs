@@ -78,7 +78,10 @@ impl EventStream {
                     self.fail(&format!("the server sent nothing for {} ms", timeout.as_millis()));
                 }
                 Step::Stop => self.stop(),
-                Step::Updates(updates) => self.ready.extend(updates.iter().map(|update| event_of(update))),
+                Step::Look => {
+                    let news = self.session.due_notifications().await;
+                    self.ready.extend(news.iter().map(|message| event_of(message)));
+                }
             }
         }
     }
@@ -94,7 +97,7 @@ impl EventStream {
             chunk = self.chunks.next() => of_chunk(chunk),
             _ = ending.wait_for(|ending| *ending) => Step::Stop,
             // Events are forwarded whole, so others fit between them.
-            () = tokio::time::sleep(UPDATE_POLL_INTERVAL) => Step::Updates(self.session.updates()),
+            () = tokio::time::sleep(UPDATE_POLL_INTERVAL) => Step::Look,
         }
     }
 
@@ -204,8 +207,8 @@ enum Step {
     End,
     Timeout(Duration),
     Stop,
-    /// News of jobs.
-    Updates(Vec<Bytes>),
+    /// It is time to look for news of jobs.
+    Look,
 }
 
 /// The errors that replace an event. The first keeps the other fields of the event.

@@ -83,12 +83,14 @@ pub(super) fn subscription(session: Arc<Session>, id: Id, first: Bytes, ending: 
                     (session, id, ready, Some(ending)),
                 ));
             }
-            tokio::select! {
-                _ = ending.wait_for(|ending| *ending) => {
-                    return Some((event(&end_of_subscription(&id)), (session, id, ready, None)));
-                }
-                () = tokio::time::sleep(UPDATE_POLL_INTERVAL) => ready = session.updates(),
+            let is_ending = tokio::select! {
+                _ = ending.wait_for(|ending| *ending) => true,
+                () = tokio::time::sleep(UPDATE_POLL_INTERVAL) => false,
+            };
+            if is_ending {
+                return Some((event(&end_of_subscription(&id)), (session, id, ready, None)));
             }
+            ready = session.due_notifications().await;
         }
     });
     respond(StatusCode::OK, stream_headers(), Body::from_stream(events))

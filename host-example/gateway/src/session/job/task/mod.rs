@@ -125,14 +125,13 @@ impl TaskRequest {
             method::TASKS_UPDATE => TaskRequestKind::Update,
             _ => return None,
         };
-        let (job, store) = (task?.parse().ok()?, session.rules.filter.store.as_ref().ok()?);
+        let job = tool::known(session, task?)?;
         let running = session.rules.jobs.running(session.tenant(), job);
-        let is_known = running.is_some() || store.job(session.tenant(), job, 0).is_ok();
         let input = match kind {
             TaskRequestKind::Update => tool::input_of(message.value(&INPUT_RESPONSES)),
             _ => Ok(BTreeMap::new()),
         };
-        is_known.then_some(Self { job, kind, running, input })
+        Some(Self { job, kind, running, input })
     }
 
     /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
@@ -189,6 +188,14 @@ impl TaskRequest {
             },
         }
     }
+}
+
+/// A task as a notification shows it, a JSON object; `None` if it has expired. Blocks.
+pub(super) fn shown(session: &Session, job: Ulid, modern: bool) -> Option<String> {
+    let store = session.rules.filter.store.as_ref().ok()?;
+    let (id, job) = tool::find(session, store, &job.to_string()).ok()?;
+    let task = Task::of(session, id, &job, modern);
+    Some(if modern { task.with_outcome(&job).json() } else { task.json() })
 }
 
 /// What a client that knows tasks gets in place of the result: a result, as JSON.

@@ -16,7 +16,7 @@ use crate::tenants::jobs::{EndState, Ended, Job, Progress};
 const INPUT_REQUIRED: &str = "input_required";
 
 /// What a task that waits for input says.
-const INPUT: &str = "the server waits for input: see lro_job";
+const INPUT: &str = "the server waits for input";
 
 /// How often clients are asked to poll, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 1_000;
