@@ -32,6 +32,7 @@ mod replies;
 mod resources;
 mod schemas;
 mod scripted;
+mod server_tasks;
 mod servers;
 mod sessions;
 mod settings;

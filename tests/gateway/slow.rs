@@ -50,7 +50,7 @@ fn status(result: &Value) -> Value {
 }
 
 /// Follows the literal next calls until there is a result.
-fn follow(connection: &mut Connection, begun: &Value) -> Value {
+pub(crate) fn follow(connection: &mut Connection, begun: &Value) -> Value {
     let mut result = begun.clone();
     while result["_meta"]["io.github.lro-filter/job"]["state"] != "done" {
         let next = status(&result)["next"].as_str().unwrap_or_else(|| panic!("no next call: {result}")).to_owned();

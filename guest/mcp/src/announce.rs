@@ -63,6 +63,8 @@ pub struct ListedTool<'a> {
     pub input_schema: Option<&'a [u8]>,
     /// Whether the server runs a call as a task if the client asks for it, in revision 2025-11-25.
     pub runs_tasks: bool,
+    /// Whether it runs calls as tasks alone.
+    pub requires_tasks: bool,
 }
 
 /// Adds the capabilities `tools` and `resources`, and support for tasks, to an answer to `initialize` or
@@ -129,6 +131,7 @@ pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
             output_schema: span::child(bytes, tool, "outputSchema").and_then(at),
             input_schema: span::child(bytes, tool, "inputSchema").and_then(at),
             runs_tasks: task_support(bytes, tool).is_some_and(|(_, support)| RUNS_TASKS.contains(&support.as_ref())),
+            requires_tasks: task_support(bytes, tool).is_some_and(|(_, support)| support == REQUIRES_TASKS),
         })
     };
     tools(answer).iter().filter_map(tool).collect()
@@ -197,7 +200,10 @@ fn size_edit(bytes: &Bytes, tool: &Span, characters: u64) -> Option<(Span, Vec<u
 }
 
 /// The values of `taskSupport` of a tool whose calls may be tasks.
-const RUNS_TASKS: [&str; 2] = ["optional", "required"];
+const RUNS_TASKS: [&str; 2] = ["optional", REQUIRES_TASKS];
+
+/// That of a tool whose calls have to be tasks.
+const REQUIRES_TASKS: &str = "required";
 
 /// What a tool declares about tasks.
 fn task_support<'a>(bytes: &'a [u8], tool: &Span) -> Option<(Span, Cow<'a, str>)> {

@@ -13,7 +13,7 @@ use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
 use super::job::task::{self, TaskRequest};
 use super::job::watch::WatchCall;
-use super::job::{self, JOB_TOOL, JobForm};
+use super::job::{self, JOB_TOOL, JobForm, server_task};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session, handles, reuse};
@@ -78,6 +78,9 @@ impl Session {
         }
         call.beat = self.beat_of(&call);
         let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };
+        let asking = if self.asks_task(&call, &message) { server_task::asking(&message, call.modern) } else { None };
+        call.asks_task = asking.is_some();
+        let message = asking.unwrap_or(message);
         let asks_progress = call.detaches_after.is_some() && self.collects(&call, &message).is_none();
         let message = match asks_progress {
             true => job::parts::with_parts(job::with_progress(message, &id, &mut call), &id, &mut call),

@@ -9,7 +9,7 @@ use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
 use super::{Session, ask};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
-use crate::tenants::memory::SchemaKind;
+use crate::tenants::memory::{SchemaKind, TASKS_REQUIRED};
 
 impl Session {
     /// Adds the gateway's tools and resources to a server's lists and capabilities.
@@ -120,7 +120,11 @@ impl Session {
             let keeps_shape = own.schema == SchemaStrategy::Shape;
             let output = tool.output_schema.filter(|_| keeps_shape).map(|schema| (SchemaKind::Output, schema));
             let input = tool.input_schema.map(|schema| (SchemaKind::Input, schema));
-            let runs_tasks: &[u8] = if tool.runs_tasks { b"true" } else { b"false" };
+            let runs_tasks: &[u8] = match (tool.requires_tasks, tool.runs_tasks) {
+                (true, _) => TASKS_REQUIRED,
+                (false, true) => b"true",
+                (false, false) => b"false",
+            };
             let tasks = (own.job != Some(JobMode::Never)).then_some((SchemaKind::Tasks, runs_tasks));
             let of_tool = input.into_iter().chain(output).chain(tasks);
             of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))

@@ -54,6 +54,8 @@ pub(crate) struct Call {
     pub(super) message: Option<Bytes>,
     /// After how long the call becomes a job, if it may.
     pub(super) detaches_after: Option<Duration>,
+    /// Whether the gateway asks the server for a task in place of the client.
+    pub(super) asks_task: bool,
     /// How the client hears of the job.
     pub(super) form: JobForm,
     /// The job that the call has become. The client has its answer then.
@@ -96,6 +98,7 @@ impl Call {
             is_forwarded: false,
             message: None,
             detaches_after: None,
+            asks_task: false,
             form: JobForm::default(),
             job: None,
             parts: None,

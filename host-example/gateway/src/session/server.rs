@@ -199,7 +199,7 @@ impl Session {
     pub(super) fn tool_answer(self: &Arc<Self>, message: Message, mut call: Call) -> ServerDecision {
         let is_answered = call.job.is_some();
         if !is_answered && !job::asks_for_input(&message) {
-            call.job = self.begin_answered(&call);
+            call.job = self.begin_answered(&call, &message);
         }
         if let Some(job) = call.job.clone() {
             return self.job_answer(message, call, job, is_answered).into();

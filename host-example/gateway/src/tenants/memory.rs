@@ -62,9 +62,12 @@ const ENTRY_BYTES: usize = 128;
 pub(crate) enum SchemaKind {
     Input,
     Output,
-    /// No schema: whether the server runs calls as tasks, as JSON.
+    /// No schema: whether the server runs calls as tasks, as JSON, or [`TASKS_REQUIRED`].
     Tasks,
 }
+
+/// The value of [`SchemaKind::Tasks`] of a tool whose calls have to be tasks.
+pub(crate) const TASKS_REQUIRED: &[u8] = b"\"required\"";
 
 /// Estimated tokens of results that a client received inline.
 #[derive(Debug, Default)]
@@ -169,7 +172,12 @@ impl TenantCaches {
 
     /// Whether the server runs calls of a tool as tasks, if the tool has been listed.
     pub(crate) fn runs_tasks(&self, tenant: &str, tool: &str) -> Option<bool> {
-        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).map(|runs| runs == "true")
+        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).map(|runs| runs != "false")
+    }
+
+    /// Whether the server runs calls of a tool as tasks alone.
+    pub(crate) fn requires_tasks(&self, tenant: &str, tool: &str) -> bool {
+        self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).is_some_and(|runs| runs == TASKS_REQUIRED)
     }
 
     fn schema(&self, tenant: &str, key: (SchemaKind, String)) -> Option<Bytes> {

@@ -1,16 +1,17 @@
-//! Jobs whose call the server has not answered with a result yet, but with a question: the gateway goes on with requests of
-//! its own.
+//! Jobs whose call the server has not answered with a result yet, but with a question or a task: the gateway goes on with
+//! requests of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::job::Job as Work;
+use lro_host::job::{Job as Work, pause};
 use lro_host::mcp::{self, Id, Message};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::server_task::ServerTask;
 use super::{asks_for_input, outcome_of};
 use crate::clock::Clock;
 use crate::session::collect::CollectState;
@@ -74,8 +75,8 @@ impl InputRequired {
 }
 
 /// Whether the gateway goes on after this answer of the server to the call of a job.
-pub(super) fn goes_on(answer: &Message) -> bool {
-    asks_for_input(answer)
+pub(super) fn goes_on(answer: &Message, call: &Call) -> bool {
+    asks_for_input(answer) || ServerTask::created(answer, call).is_some()
 }
 
 impl Session {
@@ -94,13 +95,22 @@ impl Session {
         id.iter().for_each(|id| self.remember(id.clone(), call.clone()));
         let begun = id.clone().filter(|_| !is_answered).map(|id| mcp::response(&id, &self.begun(&call, &job)));
         let (session, ended, running) = (Arc::clone(self), Arc::clone(self), Arc::clone(&job));
+        let recorded = (Arc::clone(self), Arc::clone(&job));
         let run = async move { session.pursue(answer, &call, &running).await };
         self.rules.collectors.spawn(run, move |outcome| {
             id.iter().for_each(|id| ended.forget(id));
             ended.end_job(&job, outcome.unwrap_or_else(|error| Outcome::Unanswered(error.to_string())));
         });
-        let decided = begun.map_or(FromServer::Nothing, FromServer::Pass);
-        Filtering { message: bytes, job: Work::new(std::future::ready(decided)), is_answered }
+        let record = async move {
+            let Some(begun) = begun else { return FromServer::Nothing };
+            // Writing the record blocks.
+            pause().await;
+            if let Ok(store) = &recorded.0.rules.filter.store {
+                recorded.0.rules.jobs.record_begin(store, &recorded.1);
+            }
+            FromServer::Pass(begun)
+        };
+        Filtering { message: bytes, job: Work::new(record), is_answered }
     }
 
     /// Goes on until the job has ended.
@@ -111,26 +121,30 @@ impl Session {
         };
         let seconds = self.rules.config.gateway.job_seconds_max.get();
         let rest = Duration::from_secs(seconds).saturating_sub(job.age());
-        let pursued = tokio::select! {
-            biased;
-            pursued = clock.until(Instant::now().checked_add(rest), self.rounds(&clock, answer, call, job)) => pursued,
-            () = job.canceled() => return Outcome::Unanswered("it was canceled while it waited".to_owned()),
-        };
+        let pursued = clock.until(Instant::now().checked_add(rest), self.rounds(&clock, answer, call, job)).await;
         let late = || Outcome::Unanswered(format!("it took longer than {seconds} seconds (gateway.job-seconds-max)"));
         pursued.unwrap_or_else(late)
     }
 
     async fn rounds(self: &Arc<Self>, clock: &Clock, mut answer: Message, call: &Call, job: &RunningJob) -> Outcome {
         for _ in 0..INPUT_ROUNDS_MAX {
-            if !asks_for_input(&answer) {
+            if !goes_on(&answer, call) {
                 return match answer.result() {
                     Some(_) => outcome_of(&Message::read(self.filter(answer, call).await)),
                     None => outcome_of(&answer),
                 };
             }
-            answer = match self.input_round(clock, &answer, call, job).await {
+            let next = match ServerTask::created(&answer, call) {
+                Some(task) => self.followed(clock, task, call, job).await,
+                None => tokio::select! {
+                    biased;
+                    next = self.input_round(clock, &answer, call, job) => next.map_err(Outcome::Failed),
+                    () = job.canceled() => Err(Outcome::Unanswered("it was canceled while it waited".to_owned())),
+                },
+            };
+            answer = match next {
                 Ok(next) => next,
-                Err(reason) => return Outcome::Failed(reason),
+                Err(outcome) => return outcome,
             };
         }
         Outcome::Failed(format!(

@@ -4,6 +4,7 @@ pub(super) mod beat;
 mod continued;
 mod input;
 pub(super) mod parts;
+pub(super) mod server_task;
 mod status;
 pub(super) mod task;
 pub(super) mod tool;
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use lro_host::job::{Job, pause};
 use lro_host::mcp::{self, Id, Message};
 
+use self::server_task::ServerTask;
 use self::status::Status;
 pub(super) use self::task::JobForm;
 use crate::session::Session;
@@ -130,6 +132,17 @@ impl Session {
         Some((after, form))
     }
 
+    /// Whether the gateway asks the server for a task, for a client that cannot use one.
+    pub(super) fn asks_task(&self, call: &Call, message: &Message) -> bool {
+        let RequestKind::Tool(tool) = &call.kind else { return false };
+        let may_be_one = call.detaches_after.is_some() && call.form == JobForm::Descriptor;
+        let tenant = &self.owner.tenant;
+        let is_offered = || call.modern || self.rules.caches.requires_tasks(tenant, &tool.name);
+        // A task of the server is a job at once, so there has to be room for one.
+        let has_room = || self.rules.jobs.all_running(tenant).len() < self.rules.config.gateway.jobs_max.get() as usize;
+        may_be_one && self.collects(call, message).is_none() && is_offered() && has_room()
+    }
+
     /// When the call with this id becomes a job; `None` if it does not.
     pub(crate) fn detaches_at(&self, id: &Id) -> Option<Instant> {
         let state = self.state();
@@ -215,10 +228,12 @@ impl Session {
     }
 
     /// Begins the job of a call that the server has answered, if the call is to be one.
-    pub(super) fn begin_answered(&self, call: &Call) -> Option<Arc<RunningJob>> {
-        call.detaches_after.filter(Duration::is_zero)?;
-        // A client that asked for a task reads nothing else; this job ends at once.
-        let max = if call.form == JobForm::AskedTask { NonZeroU32::MAX } else { self.rules.config.gateway.jobs_max };
+    pub(super) fn begin_answered(&self, call: &Call, answer: &Message) -> Option<Arc<RunningJob>> {
+        let is_task = call.asks_task && ServerTask::created(answer, call).is_some();
+        call.detaches_after.filter(|after| after.is_zero() || is_task)?;
+        // A client that asked for a task reads nothing else, and this job ends at once; the task of the server is there.
+        let is_needed = is_task || call.form == JobForm::AskedTask;
+        let max = if is_needed { NonZeroU32::MAX } else { self.rules.config.gateway.jobs_max };
         self.begin_job(call, max)
     }
 
@@ -265,7 +280,7 @@ impl Session {
         running: Arc<RunningJob>,
         is_answered: bool,
     ) -> Filtering {
-        if !running.is_canceled() && continued::goes_on(&message) {
+        if !running.is_canceled() && continued::goes_on(&message, &call) {
             return self.continue_job(message, call, running, is_answered);
         }
         let (session, bytes, id) = (Arc::clone(self), message.bytes().clone(), message.id());
@@ -273,9 +288,6 @@ impl Session {
         let job = Job::new(async move {
             let outcome = match message.result() {
                 Some(_) if running.is_canceled() => Outcome::Done(Bytes::new()),
-                Some(_) if let Some(task) = task::of_server(&message) => Outcome::Failed(format!(
-                    "the server created the task {task} for the call after the call had become a job"
-                )),
                 Some(_) => outcome_of(&Message::read(session.filter(message, &call).await)),
                 None => outcome_of(&message),
             };

@@ -48,7 +48,7 @@ async fn exchange(
 ) {
     let read_message = Message::read(message.clone());
     name_request(&mut headers, &read_message);
-    let id = read_message.id();
+    let id = read_message.id().filter(|_| read_message.kind() == Kind::Request);
     let request = endpoint.client().post(endpoint.url()).headers(headers).body(message);
     let answered = async {
         let response = request.send().await.map_err(|error| Endpoint::explain(&error))?;
@@ -117,6 +117,7 @@ async fn read(session: &Arc<Session>, id: &Id, response: reqwest::Response) -> R
                     drop(session.server_message_async(message).await);
                     return Ok(());
                 }
+                Kind::Request => drop(session.ask_job(&message, None)),
                 // Its client hears of it as the progress of a job.
                 Kind::Notification => drop(session.server_message_async(message).await),
                 _ => {}

@@ -90,12 +90,6 @@ pub(in crate::session) fn without_task(message: &Message) -> Message {
     Message::read(message.without(&TASK))
 }
 
-/// The id of the task that the server created instead of a result.
-pub(in crate::session) fn of_server(response: &Message) -> Option<String> {
-    response.value(&["result", "resultType"]).filter(|kind| kind == r#""task""#)?;
-    serde_json::from_slice(&response.value(&["result", "taskId"])?).ok()
-}
-
 /// A request about a task that is a job.
 #[derive(Debug)]
 pub(in crate::session) struct TaskRequest {
