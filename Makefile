@@ -74,6 +74,7 @@ fuzz: setup ## Run each fuzz target for FUZZ_SECONDS, 60 by default
 .PHONY: bench
 bench: ready ## Measure against plain writes, native code, Python, jq and DuckDB
 	@sh tests/tools/set-up.sh $(TARGET)/test-data bench || echo "set-up: going on without what is missing"
+	@node tests/tools/tokens/accuracy.mjs $(TARGET)/test-data
 	@$(CARGO) bench --locked $(HOST) -p lro-tests --bench "*"
 
 .PHONY: test-crate

@@ -15,6 +15,9 @@ const LINES_MAX = 1000;
 /** Bytes read at a time. The engine collects larger slices too late. */
 const SLICE_BYTES = 64 * 1024;
 
+/** Bytes whose tokens are counted; those of the rest are extrapolated. */
+const SAMPLE_BYTES = 64 * 1024;
+
 /** Most UTF-16 units of a line that are searched. A longer line is written whole, but its rest is not searched. */
 const SEARCHED_UNITS_MAX = 64 * 1024;
 
@@ -30,6 +33,19 @@ const RECORD_BYTES_MAX = 16n * 1024n;
 /** What is planned for the first text and for the first record, which the others join. */
 const TEXT = { tag: "text" };
 const RECORDS = { tag: "sections", val: [{ pointer: "", shape: "value", name: "records" }] };
+
+const [OTHER, LETTER, DIGIT, SIGN, BREAK, TAB, SPACE] = [0, 1, 2, 3, 4, 5, 6];
+
+/** A character beyond ASCII, from the code point on. */
+const BEYOND_ASCII = [
+    [0x80, 217], [0x100, 263], [0x300, 50], [0x370, 133], [0x400, 58], [0x450, 283], [0x530, 215], [0x590, 107],
+    [0x600, 110], [0x900, 134], [0x980, 217], [0xa00, 318], [0xb00, 217], [0xe00, 180], [0xe80, 304], [0x1000, 101],
+    [0x10a0, 137], [0x1100, 101], [0x1200, 302], [0x1e00, 287], [0x1f00, 133], [0x2000, 120], [0x2070, 172],
+    [0x2500, 180], [0x25a0, 172], [0x3000, 90], [0x3040, 104], [0x3100, 101], [0xa000, 250], [0xac00, 143],
+    [0xd7a4, 250], [0xf900, 101], [0xfb00, 250], [0xfe00, 90], [0x10000, 241],
+];
+
+const ASCII = Uint8Array.from({ length: 128 }, (_, code) => classOf(String.fromCharCode(code)));
 
 const ENCODER = new TextEncoder();
 const LINE_FEED = ENCODER.encode("\n");
@@ -195,14 +211,17 @@ function areLarger(payload, parts, { amount, unit }) {
     if (parts.every(({ complete }) => complete) && parts.reduce((sum, { size }) => sum + size, 0n) <= amount) {
         return false;
     }
-    const total = { bytes: 0, characters: 0, quarters: 0 };
+    const tokens = new Tokens();
+    let [bytes, characters] = [0, 0];
     for (const part of parts) {
         for (const slice of slices(payload, part)) {
-            const { characters, quarters } = measure(slice);
-            total.bytes += slice.bytes.length;
-            total.characters += characters;
-            total.quarters += quarters;
-            if ((unit === "tokens" ? tokensOf(total.quarters) : BigInt(total[unit])) > amount) {
+            bytes += slice.bytes.length;
+            if (unit === "characters") {
+                characters += charactersOf(slice);
+            } else if (unit === "tokens") {
+                tokens.push(slice.text);
+            }
+            if (BigInt({ bytes, characters, tokens: tokens.count }[unit]) > amount) {
                 return true;
             }
         }
@@ -239,27 +258,17 @@ function read(payload, index, offset) {
     }
 }
 
-/** Characters of a slice, and quarters of a token as `size-unit` of the contract counts them: both from first bytes alone. */
-function measure({ text, bytes }) {
+/** Characters of a slice, from first bytes alone. */
+function charactersOf({ text, bytes }) {
     if (bytes.length === text.length) {
-        return { characters: bytes.length, quarters: bytes.length };
+        return bytes.length;
     }
     let characters = 0;
-    let quarters = 0;
     // By index: an iterator is many times slower in an engine without a compiler.
     for (let at = 0; at < bytes.length; at += 1) {
-        const byte = bytes[at];
-        if ((byte & 0xc0) !== 0x80) {
-            characters += 1;
-            // U+2000 and U+0300 begin with these bytes.
-            quarters += byte >= 0xe2 ? 4 : byte >= 0xcc ? 2 : 1;
-        }
+        characters += (bytes[at] & 0xc0) === 0x80 ? 0 : 1;
     }
-    return { characters, quarters };
-}
-
-function tokensOf(quarters) {
-    return BigInt(Math.ceil(quarters / 4));
+    return characters;
 }
 
 /**
@@ -269,7 +278,7 @@ function tokensOf(quarters) {
 function writeLog({ call, payload, directory, custom }, members) {
     const output = new Output(directory, "log.txt");
     const search = new Search(custom.pattern, custom.lines);
-    let quarters = 0;
+    const tokens = new Tokens();
     const blocks = members.map((part) => {
         if (search.isOpen) {
             output.append(LINE_FEED);
@@ -279,13 +288,13 @@ function writeLog({ call, payload, directory, custom }, members) {
         for (const slice of slices(payload, part)) {
             output.append(slice.bytes);
             search.push(slice.text);
-            quarters += measure(slice).quarters;
+            tokens.sample(slice.text);
         }
         const place = { line: lines + 1, lines: search.lines - lines, offset, bytes: output.bytes - offset };
         return { block: part.index, ...place, name: part.name, media_type: part.mediaType };
     });
     search.finish();
-    const log = { entry: output.entry(members, "text", search.count), tokens: tokensOf(quarters), search };
+    const log = { entry: output.entry(members, "text", search.count), tokens: tokens.of(output.bytes), search };
     if (members.length === 1 && blocks[0].name === undefined && blocks[0].media_type === undefined) {
         return [log];
     }
@@ -300,16 +309,16 @@ function writeLog({ call, payload, directory, custom }, members) {
 /** Writes JSON objects, each as a line. In strings, line breaks are escaped, so this changes only white space. */
 function writeRecords({ call, payload, directory }, members) {
     const output = createRecords(directory, call, "records");
-    let quarters = 0;
+    const tokens = new Tokens();
     for (const part of members) {
         for (const slice of slices(payload, part)) {
-            quarters += measure(slice).quarters;
+            tokens.sample(slice.text);
             output.append(encoded(slice.text.replace(/[\n\r]/g, " ")));
         }
         output.append(LINE_FEED);
     }
     const entry = { ...output.entry(members, "records", members.length), pointer: "", shape: "value" };
-    return { entry, tokens: tokensOf(quarters) };
+    return { entry, tokens: tokens.of(output.bytes) };
 }
 
 /** Creates a file of records, which begins with a header line. */
@@ -496,4 +505,121 @@ function guidance({ shell, readTool }, log) {
         ...(readTool ? ["Page with `lro_read` on the handle."] : []),
         ...(shell || readTool ? [] : ["Nothing here can read them: tell the user the handle, or ask for less."]),
     ].join(" ");
+}
+
+function classOf(character) {
+    if (/[A-Za-z]/.test(character)) {
+        return LETTER;
+    }
+    return /[0-9]/.test(character) ? DIGIT : ({ " ": SPACE, "\t": TAB, "\r": BREAK, "\n": BREAK }[character] ?? SIGN);
+}
+
+/** The estimate of tokens that `size-unit` of the contract defines, in hundredths, of a text that is given in pieces. */
+class Tokens {
+    #hundredths = 0;
+    #bytes = 0;
+    #class = OTHER;
+    #last = 0;
+    /** Letters of the piece before the last letter. */
+    #position = 0;
+    /** Digits, or capitals, of the run so far. */
+    #digits = 0;
+    #capitals = 0;
+
+    push(text) {
+        for (let at = 0; at < text.length; at += 1) {
+            const code = text.codePointAt(at);
+            if (code > 0xffff) {
+                at += 1;
+            }
+            this.#bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+            this.#hundredths += this.#next(code);
+        }
+        return this;
+    }
+
+    get count() {
+        return Math.min(Math.ceil(this.#hundredths / 100), this.#bytes);
+    }
+
+    /** Adds a slice, unless the slices so far are enough of a sample. */
+    sample(text) {
+        if (this.#bytes < SAMPLE_BYTES) {
+            this.push(text);
+        }
+    }
+
+    /** Estimated tokens of so many bytes, of which this is a sample. */
+    of(bytes) {
+        return this.#bytes === 0 ? 0n : (BigInt(this.count) * BigInt(bytes) + BigInt(this.#bytes - 1)) / BigInt(this.#bytes);
+    }
+
+    #next(code) {
+        const [before, last] = [this.#class, this.#last];
+        const isLetter = code < 0x80 ? ASCII[code] === LETTER : code < 0x300 || (code >= 0x1e00 && code < 0x1f00);
+        this.#class = isLetter ? LETTER : code < 0x80 ? ASCII[code] : OTHER;
+        this.#last = code;
+        if (isLetter) {
+            return this.#letter(code, before, last) + beyondAscii(code);
+        }
+        this.#capitals = 0;
+        const isFirst = this.#class !== before;
+        return (before === LETTER && this.#position >= 3 && isVowel(last) ? 112 : 0) + this.#sign(code, isFirst, before, last);
+    }
+
+    #letter(code, before, last) {
+        const isCapital = code >= 0x41 && code <= 0x5a;
+        const isFirst = before !== LETTER || (isCapital && this.#capitals === 0);
+        const wasT = before === LETTER && this.#position === 0 && isSmall(last, 0x74);
+        this.#capitals = isCapital ? this.#capitals + 1 : 0;
+        const second = this.#capitals === 2 ? 108 : 0;
+        if (isFirst) {
+            this.#position = 0;
+            return second + (isSmall(code, 0x74) ? 30 : 115);
+        }
+        this.#position += 1;
+        const isLonger = this.#position >= 16 && (code >= 0x80 || code !== last);
+        const long = this.#position < 8 ? 0 : isLonger ? 60 : 30;
+        return second + long + (wasT && !isSmall(code, 0x68) ? 85 : 0);
+    }
+
+    #sign(code, isFirst, before, last) {
+        switch (this.#class) {
+            case DIGIT: {
+                this.#digits = isFirst ? 1 : this.#digits + 1;
+                return (this.#digits % 3 === 1 ? 114 : 0) + (before === SPACE ? 85 : 0);
+            }
+            case SIGN:
+                return isFirst ? 79 : code === last ? 16 : 11;
+            case BREAK:
+                return isFirst ? 110 : 6;
+            case TAB:
+                return 42;
+            case SPACE:
+                return isFirst ? 0 : 1;
+            default:
+                return beyondAscii(code);
+        }
+    }
+}
+
+/** Whether a letter is this small letter of ASCII, or its capital. */
+function isSmall(code, small) {
+    return code < 0x80 && (code | 0x20) === small;
+}
+
+function isVowel(code) {
+    return isSmall(code, 0x61) || isSmall(code, 0x69) || isSmall(code, 0x6f) || isSmall(code, 0x75);
+}
+
+function beyondAscii(code) {
+    if (code < 0x80) {
+        return 0;
+    }
+    let [low, high] = [0, BEYOND_ASCII.length];
+    while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        [low, high] = BEYOND_ASCII[middle][0] <= code ? [middle, high] : [low, middle];
+    }
+    return BEYOND_ASCII[low][1];
 }

@@ -189,9 +189,9 @@ pub(crate) fn all_ways<'a>(script: &'a Script, toml: &'a str) -> impl Iterator<I
 // A budget lasts as long as the session, or where there is none as long as the client goes on.
 #[test]
 fn a_budget_fills_whatever_the_way() {
-    // About 2,500 tokens each, and about 25.
+    // About 3,000 tokens each, and about 30.
     let script = Script::new().call("middle", text(&"x".repeat(10_000))).call("small", text(&"x".repeat(100)));
-    let toml = "[gateway]\nsession-budget = 6000\nsession-floor = 100\n";
+    let toml = "[gateway]\nsession-budget = 7000\nsession-floor = 100\n";
     for (name, mut way) in all_ways(&script, toml) {
         assert_eq!([0; 4].map(|_| way.is_offloaded("middle")), [false, false, true, true], "{name}");
         assert!(!way.is_offloaded("small"), "{name}: the floor");
@@ -217,7 +217,7 @@ fn a_budget_counts_results_of_tasks() {
     let task =
         json!({"resultType": "complete", "taskId": "t", "status": "completed", "result": text(&"x".repeat(10_000))});
     let script = Script::new().result("tasks/get", task);
-    for (name, mut way) in all_ways(&script, "[gateway]\nsession-budget = 6000\nsession-floor = 100\n") {
+    for (name, mut way) in all_ways(&script, "[gateway]\nsession-budget = 7000\nsession-floor = 100\n") {
         let got = [0; 3].map(|_| way.result("tasks/get", json!({"taskId": "t"})));
         let offloaded = got.map(|task| descriptor(&task["result"]).is_some());
         assert_eq!(offloaded, [false, false, true], "{name}");
@@ -228,7 +228,7 @@ fn a_budget_counts_results_of_tasks() {
 #[test]
 fn a_budget_ends_with_an_idle_client() {
     let script = Script::new().call("middle", text(&"x".repeat(10_000)));
-    let toml = "[gateway]\nsession-budget = 3000\nsession-floor = 100\nsession-idle-seconds = 1\n";
+    let toml = "[gateway]\nsession-budget = 4000\nsession-floor = 100\nsession-idle-seconds = 1\n";
     let mut way = Way::open(&script, toml, Face::Modern, false);
     assert_eq!([0; 2].map(|_| way.is_offloaded("middle")), [false, true]);
     std::thread::sleep(std::time::Duration::from_millis(1_500));
@@ -472,7 +472,7 @@ fn reuse_is_of_one_tenant_and_kind_of_client() {
 #[test]
 fn remembered_clients_are_bounded() {
     let script = Script::new().call("middle", text(&"x".repeat(10_000))).call("small", text("x"));
-    let toml = "[gateway]\nsession-budget = 3000\nsession-floor = 100\n";
+    let toml = "[gateway]\nsession-budget = 4000\nsession-floor = 100\n";
     let mut way = Way::open(&script, toml, Face::Modern, false);
     assert_eq!([0; 2].map(|_| way.is_offloaded("middle")), [false, true]);
     for number in 0..1_023 {

@@ -257,29 +257,29 @@ fn nothing_is_longer_than_declared() {
 // A session has a budget; beyond it only small results pass.
 #[test]
 fn a_session_has_a_budget() {
-    // About 2,500 tokens each, and about 25.
+    // About 3,000 tokens each, and about 30.
     let script = Script::new().call("middle", text(&"x".repeat(10_000))).call("small", text(&"x".repeat(100)));
-    let flags = ["--session-budget", "6000", "--session-floor", "100"];
+    let flags = ["--session-budget", "7000", "--session-floor", "100"];
     let mut gateway = script.with_flags(&flags);
     let offloaded = |gateway: &mut Scripted, tool: &str| descriptor(&gateway.call(tool, json!({}))).is_some();
     assert_eq!([0; 4].map(|_| offloaded(&mut gateway, "middle")), [false, false, true, true]);
     assert!(!offloaded(&mut gateway, "small"), "the floor");
     let mut other = script.with_flags(&flags);
     assert!(!offloaded(&mut other, "middle"), "another session has its own");
-    let mut low = script.with_flags(&["--session-budget", "6000", "--session-floor", "3000"]);
+    let mut low = script.with_flags(&["--session-budget", "7000", "--session-floor", "4000"]);
     assert_eq!([0; 4].map(|_| offloaded(&mut low, "middle")), [false; 4], "a floor above the results");
 }
 
 // Of two halves, the budget counts the one that the model of the client sees.
 #[test]
 fn the_budget_counts_what_the_model_sees() {
-    // About 250 tokens of text beside 2,500 tokens of structured content.
+    // About 300 tokens of text beside 3,000 tokens of structured content.
     let halves = json!({
         "content": [{"type": "text", "text": "x".repeat(1_000)}],
         "structuredContent": {"long": "y".repeat(10_000)},
     });
     let script = Script::new().call("halves", halves);
-    let toml = "[gateway]\nsession-budget = 6000\nsession-floor = 100\n[clients.reader]\nsees = \"text\"\n[clients.parser]\nsees = \"structured\"\n";
+    let toml = "[gateway]\nsession-budget = 7000\nsession-floor = 100\n[clients.reader]\nsees = \"text\"\n[clients.parser]\nsees = \"structured\"\n";
     for (name, passed) in [("reader", 6), ("parser", 2), ("anything", 2)] {
         let mut gateway = client(&script, toml, name);
         let passes = (0..6).take_while(|_| descriptor(&gateway.call("halves", json!({}))).is_none());

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use lro_host::mcp::wire_size;
 use lro_host::settings::SizeUnit;
+use lro_tests::workspace;
 use serde_json::{Value, json};
 
 use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, result_bytes, structured, text};
@@ -134,13 +135,22 @@ fn large_in_all_places() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What is past the ceiling of the preset `25k` among messages, counted by Python: 25,000 tokens are 100,000 characters, and
-/// fewer where they are not ASCII.
+/// What is past the ceiling of the preset `25k` among messages, counted by the package for Python.
 fn past_the_ceiling(messages: &[String]) -> Vec<usize> {
-    const COUNT: &str =
-        "import json,sys\nprint(json.dumps([i for i, m in enumerate(json.load(sys.stdin)) if len(m) > 100_000]))";
-    let mut python =
-        Command::new(python()).args(["-S", "-c", COUNT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    const COUNT: &str = "import importlib.util, json, sys\n\
+        spec = importlib.util.spec_from_file_location('tokens', sys.argv[1])\n\
+        module = importlib.util.module_from_spec(spec)\n\
+        spec.loader.exec_module(module)\n\
+        past = [i for i, m in enumerate(json.load(sys.stdin)) if module.tokens(m.encode()) > 25_000]\n\
+        print(json.dumps(past))";
+    let module = workspace().join("host-example/python/lro_filter/tokens.py");
+    let mut python = Command::new(python())
+        .args(["-S", "-B", "-c", COUNT])
+        .arg(module)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = python.stdin.take().unwrap();
     let messages = serde_json::to_vec(messages).unwrap();
     let writer = std::thread::spawn(move || input.write_all(&messages));
@@ -149,23 +159,25 @@ fn past_the_ceiling(messages: &[String]) -> Vec<usize> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-// Of a message of 100,000 ASCII characters, all of it, not one more reaches the client.
+// Of a message of 25,000 estimated tokens, all of it, not one more reaches the client.
 #[test]
-fn the_preset_is_100_000_characters_on_the_wire() {
-    let around = r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":""}]}}"#.len() - 4 + 1;
-    let sizes = [99_999, 100_000, 100_001, 150_000];
-    let script = sizes
-        .iter()
-        .fold(Script::new(), |script, size| script.call(&size.to_string(), text(&"x".repeat(size - around))));
+fn the_preset_is_25_000_tokens_on_the_wire() {
+    let size = |count: usize| {
+        let message = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, text(&"漢".repeat(count)));
+        wire_size(&message, SizeUnit::Tokens)
+    };
+    let most = (20_000..30_000).find(|count| size(count + 1) > CEILING).unwrap();
+    let sizes = [most - 1, most, most + 2, most * 2];
+    let script =
+        sizes.iter().fold(Script::new(), |script, count| script.call(&count.to_string(), text(&"漢".repeat(*count))));
     let mut gateway = script.with_flags(&["--preset", "25k"]);
-    let answers = sizes.map(|size| gateway.answer(&size.to_string()));
-    for (size, answer) in sizes.iter().zip(&answers) {
-        let whole = answer.contains(&"x".repeat(size - around));
-        assert_eq!(whole, *size <= 100_000, "{size}: {} bytes", answer.len());
-        assert!(!whole || answer.len() == *size, "{size}: {} bytes", answer.len());
+    let answers = sizes.map(|count| gateway.answer(&count.to_string()));
+    for (count, answer) in sizes.iter().zip(&answers) {
+        let whole = answer.contains(&"漢".repeat(*count));
+        assert_eq!(whole, *count <= most, "{count}: {} tokens", wire_size(answer, SizeUnit::Tokens));
     }
     assert_eq!(past_the_ceiling(&answers), [0; 0]);
-    assert_eq!(past_the_ceiling(&["x".repeat(100_001)]), [0], "the count counts");
+    assert_eq!(past_the_ceiling(&["漢".repeat(25_000)]), [0], "the count counts");
 }
 
 // Never more than the preset on the wire, whatever the shape.

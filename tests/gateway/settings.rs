@@ -391,7 +391,7 @@ mod specification {
         .concat();
         let script = Script::new()
             .call("large", large())
-            .call("at", text(&"x".repeat(6_400 - 200)))
+            .call("at", text(&"x".repeat(5_000)))
             .call("over", text(&"word ".repeat(1_400)));
         script.start_with(&Setup { flags: &flags, ..Setup::default() })
     }
@@ -405,7 +405,7 @@ mod specification {
     #[test]
     fn level_1() {
         let mut gateway = gateway(&[]);
-        assert_eq!(gateway.call("at", json!({})), text(&"x".repeat(6_200)));
+        assert_eq!(gateway.call("at", json!({})), text(&"x".repeat(5_000)));
         gateway.descriptor("over");
         let found = gateway.descriptor("large");
         let lines = lines(&found);

@@ -12,6 +12,7 @@ mod real_data;
 mod sandbox;
 mod strings;
 mod texts;
+mod tokens;
 mod tools;
 mod vectors;
 mod wit;

@@ -390,7 +390,7 @@ fn descriptors_of_texts_keep_to_their_budgets() {
     let mut contents: Vec<String> = forms().into_iter().map(|(content, ..)| content).collect();
     contents.extend([markdown(), log(), titles, "words and words\n\n".repeat(3_000), "w".repeat(100_000)]);
     for content in contents {
-        for (level, most) in [(DescriptorLevel::Standard, 600), (DescriptorLevel::Pointer, 100)] {
+        for (level, most) in [(DescriptorLevel::Standard, 600), (DescriptorLevel::Pointer, 150)] {
             for abilities in [Abilities::SHELL, Abilities::EXTRACT_TOOL | Abilities::READ_TOOL] {
                 let settings = PolicySettings { level, ..always() };
                 let request =

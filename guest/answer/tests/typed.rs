@@ -269,10 +269,10 @@ fn a_budget_cuts_between_results() {
     assert_eq!((answer.lines.as_str(), answer.results, answer.total), ("{\"id\":0}\n{\"id\":1}\n", 2, 10));
     assert_eq!(answer.next_bytes, Some(9));
     assert_eq!(ask(27, 1000).results, 3);
-    assert_eq!(ask(1000, 5).results, 2);
+    assert_eq!(ask(1000, 12).results, 2);
     assert_eq!(ask(8, 1000).lines, "");
-    assert_eq!(ask(90, 23).next_bytes, None);
-    assert_eq!(ask(90, 22).next_bytes, Some(9));
+    assert_eq!(ask(90, 60).next_bytes, None);
+    assert_eq!(ask(90, 59).next_bytes, Some(9));
 }
 
 #[test]

@@ -47,6 +47,13 @@ mod x86_64 {
             Self(unsafe { _mm_cmpeq_epi8(self.0, Self::splat(byte).0) })
         }
 
+        /// The bytes that both have at the same place.
+        #[inline(always)]
+        pub fn same(self, other: Self) -> Self {
+            // SAFETY: SSE2 is part of x86_64.
+            Self(unsafe { _mm_cmpeq_epi8(self.0, other.0) })
+        }
+
         /// The bytes up to this one.
         #[inline(always)]
         pub fn at_most(self, byte: u8) -> Self {
@@ -134,6 +141,12 @@ mod wasm32 {
             Self(i8x16_eq(self.0, u8x16_splat(byte)))
         }
 
+        /// The bytes that both have at the same place.
+        #[inline(always)]
+        pub fn same(self, other: Self) -> Self {
+            Self(i8x16_eq(self.0, other.0))
+        }
+
         /// The bytes up to this one.
         #[inline(always)]
         pub fn at_most(self, byte: u8) -> Self {
@@ -206,6 +219,12 @@ mod portable {
         #[inline(always)]
         pub fn equal(self, byte: u8) -> Self {
             Self(self.0.map(|own| if own == byte { u8::MAX } else { 0 }))
+        }
+
+        /// The bytes that both have at the same place.
+        #[inline(always)]
+        pub fn same(self, other: Self) -> Self {
+            Self(std::array::from_fn(|index| if self.0[index] == other.0[index] { u8::MAX } else { 0 }))
         }
 
         /// The bytes up to this one.
@@ -288,6 +307,7 @@ mod tests {
                 let pairs = [
                     (lane, plain),
                     (lane.equal(other), plain.equal(other)),
+                    (lane.same(splat), plain.same(plain_splat)),
                     (lane.at_most(other), plain.at_most(other)),
                     (lane.minus(other), plain.minus(other)),
                     (lane.min(splat), plain.min(plain_splat)),

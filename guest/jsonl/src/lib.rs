@@ -26,9 +26,11 @@ mod measure;
 mod output;
 pub mod page;
 mod profile;
+mod rule;
 mod split;
 mod string;
 mod survey;
+mod tokens;
 mod value;
 
 pub use error::Error;

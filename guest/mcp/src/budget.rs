@@ -5,8 +5,11 @@ use lro_payload::{Size, SizeUnit};
 
 use super::reply::in_unit;
 
-/// Most bytes of UTF-8 per unit: a token is four Latin letters of two bytes each.
-const BYTES_PER_UNIT_MAX: u64 = 8;
+/// Most bytes of UTF-8 per unit: the estimate of tokens is lowest for spaces, a hundredth of a token each.
+const BYTES_PER_UNIT_MAX: u64 = 100;
+
+/// Bytes of JSON with English in it that a token has, at least.
+const BYTES_PER_TOKEN: u64 = 3;
 
 /// A limit and the amount spent of it. Every text is counted exactly; only the sum is rounded.
 #[derive(Clone, Debug)]
@@ -31,9 +34,9 @@ impl Budget {
         self.left().saturating_add(1).saturating_mul(BYTES_PER_UNIT_MAX)
     }
 
-    /// The cost of this many Latin letters, in the unit of the limit.
+    /// The cost of this many bytes of JSON with English in it, in the unit of the limit.
     pub(super) fn of_bytes(&self, bytes: u64) -> u64 {
-        if self.limit.unit == SizeUnit::Tokens { bytes.div_ceil(4) } else { bytes }
+        if self.limit.unit == SizeUnit::Tokens { bytes.div_ceil(BYTES_PER_TOKEN) } else { bytes }
     }
 
     /// Spends on a text, even beyond the limit.
@@ -80,7 +83,9 @@ impl Budget {
         let bound = usize::try_from(self.bytes_max()).unwrap_or(usize::MAX);
         let (mut fitting, mut beyond) = (0, most.min(bound) + 1);
         while beyond - fitting > 1 {
-            let middle = fitting + (beyond - fitting) / 2;
+            // Never much more than what fits: a long text takes long to measure.
+            let near = usize::try_from(self.left()).unwrap_or(usize::MAX).max(fitting.saturating_mul(2)).max(1);
+            let middle = (fitting + (beyond - fitting) / 2).min(near);
             if self.clone().take(&wire(text(middle))) {
                 fitting = middle;
             } else {

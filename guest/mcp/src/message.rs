@@ -443,6 +443,15 @@ impl Message {
         serde_json::from_slice(&self.member("error")?).ok().map(|failure: Failure| failure.code)
     }
 
+    /// The text of its error.
+    pub fn error_text(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Failure {
+            message: String,
+        }
+        serde_json::from_slice(&self.member("error")?).ok().map(|failure: Failure| failure.message)
+    }
+
     /// The messages of a batch; `None` when there are more than [`BATCH_MESSAGES_MAX`], one is a batch, or it is not an
     /// array.
     pub fn batch(&self) -> Option<Vec<Bytes>> {

@@ -10,6 +10,9 @@ use super::text::text_block;
 /// Longest value of `resultType`, in bytes, that a cut or rejected result keeps.
 const RESULT_TYPE_BYTES_MAX: usize = 64;
 
+/// Bytes of a message that are measured before the size is compared with the limit.
+const MEASURED_BYTES: usize = 64 << 10;
+
 /// The replacement of the parts that were written to files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replacement<'a> {
@@ -35,7 +38,26 @@ pub fn wire_size(message: &str, unit: SizeUnit) -> u64 {
 /// Whether a message exceeds a limit: the last check before it is sent. A message never has more units than bytes, so
 /// most messages need no measuring.
 pub fn exceeds(message: &[u8], limit: Size) -> bool {
-    (message.len() as u64) > limit.amount && wire_size(&String::from_utf8_lossy(message), limit.unit) > limit.amount
+    size_beyond(message, limit).is_some()
+}
+
+/// The size of a message that exceeds a limit. It is measured until it does; the rest is extrapolated.
+pub fn size_beyond(message: &[u8], limit: Size) -> Option<u64> {
+    if message.len() as u64 <= limit.amount {
+        return None;
+    }
+    let (text, mut measure, mut at) = (String::from_utf8_lossy(message), lro_jsonl::Measure::text(), 0);
+    while at < text.len() {
+        let end = text.ceil_char_boundary(at + MEASURED_BYTES);
+        measure.push(text.get(at..end).unwrap_or_default());
+        at = end;
+        let size = in_unit(&measure, limit.unit);
+        if size > limit.amount {
+            let whole = u128::from(size) * text.len() as u128 / at as u128;
+            return Some(u64::try_from(whole).unwrap_or(u64::MAX));
+        }
+    }
+    None
 }
 
 pub(super) fn in_unit(measure: &lro_jsonl::Measure, unit: SizeUnit) -> u64 {

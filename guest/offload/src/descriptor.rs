@@ -27,7 +27,7 @@ const STANDARD_TOKENS: u64 = 540;
 const SAMPLE_BYTES_MAX: usize = 600;
 
 /// Bytes of JSON for an estimated token.
-const BYTES_A_TOKEN: usize = 4;
+const BYTES_A_TOKEN: usize = 3;
 
 /// Most recipes of one file, besides configured ones, below the level full.
 const RECIPES_SHOWN: usize = 3;

@@ -1,7 +1,7 @@
 //! Images and sounds: which of them stay in the reply, and what they cost a model.
 
 use crate::bindings::lro::filter::types::{ImageMode, SizeUnit};
-use crate::inspect::wire_bytes;
+use crate::inspect::{BASE64_CHARACTERS, BASE64_TOKENS, wire_bytes};
 use crate::{Call, Part, PartKind, PolicyError, Source};
 
 /// Most tokens that an image costs, and the estimate for one of unknown size and for a sound.
@@ -12,9 +12,6 @@ pub(crate) const TOKENS_MAX: u64 = 1_600;
 
 /// Pixels of an image that cost a token.
 const PIXELS_A_TOKEN: u64 = 750;
-
-/// Characters of base64 for each token of a limit in tokens.
-const CHARACTERS_A_TOKEN: u64 = 4;
 
 /// Whether images and sounds may stay in the reply.
 pub(crate) fn stay(call: &Call) -> bool {
@@ -51,7 +48,7 @@ impl Bounds {
         let wire_bytes = call.reader.limit.map_or(u64::MAX, |limit| {
             let bytes = match limit.unit {
                 SizeUnit::Bytes | SizeUnit::Characters => limit.amount,
-                SizeUnit::Tokens => limit.amount.saturating_mul(CHARACTERS_A_TOKEN),
+                SizeUnit::Tokens => limit.amount.saturating_mul(BASE64_CHARACTERS) / BASE64_TOKENS,
             };
             // The descriptor stands in the reply too, once as text and once as structured content.
             bytes - (2 * u64::from(settings.descriptor_limit)).min(bytes / 2)

@@ -51,6 +51,7 @@ mod sample;
 mod strings;
 mod summary;
 mod text;
+mod tokens;
 mod write;
 
 /// Rust types of the WIT files, and the macro that exports a policy.

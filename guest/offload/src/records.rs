@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 
 use lro_json::pointer::last_key;
-use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Measure, Output, Stream, Target};
+use lro_jsonl::{BLOCK_BYTES, FileReport, LargeShape, Output, Stream, Target};
 
 use crate::bindings::lro::filter::types::{Call, FileKind, Form, Origin, PlannedSection, PolicyError, SectionShape};
 use crate::directory::{Directory, File};
 use crate::entry::Entry;
 use crate::header::Header;
 use crate::names::Names;
-
-/// Bytes at the beginning of a file whose tokens are counted; the rest of the file is extrapolated.
-const TOKEN_SAMPLE_BYTES: usize = 64 * 1024;
+use crate::tokens::TokenSample;
 
 /// Bytes of the first record that are kept for the descriptor: 16 KiB.
 const FIRST_BYTES_MAX: usize = 16 * 1024;
@@ -57,7 +55,7 @@ pub(crate) struct Open {
     header: Option<Header>,
     /// Bytes to write with the first block, so that a small file takes a single write.
     pending: Vec<u8>,
-    sample: Measure,
+    sample: TokenSample,
 }
 
 impl Records<'_> {
@@ -104,7 +102,7 @@ impl Records<'_> {
             file: self.directory.create(&file_name)?,
             pending: header.as_ref().map_or_else(Vec::new, |header| header.line(0, 0)),
             header,
-            sample: Measure::text(),
+            sample: TokenSample::default(),
             entry: Entry {
                 file_name,
                 section,
@@ -133,10 +131,7 @@ impl Records<'_> {
 impl Open {
     fn write(&mut self, bytes: &[u8]) -> Result<(), PolicyError> {
         self.keep_first(bytes);
-        let sampled = TOKEN_SAMPLE_BYTES.saturating_sub(usize::try_from(self.sample.bytes()).unwrap_or(usize::MAX));
-        let sample = &bytes[..sampled.min(bytes.len())];
-        // Cut anywhere: incomplete characters at the two ends do not matter for an estimate.
-        self.sample.push(&String::from_utf8_lossy(sample));
+        self.sample.push(bytes);
         if self.file.bytes() == 0 {
             if self.pending.len() + bytes.len() <= BLOCK_BYTES {
                 self.pending.extend_from_slice(bytes);
@@ -159,7 +154,7 @@ impl Open {
     }
 
     fn finish(mut self, report: FileReport) -> Result<Entry, PolicyError> {
-        let tokens = scaled(self.sample.tokens(), report.bytes, self.sample.bytes());
+        let tokens = self.sample.tokens(report.bytes);
         let header = self.header.as_ref().map(|header| header.line(report.records, tokens)).unwrap_or_default();
         if self.file.bytes() == 0 {
             self.pending[..header.len()].copy_from_slice(&header);
@@ -175,10 +170,6 @@ impl Open {
         entry.profile = report.profile.filter(|_| entry.kind == FileKind::Records);
         Ok(entry)
     }
-}
-
-fn scaled(amount: u64, whole: u64, sample: u64) -> u64 {
-    if sample == 0 { 0 } else { (amount as f64 * (whole as f64 / sample as f64)).ceil() as u64 }
 }
 
 impl Output for Records<'_> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use lro_json::masks::{BLOCK, equal};
 use lro_json::pointer::last_key;
-use lro_jsonl::{Document, Error, Measure, Profile, SURVEY_BYTES_MAX, Splitter, Survey, Surveyed};
+use lro_jsonl::{Document, Error, Profile, SURVEY_BYTES_MAX, Splitter, Survey, Surveyed};
 use lro_text::outline::{Outline, Outliner};
 use lro_text::{Reader, Report};
 
@@ -17,6 +17,7 @@ use crate::plan::configured;
 use crate::records::{Derived, Records};
 use crate::rows::Rows;
 use crate::strings::{Outer, PlannedText};
+use crate::tokens::TokenSample;
 use crate::write::Writer;
 use crate::{Part, PartKind, PolicyError, Source};
 
@@ -317,18 +318,13 @@ impl TextFile {
 }
 
 /// What is counted while a text is written.
+#[derive(Default)]
 pub(crate) struct Count {
     preview: Preview,
-    size: Measure,
+    sample: TokenSample,
     /// Line breaks so far.
     pub(crate) breaks: u64,
     within_line: bool,
-}
-
-impl Default for Count {
-    fn default() -> Self {
-        Self { preview: Preview::default(), size: Measure::text(), breaks: 0, within_line: false }
-    }
 }
 
 impl Count {
@@ -336,7 +332,7 @@ impl Count {
         self.breaks += breaks(slice.as_bytes());
         self.within_line = !slice.ends_with('\n');
         self.preview.add(slice);
-        self.size.push(slice);
+        self.sample.push(slice.as_bytes());
     }
 
     /// Ends a line that is open, with a line feed that does not belong to the text; whether there was one.
@@ -351,7 +347,7 @@ impl Count {
             records: self.breaks + u64::from(self.within_line),
             bytes,
             // The result has the data once, whatever else is made of it.
-            tokens: if entry.origin == Origin::Content { self.size.tokens() } else { 0 },
+            tokens: if entry.origin == Origin::Content { self.sample.tokens(bytes) } else { 0 },
             preview: Some(self.preview),
             ..entry
         }

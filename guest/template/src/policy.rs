@@ -7,6 +7,7 @@
 mod descriptor;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod write;
 
 use serde_json::{Map, Value};
@@ -91,17 +92,17 @@ fn exceed(parts: &[Part], limit: Size, source: &impl Source) -> Result<bool, Pol
     if data().all(|(_, part)| part.complete) && data().map(|(_, part)| part.size).sum::<u64>() <= limit.amount {
         return Ok(false);
     }
-    let (mut bytes, mut characters, mut quarters) = (0, 0, 0);
+    let (mut bytes, mut characters, mut tokens) = (0, 0, Tokens::default());
     for (index, _) in data() {
         for slice in slices(index, source) {
             let slice = slice?;
             bytes += slice.len() as u64;
             characters += slice.chars().count() as u64;
-            quarters += quarters_of_tokens(&slice);
+            tokens.push(&slice);
             let amount = match limit.unit {
                 SizeUnit::Bytes => bytes,
                 SizeUnit::Characters => characters,
-                SizeUnit::Tokens => quarters.div_ceil(4),
+                SizeUnit::Tokens => tokens.count(),
             };
             if amount > limit.amount {
                 return Ok(true);
@@ -111,14 +112,23 @@ fn exceed(parts: &[Part], limit: Size, source: &impl Source) -> Result<bool, Pol
     Ok(false)
 }
 
-/// The estimate of the contract's `size-unit`.
-fn quarters_of_tokens(text: &str) -> u64 {
-    let of_character = |character| match character {
-        ..'\u{300}' => 1,
-        ..'\u{2000}' => 2,
-        _ => 4,
-    };
-    text.chars().map(of_character).sum()
+/// The estimate of the contract's `size-unit`, of a text in pieces.
+#[derive(Default)]
+struct Tokens {
+    bytes: u64,
+    hundredths: u64,
+    state: tokens::State,
+}
+
+impl Tokens {
+    fn push(&mut self, text: &str) {
+        self.bytes += text.len() as u64;
+        self.hundredths += text.chars().map(|character| self.state.next(character)).sum::<u64>();
+    }
+
+    fn count(&self) -> u64 {
+        self.hundredths.div_ceil(100).min(self.bytes)
+    }
 }
 
 /// The slices of a part, up to its end or the first error.

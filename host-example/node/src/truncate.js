@@ -3,6 +3,7 @@
 import { Buffer } from "node:buffer";
 
 import { elements } from "./elements.js";
+import { tokens } from "./tokens.js";
 
 const WARNING = "larger than the limit: only the first records are here";
 const WARNING_CHARACTERS_MAX = 512;
@@ -220,10 +221,13 @@ function escaped(text) {
     return JSON.stringify(text).slice(1, -1);
 }
 
-/**
- * A limit and the amount spent of it. Characters beyond U+02FF count half a token, beyond U+1FFF a whole one, others a
- * quarter.
- */
+/** Characters of JSON with English in it that a token has, at least. */
+const TOKEN_CHARACTERS = 3;
+
+/** Most code units of a text for each unit of its cost: spaces cost a hundredth of a token. */
+const UNITS_MAX = 100;
+
+/** A limit and the amount spent of it. */
 class Budget {
     constructor(limit, amount = Number(limit.amount)) {
         this.limit = limit;
@@ -235,9 +239,9 @@ class Budget {
         return Math.max(0, this.amount - this.spent);
     }
 
-    /** The amount left, in characters of the lowest cost. */
+    /** The amount left, in characters. */
     characters() {
-        return this.limit.unit === "tokens" ? this.left() * 4 : this.left();
+        return this.limit.unit === "tokens" ? this.left() * TOKEN_CHARACTERS : this.left();
     }
 
     cost(text) {
@@ -246,20 +250,13 @@ class Budget {
                 return Buffer.byteLength(text);
             case "characters":
                 return text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
-            default: {
-                let quarters = 0;
-                for (const character of text) {
-                    const code = character.codePointAt(0);
-                    quarters += code < 0x300 ? 1 : code < 0x2000 ? 2 : 4;
-                }
-                return quarters / 4;
-            }
+            default:
+                return tokens(text);
         }
     }
 
     fits(text) {
-        // A character costs at most as much as its number of code units, and at least a quarter of it.
-        return text.length / 8 <= this.left() && this.cost(text) <= this.left();
+        return text.length / UNITS_MAX <= this.left() && this.cost(text) <= this.left();
     }
 
     spend(text) {
@@ -285,7 +282,7 @@ class Budget {
 
     /** A budget of the amount left minus a reserve, in characters. */
     less(characters) {
-        return new Budget(this.limit, this.left() - (this.limit.unit === "tokens" ? characters / 4 : characters));
+        return new Budget(this.limit, this.left() - (this.limit.unit === "tokens" ? characters / TOKEN_CHARACTERS : characters));
     }
 
     /** A budget of the amount left after spending on a text. */
@@ -304,9 +301,10 @@ class Budget {
     }
 
     #longest(most, piece) {
-        let [fitting, beyond] = [0, Math.min(most, Math.floor(this.left() * 8)) + 1];
+        let [fitting, beyond] = [0, Math.min(most, Math.floor(this.left() * UNITS_MAX)) + 1];
         while (beyond - fitting > 1) {
-            const middle = Math.floor((fitting + beyond) / 2);
+            // Never much more than what fits: a long text takes long to measure.
+            const middle = Math.min(Math.floor((fitting + beyond) / 2), Math.max(2 * fitting, Math.floor(this.left()), 1));
             [fitting, beyond] = this.fits(escaped(piece(middle))) ? [middle, beyond] : [fitting, middle];
         }
         return piece(fitting);

@@ -5,14 +5,12 @@ import math
 from typing import Any
 
 from .errors import ResultError
+from .tokens import tokens
 
 __all__ = ["UNITS", "estimate_size", "from_json", "measure", "to_json"]
 
 UNITS = ("bytes", "characters", "tokens")
 
-# First bytes of the characters from U+0300 on, and from U+2000 on.
-_BEYOND_LATIN = bytes(range(0xCC, 0x100))
-_BEYOND_ALPHABETS = bytes(range(0xE2, 0x100))
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
@@ -20,12 +18,9 @@ def measure(data: bytes, unit: str) -> int:
     """Size of a text in UTF-8 in `unit`; `size-unit` of `wit/types.wit` defines the estimated token."""
     if unit == "bytes":
         return len(data)
-    characters = len(data.translate(None, _CONTINUATIONS))
     if unit == "characters":
-        return characters
-    beyond_latin = len(data) - len(data.translate(None, _BEYOND_LATIN))
-    beyond_alphabets = len(data) - len(data.translate(None, _BEYOND_ALPHABETS))
-    return -(-(characters + beyond_latin + 2 * beyond_alphabets) // 4)
+        return len(data.translate(None, _CONTINUATIONS))
+    return tokens(data)
 
 
 def estimate_size(data: Any, unit: str = "characters") -> int:

@@ -108,7 +108,8 @@ def _ends(text: str, budget: _Budget, suffix: str, most: int, is_error: bool) ->
 
     fitting, beyond = 0, len(text) + 1
     while beyond - fitting > 1:
-        middle = (fitting + beyond) // 2
+        # Never much more than what fits: a long text takes long to measure.
+        middle = min((fitting + beyond) // 2, max(2 * fitting, most, 1))
         if budget.size(block(middle)) <= most:
             fitting = middle
         else:

@@ -119,7 +119,7 @@ pub fn redacting_policy() -> Vec<Vector> {
 }
 
 fn at_the_threshold(name: &str, amount: u64) -> Vector {
-    // 50 letters and spaces of a quarter of a token, 88 ideographs of one: 100.5 tokens, rounded up.
+    // 10 words of 1.15 tokens, 88 ideographs of 1.01: 100.38 tokens, rounded up.
     let mixed = format!("{}{}", "word ".repeat(10), "東".repeat(88));
     let threshold = Size { amount, unit: SizeUnit::Tokens };
     let settings = PolicySettings { threshold, action: Action::Reject, ..settings() };

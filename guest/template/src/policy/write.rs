@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{Directory, Source, descriptor, has_label, head_lines, quarters_of_tokens, slices};
+use super::{Directory, Source, Tokens, descriptor, has_label, head_lines, slices};
 use crate::bindings::exports::lro::filter::lro_filter::{Call, Descriptor, Plan, PolicyError};
 use crate::bindings::lro::filter::types::{File, FileKind, Origin, Part, PlannedPart, SectionShape};
 
@@ -36,7 +36,7 @@ pub(crate) fn write(
     let content = files.iter().filter(|file| file.entry.origin == Origin::Content);
     Ok(Descriptor {
         content: descriptor::content(call, &files, head_lines)?,
-        offloaded_tokens: content.map(|file| file.quarters).sum::<u64>().div_ceil(4),
+        offloaded_tokens: content.map(|file| file.tokens.count()).sum(),
         files: files.into_iter().map(|file| file.entry).collect(),
         notes: Vec::new(),
     })
@@ -160,8 +160,7 @@ pub(super) struct Written {
     pub(super) entry: File,
     /// Its beginning.
     pub(super) head: String,
-    /// Quarters of estimated tokens.
-    quarters: u64,
+    tokens: Tokens,
     is_line_open: bool,
 }
 
@@ -194,14 +193,14 @@ impl Written {
             queries: Vec::new(),
         };
         directory.create(&entry.name)?;
-        Ok(Self { entry, head: String::new(), quarters: 0, is_line_open: false })
+        Ok(Self { entry, head: String::new(), tokens: Tokens::default(), is_line_open: false })
     }
 
     /// Appends a text.
     fn push(&mut self, text: &str, directory: &mut impl Directory) -> Result<(), PolicyError> {
         directory.write(text.as_bytes(), self.entry.bytes)?;
         self.entry.bytes += text.len() as u64;
-        self.quarters += quarters_of_tokens(text);
+        self.tokens.push(text);
         // What continues an open line begins none.
         let lines = text.split_inclusive('\n').count() as u64;
         self.entry.records += lines.saturating_sub(self.is_line_open.into());

@@ -10,7 +10,7 @@ pub enum Preset {
     /// 1,600 tokens.
     #[serde(rename = "1600-tokens")]
     Tokens1600,
-    /// 25,000 tokens, about 100,000 characters of JSON.
+    /// 25,000 tokens, about 60,000 characters of JSON.
     #[serde(rename = "25k")]
     Tokens25000,
 }

@@ -1,0 +1,1 @@
+../../../jsonl/src/rule.rs

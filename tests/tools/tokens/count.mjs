@@ -1,0 +1,21 @@
+// Counts tokens as tokenizers do: node count.mjs TEST_DATA_DIR reads a JSON array of texts, and writes one of counts.
+
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { argv } from "node:process";
+import { fileURLToPath } from "node:url";
+
+const PLAIN = { disallowedSpecial: new Set() };
+
+/** A function that counts the tokens of a text: the larger count of `o200k_base` and of Claude 2. */
+export function counter(data) {
+    const require = createRequire(join(resolve(data), "tokenizers/package.json"));
+    const o200k = require("gpt-tokenizer/encoding/o200k_base");
+    const claude = require("@anthropic-ai/tokenizer").getTokenizer();
+    return (text) => Math.max(o200k.countTokens(text, PLAIN), claude.encode(text.normalize("NFKC"), "all").length);
+}
+
+if (argv[1] === fileURLToPath(import.meta.url)) {
+    console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(counter(argv[2]))));
+}
