@@ -1,5 +1,5 @@
-//! Measures texts, as ratios in the same run: searches beside `rg`, whole processes both, and records from CSV beside
-//! Python's `csv` and `json`. The answers are compared first: a wrong answer ends the run.
+//! Measures texts, as ratios in the same run: searches beside `rg`, whole processes both, records from CSV beside
+//! Python's `csv` and `json`, and the estimate of tokens beside a scan. The answers are compared first: a wrong answer ends the run.
 //!
 //! `make bench`, or `LRO_BENCH_RECORDS=100000 make bench` for fewer lines.
 
@@ -14,10 +14,12 @@ mod data;
 #[path = "../shared/mod.rs"]
 mod shared;
 
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use lro_tests::synthetic;
 use serde_json::Value;
 use shared::{alternate, median, millis, sizes};
 use tempfile::TempDir;
@@ -67,7 +69,11 @@ const SEARCHES: [Search; 5] = [
     Search { name: "frequent literal", ours: &["--search", "GET"], theirs: &["-F", "GET"], asked: 2.0 },
 ];
 
+/// Bytes at the beginning of a file whose tokens a policy estimates.
+const SAMPLE_BYTES: usize = 64 * 1024;
+
 fn main() {
+    estimate();
     for lines in sizes(&[1_600_000]) {
         let directory = TempDir::new().unwrap();
         searches(&directory, lines);
@@ -76,6 +82,25 @@ fn main() {
             records(&directory, name, &csv);
         }
     }
+}
+
+/// The estimate of tokens, of a whole result and of the beginning that a policy counts, beside one scan of the result.
+fn estimate() {
+    let json = synthetic::payload(100_000);
+    let beginning = &json[..json.floor_char_boundary(SAMPLE_BYTES)];
+    let [whole, sample, scan] = alternate(
+        REPETITIONS,
+        [
+            &mut || _ = black_box(lro_jsonl::tokens(&json)),
+            &mut || _ = black_box(lro_jsonl::tokens(beginning)),
+            &mut || lro_json::validate(&json).unwrap(),
+        ],
+    );
+    let speed = |time: Duration| json.len() as f64 / 1e6 / time.as_secs_f64();
+    println!("\nTokens of {:.1} MB of JSON, native; medians in one run, one thread", json.len() as f64 / 1e6);
+    println!("  the whole text is estimated at {:.0} MB/s, and scanned at {:.0} MB/s", speed(whole), speed(scan));
+    let share = 100.0 * sample.as_secs_f64() / scan.as_secs_f64();
+    println!("  what a policy counts of it takes {share:.2} % of a scan (asked: at most 10 %)");
 }
 
 /// All searches of a log of this many lines.
@@ -143,7 +168,7 @@ fn records(directory: &TempDir, name: &str, csv: &str) {
         [
             &mut || drop(lro_tests::offloaded(filter.apply(&request, &payload))),
             &mut || {
-                std::hint::black_box(read_alone(csv));
+                black_box(read_alone(csv));
             },
             &mut || times.push(python("/dev/null")),
         ],
@@ -168,7 +193,7 @@ fn read_alone(csv: &str) -> usize {
     let form = lro_text::recognize(head, &lro_text::Hints::default()).expect("CSV");
     let (mut reader, mut bytes, mut rest) = (lro_text::Reader::new(&form), 0, csv);
     let mut out = |lines: &[u8]| {
-        bytes += std::hint::black_box(lines).len();
+        bytes += black_box(lines).len();
         Ok::<(), std::convert::Infallible>(())
     };
     while !rest.is_empty() {
