@@ -4,6 +4,7 @@
 
 mod asked;
 mod blocks;
+mod ceiling;
 mod clients;
 mod collect;
 mod compiled;

@@ -45,8 +45,11 @@ pub use self::tenants::{SHARED_KEYS, TenantOverride};
 pub use self::tools::{GatewayTool, JobMode, ToolOverride};
 pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable};
 
-/// Maximum number of characters per token, by the estimate of tokens.
-const CHARACTERS_A_TOKEN_MAX: u64 = 4;
+/// What part of a ceiling in tokens is kept back: text may have a quarter more tokens than the estimate says.
+const CEILING_MARGIN: u64 = 5;
+
+/// Characters of English that a token has, by the estimate of tokens.
+const CHARACTERS_A_TOKEN: u64 = 4;
 const fn at_least_one(value: u64) -> NonZeroU64 {
     match NonZeroU64::new(value) {
         Some(value) => value,
@@ -117,6 +120,10 @@ pub struct Config {
     pub unit: SizeUnit,
     /// Sets `threshold` and `unit` together. Either of them overrides a preset of the same or an earlier layer.
     pub preset: Option<Preset>,
+    /// Maximum size of any answer to a call of a tool as sent on the wire, in `ceiling-unit`, at least 1. Default: none.
+    pub ceiling: Option<NonZeroU64>,
+    /// Unit of `ceiling`. Default: `tokens`.
+    pub ceiling_unit: SizeUnit,
     /// What the policy does with a result it acts on. Default: `offload`.
     pub action: Action,
     /// Sections to write. Default: none, the policy detects them.
@@ -206,6 +213,8 @@ impl Default for Config {
             threshold: THRESHOLD_DEFAULT,
             unit: policy.threshold.unit,
             preset: None,
+            ceiling: None,
+            ceiling_unit: SizeUnit::Tokens,
             action: policy.action,
             sections: policy.sections,
             inline_keys: policy.inline_keys,
@@ -293,7 +302,7 @@ impl Config {
             return Some(most);
         }
         let characters = |size: Size| match size.unit {
-            SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN_MAX),
+            SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN),
             SizeUnit::Bytes | SizeUnit::Characters => size.amount,
         };
         let settings = self.for_tool_and_client(tool, client);
@@ -313,6 +322,7 @@ impl Config {
             inline: chosen.inline.unwrap_or_default(),
             threshold: self.own_threshold(chosen.threshold, chosen.unit),
             result_limit: chosen.result_limit.map(NonZeroU64::get),
+            ceiling: self.ceiling_of(chosen.ceiling, chosen.ceiling_unit),
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
     }
@@ -321,6 +331,20 @@ impl Config {
     fn own_threshold(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
         (amount.is_some() || unit.is_some())
             .then(|| Size { amount: amount.unwrap_or(self.threshold).get(), unit: unit.unwrap_or(self.unit) })
+    }
+
+    /// A ceiling, in its own unit or the general one. Of tokens a part is kept back, as they are estimated.
+    fn ceiling_of(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
+        let unit = unit.unwrap_or(self.ceiling_unit);
+        let amount = amount?.get();
+        let margin = if unit == SizeUnit::Tokens { amount / CEILING_MARGIN } else { 0 };
+        Some(Size { amount: amount - margin, unit })
+    }
+
+    /// The ceilings that apply to answers to a call of a tool: the general one, that of the preset, and the tool's.
+    pub(crate) fn ceilings(&self, tool: &str) -> impl Iterator<Item = Size> {
+        let own = self.tool_override(tool).and_then(|own| self.ceiling_of(own.ceiling, own.ceiling_unit));
+        [self.ceiling_of(self.ceiling, None), self.preset.map(Preset::size), own].into_iter().flatten()
     }
 
     /// Returns every effective value and its origin, in alphabetical order of the keys.

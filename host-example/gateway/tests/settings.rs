@@ -170,6 +170,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("policy = \"\"", "expected a path"),
         ("ttl-seconds = 0", "`ttl-seconds` = `0`"),
         ("truncate-limit = 0", "`truncate-limit` = `0`"),
+        ("ceiling = 0", "`ceiling` = `0`"),
+        ("ceiling-unit = \"words\"", "expected one of `bytes`"),
         ("preset = \"2k\"", "expected `1600-tokens` or `25k`"),
         ("[tools.\"a.*\"]\nmode = \"sometimes\"", "`tools.\"a.*\".mode` = `\"sometimes\"`"),
         ("[tools.x]\nlevel = \"all\"", "`tools.x.level` = `\"all\"`"),
@@ -263,6 +265,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "failure") => "closed",
         (_, "mode") => "always",
         (_, "unit") => "tokens",
+        (_, "ceiling-unit") => "bytes",
         (_, "preset") => "25k",
         (_, "action") => "reject",
         (_, "level") => "full",
@@ -663,6 +666,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         inline: false,
         threshold: None,
         result_limit: None,
+        ceiling: None,
         declared_size: None,
     };
     assert_eq!(config.for_client("somebody", "1"), nothing_known);
@@ -712,6 +716,17 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
     assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
     let desktop = ClientProfile { sees: Sees::Text, shares_disk: Some(false), result_limit: Some(5), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
+}
+
+#[test]
+fn a_ceiling_has_its_own_unit_or_the_general_one() {
+    let file =
+        "ceiling-unit = \"bytes\"\n[clients.a]\nceiling = 5\n[clients.b]\nceiling = 100\nceiling-unit = \"tokens\"\n";
+    let config = load(file, &[], &[]).unwrap();
+    assert_eq!(config.for_client("a", "1").ceiling, Some(size(5, SizeUnit::Bytes)));
+    assert_eq!(config.for_client("b", "1").ceiling, Some(size(80, SizeUnit::Tokens)), "four fifths");
+    assert_eq!(config.for_client("c", "1").ceiling, None);
+    assert_eq!(Config::default().ceiling_unit, SizeUnit::Tokens);
 }
 
 #[test]

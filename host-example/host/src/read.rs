@@ -211,6 +211,7 @@ pub struct Pages {
     store: Store,
     /// Read on first use.
     key: Arc<OnceLock<CursorKey>>,
+    bytes_max: u32,
 }
 
 impl Pages {
@@ -226,12 +227,21 @@ impl Pages {
 
     /// As [`Pages::new`], but reads the key on first use: until that succeeds, each page that needs it fails.
     pub fn of(store: Store) -> Self {
-        Self { store, key: Arc::default() }
+        Self { store, key: Arc::default(), bytes_max: PAGE_BYTES_MAX }
     }
 
     /// Signs cursors with the given key.
     pub fn with_key(store: Store, key: CursorKey) -> Self {
-        Self { store, key: Arc::new(key.into()) }
+        Self { store, key: Arc::new(key.into()), bytes_max: PAGE_BYTES_MAX }
+    }
+
+    /// These pages with at most so many bytes each, at least [`PAGE_BYTES_MIN`], whatever a request or a cursor says.
+    pub fn at_most(&self, bytes: u32) -> Self {
+        Self { bytes_max: self.bytes_max.min(bytes).max(PAGE_BYTES_MIN), ..self.clone() }
+    }
+
+    pub(crate) fn bytes_max(&self) -> u32 {
+        self.bytes_max
     }
 
     fn key(&self) -> Result<&CursorKey, StoreError> {
@@ -255,11 +265,12 @@ impl Pages {
         let offload = self.store.find(&request.tenant, request.offload)?;
         let (number, reader) = open(&offload, &request.section)?;
         let total = total(&reader);
-        let (position, size) = match cursor {
+        let (position, mut size) = match cursor {
             Some(cursor) if cursor.file != number => return Err(CursorError::Section.into()),
             Some(cursor) => (cursor.position, cursor.size),
             None => (request.start.position(total), request.size(PageSize::default())),
         };
+        size.bytes = size.bytes.min(self.bytes_max);
         if position.record >= total.max(1) {
             return Err(PageError::NoRecord { record: position.record, total });
         }

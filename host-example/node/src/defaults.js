@@ -3,6 +3,7 @@
 export const DEFAULTS = {
     "action": "offload",
     "advice": "",
+    "ceilingUnit": "tokens",
     "descriptorLimit": 40000,
     "dialect": "sections",
     "enabled": true,

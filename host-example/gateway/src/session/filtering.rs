@@ -11,14 +11,9 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, own, reuse, shape};
-use crate::settings::{
-    ClientProfile, DecisionMode, DescriptorLevel, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit,
-};
+use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, ceiling, own, reuse, shape};
+use crate::settings::{DecisionMode, DescriptorLevel, ImageMode, PolicySettings, SchemaStrategy, Sees};
 use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
-
-/// Error for a message that exceeds the limit of its client or preset and cannot be shortened.
-const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";
 
 impl Session {
     /// Filters a response with a tool result, and returns its replacement.
@@ -28,11 +23,11 @@ impl Session {
             Ok(result) => {
                 let (reply, offload) = self.filtered_reply(&result, call).await;
                 // The rest of the message counts too.
-                if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
-                    self.keep_for_reuse(&result, call, offload, &reply);
-                    return reply;
+                if !result.not_for_policy() && self.is_too_large(&reply, &call.client, call.tool_name()) {
+                    return mcp::error_response(id.as_ref(), INTERNAL_ERROR, ceiling::TOO_LARGE);
                 }
-                mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
+                self.keep_for_reuse(&result, call, offload, &reply);
+                reply
             }
             Err(error) => self.unreadable_result(&bytes, &error, || {
                 let text = format!("cannot read the response of the server: {error}");
@@ -66,33 +61,13 @@ impl Session {
         if let Some(known) = known
             && self.rules.filter.store.as_ref().is_ok_and(|store| store.find(tenant, known.offload).is_ok())
         {
-            return self.within_ceiling(message.with_bytes(path, &known.result), message, &call.client);
+            return self.within_ceiling(message.with_bytes(path, &known.result), message, call);
         }
         let (reply, offload) = self.filtered_reply(&result, call).await;
         if let Some(offload) = offload {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
-        self.within_ceiling(message.with_bytes(path, &reply), message, &call.client)
-    }
-
-    /// Returns the message, unless it is larger than the client accepts: then an error, or a notification without its
-    /// data.
-    pub(crate) fn within_ceiling(&self, bytes: Bytes, message: &Message, client: &ClientProfile) -> Bytes {
-        if !self.is_too_large(&bytes, client) {
-            return bytes;
-        }
-        match message.kind() {
-            Kind::Notification => message.without_data(),
-            _ => mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, TOO_LARGE),
-        }
-    }
-
-    /// Returns the batch, unless it is larger than the client accepts: then an error for each response.
-    pub(crate) fn batch_within_ceiling(&self, batch: Bytes) -> Bytes {
-        if !self.is_too_large(&batch, &self.client()) {
-            return batch;
-        }
-        errors(&Message::read(batch), TOO_LARGE)
+        self.within_ceiling(message.with_bytes(path, &reply), message, call)
     }
 
     /// Replaces a message that could not be filtered: an error for each response in it, or a notification without its
@@ -139,8 +114,24 @@ impl Session {
         if self.is_too_large_for(&reply, call) && !is_offload && !is_exempt() {
             settings.mode = DecisionMode::Always;
             let first = decision;
+            (reply, decision) = self.decide(result, call, tool, settings.clone()).await;
+            decision.add_costs_of(&first);
+        }
+        // So is one whose descriptor, or what stays beside it, is too large: now nothing stays.
+        if self.is_too_large_for(&reply, call) && matches!(decision.outcome, Outcome::Offload(_)) {
+            settings.mode = DecisionMode::Always;
+            settings.level = DescriptorLevel::Pointer;
+            settings.images = ImageMode::Offload;
+            settings.inline_limit = 0;
+            settings.inline_keys.clear();
+            let first = decision;
             (reply, decision) = self.decide(result, call, tool, settings).await;
             decision.add_costs_of(&first);
+        }
+        if self.is_too_large_for(&reply, call)
+            && let Some(shorter) = self.shorter(result, &reply, call, tool, &decision.outcome)
+        {
+            reply = shorter;
         }
         if self.is_too_large_for(&reply, call) {
             let bytes = result.pass().len();
@@ -191,7 +182,7 @@ impl Session {
     }
 
     /// The reply to a truncated result, in the form that the tool's output schema requires.
-    fn truncated(&self, result: &ToolResult, tool: &ToolCall, outcome: &Outcome) -> Bytes {
+    pub(super) fn truncated(&self, result: &ToolResult, tool: &ToolCall, outcome: &Outcome) -> Bytes {
         match self.rules.config.gateway_tool(&tool.name).schema {
             SchemaStrategy::Shape => mcp::answer_within_schema(result, outcome, self.short(result, tool).as_deref()),
             SchemaStrategy::Block => mcp::answer_within_schema(result, outcome, None),
@@ -224,7 +215,7 @@ impl Session {
         self.rules.metrics.own_call(ask::ARGUMENT, start.elapsed());
         let reply = |answer| self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer));
         let answered = reply(answer.as_deref().map_err(String::as_str));
-        let is_too_large = self.is_too_large(&answered, &call.client);
+        let is_too_large = self.is_too_large(&answered, &call.client, &tool.name);
         if is_too_large { reply(Err(own::ANSWER_TOO_LARGE)) } else { answered }
     }
 
@@ -276,7 +267,7 @@ impl Session {
             is_error: result.is_error(),
             input_schema: self.input_schema(&tool.name),
             abilities: tools | shell,
-            reader_limit: self.reply_limit(&call.client),
+            reader_limit: self.reply_limit(&call.client, &tool.name),
             settings: Arc::new(settings),
             time_to_live: None,
             // In place of what came of the result meanwhile.
@@ -319,26 +310,6 @@ impl Session {
         let tokens = shown_tokens(result, call.client.sees);
         tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget.get()
     }
-
-    pub(crate) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {
-        [own_limit(client), self.rules.ceiling()].into_iter().flatten().any(|limit| mcp::exceeds(reply, limit))
-    }
-
-    /// Whether a reply to a call cannot be sent, or kept if the call has become a job.
-    fn is_too_large_for(&self, reply: &[u8], call: &Call) -> bool {
-        let is_kept = call.job.is_none() || reply.len() as u64 <= self.rules.config.gateway.job_result_bytes.get();
-        !is_kept || self.is_too_large(reply, &call.client)
-    }
-
-    /// The limit of a reply that a policy may plan with: the client's own, else that of the preset.
-    fn reply_limit(&self, client: &ClientProfile) -> Option<Size> {
-        own_limit(client).or_else(|| self.rules.ceiling())
-    }
-}
-
-/// The largest message that a client accepts.
-fn own_limit(client: &ClientProfile) -> Option<Size> {
-    client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes })
 }
 
 /// Replaces a message about a task whose result cannot be read.
@@ -353,7 +324,7 @@ fn refused_task(message: &Message, error: &ParseError) -> Bytes {
 }
 
 /// An error for each response in a batch.
-fn errors(batch: &Message, text: &str) -> Bytes {
+pub(super) fn errors(batch: &Message, text: &str) -> Bytes {
     let answers = batch.batch().unwrap_or_default().into_iter().map(Message::read);
     let ids = answers.filter(|answer| answer.kind() == Kind::Response).filter_map(|answer| answer.id());
     let errors: Vec<Bytes> = ids.map(|id| mcp::error_response(Some(&id), INTERNAL_ERROR, text)).collect();

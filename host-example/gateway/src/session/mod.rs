@@ -1,6 +1,7 @@
 //! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
 mod ask;
+mod ceiling;
 mod client;
 mod collect;
 mod collected;

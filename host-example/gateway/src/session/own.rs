@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, READ_TOOL};
+use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, Tools};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::ceiling::SHORTER_MAX;
 use super::job::task::TaskRequest;
 use super::job::wait::Awaited;
 use super::job::watch::WatchCall;
@@ -158,16 +159,13 @@ impl OwnCall {
     /// Runs the call. It reads files, so poll it on a thread that may block. `send` is for requests of the gateway itself.
     pub(crate) async fn run(&self, send: &SendOwn) -> FromClient {
         let start = Instant::now();
-        let (tenant, tools) = (&self.session.owner.tenant, self.session.rules.tools.as_ref());
-        let (name, answered) = match (&self.kind, tools) {
+        let (name, answered) = match (&self.kind, self.session.rules.tools.as_ref()) {
             (OwnCallKind::Arguments(message), _) => return self.replace_references(message),
             (OwnCallKind::Reused { call, cached, message }, _) => return self.reuse_reply(call, cached, message),
             (OwnCallKind::Collect(collecting), _) => {
                 return self.session.collect(&self.id, collecting, send).await;
             }
-            (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
-                (*tool, tools.call_async(tenant, tool, arguments).await)
-            }
+            (OwnCallKind::Tool(tool, _), Some(tools)) => (*tool, self.read_back(tools).await),
             (OwnCallKind::Watch(watch), _) => return watch.run(&self.session, &self.id, self.modern),
             (OwnCallKind::Job { arguments, .. }, _) => {
                 self.session.end_waiting(&self.id);
@@ -178,21 +176,58 @@ impl OwnCall {
             (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(tool::JOBS_URI) => {
                 ("resource", tool::resource(&self.session, uri, self.modern))
             }
-            (OwnCallKind::Resource(uri), Some(tools)) => ("resource", tools.resource(tenant, uri, self.modern)),
+            (OwnCallKind::Resource(_), Some(tools)) => ("resource", self.read_back(tools).await),
             (OwnCallKind::Tool(..) | OwnCallKind::Resource(_), None) => {
                 let message = "nothing can be read back: the gateway has no store, see its log".to_owned();
-                ("resource", Err(mcp::ProtocolError { code: INVALID_PARAMS, message }))
+                ("resource", Err(ProtocolError { code: INVALID_PARAMS, message }))
             }
         };
         self.session.rules.metrics.own_call(name, start.elapsed());
-        let answer = match answered {
-            Ok(result) => mcp::response(&self.id, &mcp::with_result_type(result, self.modern)),
-            Err(error) => mcp::error_response(Some(&self.id), error.code, &error.message),
-        };
-        if !self.session.is_too_large(&answer, &self.client) {
+        let answer = self.message(answered);
+        if !self.session.is_too_large(&answer, &self.client, self.tool_name()) {
             return FromClient::Answer(answer);
         }
         self.refused(ANSWER_TOO_LARGE)
+    }
+
+    fn message(&self, answered: Result<String, ProtocolError>) -> Bytes {
+        match answered {
+            Ok(result) => mcp::response(&self.id, &mcp::with_result_type(result, self.modern)),
+            Err(error) => mcp::error_response(Some(&self.id), error.code, &error.message),
+        }
+    }
+
+    /// What is read of an offload, with as much data as the ceiling of the answer leaves room for.
+    async fn read_back(&self, tools: &Tools) -> Result<String, ProtocolError> {
+        let mut answered = self.read_once(tools).await;
+        // The data stands in an answer twice, as text and as structured content.
+        let mut bytes = answered.as_ref().map_or(0, |result| result.len() as u64 / 2);
+        for _ in 0..SHORTER_MAX {
+            let answer = self.message(answered.clone());
+            let Some(excess) = self.session.excess(&answer, &self.client, self.tool_name()) else { break };
+            bytes = excess.share_of(bytes);
+            answered = self.read_once(&tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX))).await;
+        }
+        answered
+    }
+
+    async fn read_once(&self, tools: &Tools) -> Result<String, ProtocolError> {
+        let tenant = &self.session.owner.tenant;
+        match &self.kind {
+            OwnCallKind::Tool(tool, arguments) => tools.call_async(tenant, tool, arguments).await,
+            OwnCallKind::Resource(uri) => tools.resource(tenant, uri, self.modern),
+            _ => Err(ProtocolError { code: INVALID_PARAMS, message: "nothing is read back".to_owned() }),
+        }
+    }
+
+    /// The tool that is called; empty for another request.
+    fn tool_name(&self) -> &str {
+        match &self.kind {
+            OwnCallKind::Tool(tool, _) => tool,
+            OwnCallKind::Job { .. } => JOB_TOOL,
+            OwnCallKind::Reused { call, .. } => call.tool_name(),
+            _ => "",
+        }
     }
 
     /// The outcome of a call that was refused for this reason.

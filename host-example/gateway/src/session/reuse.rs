@@ -80,7 +80,7 @@ pub(crate) fn answer(session: &Session, id: &Id, call: &Call, cached: &CachedRep
     let age = cached.created.elapsed().as_secs();
     let result = mcp::with_metadata(&cached.result, AGE, &age.to_string());
     let answer = mcp::response(id, std::str::from_utf8(&result).ok()?);
-    if session.is_too_large(&answer, &call.client) {
+    if session.is_too_large(&answer, &call.client, call.tool_name()) {
         return None;
     }
     session.rules.metrics.reused();

@@ -205,7 +205,7 @@ impl Session {
             return self.job_answer(message, call, job, is_answered).into();
         }
         if message.result().is_none() {
-            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call)).into();
         }
         self.tool_result(message, call).into()
     }
@@ -224,7 +224,7 @@ impl Session {
         call: &Call,
     ) -> ServerDecision {
         if message.value(path).is_none_or(|value| value == "null") {
-            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, &call.client)).into();
+            return FromServer::Pass(self.within_ceiling(message.bytes().clone(), &message, call)).into();
         }
         let TaskCall { tool: name, query, asked } = self.rules.tasks.call(&self.owner.tenant, &task);
         let call_of_task = ToolCall { name, query, asked, task: Some(task), ..ToolCall::default() };

@@ -47,6 +47,12 @@ pub struct ClientOverride {
     /// Maximum size of a whole message to this client in bytes, at least 1. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_limit: Option<NonZeroU64>,
+    /// As [`Config::ceiling`](super::Config::ceiling), for this client. Where several apply, all of them hold. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<NonZeroU64>,
+    /// Unit of `ceiling`. Default: the general one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling_unit: Option<SizeUnit>,
     /// Maximum result size in characters that tools declare in `anthropic/maxResultSizeChars`, at least 1: as many as
     /// the gateway lets pass, so that the client does not write results to its own files. Default: none, the
     /// declaration of the server is kept.
@@ -63,6 +69,8 @@ const UNCHANGED: ClientOverride = ClientOverride {
     threshold: None,
     unit: None,
     result_limit: None,
+    ceiling: None,
+    ceiling_unit: None,
     declared_size: None,
 };
 
@@ -136,6 +144,8 @@ impl ClientOverride {
             threshold: self.threshold.or(other.threshold),
             unit: self.unit.or(other.unit),
             result_limit: self.result_limit.or(other.result_limit),
+            ceiling: self.ceiling.or(other.ceiling),
+            ceiling_unit: self.ceiling_unit.or(other.ceiling_unit),
             declared_size: self.declared_size.or(other.declared_size),
         }
     }
@@ -156,6 +166,8 @@ pub struct ClientProfile {
     pub threshold: Option<Size>,
     /// Maximum size of a whole message to this client, in bytes.
     pub result_limit: Option<u64>,
+    /// Maximum size of an answer to a call of this client. `None`: only the general ones.
+    pub ceiling: Option<Size>,
     /// Maximum result size that tools declare, in characters.
     pub declared_size: Option<u64>,
 }

@@ -36,6 +36,12 @@ pub struct ToolOverride {
     /// Unit of the tool's `threshold` and `truncate-limit`. Default: [`Config::unit`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<SizeUnit>,
+    /// As [`Config::ceiling`], for this tool. Where several apply, all of them hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<NonZeroU64>,
+    /// Unit of the tool's `ceiling`. Default: [`Config::ceiling_unit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling_unit: Option<SizeUnit>,
     /// As [`Config::action`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Action>,

@@ -71,6 +71,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("threshold", ValueForm::Integer, "a larger result is acted upon, in `unit`; one of exactly this size is not"),
     variable("unit", ValueForm::Text, "`bytes`, `characters` (Unicode scalar values) or `tokens` (estimated), of the compact JSON text"),
     variable("preset", ValueForm::Text, "`1600-tokens` or `25k`: sets `threshold` and `unit` together; one of them wins over a preset of the same or an earlier layer"),
+    variable("ceiling", ValueForm::Integer, "no answer to a call of a tool is larger on the wire, in `ceiling-unit`, whatever kind of answer it is; below 800 tokens, a descriptor may not fit"),
+    variable("ceiling-unit", ValueForm::Text, "`bytes`, `characters` or `tokens` (estimated), of the whole message"),
     variable("action", ValueForm::Text, "what the policy does with a result it acts upon: `offload`, `truncate` or `reject`"),
     variable("inline-keys", ValueForm::List, "JSON Pointers or top-level keys whose values the descriptor repeats, in this order"),
     variable("inline-limit", ValueForm::Bytes, "most bytes of one other value that stays inline in the descriptor"),

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lro_host::filter::Filter;
 use lro_host::mcp::{self, Message, Tools};
-use lro_host::settings::Size;
 use lro_transport::{DiskBudget, MessageLimits, Pool, Share};
 
 use crate::metrics::Metrics;
@@ -160,11 +159,6 @@ impl Rules {
     /// Whether the gateway adds its tools and resources to the server's.
     pub(crate) fn announces(&self) -> bool {
         self.changes() && self.tools.is_some()
-    }
-
-    /// Maximum size of a whole message with a tool result: a preset limits what goes over the wire.
-    pub(crate) fn ceiling(&self) -> Option<Size> {
-        self.config.preset.map(|preset| preset.size())
     }
 
     /// Counts and logs server output that is dropped because it is not a message. Only the 1st, 2nd, 4th, 8th and so on

@@ -81,10 +81,11 @@ impl Tools {
     fn read_pages(&self, tenant: &str, wanted: &ResourceUri) -> Result<ResourceContent, PageError> {
         let mut lines: Vec<String> = Vec::new();
         let (mut bytes, mut total) = (0, u64::MAX);
+        let most = self.pages().bytes_max().min(PAGE_BYTES);
         loop {
             let next = wanted.offset + lines.len() as u64;
             let records = wanted.limit.map_or(u64::from(u32::MAX), |limit| limit.get().into()) - lines.len() as u64;
-            let room = PAGE_BYTES.saturating_sub(bytes);
+            let room = most.saturating_sub(bytes);
             if !lines.is_empty() && (records == 0 || next >= total || room < PAGE_BYTES_MIN) {
                 return Ok(ResourceContent::of_lines(&lines, (next < total).then_some(next)));
             }
@@ -101,7 +102,7 @@ impl Tools {
                     // The size of a page does not include line feeds.
                     for line in more {
                         let with_feed = u32::try_from(line.len() + 1).unwrap_or(u32::MAX);
-                        if !lines.is_empty() && with_feed > PAGE_BYTES.saturating_sub(bytes) {
+                        if !lines.is_empty() && with_feed > most.saturating_sub(bytes) {
                             return Ok(ResourceContent::of_lines(&lines, Some(wanted.offset + lines.len() as u64)));
                         }
                         bytes = bytes.saturating_add(with_feed);

@@ -72,6 +72,12 @@ impl Tools {
         Self { pages: Pages::of(store.clone()), store, extractor, budget }
     }
 
+    /// These tools with at most so many bytes of data in an answer, a page or a resource, for clients that accept no more.
+    pub fn at_most(&self, bytes: u32) -> Self {
+        let budget = Budget { bytes: self.budget.bytes.min(bytes), ..self.budget };
+        Self { budget, pages: self.pages.at_most(bytes), ..self.clone() }
+    }
+
     /// Calls a tool for a tenant; `arguments` is the JSON object of the call. Returns the tool result as JSON, which
     /// may be a tool error. Blocks.
     ///

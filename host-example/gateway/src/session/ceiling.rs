@@ -1,0 +1,172 @@
+//! Ceilings: no answer to a call of a tool is larger on the wire than its client, its tool and the gateway allow.
+//!
+//! What is too large is shortened in the way of its kind: a page gets smaller, a descriptor becomes a pointer, a text is cut.
+
+use bytes::Bytes;
+use lro_host::filter::{Offloaded, Outcome, Truncation};
+use lro_host::mcp::{self, EXTRACT_TOOL, INTERNAL_ERROR, Kind, Message, READ_TOOL, Replacement, ToolResult};
+use serde_json::json;
+
+use crate::session::filtering::errors;
+use crate::session::{Call, RequestKind, Session, ToolCall};
+use crate::settings::{ClientProfile, SchemaStrategy, Size, SizeUnit};
+
+/// Error for a message that cannot be shortened.
+pub(super) const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";
+
+/// How often an answer is made smaller. Each time it is cut to its share of the limit, so two are enough for most.
+pub(super) const SHORTER_MAX: u32 = 6;
+
+/// Bytes of a result that are taken for one token where a limit in bytes and one in tokens are compared.
+const TOKEN_BYTES: u64 = 3;
+
+/// A message that is too large.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Excess {
+    limit: Size,
+    size: u64,
+}
+
+impl Excess {
+    /// The share of an amount that fits, if the message grows with it; a bit less, for what does not.
+    pub(crate) fn share_of(&self, amount: u64) -> u64 {
+        let share = u128::from(amount) * u128::from(self.limit.amount) / u128::from(self.size.max(1));
+        u64::try_from(share / 8 * 7).unwrap_or(u64::MAX)
+    }
+}
+
+impl Session {
+    /// The limits of an answer to a call of a tool; of another answer if the name is empty.
+    fn limits<'a>(&'a self, client: &ClientProfile, tool: &'a str) -> impl Iterator<Item = Size> + use<'a> {
+        let own = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
+        [own, client.ceiling].into_iter().flatten().chain(self.rules.config.ceilings(tool))
+    }
+
+    /// The limit that a policy plans with: the smallest.
+    pub(super) fn reply_limit(&self, client: &ClientProfile, tool: &str) -> Option<Size> {
+        self.limits(client, tool).min_by_key(|limit| match limit.unit {
+            SizeUnit::Bytes | SizeUnit::Characters => limit.amount,
+            SizeUnit::Tokens => limit.amount.saturating_mul(TOKEN_BYTES),
+        })
+    }
+
+    /// The limit that a message exceeds most, if it exceeds one.
+    pub(crate) fn excess(&self, message: &[u8], client: &ClientProfile, tool: &str) -> Option<Excess> {
+        let excess = |limit| Some(Excess { limit, size: mcp::size_beyond(message, limit)? });
+        let excesses = self.limits(client, tool).filter_map(excess);
+        // The larger quotient of size and limit.
+        excesses.max_by_key(|excess| excess.size.saturating_mul(1 << 16) / excess.limit.amount.max(1))
+    }
+
+    pub(crate) fn is_too_large(&self, message: &[u8], client: &ClientProfile, tool: &str) -> bool {
+        self.excess(message, client, tool).is_some()
+    }
+
+    /// Whether a reply to a call cannot be sent, or kept if the call has become a job.
+    pub(super) fn is_too_large_for(&self, reply: &[u8], call: &Call) -> bool {
+        let is_kept = call.job.is_none() || reply.len() as u64 <= self.rules.config.gateway.job_result_bytes.get();
+        !is_kept || self.is_too_large(reply, &call.client, call.tool_name())
+    }
+
+    /// Returns the message, unless it is larger than the client accepts: then an error, or a notification without its
+    /// data.
+    pub(crate) fn within_ceiling(&self, bytes: Bytes, message: &Message, call: &Call) -> Bytes {
+        let tool = call.tool_name();
+        let Some(excess) = self.excess(&bytes, &call.client, tool) else { return bytes };
+        if message.kind() == Kind::Notification {
+            return message.without_data();
+        }
+        let code = message.error_code().and_then(|code| i32::try_from(code).ok()).unwrap_or(INTERNAL_ERROR);
+        let error = |text: &str| mcp::error_response(message.id().as_ref(), code, text);
+        let cut = message.error_text().and_then(|text| self.cut_text(&text, excess, &call.client, tool, error));
+        cut.unwrap_or_else(|| error(TOO_LARGE))
+    }
+
+    /// Returns the batch, unless it is larger than the client accepts: then an error for each response.
+    pub(crate) fn batch_within_ceiling(&self, batch: Bytes) -> Bytes {
+        if !self.is_too_large(&batch, &self.client(), "") {
+            return batch;
+        }
+        errors(&Message::read(batch), TOO_LARGE)
+    }
+
+    /// A reply that is too large, shorter; `None` if it cannot be.
+    pub(super) fn shorter(
+        &self,
+        result: &ToolResult,
+        reply: &[u8],
+        call: &Call,
+        tool: &ToolCall,
+        outcome: &Outcome,
+    ) -> Option<Bytes> {
+        let fits = |reply: &Bytes| !self.is_too_large_for(reply, call);
+        match outcome {
+            Outcome::Pass => None,
+            Outcome::Offload(offloaded) => {
+                let pointer = pointer(offloaded);
+                let replacement = Replacement { descriptor: &pointer, ..Replacement::default() };
+                let conforms = matches!(
+                    self.rules.config.gateway_tool(&tool.name).schema,
+                    SchemaStrategy::Rewrite | SchemaStrategy::Strip
+                );
+                let short = conforms.then(|| result.offloaded(&replacement).into()).filter(fits);
+                short.or_else(|| Some(result.rejected(&pointer).into()).filter(fits))
+            }
+            Outcome::Truncate { truncation, warning } => {
+                let mut limit = truncation.limit;
+                let mut reply = Bytes::copy_from_slice(reply);
+                for _ in 0..SHORTER_MAX {
+                    let Some(excess) = self.excess(&reply, &call.client, &tool.name) else { return Some(reply) };
+                    let is_new = limit.unit != excess.limit.unit || limit.amount > excess.limit.amount;
+                    limit = if is_new { excess.limit } else { Size { amount: excess.share_of(limit.amount), ..limit } };
+                    let truncation = Truncation { limit, suffix: truncation.suffix.clone() };
+                    reply = self.truncated(result, tool, &Outcome::Truncate { truncation, warning: warning.clone() });
+                }
+                Some(reply).filter(fits)
+            }
+            Outcome::Reject(text) | Outcome::Fail(text) => {
+                let excess = self.excess(reply, &call.client, &tool.name)?;
+                self.cut_text(text, excess, &call.client, &tool.name, |text| result.rejected(text).into())
+            }
+        }
+    }
+
+    /// The message with the longest beginning of a text that fits, and a note.
+    fn cut_text(
+        &self,
+        text: &str,
+        mut excess: Excess,
+        client: &ClientProfile,
+        tool: &str,
+        message: impl Fn(&str) -> Bytes,
+    ) -> Option<Bytes> {
+        let mut length = text.len() as u64;
+        for _ in 0..SHORTER_MAX {
+            length = excess.share_of(length);
+            let head = text.get(..text.floor_char_boundary(usize::try_from(length).unwrap_or(usize::MAX)))?;
+            let shorter = message(&format!("{head}… [{} bytes cut]", text.len() - head.len()));
+            match self.excess(&shorter, client, tool) {
+                Some(more) => excess = more,
+                None => return Some(shorter),
+            }
+        }
+        None
+    }
+}
+
+impl Call {
+    /// The tool that is called; empty for another request.
+    pub(super) fn tool_name(&self) -> &str {
+        match &self.kind {
+            RequestKind::Tool(tool) => &tool.name,
+            _ => "",
+        }
+    }
+}
+
+/// What stands for a descriptor that is too large: the handle, by which everything is found.
+fn pointer(offloaded: &Offloaded) -> String {
+    let message =
+        format!("Its descriptor is larger than this client accepts. Ask `{EXTRACT_TOOL}`, or page with `{READ_TOOL}`.");
+    json!({ "offloaded": true, "handle": offloaded.offload.id().to_string(), "message": message }).to_string()
+}
