@@ -160,8 +160,8 @@ fn the_threshold_is_inclusive_in_each_unit() {
     let verdict = |unit, threshold, input: &str| home.verdict(&["--unit", unit, "--threshold", threshold], input);
     assert_eq!(verdict("bytes", "2000", &"é".repeat(1000)), "pass");
     assert_eq!(verdict("bytes", "1999", &"é".repeat(1000)), "offload");
-    assert_eq!(verdict("tokens", "250", &"a".repeat(1000)), "pass");
-    assert_eq!(verdict("tokens", "250", &"a".repeat(1001)), "offload");
+    assert_eq!(verdict("tokens", "299", &"a".repeat(1000)), "pass");
+    assert_eq!(verdict("tokens", "299", &"a".repeat(1001)), "offload");
     assert_eq!(verdict("tokens", "999", &"語".repeat(1000)), "offload");
 }
 
