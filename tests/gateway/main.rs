@@ -18,6 +18,7 @@ mod jobs;
 mod kills;
 mod kinds;
 mod lasting;
+mod limits;
 mod lists;
 mod neighbours;
 mod nosy;

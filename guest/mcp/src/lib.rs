@@ -42,7 +42,7 @@ pub use message::{
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
 pub use paging::{Following, Paging, PagingStyle, page_request, with_arguments};
 pub use percent::{decoded as percent_decoded, encoded as percent_encoded};
-pub use reply::{Replacement, exceeds, wire_size};
+pub use reply::{Replacement, exceeds, text_exceeds, wire_size};
 pub use result::{OTHERS_BYTES_MAX, ToolResult};
 pub use shorten::shortened;
 pub use text::{text_block, tool_error};

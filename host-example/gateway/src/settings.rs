@@ -31,7 +31,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
-pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees};
+pub(crate) use self::clients::bytes_of;
+pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, KnownClient, Sees};
 pub use self::collect::CollectSettings;
 pub(crate) use self::gateway::shown_url;
 pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl};
@@ -47,6 +48,20 @@ pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX,
 
 /// Maximum number of characters per token, by the estimate of tokens.
 const CHARACTERS_A_TOKEN_MAX: u64 = 4;
+
+/// The greatest number of characters of a text of this size.
+const fn characters(size: Size) -> u64 {
+    match size.unit {
+        SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN_MAX),
+        SizeUnit::Bytes | SizeUnit::Characters => size.amount,
+    }
+}
+
+/// A size, unless a limit is smaller.
+fn within(size: Size, limit: Option<Size>) -> Size {
+    limit.filter(|limit| characters(*limit) <= characters(size)).unwrap_or(size)
+}
+
 const fn at_least_one(value: u64) -> NonZeroU64 {
     match NonZeroU64::new(value) {
         Some(value) => value,
@@ -292,10 +307,6 @@ impl Config {
         if client.inline {
             return Some(most);
         }
-        let characters = |size: Size| match size.unit {
-            SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN_MAX),
-            SizeUnit::Bytes | SizeUnit::Characters => size.amount,
-        };
         let settings = self.for_tool_and_client(tool, client);
         let result = characters(settings.threshold).max(characters(settings.truncate_limit));
         Some(result.saturating_add(settings.descriptor_limit.into()).min(most))
@@ -305,7 +316,9 @@ impl Config {
     /// [`KNOWN_CLIENTS`], else from [`ClientProfile::default`].
     pub fn for_client(&self, name: &str, version: &str) -> ClientProfile {
         let configured = self.clients.iter().map(|(pattern, client)| (pattern.as_str(), client));
-        let chosen = ClientOverride::find(configured, name, version).or(ClientOverride::known(name, version));
+        let known =
+            KnownClient::find(name, version).map_or_else(ClientOverride::default, |known| known.profile.clone());
+        let chosen = ClientOverride::find(configured, name, version).or(known);
         ClientProfile {
             sees: chosen.sees.unwrap_or_default(),
             resource_links: chosen.resource_links.unwrap_or_default(),
@@ -313,6 +326,9 @@ impl Config {
             inline: chosen.inline.unwrap_or_default(),
             threshold: self.own_threshold(chosen.threshold, chosen.unit),
             result_limit: chosen.result_limit.map(NonZeroU64::get),
+            text_limit: chosen
+                .text_limit
+                .map(|limit| Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) }),
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
     }

@@ -242,6 +242,15 @@ impl Pages {
     /// # Errors
     /// When a part of the request is invalid, or the file has changed.
     pub fn page(&self, request: &PageRequest) -> Result<Page, PageError> {
+        self.page_within(request, PAGE_BYTES_MAX)
+    }
+
+    /// As [`Pages::page`], with at most `bytes_max` bytes, whatever the request or its cursor says; at least
+    /// [`PAGE_BYTES_MIN`]. The cursor of the next page keeps the size that was asked for.
+    ///
+    /// # Errors
+    /// As [`Pages::page`].
+    pub fn page_within(&self, request: &PageRequest, bytes_max: u32) -> Result<Page, PageError> {
         let cursor = match &request.start {
             Start::Cursor(text) => Some(self.cursor(request, text)?),
             Start::Record(_) | Start::BeforeEnd(_) => None,
@@ -258,7 +267,8 @@ impl Pages {
             return Err(PageError::NoRecord { record: position.record, total });
         }
         reader.verify()?;
-        let (content, next) = read(&reader, position, size)?;
+        let shown = PageSize { bytes: size.bytes.min(bytes_max.max(PAGE_BYTES_MIN)), ..size };
+        let (content, next) = read(&reader, position, shown)?;
         let next = match next.record < total {
             true => {
                 let (expires, offload) = (offload.expires(), offload.id());

@@ -11,7 +11,7 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, own, reuse, shape};
+use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, own, reader, reuse, shape};
 use crate::settings::{
     ClientProfile, DecisionMode, DescriptorLevel, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit,
 };
@@ -122,7 +122,8 @@ impl Session {
         if self.is_over_budget(result, call) && settings.mode == DecisionMode::BySize {
             settings.mode = DecisionMode::Always;
         }
-        if tool.inline || call.client.inline {
+        let is_inline = tool.inline || call.client.inline;
+        if is_inline {
             settings.mode = DecisionMode::Never;
         }
         if tool.asked.is_some() {
@@ -134,18 +135,34 @@ impl Session {
         }
         let (mut reply, mut decision) = self.decide(result, call, tool, settings.clone()).await;
         // A reply that passed but is too large is offloaded after all, unless its tool is exempt.
-        let is_exempt = || self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
+        let is_exempt = self.rules.config.for_tool(&tool.name).mode == DecisionMode::Never;
         let is_offload = matches!(decision.outcome, Outcome::Offload(_));
-        if self.is_too_large_for(&reply, call) && !is_offload && !is_exempt() {
+        let exceeds = |reply: &Bytes| {
+            // Who wants all of a result wants it in spite of what the client shows.
+            let is_cut = !is_exempt && !is_inline && self.is_cut(reply, &call.client);
+            is_cut || self.is_too_large_for(reply, call)
+        };
+        if exceeds(&reply) && !is_offload && !is_exempt {
             settings.mode = DecisionMode::Always;
             let first = decision;
             (reply, decision) = self.decide(result, call, tool, settings).await;
             decision.add_costs_of(&first);
         }
-        if self.is_too_large_for(&reply, call) {
+        if let Outcome::Offload(offloaded) = &decision.outcome
+            && exceeds(&reply)
+        {
+            reply = self.offloaded(result, call, tool, offloaded, &reader::pointer(&offloaded.offload));
+        }
+        if exceeds(&reply) {
             let bytes = result.pass().len();
-            let text =
-                format!("the result of `{}` has {bytes} bytes, more than this client accepts: ask for less", tool.name);
+            let read = match &decision.outcome {
+                Outcome::Offload(offloaded) => format!(", or read it: {}", reader::pointer(&offloaded.offload)),
+                _ => String::new(),
+            };
+            let text = format!(
+                "the result of `{}` has {bytes} bytes, more than this client accepts: ask for less{read}",
+                tool.name
+            );
             reply = result.rejected(&text).into();
             decision.outcome = Outcome::Reject(text);
         }
@@ -220,11 +237,12 @@ impl Session {
             return self.offloaded(result, call, tool, offloaded, descriptor);
         };
         let start = Instant::now();
+        let tools = tools.within(self.room(&call.client));
         let answer = tools.answer(&self.owner.tenant, offload, &asked.question).await;
         self.rules.metrics.own_call(ask::ARGUMENT, start.elapsed());
         let reply = |answer| self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer));
         let answered = reply(answer.as_deref().map_err(String::as_str));
-        let is_too_large = self.is_too_large(&answered, &call.client);
+        let is_too_large = self.is_too_large(&answered, &call.client) || self.is_cut(&answered, &call.client);
         if is_too_large { reply(Err(own::ANSWER_TOO_LARGE)) } else { answered }
     }
 
@@ -277,6 +295,7 @@ impl Session {
             input_schema: self.input_schema(&tool.name),
             abilities: tools | shell,
             reader_limit: self.reply_limit(&call.client),
+            descriptor_room: call.client.descriptor_room(),
             settings: Arc::new(settings),
             time_to_live: None,
         }

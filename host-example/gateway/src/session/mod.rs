@@ -12,6 +12,7 @@ mod list_pages;
 mod lists;
 mod own;
 mod pending;
+mod reader;
 mod reuse;
 mod server;
 mod shape;

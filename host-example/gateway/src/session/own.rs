@@ -162,6 +162,7 @@ impl OwnCall {
                 return self.session.collect(&self.id, collecting, send).await;
             }
             (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
+                let tools = tools.within(self.session.room(&self.client));
                 (*tool, tools.call_async(tenant, tool, arguments).await)
             }
             (OwnCallKind::Watch(watch), _) => return watch.run(&self.session, &self.id, self.modern),
@@ -185,7 +186,9 @@ impl OwnCall {
             Ok(result) => mcp::response(&self.id, &mcp::with_result_type(result, self.modern)),
             Err(error) => mcp::error_response(Some(&self.id), error.code, &error.message),
         };
-        if !self.session.is_too_large(&answer, &self.client) {
+        let is_tool = matches!(self.kind, OwnCallKind::Tool(..)) && !self.client.inline;
+        let is_cut = is_tool && self.session.is_cut(&answer, &self.client);
+        if !is_cut && !self.session.is_too_large(&answer, &self.client) {
             return FromClient::Answer(answer);
         }
         self.refused(ANSWER_TOO_LARGE)

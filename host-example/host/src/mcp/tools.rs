@@ -20,7 +20,7 @@ use crate::extract::{
     Answer, Budget, Cut, ExtractError, Extractor, LineRange, Query, QueryError, Question, Sql, Tables, stored_query,
 };
 use crate::job;
-use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
+use crate::read::{CursorError, PAGE_BYTES_MIN, Page, PageContent, PageError, PageRequest, Pages, Start};
 use crate::store::{FileKind, Offload, Store, StoreError, Ulid};
 
 /// Name of the tool that answers questions.
@@ -42,6 +42,8 @@ pub struct Tools {
     pages: Pages,
     extractor: Extractor,
     budget: Budget,
+    /// Maximum size of a tool result in bytes.
+    reply_bytes: Option<u64>,
 }
 
 /// A protocol error.
@@ -69,7 +71,27 @@ impl From<QueryError> for Failure {
 impl Tools {
     /// Creates the tools. `budget` limits each answer. While the store cannot be used, each call returns an error.
     pub fn new(store: Store, extractor: Extractor, budget: Budget) -> Self {
-        Self { pages: Pages::of(store.clone()), store, extractor, budget }
+        Self { pages: Pages::of(store.clone()), store, extractor, budget, reply_bytes: None }
+    }
+
+    /// The tools for a reader that takes tool results of at most `reply_bytes` bytes. Pages and answers are shortened to fit,
+    /// and say how to go on; one that does not fit with [`PAGE_BYTES_MIN`] bytes of data is as large as that makes it.
+    #[must_use]
+    pub fn within(&self, reply_bytes: Option<u64>) -> Self {
+        let Some(most) = reply_bytes else { return self.clone() };
+        // An answer comes as JSON and as a text with escapes.
+        let bytes = u32::try_from(most / 3).unwrap_or(u32::MAX).max(PAGE_BYTES_MIN);
+        let budget = Budget { bytes: self.budget.bytes.min(bytes), ..self.budget };
+        Self { budget, reply_bytes, ..self.clone() }
+    }
+
+    /// With how many bytes of data to try again, if a tool result with at most `bytes` of them is too large.
+    fn shorter(&self, result: &str, bytes: u32) -> Option<u32> {
+        let (most, length) = (self.reply_bytes?, result.len() as u64);
+        // Less than in proportion: other records have more to escape.
+        let fitting = u64::from(bytes) * most / length.max(1) * 7 / 8;
+        let fitting = u32::try_from(fitting).unwrap_or(bytes).max(PAGE_BYTES_MIN);
+        (length > most && fitting < bytes).then_some(fitting)
     }
 
     /// Calls a tool for a tenant; `arguments` is the JSON object of the call. Returns the tool result as JSON, which
@@ -112,8 +134,13 @@ impl Tools {
             ExtractArguments::One { handle, section, asked } => (handle, section, asked),
         };
         let offload = self.find(tenant, &handle)?;
-        let json = self.answer_about(tenant, &offload, section, asked).await?;
-        Ok(result_of(&json, &json))
+        let mut tools = self.clone();
+        loop {
+            let json = tools.answer_about(tenant, &offload, section.clone(), asked.clone()).await?;
+            let result = result_of(&json, &json);
+            let Some(bytes) = self.shorter(&result, tools.budget.bytes) else { return Ok(result) };
+            tools.budget.bytes = bytes;
+        }
     }
 
     /// The answer to a question about an offload, as JSON.
@@ -147,8 +174,13 @@ impl Tools {
         for TableArguments { handle, section, name } in from {
             tables.push(Tables { offload: self.find(tenant, &handle)?, section, name });
         }
-        let json = self.answer_sql(tenant, sql, &tables).await?;
-        Ok(result_of(&json, &json))
+        let mut within = self.clone();
+        loop {
+            let json = within.answer_sql(tenant, sql, &tables).await?;
+            let result = result_of(&json, &json);
+            let Some(bytes) = self.shorter(&result, within.budget.bytes) else { return Ok(result) };
+            within.budget.bytes = bytes;
+        }
     }
 
     /// The answer to a query in SQL, as JSON.
@@ -177,13 +209,19 @@ impl Tools {
         let start = asked.start.clone();
         let request =
             PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: asked.limit };
-        let page = self.pages.page(&request).map_err(|error| match error {
+        let failed = |error| match error {
             PageError::Cursor(error) => Failure::Tool(cursor_advice(error, &asked)),
             PageError::Store(error) => Failure::Tool(client_message(tenant, &error)),
             error => Failure::Tool(error.to_string()),
-        })?;
-        let json = serialized(&page)?;
-        Ok(result_of(&page_text(&page, &asked).unwrap_or_else(|| json.clone()), &json))
+        };
+        let mut bytes_max = self.reply_bytes.map_or(PAGE_BYTES_MAX, |most| most.min(PAGE_BYTES_MAX.into()) as u32);
+        loop {
+            let page = self.pages.page_within(&request, bytes_max).map_err(failed)?;
+            let json = serialized(&page)?;
+            let result = result_of(&page_text(&page, &asked).unwrap_or_else(|| json.clone()), &json);
+            let Some(bytes) = self.shorter(&result, bytes_max) else { return Ok(result) };
+            bytes_max = bytes;
+        }
     }
 }
 
