@@ -6,6 +6,7 @@
 //! WebAssembly.
 
 mod announce;
+mod arguments;
 mod blocks;
 mod budget;
 mod copy;
@@ -30,8 +31,9 @@ mod truncate;
 
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
-    with_items, with_metadata, with_result_characters, with_tools,
+    with_items, with_metadata, with_response_metadata, with_result_characters, with_tools,
 };
+pub use arguments::{ArgumentError, ArgumentRule, BoundedCall, bounded_call, check_argument};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 pub use list::WholeList;

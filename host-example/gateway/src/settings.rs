@@ -3,6 +3,7 @@
 //! Each layer overrides the one before, key by key: default, TOML file, `MCP_LRO_*` variable, flag. Keys are in
 //! kebab-case in all layers. Unknown keys and invalid values are errors, and all of them are reported at once.
 
+mod arguments;
 mod clients;
 mod collect;
 mod gateway;
@@ -31,6 +32,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
+pub use self::arguments::ArgumentSettings;
 pub(crate) use self::clients::bytes_of;
 pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, KnownClient, Sees};
 pub use self::collect::CollectSettings;

@@ -742,6 +742,31 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
 }
 
+// Wrong rules are errors at the start, each with its cause.
+#[test]
+fn arguments_of_tools_are_checked() {
+    let table = |text: &str| load(&format!("[tools.list.arguments]\n{text}\n"), &[], &[]);
+    for fits in
+        ["default = { limit = 50, names = [\"a\"], deep = { a = 1 }, since = 2026-11-02 }", "max = { limit = 2.5 }", ""]
+    {
+        assert!(table(fits).is_ok(), "{fits}");
+    }
+    for (wrong, cause) in [
+        (
+            "default = { limit = 50 }\nmax = { limit = 20 }",
+            "the default of the argument `limit`, 50, is above its maximum, 20",
+        ),
+        ("default = { limit = [nan] }", "the default of the argument `limit` is not JSON"),
+        ("default = { limit = nan }", "the default of the argument `limit` is not JSON"),
+        ("max = { limit = \"many\" }", "expected a JSON number"),
+        ("max = { limit = inf }", "not a JSON number"),
+        ("min = { limit = 1 }", "unknown field `min`"),
+    ] {
+        let error = table(wrong).unwrap_err().to_string();
+        assert!(error.contains(cause), "{wrong}: {error}");
+    }
+}
+
 // A threshold never passes what the client shows: neither the general one, nor one of the tool or of the client.
 #[test]
 fn what_a_client_shows_bounds_every_threshold() {

@@ -11,7 +11,7 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, own, reader, reuse, shape};
+use crate::session::{Call, RequestKind, Session, ToolCall, arguments, ask, batch_of, own, reader, reuse, shape};
 use crate::settings::{
     ClientProfile, DecisionMode, DescriptorLevel, PolicySettings, SchemaStrategy, Sees, Size, SizeUnit,
 };
@@ -30,7 +30,7 @@ impl Session {
                 // The rest of the message counts too.
                 if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
                     self.keep_for_reuse(&result, call, offload, &reply);
-                    return reply;
+                    return arguments::noted(self, reply, call);
                 }
                 mcp::error_response(id.as_ref(), INTERNAL_ERROR, TOO_LARGE)
             }

@@ -11,7 +11,7 @@ use super::job::task::TaskRequest;
 use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
-use crate::session::{Call, FromClient, SendOwn, Session, handles, reuse};
+use crate::session::{Call, FromClient, SendOwn, Session, arguments, handles, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::jobs::RunningJob;
 use crate::tenants::memory::CachedReply;
@@ -236,7 +236,8 @@ impl OwnCall {
 
     fn replace_references(&self, message: &Message) -> FromClient {
         match handles::replaced(&self.session, message) {
-            Ok(message) => self.forwarded(message),
+            // What a reference stands for may be beyond a maximum.
+            Ok(message) => self.forwarded(arguments::bounded(&self.session, Message::read(message)).0.bytes().clone()),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(tenant = self.session.owner.tenant, error, "cannot replace a reference in an argument");

@@ -15,7 +15,7 @@ use lro_host::store::Ulid;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session};
+use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session, arguments};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::{CachedReply, CallKey};
 
@@ -80,6 +80,7 @@ pub(crate) fn answer(session: &Session, id: &Id, call: &Call, cached: &CachedRep
     let age = cached.created.elapsed().as_secs();
     let result = mcp::with_metadata(&cached.result, AGE, &age.to_string());
     let answer = mcp::response(id, std::str::from_utf8(&result).ok()?);
+    let answer = arguments::noted(session, answer, call);
     if session.is_too_large(&answer, &call.client) {
         return None;
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::patterns::{matches, most_specific};
 use super::{
-    Action, ClientProfile, CollectSettings, Config, DecisionMode, DescriptorDialect, DescriptorLevel, DocumentMode,
-    FailureMode, ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit, within,
+    Action, ArgumentSettings, ClientProfile, CollectSettings, Config, DecisionMode, DescriptorDialect, DescriptorLevel,
+    DocumentMode, FailureMode, ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit, within,
 };
 
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
@@ -107,6 +107,9 @@ pub struct ToolOverride {
     /// none, every call goes to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_seconds: Option<NonZeroU64>,
+    /// Arguments that the gateway fills in and caps before the server sees a call. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<ArgumentSettings>,
     /// How the gateway collects the pages of the tool into one result. Default: none, each page is a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collect: Option<CollectSettings>,
