@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod advice;
 mod arguments;
 mod asked;
 mod blocks;

@@ -5,6 +5,7 @@
 //! not replaced is preserved byte for byte. This crate runs no policies and sends no messages; it also compiles to
 //! WebAssembly.
 
+mod advice;
 mod announce;
 mod arguments;
 mod blocks;
@@ -29,6 +30,7 @@ mod text;
 mod tool_page;
 mod truncate;
 
+pub use advice::{ADVICE_CHARACTERS_MAX, ResultSize, advice, largest_field};
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
     with_items, with_metadata, with_response_metadata, with_result_characters, with_tools,

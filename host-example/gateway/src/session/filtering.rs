@@ -163,8 +163,15 @@ impl Session {
                 "the result of `{}` has {bytes} bytes, more than this client accepts: ask for less{read}",
                 tool.name
             );
-            reply = result.rejected(&text).into();
             decision.outcome = Outcome::Reject(text);
+            self.advise(
+                &mut decision.outcome,
+                result,
+                call,
+                tool,
+                &self.rules.config.for_tool_and_client(&tool.name, &call.client),
+            );
+            reply = mcp::answer(result, &decision.outcome);
         }
         self.observe(tool, result, &reply, &decision);
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
@@ -186,11 +193,16 @@ impl Session {
     ) -> (Bytes, Decision) {
         let own = self.rules.config.gateway_tool(&tool.name);
         let request = self.policy_request(result, call, tool, settings);
+        let settings = Arc::clone(&request.settings);
         let request = Request { time_to_live: own.time_to_live(), ..request };
         let filter = Filter { failure: own.failure, ..self.rules.filter.clone() }.for_documents(own.documents);
-        let decision = filter.apply_in_job(&request, result.payload()).await;
+        let mut decision = filter.apply_in_job(&request, result.payload()).await;
+        self.advise(&mut decision.outcome, result, call, tool, &settings);
         let reply = match &decision.outcome {
-            Outcome::Offload(offloaded) => self.answered(result, call, tool, offloaded).await,
+            Outcome::Offload(offloaded) => {
+                let shown = self.advised(offloaded, call, tool, &settings);
+                self.answered(result, call, tool, offloaded, &shown).await
+            }
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
             outcome => mcp::answer(result, outcome),
         };
@@ -231,8 +243,15 @@ impl Session {
     }
 
     /// The reply to an offloaded result, with the answer to the question of the call.
-    async fn answered(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
-        let Offloaded { descriptor, offload, .. } = offloaded;
+    async fn answered(
+        &self,
+        result: &ToolResult,
+        call: &Call,
+        tool: &ToolCall,
+        offloaded: &Offloaded,
+        descriptor: &str,
+    ) -> Bytes {
+        let offload = &offloaded.offload;
         let (Some(asked), Some(tools)) = (&tool.asked, &self.rules.tools) else {
             return self.offloaded(result, call, tool, offloaded, descriptor);
         };
