@@ -361,3 +361,49 @@ fn a_model_that_sees_the_structured_half_gets_the_descriptor() {
     let shown = client(&script, toml, "parser").call("large", json!({}));
     assert!(shown["isError"] == true && descriptor(&shown).is_some(), "{shown:.300}");
 }
+
+// A client that tells its model gets its share, with each request or at the handshake; one that does not, that of `*`.
+#[test]
+fn the_model_that_a_client_tells_has_a_share() {
+    let toml = "[models.small]\nwindow = 20000\n[models.large]\nwindow = 900000\n[models.\"counted*\"]\nwindow = 40000\nresult-share = 50\n\
+        session-share = 75\n[tools.again]\nreuse-seconds = 600\n";
+    let twelve = || text(&"x".repeat(12_000));
+    let script = Script::new().call("text", twelve()).call("again", text(&"x".repeat(60_000)));
+    let mut gateway = client(&script, toml, "anything");
+    let told = |gateway: &mut Scripted, tool: &str, model: Value| {
+        let meta = json!({"io.github.lro-filter/model": model});
+        gateway.result("tools/call", json!({"name": tool, "arguments": {}, "_meta": meta}))
+    };
+    // 3,000 tokens are more than a tenth of 20,000, and less than one of 900,000.
+    for (model, offloaded) in [("small", true), ("large", false), ("unknown", false)] {
+        assert_eq!(descriptor(&told(&mut gateway, "text", model.into())).is_some(), offloaded, "{model}");
+    }
+    assert!(descriptor(&gateway.call("text", json!({}))).is_none());
+    assert!(
+        gateway.seen().iter().any(|line| line.contains("lro-filter/model")),
+        "what the client says reaches the server"
+    );
+    // A page has room in the share, too, and reuse goes by the share.
+    let found = descriptor(&told(&mut gateway, "again", "small".into())).unwrap();
+    let again = descriptor(&told(&mut gateway, "again", "small".into())).unwrap();
+    assert_eq!(handle(&found), handle(&again));
+    let meta = json!({"io.github.lro-filter/model": "small"});
+    let page = gateway
+        .result("tools/call", json!({"name": "lro_read", "arguments": {"handle": handle(&found)}, "_meta": meta}));
+    assert!(page["isError"].is_null() && page.to_string().len() < 4_100, "{}", page.to_string().len());
+    // 30,000 tokens of a session are nine results of a little more than 3,000: three before, and six now.
+    let passed = (0..12).filter(|_| descriptor(&told(&mut gateway, "text", "counted-1".into())).is_none()).count();
+    assert_eq!(passed, 6);
+    // At the handshake, and for who tells nothing.
+    let mut gateway = script.silent(&Setup { toml, ..Setup::default() });
+    let info = json!({"name": "agent", "version": "1"});
+    let meta = json!({"io.github.lro-filter/model": "small"});
+    gateway.result(
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": meta}),
+    );
+    assert!(descriptor(&gateway.call("text", json!({}))).is_some());
+    assert!(descriptor(&told(&mut gateway, "text", "large".into())).is_none());
+    let mut gateway = client(&script, "[models.\"*\"]\nwindow = 20000\n", "anything");
+    assert!(descriptor(&gateway.call("text", json!({}))).is_some());
+}

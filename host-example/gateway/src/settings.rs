@@ -9,6 +9,7 @@ mod collect;
 mod gateway;
 mod layers;
 mod loading;
+mod models;
 mod patterns;
 mod preset;
 mod query;
@@ -41,6 +42,7 @@ pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, 
 pub use self::layers::{Entry, Origin, Problem, SettingsError};
 use self::layers::{Layers, default_dir, key_text};
 pub use self::loading::Loading;
+pub use self::models::ModelSettings;
 pub use self::preset::Preset;
 pub use self::query::QueryLimits;
 pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
@@ -183,6 +185,9 @@ pub struct Config {
     /// equally long ones the first in alphabetical order. A pattern with a slash is matched against name and version,
     /// such as `claude-code/2.1.0`, any other against the name alone. Default: none, see [`KNOWN_CLIENTS`].
     pub clients: BTreeMap<String, ClientOverride>,
+    /// Context windows by name of the model, with patterns as in `clients` but without versions. `*` is for models that clients do
+    /// not tell, too. Default: none.
+    pub models: BTreeMap<String, ModelSettings>,
     /// Overrides by name of the tool, with patterns as in `clients` but without versions. Default: none.
     pub tools: BTreeMap<String, ToolOverride>,
     /// Overrides by name of the tenant, for any key that is not shared by all tenants. Default: none.
@@ -246,6 +251,7 @@ impl Default for Config {
             schema: SchemaStrategy::Rewrite,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
+            models: BTreeMap::new(),
             tools: BTreeMap::new(),
             tenants: BTreeMap::new(),
             merged: Table::new(),
@@ -331,6 +337,7 @@ impl Config {
             text_limit: chosen
                 .text_limit
                 .map(|limit| Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) }),
+            session_budget: None,
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
     }

@@ -664,6 +664,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         threshold: None,
         result_limit: None,
         text_limit: None,
+        session_budget: None,
         declared_size: None,
     };
     assert_eq!(config.for_client("somebody", "1"), nothing_known);
@@ -740,6 +741,43 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
     assert_eq!(codex, Some(size(40_000, SizeUnit::Bytes)), "what is known of a client can be raised");
     let desktop = ClientProfile { sees: Sees::Text, shares_disk: Some(false), result_limit: Some(5), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
+}
+
+// The share of a model is one more limit of what a client shows.
+#[test]
+fn models_have_a_share() {
+    let file = r#"
+        [models."*"]
+        window = 50_000
+        [models."gpt-*"]
+        window = 200_000
+        result-share = 1
+        session-share = 25
+        [models."tiny"]
+        window = 1
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let limit = |name: &str, model: &str| {
+        let profile = config.for_client_and_model(name, "1", model);
+        (profile.text_limit, profile.session_budget)
+    };
+    let tokens = |amount| Some(size(amount, SizeUnit::Tokens));
+    assert_eq!(limit("any", ""), (tokens(5_000), None));
+    assert_eq!(limit("any", "gpt-9"), (tokens(2_000), Some(50_000)));
+    assert_eq!(limit("any", "tiny"), (tokens(1), None));
+    assert_eq!(limit("codex", "gpt-9"), (tokens(2_000), Some(50_000)));
+    assert_eq!(limit("codex", "other").0, Some(size(10_000, SizeUnit::Bytes)), "the client shows less than the share");
+    let profile = config.for_client_and_model("any", "1", "gpt-9");
+    assert_eq!(config.for_tool_and_client("any", &profile).threshold, size(2_000, SizeUnit::Tokens));
+    assert_eq!(load("", &[], &[]).unwrap().for_client_and_model("any", "1", "gpt-9").text_limit, None);
+    for (wrong, cause) in [
+        ("window = 0", "nonzero"),
+        ("window = 9\nresult-share = 101", "expected 1 to 100 percent"),
+        ("window = 9\nsession-share = 0", "expected 1 to 100 percent"),
+    ] {
+        let error = load(&format!("[models.a]\n{wrong}\n"), &[], &[]).unwrap_err().to_string();
+        assert!(error.contains(cause), "{wrong}: {error}");
+    }
 }
 
 // Wrong rules are errors at the start, each with its cause.

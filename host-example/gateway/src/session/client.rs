@@ -63,6 +63,8 @@ impl Session {
         if message.method().as_deref() == Some(method::INITIALIZE) {
             let mut state = self.state();
             state.client = Arc::clone(&call.client);
+            let info = params.client_info.as_ref();
+            state.client_info = info.map(|info| (info.name.to_string(), info.version.to_string())).unwrap_or_default();
             state.handshake = Some(message.bytes().clone());
             state.initialized = None;
         }
@@ -98,10 +100,18 @@ impl Session {
         let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
         let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
         let usage = self.usage_of(info);
+        let model = meta.and_then(|meta| meta.model.as_deref());
+        let profile = |name: &str, version: &str| {
+            Arc::new(self.rules.config.for_client_and_model(name, version, model.unwrap_or_default()))
+        };
         let client = match info {
             Some(info) => {
                 self.rules.metrics.record_client(&info.name, &info.version);
-                Arc::new(self.rules.config.for_client(&info.name, &info.version))
+                profile(&info.name, &info.version)
+            }
+            None if model.is_some() => {
+                let (name, version) = self.state().client_info.clone();
+                profile(&name, &version)
             }
             None => Arc::clone(&self.state().client),
         };
@@ -141,7 +151,7 @@ impl Session {
     /// The token usage that a request counts against.
     fn usage_of(&self, info: Option<&Implementation<'_>>) -> Arc<TokenUsage> {
         let gateway = &self.rules.config.gateway;
-        match self.request_from.filter(|_| gateway.session_budget.is_some()) {
+        match self.request_from.filter(|_| self.rules.config.has_budgets()) {
             Some(address) => {
                 let (name, version) = info.map_or(("", ""), |info| (&info.name, &info.version));
                 let idle = Duration::from_secs(gateway.session_idle_seconds.get());

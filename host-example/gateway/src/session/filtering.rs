@@ -1,5 +1,6 @@
 //! Filters tool results: runs the policy, and builds the reply in the form that the client accepts.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -174,7 +175,7 @@ impl Session {
             reply = mcp::answer(result, &decision.outcome);
         }
         self.observe(tool, result, &reply, &decision);
-        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
+        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.has_budgets() {
             call.usage.add(shown_tokens(result, call.client.sees));
         }
         let id = match decision.outcome {
@@ -351,9 +352,10 @@ impl Session {
     /// Whether this result exceeds the rest of the session's budget.
     fn is_over_budget(&self, result: &ToolResult, call: &Call) -> bool {
         let gateway = &self.rules.config.gateway;
-        let Some(budget) = gateway.session_budget else { return false };
+        let own = gateway.session_budget.map(NonZeroU64::get);
+        let Some(budget) = own.into_iter().chain(call.client.session_budget).min() else { return false };
         let tokens = shown_tokens(result, call.client.sees);
-        tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget.get()
+        tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget
     }
 
     pub(crate) fn is_too_large(&self, reply: &[u8], client: &ClientProfile) -> bool {

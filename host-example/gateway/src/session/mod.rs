@@ -72,6 +72,8 @@ pub struct Session {
 
 struct SessionState {
     client: Arc<ClientProfile>,
+    /// Name and version of the client.
+    client_info: (String, String),
     calls: HashMap<Id, VecDeque<Call>>,
     pending: usize,
     handshake: Option<Bytes>,
@@ -102,7 +104,8 @@ impl Session {
     pub fn new(rules: &Arc<Rules>, owner: SessionOwner) -> Self {
         let rules = rules.of(&owner.tenant);
         let state = SessionState {
-            client: Arc::new(rules.config.for_client("", "")),
+            client: Arc::new(rules.config.for_client_and_model("", "", "")),
+            client_info: Default::default(),
             calls: HashMap::new(),
             pending: 0,
             handshake: None,

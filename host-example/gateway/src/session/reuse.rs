@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Message};
+use lro_host::mcp::{self, Id, MODEL_KEY, Message};
 use lro_host::store::Ulid;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -114,7 +114,8 @@ fn canonical_arguments(params: &[u8]) -> Option<String> {
     if let Some(metadata) = params.get("_meta") {
         let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(metadata.get()).ok()?;
         // Any other metadata may change the result.
-        let is_about_the_call = |key: &String| key == "progressToken" || key.starts_with("io.modelcontextprotocol/");
+        let is_about_the_call =
+            |key: &String| key == "progressToken" || key == MODEL_KEY || key.starts_with("io.modelcontextprotocol/");
         if !metadata.keys().all(is_about_the_call) {
             return None;
         }

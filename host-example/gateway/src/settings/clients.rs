@@ -265,6 +265,8 @@ pub struct ClientProfile {
     pub result_limit: Option<u64>,
     /// Size above which the client cuts or hides the text of a result.
     pub text_limit: Option<Size>,
+    /// Estimated tokens of results that a session receives inline, by the share of its model.
+    pub session_budget: Option<u64>,
     /// Maximum result size that tools declare, in characters.
     pub declared_size: Option<u64>,
 }
