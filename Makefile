@@ -58,6 +58,10 @@ conformance: ready ## Run the official conformance suite, directly and through t
 	@$(CARGO) build --locked --release -p lro-conformance
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 
+.PHONY: limits
+limits: ready ## What every known client gets of every kind of result: the table, and no cell beyond its limit
+	@$(CARGO) test --locked --release $(HOST) -p lro-tests --test gateway limits:: -- --nocapture
+
 .PHONY: packages
 packages: component ## Put the component into the packages for Python, Node and edge runtimes
 	@sh tests/tools/packages.sh $(TARGET)

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod blocks;
+mod clients;
 mod settings;
 
 use std::collections::BTreeMap;

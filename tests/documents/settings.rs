@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 21] = [
+const OF_THE_HOST: [&str; 22] = [
     "admission",
     "breaker",
     "clients",
@@ -40,6 +40,7 @@ const OF_THE_HOST: [&str; 21] = [
     "gateway",
     "inline-keys",
     "loading",
+    "models",
     "policy",
     "policy-dir",
     "policy-keep",

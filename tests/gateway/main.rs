@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod advice;
+mod arguments;
 mod asked;
 mod blocks;
 mod ceiling;
@@ -22,6 +24,7 @@ mod jobs;
 mod kills;
 mod kinds;
 mod lasting;
+mod limits;
 mod lists;
 mod neighbours;
 mod nosy;

@@ -128,6 +128,69 @@ fn a_result_is_counted_once() {
     }
 }
 
+// What a client shows its model bounds results by their text: images do not count, nor does a copy in the half that is not
+// seen, and who asks for all of a result gets it.
+#[test]
+fn what_a_client_shows_is_text() {
+    let toml = "threshold = 1000000\n[clients.tight]\ntext-limit = 20000\n[clients.half]\ntext-limit = 20000\nsees = \"structured\"\n\
+        [clients.all]\ntext-limit = 20000\ninline = true\n[tools.never]\nmode = \"never\"\n";
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "A".repeat(60_000)});
+    let both = |bytes: usize| structured(&json!({ "a": "x".repeat(bytes) }));
+    let script = Script::new()
+        .call("text", text(&"x".repeat(20_000)))
+        .call("image", json!({"content": [{"type": "text", "text": "a picture"}, image]}))
+        .call("both", both(15_000))
+        .call("long", both(25_000))
+        .call(
+            "unseen",
+            json!({"content": [{"type": "text", "text": "x".repeat(40_000)}], "structuredContent": {"a": 1}}),
+        )
+        .call(
+            "only text",
+            json!({"content": [{"type": "text", "text": "x".repeat(40_000)}], "structuredContent": null}),
+        )
+        .call("never", text(&"x".repeat(30_000)));
+    let all = ["text", "image", "both", "long", "unseen", "only text", "never"];
+    for (name, offloaded) in [
+        ("tight", vec!["text", "both", "long", "unseen", "only text"]),
+        ("half", vec!["text", "long", "unseen", "only text"]),
+        ("all", vec![]),
+        ("other", vec![]),
+    ] {
+        let mut gateway = client(&script, toml, name);
+        let is_offloaded = |tool: &&str| descriptor(&gateway.call(tool, json!({}))).is_some();
+        assert_eq!(all.into_iter().filter(is_offloaded).collect::<Vec<_>>(), offloaded, "{name}");
+    }
+}
+
+// A descriptor that has no room gives way to a handle; nothing is lost.
+#[test]
+fn a_descriptor_without_room_becomes_a_handle() {
+    let toml = "level = \"full\"\n[clients.tiny]\ntext-limit = 1500\n";
+    let script = Script::new().call("large", structured(&json!({"items": records(2_000), "note": "kept ".repeat(90)})));
+    let mut gateway = client(&script, &format!("inline-keys = [\"note\"]\n{toml}"), "tiny");
+    let result = gateway.call("large", json!({}));
+    let found = descriptor(&result).unwrap_or_else(|| panic!("{result}"));
+    assert_eq!(found.as_object().unwrap().keys().collect::<Vec<_>>(), ["guidance", "handle", "offloaded"], "{found}");
+    assert!(result.to_string().len() <= 1_500 && result["isError"].is_null(), "{result}");
+    // A page that says how to go on, and an answer, have room too.
+    let page = gateway.call("lro_read", json!({"handle": handle(&found), "section": "items"}));
+    let shown = page["structuredContent"]["records"].as_array().unwrap_or_else(|| panic!("{page}")).len();
+    assert!(shown > 0 && page.to_string().len() <= 1_500, "{page}");
+    let next = page["structuredContent"]["next"].clone();
+    let more = gateway.call("lro_read", json!({"handle": handle(&found), "section": "items", "cursor": next}));
+    assert_eq!(more["structuredContent"]["first"], shown, "{more}");
+    let all = gateway.call("lro_read", json!({"handle": handle(&found), "section": "items", "bytes": 100_000}));
+    assert!(all["structuredContent"]["next"].is_string() && all.to_string().len() <= 1_500, "{all}");
+    let answer =
+        gateway.call("lro_extract", json!({"handle": handle(&found), "section": "items", "where": "even == true"}));
+    assert!(answer["isError"].is_null() && answer.to_string().len() <= 1_500, "{answer}");
+    assert_eq!(
+        (&answer["structuredContent"]["total"], &answer["structuredContent"]["advice"].is_string()),
+        (&json!(1_000), &true)
+    );
+}
+
 // A client that wants results inline gets them, up to its limit.
 #[test]
 fn inline_up_to_the_limit() {
@@ -192,9 +255,12 @@ fn tools_declare_the_size_of_their_results() {
     let mut expected = wanted(90_000);
     expected[7] = json!(41_000);
     assert_eq!(Value::from(sizes(toml, "claude-code")), expected);
-    // In tokens there are up to four characters to one; 500,000 is the most that the client takes.
+    // In tokens there are up to four characters to one; the client shows 25,000 tokens, and 500,000 characters at most if it is
+    // set to show more.
     assert_eq!(sizes(&format!("preset = \"25k\"\n{toml}"), "claude-code")[0], 140_000);
-    assert_eq!(sizes(&format!("threshold = 4000000\n{toml}"), "claude-code")[0], 500_000);
+    assert_eq!(sizes(&format!("threshold = 4000000\n{toml}"), "claude-code")[0], 140_000);
+    let more = format!("threshold = 4000000\n{toml}[clients.\"claude-code*\"]\ntext-limit = 1000000\n");
+    assert_eq!(sizes(&more, "claude-code")[0], 500_000);
     let less = format!("{toml}[clients.\"claude-code*\"]\ndeclared-size = 60000\n");
     assert_eq!(sizes(&less, "claude-code")[0], 60_000);
     // Others are told what the server says, byte for byte.
@@ -294,4 +360,50 @@ fn a_model_that_sees_the_structured_half_gets_the_descriptor() {
     let toml = "schema = \"shape\"\n[clients.parser]\nsees = \"structured\"\n";
     let shown = client(&script, toml, "parser").call("large", json!({}));
     assert!(shown["isError"] == true && descriptor(&shown).is_some(), "{shown:.300}");
+}
+
+// A client that tells its model gets its share, with each request or at the handshake; one that does not, that of `*`.
+#[test]
+fn the_model_that_a_client_tells_has_a_share() {
+    let toml = "[models.small]\nwindow = 20000\n[models.large]\nwindow = 900000\n[models.\"counted*\"]\nwindow = 40000\nresult-share = 50\n\
+        session-share = 75\n[tools.again]\nreuse-seconds = 600\n";
+    let twelve = || text(&"x".repeat(12_000));
+    let script = Script::new().call("text", twelve()).call("again", text(&"x".repeat(60_000)));
+    let mut gateway = client(&script, toml, "anything");
+    let told = |gateway: &mut Scripted, tool: &str, model: Value| {
+        let meta = json!({"io.github.lro-filter/model": model});
+        gateway.result("tools/call", json!({"name": tool, "arguments": {}, "_meta": meta}))
+    };
+    // 3,000 tokens are more than a tenth of 20,000, and less than one of 900,000.
+    for (model, offloaded) in [("small", true), ("large", false), ("unknown", false)] {
+        assert_eq!(descriptor(&told(&mut gateway, "text", model.into())).is_some(), offloaded, "{model}");
+    }
+    assert!(descriptor(&gateway.call("text", json!({}))).is_none());
+    assert!(
+        gateway.seen().iter().any(|line| line.contains("lro-filter/model")),
+        "what the client says reaches the server"
+    );
+    // A page has room in the share, too, and reuse goes by the share.
+    let found = descriptor(&told(&mut gateway, "again", "small".into())).unwrap();
+    let again = descriptor(&told(&mut gateway, "again", "small".into())).unwrap();
+    assert_eq!(handle(&found), handle(&again));
+    let meta = json!({"io.github.lro-filter/model": "small"});
+    let page = gateway
+        .result("tools/call", json!({"name": "lro_read", "arguments": {"handle": handle(&found)}, "_meta": meta}));
+    assert!(page["isError"].is_null() && page.to_string().len() < 4_100, "{}", page.to_string().len());
+    // 30,000 tokens of a session are nine results of a little more than 3,000: three before, and six now.
+    let passed = (0..12).filter(|_| descriptor(&told(&mut gateway, "text", "counted-1".into())).is_none()).count();
+    assert_eq!(passed, 6);
+    // At the handshake, and for who tells nothing.
+    let mut gateway = script.silent(&Setup { toml, ..Setup::default() });
+    let info = json!({"name": "agent", "version": "1"});
+    let meta = json!({"io.github.lro-filter/model": "small"});
+    gateway.result(
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": meta}),
+    );
+    assert!(descriptor(&gateway.call("text", json!({}))).is_some());
+    assert!(descriptor(&told(&mut gateway, "text", "large".into())).is_none());
+    let mut gateway = client(&script, "[models.\"*\"]\nwindow = 20000\n", "anything");
+    assert!(descriptor(&gateway.call("text", json!({}))).is_some());
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use lro_json::walk::skip_white;
 
+use super::arguments::{self, ArgumentRule};
 use super::message::Message;
 use super::schema;
 use super::span::{self, Span};
@@ -22,7 +23,7 @@ pub enum SchemaChange {
 }
 
 /// Changes to a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolChange<'a> {
     /// Change to its output schema.
     pub schema: SchemaChange,
@@ -30,6 +31,8 @@ pub struct ToolChange<'a> {
     pub result_characters: Option<u64>,
     /// An argument to add to its input schema: the name, and its JSON Schema. A tool that has one of that name keeps its own.
     pub argument: Option<(&'a str, &'a str)>,
+    /// Defaults and maximums of arguments to declare in its input schema.
+    pub rules: Vec<ArgumentRule>,
     /// Whether to declare that a call may be a task, as revision 2025-11-25 does. A tool that declares so itself is not changed.
     pub tasks: bool,
 }
@@ -146,6 +149,7 @@ pub fn with_tools<'a>(answer: &Message, change: impl Fn(&str) -> ToolChange<'a>,
         let Some(change) = name.map(|name| change(&name)) else { continue };
         let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
         of_tool.extend(change.argument.and_then(|argument| argument_edit(bytes, &tool, argument)));
+        of_tool.extend(arguments::schema_edits(bytes, &tool, &change.rules));
         of_tool.extend(if change.tasks { task_edit(bytes, &tool) } else { None });
         of_tool.extend(change.result_characters.and_then(|characters| size_edit(bytes, &tool, characters)));
         of_tool.sort_by_key(|(span, _)| span.start);
@@ -166,6 +170,15 @@ pub fn with_result_characters(definition: &str, characters: u64) -> String {
 pub fn with_metadata(result: &Bytes, key: &str, json: &str) -> Bytes {
     let entry = format!("{}:{json}", quoted(key));
     span::spliced(result, Vec::from_iter(metadata_edit(result, &(0..result.len()), &entry)))
+}
+
+/// As [`with_metadata`], for the result of a response; unchanged without one.
+pub fn with_response_metadata(response: &Bytes, key: &str, json: &str) -> Bytes {
+    let message = Message::read(response.clone());
+    let result = object(response, message.find(&["result"]));
+    let entry = format!("{}:{json}", quoted(key));
+    let edit = result.and_then(|result| metadata_edit(response, &result, &entry));
+    span::spliced(response, edit.into_iter().collect())
 }
 
 fn schema_edit(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Option<(Span, Vec<u8>)> {

@@ -5,7 +5,9 @@
 //! not replaced is preserved byte for byte. This crate runs no policies and sends no messages; it also compiles to
 //! WebAssembly.
 
+mod advice;
 mod announce;
+mod arguments;
 mod blocks;
 mod budget;
 mod copy;
@@ -28,21 +30,24 @@ mod text;
 mod tool_page;
 mod truncate;
 
+pub use advice::{ADVICE_CHARACTERS_MAX, ResultSize, advice, largest_field};
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
-    with_items, with_metadata, with_result_characters, with_tools,
+    with_items, with_metadata, with_response_metadata, with_result_characters, with_tools,
 };
+pub use arguments::{ArgumentError, ArgumentRule, BoundedCall, bounded_call, check_argument};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};
 pub use list::WholeList;
 pub use message::{
     BATCH_MESSAGES_MAX, Fault, INLINE_MODE, INTERNAL_ERROR, INVALID_REQUEST, Id, Implementation, Kind,
-    METHOD_NOT_FOUND, Message, Meta, Params, error_response, looks_like_tool_result, response, with_result_type,
+    METHOD_NOT_FOUND, MODEL_KEY, Message, Meta, Params, error_response, looks_like_tool_result, response,
+    with_result_type,
 };
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
 pub use paging::{Following, Paging, PagingStyle, page_request, with_arguments};
 pub use percent::{decoded as percent_decoded, encoded as percent_encoded};
-pub use reply::{Replacement, exceeds, size_beyond, wire_size};
+pub use reply::{Replacement, exceeds, size_beyond, text_size_beyond, wire_size};
 pub use result::{OTHERS_BYTES_MAX, ToolResult};
 pub use shorten::shortened;
 pub use text::{text_block, tool_error};

@@ -296,6 +296,9 @@ pub struct Meta<'a> {
     /// Id of the request `subscriptions/listen` that a notification belongs to; from revision 2026-07-28 on.
     #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
     pub subscription_id: Option<&'a RawValue>,
+    /// Name of the client's model.
+    #[serde(borrow, rename = "io.github.lro-filter/model")]
+    pub model: Option<Cow<'a, str>>,
     /// How the client wants the result of this request: [`INLINE_MODE`] for the whole result.
     #[serde(borrow, rename = "io.github.lro-filter/mode")]
     pub mode: Option<Cow<'a, str>>,
@@ -304,6 +307,8 @@ pub struct Meta<'a> {
 /// Value of the metadata key `io.github.lro-filter/mode` that requests the whole result, up to the client's ceiling:
 /// for programs that work on structured content.
 pub const INLINE_MODE: &str = "inline";
+/// Metadata key of a request for the name of the client's model.
+pub const MODEL_KEY: &str = "io.github.lro-filter/model";
 
 impl Message {
     /// Finds the members of the envelope in one pass, without copies. Byte order marks at the beginning count as white

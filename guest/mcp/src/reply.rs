@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use lro_payload::{Size, SizeUnit};
 
+use super::message::Message;
 use super::result::{Role, ToolResult};
-use super::span::Span;
+use super::span::{self, Span};
 use super::text::text_block;
 
 /// Longest value of `resultType`, in bytes, that a cut or rejected result keeps.
@@ -58,6 +59,41 @@ pub fn size_beyond(message: &[u8], limit: Size) -> Option<u64> {
         }
     }
     None
+}
+
+/// The size of the text of a response with a tool result, if it exceeds a limit: of the message without the data of images and
+/// sounds, and without `unseen`, one of `content` and `structuredContent`, if the result has both.
+pub fn text_size_beyond(response: &Bytes, unseen: Option<&str>, limit: Size) -> Option<u64> {
+    size_beyond(response, limit)?;
+    let result = Message::read(response.clone()).find(&["result"]);
+    let (mut measure, mut from) = (lro_jsonl::Measure::text(), 0);
+    let mut push = |span: Span| measure.push(&String::from_utf8_lossy(response.get(span).unwrap_or_default()));
+    for span in result.map(|result| not_text(response, &result, unseen)).unwrap_or_default() {
+        push(from..span.start);
+        from = span.end;
+    }
+    push(from..response.len());
+    Some(in_unit(&measure, limit.unit)).filter(|size| *size > limit.amount)
+}
+
+/// What does not count as text of a result, in order.
+fn not_text(response: &[u8], result: &Span, unseen: Option<&str>) -> Vec<Span> {
+    let is_there = |value: &Span| response.get(value.clone()) != Some(b"null");
+    let half = |name: &str| span::child(response, result, name).filter(is_there);
+    let (content, structured) = (half("content"), half("structuredContent"));
+    let has_both = content.is_some() && structured.is_some();
+    let unseen = unseen.filter(|_| has_both).and_then(half);
+    let content = content.filter(|content| Some(content) != unseen.as_ref());
+    let is_list = |content: &Span| response.get(content.start) == Some(&b'[');
+    let blocks = content.filter(is_list).map(|content| span::elements(response, content.start, usize::MAX, |_| None).0);
+    let is_media = |block: &Span| {
+        let kind = span::child(response, block, "type").and_then(|kind| span::string(response, &kind));
+        kind.is_some_and(|kind| kind == "image" || kind == "audio")
+    };
+    let media = blocks.into_iter().flatten().filter(is_media);
+    let mut found: Vec<Span> = media.filter_map(|block| span::child(response, &block, "data")).chain(unseen).collect();
+    found.sort_by_key(|span| span.start);
+    found
 }
 
 pub(super) fn in_unit(measure: &lro_jsonl::Measure, unit: SizeUnit) -> u64 {

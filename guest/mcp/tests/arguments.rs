@@ -13,7 +13,7 @@ const ADDED: (&str, &str) = ("ask", r#"{"type":"object"}"#);
 fn with_argument(tool: &str) -> String {
     let list = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}]}}}}"#);
     let (schema, result_characters, argument) = (SchemaChange::Widen, Some(7), Some(ADDED));
-    let change = |_: &str| ToolChange { schema, result_characters, argument, tasks: false };
+    let change = |_: &str| ToolChange { schema, result_characters, argument, rules: Vec::new(), tasks: false };
     let changed = with_tools(&Message::read(Bytes::from(list)), change, &[]);
     String::from_utf8(changed.to_vec()).unwrap()
 }

@@ -19,8 +19,13 @@ fn result(bytes: &Bytes) -> Value {
 
 #[test]
 fn a_tool_declares_tasks_unless_it_does() {
-    let change =
-        |_: &str| ToolChange { schema: SchemaChange::Remove, result_characters: Some(9), argument: None, tasks: true };
+    let change = |_: &str| ToolChange {
+        schema: SchemaChange::Remove,
+        result_characters: Some(9),
+        argument: None,
+        rules: Vec::new(),
+        tasks: true,
+    };
     for (tool, execution, runs_tasks) in [
         (r#"{"name":"a","outputSchema":{}}"#, json!({"taskSupport": "optional"}), false),
         (r#"{"name":"a","execution":{ }}"#, json!({"taskSupport": "optional"}), false),

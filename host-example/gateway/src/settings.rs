@@ -3,11 +3,13 @@
 //! Each layer overrides the one before, key by key: default, TOML file, `MCP_LRO_*` variable, flag. Keys are in
 //! kebab-case in all layers. Unknown keys and invalid values are errors, and all of them are reported at once.
 
+mod arguments;
 mod clients;
 mod collect;
 mod gateway;
 mod layers;
 mod loading;
+mod models;
 mod patterns;
 mod preset;
 mod query;
@@ -31,13 +33,16 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Table;
 
-pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, Sees};
+pub use self::arguments::ArgumentSettings;
+pub(crate) use self::clients::bytes_of;
+pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, KnownClient, Sees};
 pub use self::collect::CollectSettings;
 pub(crate) use self::gateway::shown_url;
 pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl};
 pub use self::layers::{Entry, Origin, Problem, SettingsError};
 use self::layers::{Layers, default_dir, key_text};
 pub use self::loading::Loading;
+pub use self::models::ModelSettings;
 pub use self::preset::Preset;
 pub use self::query::QueryLimits;
 pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
@@ -50,6 +55,20 @@ const CEILING_MARGIN: u64 = 5;
 
 /// Characters of English that a token has, by the estimate of tokens.
 const CHARACTERS_A_TOKEN: u64 = 4;
+
+/// The greatest number of characters of a text of this size.
+const fn characters(size: Size) -> u64 {
+    match size.unit {
+        SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN),
+        SizeUnit::Bytes | SizeUnit::Characters => size.amount,
+    }
+}
+
+/// A size, unless a limit is smaller.
+fn within(size: Size, limit: Option<Size>) -> Size {
+    limit.filter(|limit| characters(*limit) <= characters(size)).unwrap_or(size)
+}
+
 const fn at_least_one(value: u64) -> NonZeroU64 {
     match NonZeroU64::new(value) {
         Some(value) => value,
@@ -173,6 +192,9 @@ pub struct Config {
     /// equally long ones the first in alphabetical order. A pattern with a slash is matched against name and version,
     /// such as `claude-code/2.1.0`, any other against the name alone. Default: none, see [`KNOWN_CLIENTS`].
     pub clients: BTreeMap<String, ClientOverride>,
+    /// Context windows by name of the model, with patterns as in `clients` but without versions. `*` is for models that clients do
+    /// not tell, too. Default: none.
+    pub models: BTreeMap<String, ModelSettings>,
     /// Overrides by name of the tool, with patterns as in `clients` but without versions. Default: none.
     pub tools: BTreeMap<String, ToolOverride>,
     /// Overrides by name of the tenant, for any key that is not shared by all tenants. Default: none.
@@ -238,6 +260,7 @@ impl Default for Config {
             schema: SchemaStrategy::Rewrite,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
+            models: BTreeMap::new(),
             tools: BTreeMap::new(),
             tenants: BTreeMap::new(),
             merged: Table::new(),
@@ -301,10 +324,6 @@ impl Config {
         if client.inline {
             return Some(most);
         }
-        let characters = |size: Size| match size.unit {
-            SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN),
-            SizeUnit::Bytes | SizeUnit::Characters => size.amount,
-        };
         let settings = self.for_tool_and_client(tool, client);
         let result = characters(settings.threshold).max(characters(settings.truncate_limit));
         Some(result.saturating_add(settings.descriptor_limit.into()).min(most))
@@ -314,7 +333,9 @@ impl Config {
     /// [`KNOWN_CLIENTS`], else from [`ClientProfile::default`].
     pub fn for_client(&self, name: &str, version: &str) -> ClientProfile {
         let configured = self.clients.iter().map(|(pattern, client)| (pattern.as_str(), client));
-        let chosen = ClientOverride::find(configured, name, version).or(ClientOverride::known(name, version));
+        let known =
+            KnownClient::find(name, version).map_or_else(ClientOverride::default, |known| known.profile.clone());
+        let chosen = ClientOverride::find(configured, name, version).or(known);
         ClientProfile {
             sees: chosen.sees.unwrap_or_default(),
             resource_links: chosen.resource_links.unwrap_or_default(),
@@ -323,6 +344,10 @@ impl Config {
             threshold: self.own_threshold(chosen.threshold, chosen.unit),
             result_limit: chosen.result_limit.map(NonZeroU64::get),
             ceiling: self.ceiling_of(chosen.ceiling, chosen.ceiling_unit),
+            text_limit: chosen
+                .text_limit
+                .map(|limit| Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) }),
+            session_budget: None,
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
     }

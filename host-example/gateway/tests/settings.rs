@@ -667,20 +667,43 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         threshold: None,
         result_limit: None,
         ceiling: None,
+        text_limit: None,
+        session_budget: None,
         declared_size: None,
     };
     assert_eq!(config.for_client("somebody", "1"), nothing_known);
     assert_eq!(config.for_client("", ""), nothing_known);
-    let code = ClientProfile { sees: Sees::Structured, declared_size: Some(500_000), ..nothing_known };
+    let code = ClientProfile {
+        sees: Sees::Structured,
+        text_limit: Some(size(25_000, SizeUnit::Tokens)),
+        declared_size: Some(500_000),
+        ..nothing_known
+    };
     assert_eq!(config.for_client("claude-code", "2.1.0"), code);
     let desktop = ClientProfile { shares_disk: Some(false), result_limit: Some(1_000_000), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "0.1.0"), desktop);
     assert_eq!(config.for_client("claude-ai (via mcp-remote 0.1.37)", "0.1.0"), desktop);
-    for name in ["codex-mcp-client", "Visual Studio Code - Insiders", "cursor-vscode"] {
-        assert_eq!(config.for_client(name, "1"), nothing_known, "{name}");
+    // The names that clients send, and where each begins to cut or hide the text of a result.
+    let limits = [
+        ("Visual Studio Code - Insiders", Some(size(8_192, SizeUnit::Bytes))),
+        ("github-copilot-developer", Some(size(8_192, SizeUnit::Bytes))),
+        ("gemini-cli-mcp-client-server", Some(size(40_000, SizeUnit::Characters))),
+        ("qwen-cli-mcp-client-server", Some(size(25_000, SizeUnit::Characters))),
+        ("goose", Some(size(200_000, SizeUnit::Characters))),
+        ("opencode", Some(size(51_200, SizeUnit::Bytes))),
+        ("cursor-vscode", None),
+        ("@librechat/api-client", None),
+        ("@n8n/n8n-nodes-langchain.mcpClientTool", None),
+        ("mcp", None),
+    ];
+    let codex =
+        ClientProfile { sees: Sees::Structured, text_limit: Some(size(10_000, SizeUnit::Bytes)), ..nothing_known };
+    assert_eq!(config.for_client("codex-mcp-client", "1"), codex);
+    for (name, text_limit) in limits {
+        assert_eq!(config.for_client(name, "1"), ClientProfile { text_limit, ..nothing_known }, "{name}");
     }
     assert!(config.for_client("inspector-client", "0.21.1").resource_links);
-    assert!(KNOWN_CLIENTS.is_sorted_by_key(|(pattern, _)| pattern));
+    assert!(KNOWN_CLIENTS.is_sorted_by_key(|known| known.pattern));
 
     let file = r#"
         threshold = 1000
@@ -693,6 +716,9 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         shares-disk = false
         unit = "tokens"
         declared-size = 7
+        text-limit = 9
+        [clients."codex*"]
+        text-limit = 40000
         [clients."claude-ai*"]
         result-limit = 5
         sees = "text"
@@ -710,12 +736,110 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         sees: Sees::Structured,
         shares_disk: Some(false),
         threshold: Some(size(1000, SizeUnit::Tokens)),
+        text_limit: Some(size(9, SizeUnit::Tokens)),
         declared_size: Some(7),
         ..code
     };
     assert_eq!(config.for_client("claude-code", "2.1.0"), new, "the longest pattern alone counts");
+    let codex = config.for_client("codex-mcp-client", "1").text_limit;
+    assert_eq!(codex, Some(size(40_000, SizeUnit::Bytes)), "what is known of a client can be raised");
     let desktop = ClientProfile { sees: Sees::Text, shares_disk: Some(false), result_limit: Some(5), ..nothing_known };
     assert_eq!(config.for_client("claude-ai", "1"), desktop);
+}
+
+// The share of a model is one more limit of what a client shows.
+#[test]
+fn models_have_a_share() {
+    let file = r#"
+        [models."*"]
+        window = 50_000
+        [models."gpt-*"]
+        window = 200_000
+        result-share = 1
+        session-share = 25
+        [models."tiny"]
+        window = 1
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let limit = |name: &str, model: &str| {
+        let profile = config.for_client_and_model(name, "1", model);
+        (profile.text_limit, profile.session_budget)
+    };
+    let tokens = |amount| Some(size(amount, SizeUnit::Tokens));
+    assert_eq!(limit("any", ""), (tokens(5_000), None));
+    assert_eq!(limit("any", "gpt-9"), (tokens(2_000), Some(50_000)));
+    assert_eq!(limit("any", "tiny"), (tokens(1), None));
+    assert_eq!(limit("codex", "gpt-9"), (tokens(2_000), Some(50_000)));
+    assert_eq!(limit("codex", "other").0, Some(size(10_000, SizeUnit::Bytes)), "the client shows less than the share");
+    let profile = config.for_client_and_model("any", "1", "gpt-9");
+    assert_eq!(config.for_tool_and_client("any", &profile).threshold, size(2_000, SizeUnit::Tokens));
+    assert_eq!(load("", &[], &[]).unwrap().for_client_and_model("any", "1", "gpt-9").text_limit, None);
+    for (wrong, cause) in [
+        ("window = 0", "nonzero"),
+        ("window = 9\nresult-share = 101", "expected 1 to 100 percent"),
+        ("window = 9\nsession-share = 0", "expected 1 to 100 percent"),
+    ] {
+        let error = load(&format!("[models.a]\n{wrong}\n"), &[], &[]).unwrap_err().to_string();
+        assert!(error.contains(cause), "{wrong}: {error}");
+    }
+}
+
+// Wrong rules are errors at the start, each with its cause.
+#[test]
+fn arguments_of_tools_are_checked() {
+    let table = |text: &str| load(&format!("[tools.list.arguments]\n{text}\n"), &[], &[]);
+    for fits in
+        ["default = { limit = 50, names = [\"a\"], deep = { a = 1 }, since = 2026-11-02 }", "max = { limit = 2.5 }", ""]
+    {
+        assert!(table(fits).is_ok(), "{fits}");
+    }
+    for (wrong, cause) in [
+        (
+            "default = { limit = 50 }\nmax = { limit = 20 }",
+            "the default of the argument `limit`, 50, is above its maximum, 20",
+        ),
+        ("default = { limit = [nan] }", "the default of the argument `limit` is not JSON"),
+        ("default = { limit = nan }", "the default of the argument `limit` is not JSON"),
+        ("max = { limit = \"many\" }", "expected a JSON number"),
+        ("max = { limit = inf }", "not a JSON number"),
+        ("min = { limit = 1 }", "unknown field `min`"),
+    ] {
+        let error = table(wrong).unwrap_err().to_string();
+        assert!(error.contains(cause), "{wrong}: {error}");
+    }
+}
+
+// A threshold never passes what the client shows: neither the general one, nor one of the tool or of the client.
+#[test]
+fn what_a_client_shows_bounds_every_threshold() {
+    let file = r#"
+        threshold = 1000000
+        truncate-limit = 2000000
+        [clients.codex-high]
+        threshold = 900000
+        [tools.high]
+        threshold = 800000
+        [tools.low]
+        threshold = 2000
+        truncate-limit = 3000
+        [tools.tokens]
+        threshold = 2500
+        unit = "tokens"
+    "#;
+    let config = load(file, &[], &[]).unwrap();
+    let codex = config.for_client("codex-mcp-client", "1");
+    let sizes = |tool: &str, client: &ClientProfile| {
+        let settings = config.for_tool_and_client(tool, client);
+        (settings.threshold, settings.truncate_limit)
+    };
+    let most = size(10_000, SizeUnit::Bytes);
+    assert_eq!(sizes("any", &codex), (most, most));
+    assert_eq!(sizes("any", &config.for_client("codex-high", "1")), (most, most));
+    assert_eq!(sizes("high", &codex), (most, most));
+    assert_eq!(sizes("low", &codex), (size(2_000, SizeUnit::Characters), size(3_000, SizeUnit::Characters)));
+    assert_eq!(sizes("tokens", &codex).0, most, "2,500 tokens may have 10,000 characters, and more bytes");
+    let code = config.for_client("claude-code", "1");
+    assert_eq!(sizes("any", &code).0, size(25_000, SizeUnit::Tokens));
 }
 
 #[test]

@@ -45,6 +45,9 @@ pub struct Request {
     pub abilities: Abilities,
     /// The largest reply that the reader accepts, if known. The policy gets it; the caller enforces it.
     pub reader_limit: Option<Size>,
+    /// The longest descriptor that the reader surely shows, in characters, if known. The policy gets it as its limit if that
+    /// is higher; one that is longer all the same is left to the caller.
+    pub descriptor_room: Option<u32>,
     /// The effective settings of this tool.
     pub settings: Arc<PolicySettings>,
     /// Age at which the offload expires, in whole seconds. `None`: that of the store.
@@ -68,6 +71,7 @@ impl Request {
             time_to_live: None,
             handle: None,
             reader_limit: None,
+            descriptor_room: None,
         }
     }
 }
@@ -467,7 +471,7 @@ impl Filter {
         let (written, cost) = policy.prepared().write_async(&self.limits, call, payload, plan, directory).await?;
         let Written { descriptor, digests } = written;
         let (offloaded_tokens, notes) = (descriptor.offloaded_tokens, descriptor.notes);
-        if descriptor.content.chars().count() > call.settings.descriptor_limit as usize {
+        if descriptor.content.chars().count() > request.settings.descriptor_limit as usize {
             return Err(FilterError::Answer("a descriptor over its limit".to_owned()));
         }
         let files = records(descriptor.files)?;
@@ -488,6 +492,8 @@ impl Filter {
 
     fn call(&self, request: &Request, id: Ulid) -> types::Call {
         let shown_path = self.store.as_ref().map(|store| store.shown_path(&request.tenant, id)).unwrap_or_default();
+        let mut settings: types::Settings = request.settings.as_ref().into();
+        settings.descriptor_limit = settings.descriptor_limit.min(request.descriptor_room.unwrap_or(u32::MAX));
         types::Call {
             id: id.to_string(),
             time: rfc3339(request.handle.map_or_else(|| id.time(), |_| SystemTime::now())),
@@ -499,7 +505,7 @@ impl Filter {
             is_error: request.is_error,
             shown_path: shown_path.to_string_lossy().into_owned(),
             reader: types::Reader { abilities: request.abilities, limit: request.reader_limit.map(Into::into) },
-            settings: request.settings.as_ref().into(),
+            settings,
         }
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn request(arguments: &CallArguments, config: &Config, is_error: bool
         input_schema: None,
         abilities: arguments.abilities(),
         reader_limit: None,
+        descriptor_room: None,
         settings: Arc::new(config.for_tool(&arguments.tool)),
         time_to_live: config.gateway_tool(&arguments.tool).time_to_live(),
         handle: None,

@@ -2,6 +2,7 @@
 
 mod admin;
 mod clean;
+mod clients;
 mod collect;
 mod columns;
 mod compile;
@@ -97,6 +98,7 @@ enum Command {
     Gateway(Box<gateway::Arguments>),
     Status(status::Arguments),
     Policy(policy::Arguments),
+    Clients(clients::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
     #[command(hide = true)]
@@ -145,6 +147,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         }
         Command::Status(arguments) => status::run(arguments, &config),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
+        Command::Clients(arguments) => clients::run(arguments, &config),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),

@@ -375,6 +375,44 @@ fn status_shows_live_gateways_and_forgets_killed_ones() {
 }
 
 #[test]
+fn clients_are_listed_with_sources_and_shown_by_the_name_they_send() {
+    let home = Home::new();
+    let json = |arguments: &[&str]| -> Vec<Value> {
+        let output = home.run(&[&["clients", "--json"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let known = json(&[]);
+    assert!(
+        known.len() >= 14 && known.iter().all(|client| !client["source"].as_str().unwrap().is_empty()),
+        "{known:?}"
+    );
+    let text = String::from_utf8(home.run(&["clients"]).stdout).unwrap();
+    for client in &known {
+        let heading = format!("{}: {}", client["pattern"].as_str().unwrap(), client["client"].as_str().unwrap());
+        assert!(text.lines().any(|line| line == heading), "{heading} in {text}");
+    }
+    let codex = &json(&["codex-mcp-client/0.99.1"])[0];
+    assert_eq!((&codex["client"], &codex["version"]), (&json!("Codex"), &json!("0.99.1")));
+    assert_eq!(codex["profile"]["text-limit"], json!({"amount": 10_000, "unit": "bytes"}));
+    let scoped = &json(&["@librechat/api-client"])[0];
+    assert_eq!((&scoped["client"], &scoped["version"]), (&json!("LibreChat"), &json!("")));
+    let unknown = &json(&["somebody"])[0];
+    assert_eq!((&unknown["client"], &unknown["profile"]["text-limit"]), (&Value::Null, &Value::Null));
+    // The configuration counts, and what a client said of itself to a running gateway.
+    assert_eq!(json(&["--connected"]), [] as [Value; 0]);
+    let mut gateway = home.gateway(&[]);
+    gateway.shake_hands();
+    let connected = eventually(|| Some(json(&["--connected"])).filter(|clients| !clients.is_empty()));
+    assert_eq!((&connected[0]["client"], &connected[0]["version"]), (&json!("Claude Code"), &json!("2.1")));
+    let config = home.0.path().join("clients.toml");
+    fs::write(&config, "[clients.\"claude-code*\"]\ntext-limit = 9\n").unwrap();
+    let own = &json(&["claude-code", "--config", config.to_str().unwrap()])[0];
+    assert_eq!(own["profile"]["text-limit"], json!({"amount": 9, "unit": "tokens"}));
+    gateway.end();
+}
+
+#[test]
 fn status_goes_on_when_watched() {
     let home = Home::new();
     let mut gateway = home.gateway(&[]);

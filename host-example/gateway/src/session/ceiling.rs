@@ -1,4 +1,5 @@
-//! Ceilings: no answer to a call of a tool is larger on the wire than its client, its tool and the gateway allow.
+//! Ceilings: no answer to a call of a tool is larger on the wire than its client, its tool and the gateway allow, and its text no
+//! larger than what the client shows its model.
 //!
 //! What is too large is shortened in the way of its kind: a page gets smaller, a descriptor becomes a pointer, a text is cut.
 
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use crate::session::filtering::errors;
 use crate::session::{Call, RequestKind, Session, ToolCall};
-use crate::settings::{ClientProfile, SchemaStrategy, Size, SizeUnit};
+use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy, Sees, Size, SizeUnit};
 
 /// Error for a message that cannot be shortened.
 pub(super) const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";
@@ -19,6 +20,47 @@ pub(super) const SHORTER_MAX: u32 = 6;
 
 /// Bytes of a result that are taken for one token where a limit in bytes and one in tokens are compared.
 const TOKEN_BYTES: u64 = 3;
+
+/// Who gets an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    pub(crate) client: &'a ClientProfile,
+    /// The tool that was called; empty for another request.
+    pub(crate) tool: &'a str,
+    /// Whether all is sent in spite of what the client shows its model.
+    pub(crate) takes_all: bool,
+}
+
+/// A limit of an answer.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    /// Of the whole message.
+    Message(Size),
+    /// Of the text that the model of the client sees.
+    Text(Size, Sees),
+}
+
+impl Limit {
+    fn size(self) -> Size {
+        let (Self::Message(size) | Self::Text(size, _)) = self;
+        size
+    }
+
+    /// The size of a message that exceeds the limit.
+    fn size_beyond(self, message: &Bytes) -> Option<u64> {
+        match self {
+            Self::Message(limit) => mcp::size_beyond(message, limit),
+            Self::Text(limit, sees) => {
+                let unseen = match sees {
+                    Sees::Structured => Some("content"),
+                    Sees::Text => Some("structuredContent"),
+                    Sees::Both => None,
+                };
+                mcp::text_size_beyond(message, unseen, limit)
+            }
+        }
+    }
+}
 
 /// A message that is too large.
 #[derive(Clone, Copy, Debug)]
@@ -36,55 +78,69 @@ impl Excess {
 }
 
 impl Session {
-    /// The limits of an answer to a call of a tool; of another answer if the name is empty.
-    fn limits<'a>(&'a self, client: &ClientProfile, tool: &'a str) -> impl Iterator<Item = Size> + use<'a> {
-        let own = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
-        [own, client.ceiling].into_iter().flatten().chain(self.rules.config.ceilings(tool))
+    /// Who gets the answer to a request. Who wants all of a result wants it in spite of what the client shows.
+    pub(super) fn reader<'a>(&self, call: &'a Call) -> Reader<'a> {
+        let (client, tool) = (&*call.client, call.tool_name());
+        let takes_all = match &call.kind {
+            _ if client.text_limit.is_none() || client.inline => true,
+            RequestKind::Tool(called) => called.inline || self.rules.config.for_tool(tool).mode == DecisionMode::Never,
+            _ => true,
+        };
+        Reader { client, tool, takes_all }
     }
 
-    /// The limit that a policy plans with: the smallest.
-    pub(super) fn reply_limit(&self, client: &ClientProfile, tool: &str) -> Option<Size> {
-        self.limits(client, tool).min_by_key(|limit| match limit.unit {
+    /// The limits of a whole message.
+    fn message_limits<'a>(&'a self, reader: &Reader<'a>) -> impl Iterator<Item = Size> + use<'a> {
+        let own = reader.client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
+        [own, reader.client.ceiling].into_iter().flatten().chain(self.rules.config.ceilings(reader.tool))
+    }
+
+    /// The limit that a policy plans with: the smallest of a whole message.
+    pub(super) fn reply_limit(&self, reader: &Reader<'_>) -> Option<Size> {
+        self.message_limits(reader).min_by_key(|limit| match limit.unit {
             SizeUnit::Bytes | SizeUnit::Characters => limit.amount,
             SizeUnit::Tokens => limit.amount.saturating_mul(TOKEN_BYTES),
         })
     }
 
     /// The limit that a message exceeds most, if it exceeds one.
-    pub(crate) fn excess(&self, message: &[u8], client: &ClientProfile, tool: &str) -> Option<Excess> {
-        let excess = |limit| Some(Excess { limit, size: mcp::size_beyond(message, limit)? });
-        let excesses = self.limits(client, tool).filter_map(excess);
+    pub(crate) fn excess(&self, message: &Bytes, reader: &Reader<'_>) -> Option<Excess> {
+        let shown = reader.client.text_limit.filter(|_| !reader.takes_all);
+        let shown = shown.map(|limit| Limit::Text(limit, reader.client.sees));
+        let limits = self.message_limits(reader).map(Limit::Message).chain(shown);
+        let excesses =
+            limits.filter_map(|limit| Some(Excess { limit: limit.size(), size: limit.size_beyond(message)? }));
         // The larger quotient of size and limit.
         excesses.max_by_key(|excess| excess.size.saturating_mul(1 << 16) / excess.limit.amount.max(1))
     }
 
-    pub(crate) fn is_too_large(&self, message: &[u8], client: &ClientProfile, tool: &str) -> bool {
-        self.excess(message, client, tool).is_some()
+    pub(crate) fn is_too_large(&self, message: &Bytes, reader: &Reader<'_>) -> bool {
+        self.excess(message, reader).is_some()
     }
 
     /// Whether a reply to a call cannot be sent, or kept if the call has become a job.
-    pub(super) fn is_too_large_for(&self, reply: &[u8], call: &Call) -> bool {
+    pub(super) fn is_too_large_for(&self, reply: &Bytes, call: &Call) -> bool {
         let is_kept = call.job.is_none() || reply.len() as u64 <= self.rules.config.gateway.job_result_bytes.get();
-        !is_kept || self.is_too_large(reply, &call.client, call.tool_name())
+        !is_kept || self.is_too_large(reply, &self.reader(call))
     }
 
     /// Returns the message, unless it is larger than the client accepts: then an error, or a notification without its
     /// data.
     pub(crate) fn within_ceiling(&self, bytes: Bytes, message: &Message, call: &Call) -> Bytes {
-        let tool = call.tool_name();
-        let Some(excess) = self.excess(&bytes, &call.client, tool) else { return bytes };
+        let reader = self.reader(call);
+        let Some(excess) = self.excess(&bytes, &reader) else { return bytes };
         if message.kind() == Kind::Notification {
             return message.without_data();
         }
         let code = message.error_code().and_then(|code| i32::try_from(code).ok()).unwrap_or(INTERNAL_ERROR);
         let error = |text: &str| mcp::error_response(message.id().as_ref(), code, text);
-        let cut = message.error_text().and_then(|text| self.cut_text(&text, excess, &call.client, tool, error));
+        let cut = message.error_text().and_then(|text| self.cut_text(&text, excess, &reader, error));
         cut.unwrap_or_else(|| error(TOO_LARGE))
     }
 
     /// Returns the batch, unless it is larger than the client accepts: then an error for each response.
     pub(crate) fn batch_within_ceiling(&self, batch: Bytes) -> Bytes {
-        if !self.is_too_large(&batch, &self.client(), "") {
+        if !self.is_too_large(&batch, &Reader { client: &self.client(), tool: "", takes_all: true }) {
             return batch;
         }
         errors(&Message::read(batch), TOO_LARGE)
@@ -94,12 +150,13 @@ impl Session {
     pub(super) fn shorter(
         &self,
         result: &ToolResult,
-        reply: &[u8],
+        reply: &Bytes,
         call: &Call,
         tool: &ToolCall,
         outcome: &Outcome,
     ) -> Option<Bytes> {
         let fits = |reply: &Bytes| !self.is_too_large_for(reply, call);
+        let reader = self.reader(call);
         match outcome {
             Outcome::Pass => None,
             Outcome::Offload(offloaded) => {
@@ -114,9 +171,9 @@ impl Session {
             }
             Outcome::Truncate { truncation, warning } => {
                 let mut limit = truncation.limit;
-                let mut reply = Bytes::copy_from_slice(reply);
+                let mut reply = reply.clone();
                 for _ in 0..SHORTER_MAX {
-                    let Some(excess) = self.excess(&reply, &call.client, &tool.name) else { return Some(reply) };
+                    let Some(excess) = self.excess(&reply, &reader) else { return Some(reply) };
                     let is_new = limit.unit != excess.limit.unit || limit.amount > excess.limit.amount;
                     limit = if is_new { excess.limit } else { Size { amount: excess.share_of(limit.amount), ..limit } };
                     let truncation = Truncation { limit, suffix: truncation.suffix.clone() };
@@ -125,8 +182,8 @@ impl Session {
                 Some(reply).filter(fits)
             }
             Outcome::Reject(text) | Outcome::Fail(text) => {
-                let excess = self.excess(reply, &call.client, &tool.name)?;
-                self.cut_text(text, excess, &call.client, &tool.name, |text| result.rejected(text).into())
+                let excess = self.excess(reply, &reader)?;
+                self.cut_text(text, excess, &reader, |text| result.rejected(text).into())
             }
         }
     }
@@ -136,8 +193,7 @@ impl Session {
         &self,
         text: &str,
         mut excess: Excess,
-        client: &ClientProfile,
-        tool: &str,
+        reader: &Reader<'_>,
         message: impl Fn(&str) -> Bytes,
     ) -> Option<Bytes> {
         let mut length = text.len() as u64;
@@ -145,7 +201,7 @@ impl Session {
             length = excess.share_of(length);
             let head = text.get(..text.floor_char_boundary(usize::try_from(length).unwrap_or(usize::MAX)))?;
             let shorter = message(&format!("{head}… [{} bytes cut]", text.len() - head.len()));
-            match self.excess(&shorter, client, tool) {
+            match self.excess(&shorter, reader) {
                 Some(more) => excess = more,
                 None => return Some(shorter),
             }

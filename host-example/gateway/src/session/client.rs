@@ -16,7 +16,7 @@ use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL, JobForm, server_task};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
-use super::{QUERY_BYTES_MAX, Session, handles, reuse};
+use super::{QUERY_BYTES_MAX, Session, arguments, handles, reuse};
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
 
@@ -41,7 +41,7 @@ impl Session {
                 return FromClient::Answer(mcp::response(&id, &error)).into();
             }
         };
-        let message = without_question.unwrap_or(message);
+        let (message, changed) = arguments::bounded(self, without_question.unwrap_or(message));
         let page = match self.asked_page(&message, &message.params()) {
             Ok(page) => page,
             Err(reason) => return FromClient::Answer(mcp::error_response(Some(&id), INVALID_PARAMS, reason)).into(),
@@ -49,7 +49,7 @@ impl Session {
         // The server has the list only as a whole.
         let message = if page.is_some() { Message::read(message.without(&["params", "cursor"])) } else { message };
         let params = message.params();
-        let Some(mut call) = self.call(&message, &params, asked).with_permits(&self.rules.pending) else {
+        let Some(mut call) = self.call(&message, &params, asked, changed).with_permits(&self.rules.pending) else {
             return FromClient::Answer(too_many(&id)).into();
         };
         if let Some(job) = self.job_of(&id) {
@@ -63,6 +63,8 @@ impl Session {
         if message.method().as_deref() == Some(method::INITIALIZE) {
             let mut state = self.state();
             state.client = Arc::clone(&call.client);
+            let info = params.client_info.as_ref();
+            state.client_info = info.map(|info| (info.name.to_string(), info.version.to_string())).unwrap_or_default();
             state.handshake = Some(message.bytes().clone());
             state.knows_tasks = call.knows_tasks;
             state.initialized = None;
@@ -103,16 +105,24 @@ impl Session {
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)
     }
 
-    /// Creates the pending entry of a request, with the question about its result.
-    fn call(&self, message: &Message, params: &Params<'_>, asked: Option<Asked>) -> Call {
+    /// Creates the pending entry of a request, with the question about its result, and what was changed of its arguments.
+    fn call(&self, message: &Message, params: &Params<'_>, asked: Option<Asked>, changed: Option<Arc<str>>) -> Call {
         let meta = params.meta.as_ref();
         let revision = meta.and_then(|meta| meta.protocol_version.as_deref());
         let info = meta.and_then(|meta| meta.client_info.as_ref()).or(params.client_info.as_ref());
         let usage = self.usage_of(info);
+        let model = meta.and_then(|meta| meta.model.as_deref());
+        let profile = |name: &str, version: &str| {
+            Arc::new(self.rules.config.for_client_and_model(name, version, model.unwrap_or_default()))
+        };
         let client = match info {
             Some(info) => {
                 self.rules.metrics.record_client(&info.name, &info.version);
-                Arc::new(self.rules.config.for_client(&info.name, &info.version))
+                profile(&info.name, &info.version)
+            }
+            None if model.is_some() => {
+                let (name, version) = self.state().client_info.clone();
+                profile(&name, &version)
             }
             None => Arc::clone(&self.state().client),
         };
@@ -134,6 +144,7 @@ impl Session {
                     task: None,
                     reuse: if asked.is_none() { reuse() } else { None },
                     asked,
+                    changed,
                     name,
                 })
             }
@@ -156,7 +167,7 @@ impl Session {
     /// The token usage that a request counts against.
     fn usage_of(&self, info: Option<&Implementation<'_>>) -> Arc<TokenUsage> {
         let gateway = &self.rules.config.gateway;
-        match self.request_from.filter(|_| gateway.session_budget.is_some()) {
+        match self.request_from.filter(|_| self.rules.config.has_budgets()) {
             Some(address) => {
                 let (name, version) = info.map_or(("", ""), |info| (&info.name, &info.version));
                 let idle = Duration::from_secs(gateway.session_idle_seconds.get());
@@ -207,19 +218,25 @@ impl Session {
     /// Forwards a batch if all of its requests get permits; else answers each with an error.
     fn client_batch(&self, message: &Message) -> FromClient {
         let elements = message.batch().unwrap_or_default().into_iter().map(Message::read);
-        let requests: Vec<(Id, Message)> = elements
-            .filter(|element| element.kind() == Kind::Request)
-            .filter_map(|one| Some((one.id()?, one)))
-            .collect();
-        let admit = |(_, one): &(Id, Message)| self.call(one, &one.params(), None).with_permits(&self.rules.pending);
+        let elements: Vec<_> = elements.map(|element| arguments::bounded(self, element)).collect();
+        let requests = elements.iter().filter(|(element, _)| element.kind() == Kind::Request);
+        let requests: Vec<(Id, &Message, &Option<Arc<str>>)> =
+            requests.filter_map(|(one, changed)| Some((one.id()?, one, changed))).collect();
+        let admit = |(_, one, changed): &(Id, &Message, &Option<Arc<str>>)| {
+            self.call(one, &one.params(), None, Option::clone(changed)).with_permits(&self.rules.pending)
+        };
         let Some(calls) = requests.iter().map(admit).collect::<Option<Vec<Call>>>() else {
-            let errors: Vec<Bytes> = requests.iter().map(|(id, _)| too_many(id)).collect();
+            let errors: Vec<Bytes> = requests.iter().map(|(id, ..)| too_many(id)).collect();
             return FromClient::Answer(batch_of(&errors));
         };
-        for ((id, _), call) in requests.into_iter().zip(calls) {
+        for ((id, ..), call) in requests.into_iter().zip(calls) {
             self.remember(id, call);
         }
-        FromClient::Forward(message.bytes().clone())
+        if elements.iter().all(|(_, changed)| changed.is_none()) {
+            return FromClient::Forward(message.bytes().clone());
+        }
+        let elements: Vec<Bytes> = elements.into_iter().map(|(element, _)| element.bytes().clone()).collect();
+        FromClient::Forward(batch_of(&elements))
     }
 
     /// Ends what the gateway does for a canceled request that never was the server's.

@@ -1,5 +1,6 @@
 //! Filters tool results: runs the policy, and builds the reply in the form that the client accepts.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::{Call, RequestKind, Session, ToolCall, ask, batch_of, ceiling, own, reuse, shape};
+use crate::session::{Call, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, own, reuse, shape};
 use crate::settings::{DecisionMode, DescriptorLevel, ImageMode, PolicySettings, SchemaStrategy, Sees};
 use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
 
@@ -23,11 +24,11 @@ impl Session {
             Ok(result) => {
                 let (reply, offload) = self.filtered_reply(&result, call).await;
                 // The rest of the message counts too.
-                if !result.not_for_policy() && self.is_too_large(&reply, &call.client, call.tool_name()) {
+                if !result.not_for_policy() && self.is_too_large(&reply, &self.reader(call)) {
                     return mcp::error_response(id.as_ref(), INTERNAL_ERROR, ceiling::TOO_LARGE);
                 }
                 self.keep_for_reuse(&result, call, offload, &reply);
-                reply
+                arguments::noted(self, reply, call)
             }
             Err(error) => self.unreadable_result(&bytes, &error, || {
                 let text = format!("cannot read the response of the server: {error}");
@@ -125,23 +126,17 @@ impl Session {
             settings.inline_limit = 0;
             settings.inline_keys.clear();
             let first = decision;
-            (reply, decision) = self.decide(result, call, tool, settings).await;
+            (reply, decision) = self.decide(result, call, tool, settings.clone()).await;
             decision.add_costs_of(&first);
         }
-        if self.is_too_large_for(&reply, call)
-            && let Some(shorter) = self.shorter(result, &reply, call, tool, &decision.outcome)
-        {
-            reply = shorter;
-        }
         if self.is_too_large_for(&reply, call) {
-            let bytes = result.pass().len();
-            let text =
-                format!("the result of `{}` has {bytes} bytes, more than this client accepts: ask for less", tool.name);
-            reply = result.rejected(&text).into();
-            decision.outcome = Outcome::Reject(text);
+            reply = match self.shorter(result, &reply, call, tool, &decision.outcome) {
+                Some(shorter) => shorter,
+                None => self.refused_result(result, call, tool, &settings, &mut decision),
+            };
         }
         self.observe(tool, result, &reply, &decision);
-        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
+        if matches!(decision.outcome, Outcome::Pass) && self.rules.config.has_budgets() {
             call.usage.add(shown_tokens(result, call.client.sees));
         }
         let id = match decision.outcome {
@@ -149,6 +144,27 @@ impl Session {
             _ => None,
         };
         (reply, id)
+    }
+
+    /// Refuses a result that is too large in every form.
+    fn refused_result(
+        &self,
+        result: &ToolResult,
+        call: &Call,
+        tool: &ToolCall,
+        settings: &PolicySettings,
+        decision: &mut Decision,
+    ) -> Bytes {
+        let bytes = result.pass().len();
+        let text =
+            format!("the result of `{}` has {bytes} bytes, more than this client accepts: ask for less", tool.name);
+        decision.outcome = Outcome::Reject(text);
+        self.advise(&mut decision.outcome, result, call, tool, settings);
+        let reply = mcp::answer(result, &decision.outcome);
+        match self.is_too_large_for(&reply, call) {
+            true => self.shorter(result, &reply, call, tool, &decision.outcome).unwrap_or(reply),
+            false => reply,
+        }
     }
 
     async fn decide(
@@ -160,11 +176,16 @@ impl Session {
     ) -> (Bytes, Decision) {
         let own = self.rules.config.gateway_tool(&tool.name);
         let request = self.policy_request(result, call, tool, settings);
+        let settings = Arc::clone(&request.settings);
         let request = Request { time_to_live: own.time_to_live(), ..request };
         let filter = Filter { failure: own.failure, ..self.rules.filter.clone() }.for_documents(own.documents);
-        let decision = filter.apply_in_job(&request, result.payload()).await;
+        let mut decision = filter.apply_in_job(&request, result.payload()).await;
+        self.advise(&mut decision.outcome, result, call, tool, &settings);
         let reply = match &decision.outcome {
-            Outcome::Offload(offloaded) => self.answered(result, call, tool, offloaded).await,
+            Outcome::Offload(offloaded) => {
+                let shown = self.advised(offloaded, call, tool, &settings);
+                self.answered(result, call, tool, offloaded, &shown).await
+            }
             outcome @ Outcome::Truncate { .. } => self.truncated(result, tool, outcome),
             outcome => mcp::answer(result, outcome),
         };
@@ -205,18 +226,36 @@ impl Session {
     }
 
     /// The reply to an offloaded result, with the answer to the question of the call.
-    async fn answered(&self, result: &ToolResult, call: &Call, tool: &ToolCall, offloaded: &Offloaded) -> Bytes {
-        let Offloaded { descriptor, offload, .. } = offloaded;
+    async fn answered(
+        &self,
+        result: &ToolResult,
+        call: &Call,
+        tool: &ToolCall,
+        offloaded: &Offloaded,
+        descriptor: &str,
+    ) -> Bytes {
+        let offload = &offloaded.offload;
         let (Some(asked), Some(tools)) = (&tool.asked, &self.rules.tools) else {
             return self.offloaded(result, call, tool, offloaded, descriptor);
         };
         let start = Instant::now();
-        let answer = tools.answer(&self.owner.tenant, offload, &asked.question).await;
+        let reply = |answer: Result<&str, &str>| {
+            self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer))
+        };
+        let (mut tools, mut answered) = (tools.clone(), None);
+        for _ in 0..=ceiling::SHORTER_MAX {
+            let answer = tools.answer(&self.owner.tenant, offload, &asked.question).await;
+            let message = reply(answer.as_deref().map_err(String::as_str));
+            let excess = self.excess(&message, &self.reader(call));
+            let (Some(excess), Ok(answer)) = (excess, answer) else {
+                answered = Some(message);
+                break;
+            };
+            let bytes = excess.share_of(answer.len() as u64);
+            tools = tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
         self.rules.metrics.own_call(ask::ARGUMENT, start.elapsed());
-        let reply = |answer| self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer));
-        let answered = reply(answer.as_deref().map_err(String::as_str));
-        let is_too_large = self.is_too_large(&answered, &call.client, &tool.name);
-        if is_too_large { reply(Err(own::ANSWER_TOO_LARGE)) } else { answered }
+        answered.unwrap_or_else(|| reply(Err(own::ANSWER_TOO_LARGE)))
     }
 
     /// The reply to an offloaded result, in the form that the tool's output schema requires. `shown` is the JSON object in
@@ -267,7 +306,8 @@ impl Session {
             is_error: result.is_error(),
             input_schema: self.input_schema(&tool.name),
             abilities: tools | shell,
-            reader_limit: self.reply_limit(&call.client, &tool.name),
+            reader_limit: self.reply_limit(&self.reader(call)),
+            descriptor_room: call.client.descriptor_room(),
             settings: Arc::new(settings),
             time_to_live: None,
             // In place of what came of the result meanwhile.
@@ -306,9 +346,10 @@ impl Session {
     /// Whether this result exceeds the rest of the session's budget.
     fn is_over_budget(&self, result: &ToolResult, call: &Call) -> bool {
         let gateway = &self.rules.config.gateway;
-        let Some(budget) = gateway.session_budget else { return false };
+        let own = gateway.session_budget.map(NonZeroU64::get);
+        let Some(budget) = own.into_iter().chain(call.client.session_budget).min() else { return false };
         let tokens = shown_tokens(result, call.client.sees);
-        tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget.get()
+        tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget
     }
 }
 

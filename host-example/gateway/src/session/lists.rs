@@ -7,7 +7,7 @@ use super::job::tool::{self, JOBS_TEMPLATE};
 use super::job::{JOB_TOOL, task};
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
-use super::{Session, ask};
+use super::{Session, arguments, ask};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::{SchemaKind, TASKS_REQUIRED};
 
@@ -100,11 +100,12 @@ impl Session {
                 SchemaStrategy::Shape | SchemaStrategy::Block => SchemaChange::Keep,
             };
             let tasks = has_tasks && tool.job.map_or(call.knows_tasks, |job| job != JobMode::Never);
+            let rules = arguments::rules(self, name);
             if is_exempt {
-                return ToolChange { schema, result_characters: None, argument: None, tasks };
+                return ToolChange { schema, result_characters: None, argument: None, rules, tasks };
             }
             let argument = question.filter(|_| tool.ask);
-            ToolChange { schema, result_characters: config.declared_size(name, client), argument, tasks }
+            ToolChange { schema, result_characters: config.declared_size(name, client), argument, rules, tasks }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
         let more = if adds_own { self.definitions(client) } else { Vec::new() };
@@ -115,6 +116,9 @@ impl Session {
     fn learn_schemas(&self, message: &Message) {
         let config = &self.rules.config;
         let listed = mcp::listed_tools(message);
+        listed.iter().for_each(|tool| {
+            tool.input_schema.iter().for_each(|schema| arguments::check(self, &tool.name, schema));
+        });
         let schemas = listed.iter().flat_map(|tool| {
             let own = config.gateway_tool(&tool.name);
             let keeps_shape = own.schema == SchemaStrategy::Shape;

@@ -1,5 +1,7 @@
 //! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
+mod advice;
+mod arguments;
 mod ask;
 mod ceiling;
 mod client;
@@ -71,6 +73,8 @@ pub struct Session {
 
 struct SessionState {
     client: Arc<ClientProfile>,
+    /// Name and version of the client.
+    client_info: (String, String),
     calls: HashMap<Id, VecDeque<Call>>,
     pending: usize,
     handshake: Option<Bytes>,
@@ -105,7 +109,8 @@ impl Session {
     pub fn new(rules: &Arc<Rules>, owner: SessionOwner) -> Self {
         let rules = rules.of(&owner.tenant);
         let state = SessionState {
-            client: Arc::new(rules.config.for_client("", "")),
+            client: Arc::new(rules.config.for_client_and_model("", "", "")),
+            client_info: Default::default(),
             calls: HashMap::new(),
             pending: 0,
             handshake: None,

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, Tools};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::ceiling::SHORTER_MAX;
+use super::ceiling::{Reader, SHORTER_MAX};
 use super::job::task::TaskRequest;
 use super::job::wait::Awaited;
 use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
-use crate::session::{Call, FromClient, SendOwn, Session, handles, reuse};
+use crate::session::{Call, FromClient, SendOwn, Session, arguments, handles, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
@@ -184,7 +184,7 @@ impl OwnCall {
         };
         self.session.rules.metrics.own_call(name, start.elapsed());
         let answer = self.message(answered);
-        if !self.session.is_too_large(&answer, &self.client, self.tool_name()) {
+        if !self.session.is_too_large(&answer, &self.reader()) {
             return FromClient::Answer(answer);
         }
         self.refused(ANSWER_TOO_LARGE)
@@ -204,7 +204,7 @@ impl OwnCall {
         let mut bytes = answered.as_ref().map_or(0, |result| result.len() as u64 / 2);
         for _ in 0..SHORTER_MAX {
             let answer = self.message(answered.clone());
-            let Some(excess) = self.session.excess(&answer, &self.client, self.tool_name()) else { break };
+            let Some(excess) = self.session.excess(&answer, &self.reader()) else { break };
             bytes = excess.share_of(bytes);
             answered = self.read_once(&tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX))).await;
         }
@@ -218,6 +218,12 @@ impl OwnCall {
             OwnCallKind::Resource(uri) => tools.resource(tenant, uri, self.modern),
             _ => Err(ProtocolError { code: INVALID_PARAMS, message: "nothing is read back".to_owned() }),
         }
+    }
+
+    /// Who gets the answer.
+    fn reader(&self) -> Reader<'_> {
+        let takes_all = self.client.inline || !matches!(self.kind, OwnCallKind::Tool(..));
+        Reader { client: &self.client, tool: self.tool_name(), takes_all }
     }
 
     /// The tool that is called; empty for another request.
@@ -272,7 +278,8 @@ impl OwnCall {
 
     fn replace_references(&self, message: &Message) -> FromClient {
         match handles::replaced(&self.session, message) {
-            Ok(message) => self.forwarded(message),
+            // What a reference stands for may be beyond a maximum.
+            Ok(message) => self.forwarded(arguments::bounded(&self.session, Message::read(message)).0.bytes().clone()),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(tenant = self.session.owner.tenant, error, "cannot replace a reference in an argument");

@@ -207,6 +207,8 @@ pub(crate) struct ToolCall {
     pub(crate) reuse: Option<Reuse>,
     /// The question to answer if the result is offloaded.
     pub(crate) asked: Option<Asked>,
+    /// The arguments that the server gets in place of those of the call, as a JSON object.
+    pub(crate) changed: Option<Arc<str>>,
 }
 
 impl Session {

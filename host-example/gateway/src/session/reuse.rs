@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, Id, Message};
+use lro_host::mcp::{self, Id, MODEL_KEY, Message};
 use lro_host::store::Ulid;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session};
+use crate::session::{Call, QUERY_BYTES_MAX, RequestKind, Session, arguments};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::{CachedReply, CallKey};
 
@@ -80,7 +80,8 @@ pub(crate) fn answer(session: &Session, id: &Id, call: &Call, cached: &CachedRep
     let age = cached.created.elapsed().as_secs();
     let result = mcp::with_metadata(&cached.result, AGE, &age.to_string());
     let answer = mcp::response(id, std::str::from_utf8(&result).ok()?);
-    if session.is_too_large(&answer, &call.client, call.tool_name()) {
+    let answer = arguments::noted(session, answer, call);
+    if session.is_too_large(&answer, &session.reader(call)) {
         return None;
     }
     session.rules.metrics.reused();
@@ -113,7 +114,8 @@ fn canonical_arguments(params: &[u8]) -> Option<String> {
     if let Some(metadata) = params.get("_meta") {
         let metadata: BTreeMap<String, &RawValue> = serde_json::from_str(metadata.get()).ok()?;
         // Any other metadata may change the result.
-        let is_about_the_call = |key: &String| key == "progressToken" || key.starts_with("io.modelcontextprotocol/");
+        let is_about_the_call =
+            |key: &String| key == "progressToken" || key == MODEL_KEY || key.starts_with("io.modelcontextprotocol/");
         if !metadata.keys().all(is_about_the_call) {
             return None;
         }

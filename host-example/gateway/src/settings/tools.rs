@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::patterns::{matches, most_specific};
 use super::{
-    Action, ClientProfile, CollectSettings, Config, DecisionMode, DescriptorDialect, DescriptorLevel, DocumentMode,
-    FailureMode, ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit,
+    Action, ArgumentSettings, ClientProfile, CollectSettings, Config, DecisionMode, DescriptorDialect, DescriptorLevel,
+    DocumentMode, FailureMode, ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit, within,
 };
 
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
@@ -113,6 +113,9 @@ pub struct ToolOverride {
     /// none, every call goes to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_seconds: Option<NonZeroU64>,
+    /// Arguments that the gateway fills in and caps before the server sees a call. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<ArgumentSettings>,
     /// How the gateway collects the pages of the tool into one result. Default: none, each page is a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collect: Option<CollectSettings>,
@@ -200,13 +203,13 @@ impl Config {
     }
 
     /// The effective settings for a tool that a client calls. The threshold of the tool overrides that of the client,
-    /// which overrides the general one.
+    /// which overrides the general one; none of them exceeds [`ClientProfile::text_limit`].
     pub fn for_tool_and_client(&self, tool: &str, client: &ClientProfile) -> PolicySettings {
         let none = ToolOverride::default();
         let own = self.tool_override(tool).unwrap_or(&none);
         let own_threshold = self.own_threshold(own.threshold, own.unit);
         let general = Size { amount: self.threshold.get(), unit: self.unit };
-        let threshold = own_threshold.or(client.threshold).unwrap_or(general);
+        let threshold = within(own_threshold.or(client.threshold).unwrap_or(general), client.text_limit);
         let own_limit = own.truncate_limit.map(|limit| (limit, own.unit.unwrap_or(self.unit)));
         let truncate_limit = own_limit.or(self.truncate_limit.map(|limit| (limit, self.unit)));
         PolicySettings {
@@ -222,7 +225,8 @@ impl Config {
             level: own.level.unwrap_or(self.level),
             dialect: own.dialect.unwrap_or(self.dialect),
             descriptor_limit: own.descriptor_limit.unwrap_or(self.descriptor_limit).get(),
-            truncate_limit: truncate_limit.map_or(threshold, |(limit, unit)| Size { amount: limit.get(), unit }),
+            truncate_limit: truncate_limit
+                .map_or(threshold, |(limit, unit)| within(Size { amount: limit.get(), unit }, client.text_limit)),
             truncate_suffix: own.truncate_suffix.as_ref().unwrap_or(&self.truncate_suffix).clone(),
             advice: own.advice.as_ref().unwrap_or(&self.advice).clone(),
             images: own.images.unwrap_or(self.images),

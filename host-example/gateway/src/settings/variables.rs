@@ -183,6 +183,7 @@ pub const FILE_KEYS: &[(&str, &str)] = &[
     ("sections", "sections to write, `[[sections]]`; empty: the policy finds them"),
     ("tools", "overrides by name of the tool, `[tools.\"PATTERN\"]`"),
     ("clients", "overrides by name of the client, `[clients.\"PATTERN\"]`"),
+    ("models", "context windows by name of the model, `[models.\"PATTERN\"]`"),
     ("tenants", "overrides by name of the tenant, `[tenants.NAME]`"),
     ("gateway.admin-token", "bearer token of who may change policies at `metrics-listen`: `env:NAME`, `file:PATH` or `sha256:DIGEST`; none: nobody may"),
     ("gateway.metrics-token", "bearer token of who may read the names of tenants at `metrics-listen` where that is not on loopback; the admin token works as well"),
