@@ -17,6 +17,7 @@ mod job_tasks;
 mod jobs;
 mod kills;
 mod kinds;
+mod large;
 mod lasting;
 mod lists;
 mod neighbours;

@@ -23,7 +23,7 @@ mod upstream;
 
 pub use assembly::{Control, Gateway, GatewayError, ReloadError, counts_fuel, parts};
 pub use faces::{http, stdio};
-pub use metrics::{LABELS_MAX, Metrics, Snapshot, Traffic, Verdicts};
+pub use metrics::{LABELS_MAX, Metrics, Sizes, Snapshot, Traffic, Verdicts};
 pub use operations::admin::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
 pub use operations::upkeep::Upkeep;
 pub use operations::{Operations, OperationsError, OperatorTokens, status};

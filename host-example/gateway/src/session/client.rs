@@ -112,6 +112,9 @@ impl Session {
             Some(method::TOOLS_LIST) => RequestKind::Tools { first_page },
             Some(method::RESOURCE_TEMPLATES_LIST) => RequestKind::Templates { first_page },
             Some(method::RESOURCES_LIST) => RequestKind::Resources,
+            Some(method::PROMPTS_LIST) => RequestKind::Prompts,
+            Some(method::RESOURCES_READ) => RequestKind::Resource(params.uri.as_deref().unwrap_or_default().to_owned()),
+            Some(method::PROMPTS_GET) => RequestKind::Prompt,
             Some(method::TOOLS_CALL) => {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
                 let name = params.name.as_deref().unwrap_or_default().to_owned();
@@ -175,8 +178,7 @@ impl Session {
                 }
                 Some(OwnCall::tool(self, id, call, &tool.name, arguments))
             }
-            RequestKind::Other if message.method().as_deref() == Some(method::RESOURCES_READ) => {
-                let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
+            RequestKind::Resource(uri) if uri.starts_with(handles::SCHEME) => {
                 Some(OwnCall::resource(self, id, call, uri))
             }
             RequestKind::Task(_) | RequestKind::Other if self.rules.config.has_jobs() => {

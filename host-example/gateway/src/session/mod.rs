@@ -10,6 +10,7 @@ mod handles;
 mod job;
 mod list_pages;
 mod lists;
+mod measure;
 mod own;
 mod pending;
 mod reuse;

@@ -47,7 +47,11 @@ impl Session {
             (Kind::Response, _) => self.handle_response(message),
             (Kind::Notification, _) => self.server_notification(message),
             (Kind::Batch, _) => self.server_batch(message),
-            (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
+            (Kind::Request, _) => {
+                self.measure_request(&message);
+                FromServer::Pass(message.bytes().clone()).into()
+            }
+            (Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
         }
     }
 
@@ -165,6 +169,7 @@ impl Session {
         }
         // Clients may still read an unexpected response as the result of a call.
         let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        self.measure_answer(&call, &message);
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
             RequestKind::Task(_)
@@ -181,7 +186,8 @@ impl Session {
                 let is_task = message.result().is_none() || message.is_task(&["result"]);
                 self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
             }
-            RequestKind::Other if mcp::looks_like_tool_result(&message) => {
+            RequestKind::Other | RequestKind::Prompts | RequestKind::Resource(_) | RequestKind::Prompt
+                if mcp::looks_like_tool_result(&message) => {
                 let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
