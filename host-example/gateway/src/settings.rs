@@ -11,6 +11,7 @@ mod loading;
 mod patterns;
 mod preset;
 mod query;
+mod resources;
 mod server;
 mod tenants;
 mod tools;
@@ -40,6 +41,7 @@ use self::layers::{Layers, default_dir, key_text};
 pub use self::loading::Loading;
 pub use self::preset::Preset;
 pub use self::query::QueryLimits;
+pub use self::resources::{ResourceMode, ResourceSettings};
 pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
 pub use self::tenants::{SHARED_KEYS, TenantOverride};
 pub use self::tools::{GatewayTool, JobMode, ToolOverride};
@@ -160,6 +162,10 @@ pub struct Config {
 
     /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
     pub schema: SchemaStrategy,
+    /// What becomes of large resources.
+    pub resources: ResourceSettings,
+    /// Size in `unit` above which an answer to `prompts/get` is an error, at least 1. Default: none, it passes.
+    pub prompt_limit: Option<NonZeroU64>,
     /// Settings of the MCP gateway.
     pub gateway: GatewaySettings,
     /// Overrides by name of the client. `*` matches any characters; only the longest matching pattern applies, of two
@@ -227,6 +233,8 @@ impl Default for Config {
             documents_wall_time_ms: at_least_one(DOCUMENT_TIME_DEFAULT.as_millis() as u64),
             documents_memory_bytes: at_least_one(DOCUMENT_MEMORY_BYTES_DEFAULT as u64),
             schema: SchemaStrategy::Rewrite,
+            resources: ResourceSettings::default(),
+            prompt_limit: None,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
             tools: BTreeMap::new(),

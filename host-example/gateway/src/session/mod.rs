@@ -13,6 +13,7 @@ mod lists;
 mod measure;
 mod own;
 mod pending;
+mod resource;
 mod reuse;
 mod server;
 mod shape;

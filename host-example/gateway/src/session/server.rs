@@ -169,6 +169,12 @@ impl Session {
         }
         // Clients may still read an unexpected response as the result of a call.
         let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        if let RequestKind::Resource(uri) = &call.kind
+            && !mcp::looks_like_tool_result(&message)
+        {
+            let uri = uri.clone();
+            return self.resource_answer(message, call, uri).into();
+        }
         self.measure_answer(&call, &message);
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
@@ -187,10 +193,12 @@ impl Session {
                 self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
             }
             RequestKind::Other | RequestKind::Prompts | RequestKind::Resource(_) | RequestKind::Prompt
-                if mcp::looks_like_tool_result(&message) => {
+                if mcp::looks_like_tool_result(&message) =>
+            {
                 let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
+            RequestKind::Prompt => FromServer::Pass(self.prompt(&message)).into(),
             _ => FromServer::Pass(self.paged(&call, self.with_own_items(&call, &message))).into(),
         }
     }
