@@ -21,7 +21,7 @@ const WRITE: &str = "LRO_WRITE_SETTINGS";
 /// Headings of the page, and the beginnings of the keys below each: the last that fits counts.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("What becomes of a result", &[""]),
-    ("Resources and prompts", &["resources.", "prompt-"]),
+    ("Tools, resources and prompts", &["tools-", "resources.", "prompt-"]),
     ("Store", &["dir", "ttl-", "fsync", "quota-"]),
     ("Policies", &["config", "enabled", "failure", "policy", "tenants", "loading.", "breaker.", "trial."]),
     ("One call of a policy", &["limits."]),
@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 22] = [
+const OF_THE_HOST: [&str; 24] = [
     "admission",
     "breaker",
     "clients",
@@ -52,6 +52,8 @@ const OF_THE_HOST: [&str; 22] = [
     "sections",
     "tenants",
     "tools",
+    "tools-allow",
+    "tools-deny",
     "trial",
 ];
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod allowed;
 mod asked;
 mod blocks;
 mod clients;

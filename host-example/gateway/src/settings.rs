@@ -162,6 +162,10 @@ pub struct Config {
 
     /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
     pub schema: SchemaStrategy,
+    /// Patterns of the tools that clients see and may call, as in `tools`. Default: none, all.
+    pub tools_allow: Vec<String>,
+    /// Patterns of the tools that clients neither see nor may call. It wins over `tools_allow`. Default: none.
+    pub tools_deny: Vec<String>,
     /// What becomes of large resources.
     pub resources: ResourceSettings,
     /// Size in `unit` above which an answer to `prompts/get` is an error, at least 1. Default: none, it passes.
@@ -233,6 +237,8 @@ impl Default for Config {
             documents_wall_time_ms: at_least_one(DOCUMENT_TIME_DEFAULT.as_millis() as u64),
             documents_memory_bytes: at_least_one(DOCUMENT_MEMORY_BYTES_DEFAULT as u64),
             schema: SchemaStrategy::Rewrite,
+            tools_allow: Vec::new(),
+            tools_deny: Vec::new(),
             resources: ResourceSettings::default(),
             prompt_limit: None,
             gateway: GatewaySettings::default(),

@@ -24,6 +24,9 @@ impl Session {
     /// Decides what becomes of a message from the client.
     pub(crate) fn decide_client(self: &Arc<Self>, message: Message) -> ClientDecision {
         self.rules.metrics.client_sent(message.bytes().len());
+        if let Some(refusal) = self.refusal(&message) {
+            return refusal.into();
+        }
         match message.kind() {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message).into(),

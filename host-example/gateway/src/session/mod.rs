@@ -1,5 +1,6 @@
 //! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
+mod allowed;
 mod ask;
 mod client;
 mod collect;

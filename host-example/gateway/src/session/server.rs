@@ -199,7 +199,10 @@ impl Session {
                 self.tool_answer(message, call)
             }
             RequestKind::Prompt => FromServer::Pass(self.prompt(&message)).into(),
-            _ => FromServer::Pass(self.paged(&call, self.with_own_items(&call, &message))).into(),
+            _ => {
+                let answer = self.with_allowed_tools(&call, self.with_own_items(&call, &message));
+                FromServer::Pass(self.paged(&call, answer)).into()
+            }
         }
     }
 
