@@ -1,6 +1,7 @@
 //! The command `lro`: filters results, queries offloads, runs the gateway, and manages policies and the store.
 
 mod admin;
+mod audit;
 mod clean;
 mod collect;
 mod columns;
@@ -96,6 +97,7 @@ enum Command {
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
     Status(status::Arguments),
+    Audit(audit::Arguments),
     Policy(policy::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
@@ -144,6 +146,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
             gateway::run(arguments, &config, Box::new(load), terminal)
         }
         Command::Status(arguments) => status::run(arguments, &config),
+        Command::Audit(arguments) => audit::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),

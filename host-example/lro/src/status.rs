@@ -165,7 +165,8 @@ impl Report {
     }
 }
 
-fn drawn(rows: &[impl Serialize]) -> anyhow::Result<String> {
+/// A table of rows, whose field names are the headings.
+pub(crate) fn drawn(rows: &[impl Serialize]) -> anyhow::Result<String> {
     let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<String>>>()?;
     let mut table = Vec::new();
     table::write(&mut Rows::of(&lines.join("\n"))?, &mut table)?;
