@@ -19,8 +19,9 @@ const NODE_TYPES: &str = "host-example/node/index.d.ts";
 const WRITE: &str = "LRO_WRITE_SETTINGS";
 
 /// Headings of the page, and the beginnings of the keys below each: the last that fits counts.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("What becomes of a result", &[""]),
+    ("Tools, resources and prompts", &["tools-", "resources.", "prompt-"]),
     ("Store", &["dir", "ttl-", "fsync", "quota-"]),
     ("Policies", &["config", "enabled", "failure", "policy", "tenants", "loading.", "breaker.", "trial."]),
     ("One call of a policy", &["limits."]),
@@ -29,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// Tables and keys of the host alone. The other defaults are those of the packages too.
-const OF_THE_HOST: [&str; 22] = [
+const OF_THE_HOST: [&str; 25] = [
     "admission",
     "breaker",
     "clients",
@@ -48,9 +49,12 @@ const OF_THE_HOST: [&str; 22] = [
     "policy-sha256",
     "query",
     "quota-total",
+    "resources",
     "sections",
     "tenants",
     "tools",
+    "tools-allow",
+    "tools-deny",
     "trial",
 ];
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod advice;
+mod allowed;
 mod arguments;
 mod asked;
 mod blocks;
@@ -23,6 +24,7 @@ mod job_tasks;
 mod jobs;
 mod kills;
 mod kinds;
+mod large;
 mod lasting;
 mod limits;
 mod lists;

@@ -159,6 +159,25 @@ pub fn with_tools<'a>(answer: &Message, change: impl Fn(&str) -> ToolChange<'a>,
     span::spliced(bytes, edits)
 }
 
+/// Removes the tools of an answer to `tools/list` that `keeps` refuses, and those without a name. Everything else is preserved
+/// byte for byte.
+pub fn with_tools_that(answer: &Message, keeps: impl Fn(&str) -> bool) -> Bytes {
+    let bytes = answer.bytes();
+    let name = |tool: &Span| span::string(bytes, &span::child(bytes, tool, "name")?);
+    let all = tools(answer);
+    let kept: Vec<&[u8]> = all
+        .iter()
+        .filter(|tool| name(tool).is_some_and(|name| keeps(&name)))
+        .filter_map(|tool| bytes.get(tool.clone()))
+        .collect();
+    match answer.find(&["result", "tools"]) {
+        Some(list) if kept.len() < all.len() => {
+            span::spliced(bytes, vec![(list.start + 1..list.end - 1, kept.join(&b","[..]))])
+        }
+        _ => bytes.clone(),
+    }
+}
+
 /// The definition of a tool as JSON, with the declared size of its results in characters.
 pub fn with_result_characters(definition: &str, characters: u64) -> String {
     let definition = Bytes::copy_from_slice(definition.as_bytes());

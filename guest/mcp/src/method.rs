@@ -22,6 +22,10 @@ pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
 pub const PROMPTS_LIST: &str = "prompts/list";
 /// Gets a prompt.
 pub const PROMPTS_GET: &str = "prompts/get";
+/// Asks the client for an answer of its model.
+pub const SAMPLING: &str = "sampling/createMessage";
+/// Asks the client for input of its user.
+pub const ELICITATION: &str = "elicitation/create";
 /// Gets the state of a task, and from revision 2026-07-28 on its result.
 pub const TASKS_GET: &str = "tasks/get";
 /// Waits for the result of a task, in revision 2025-11-25.

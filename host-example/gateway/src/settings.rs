@@ -13,6 +13,7 @@ mod models;
 mod patterns;
 mod preset;
 mod query;
+mod resources;
 mod server;
 mod tenants;
 mod tools;
@@ -45,6 +46,7 @@ pub use self::loading::Loading;
 pub use self::models::ModelSettings;
 pub use self::preset::Preset;
 pub use self::query::QueryLimits;
+pub use self::resources::{ResourceMode, ResourceSettings};
 pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
 pub use self::tenants::{SHARED_KEYS, TenantOverride};
 pub use self::tools::{GatewayTool, JobMode, ToolOverride};
@@ -186,6 +188,14 @@ pub struct Config {
 
     /// What the gateway does with the `outputSchema` of a tool. Default: `rewrite`.
     pub schema: SchemaStrategy,
+    /// Patterns of the tools that clients see and may call, as in `tools`. Default: none, all.
+    pub tools_allow: Vec<String>,
+    /// Patterns of the tools that clients neither see nor may call. It wins over `tools_allow`. Default: none.
+    pub tools_deny: Vec<String>,
+    /// What becomes of large resources.
+    pub resources: ResourceSettings,
+    /// Size in `unit` above which an answer to `prompts/get` is an error, at least 1. Default: none, it passes.
+    pub prompt_limit: Option<NonZeroU64>,
     /// Settings of the MCP gateway.
     pub gateway: GatewaySettings,
     /// Overrides by name of the client. `*` matches any characters; only the longest matching pattern applies, of two
@@ -258,6 +268,10 @@ impl Default for Config {
             documents_wall_time_ms: at_least_one(DOCUMENT_TIME_DEFAULT.as_millis() as u64),
             documents_memory_bytes: at_least_one(DOCUMENT_MEMORY_BYTES_DEFAULT as u64),
             schema: SchemaStrategy::Rewrite,
+            tools_allow: Vec::new(),
+            tools_deny: Vec::new(),
+            resources: ResourceSettings::default(),
+            prompt_limit: None,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
             models: BTreeMap::new(),

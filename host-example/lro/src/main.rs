@@ -1,6 +1,7 @@
 //! The command `lro`: filters results, queries offloads, runs the gateway, and manages policies and the store.
 
 mod admin;
+mod audit;
 mod clean;
 mod clients;
 mod collect;
@@ -97,6 +98,7 @@ enum Command {
     Collect(Box<collect::Arguments>),
     Gateway(Box<gateway::Arguments>),
     Status(status::Arguments),
+    Audit(audit::Arguments),
     Policy(policy::Arguments),
     Clients(clients::Arguments),
     Clean(clean::Arguments),
@@ -146,6 +148,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
             gateway::run(arguments, &config, Box::new(load), terminal)
         }
         Command::Status(arguments) => status::run(arguments, &config),
+        Command::Audit(arguments) => audit::run(arguments, &config, terminal),
         Command::Policy(arguments) => policy::run(arguments, &config, terminal),
         Command::Clients(arguments) => clients::run(arguments, &config),
         Command::Clean(arguments) => clean::run(arguments, &config),

@@ -59,6 +59,15 @@ struct Gateway {
     status: Status,
 }
 
+/// One line of the table of other messages than tool results. Field names are the headings.
+#[derive(Serialize)]
+struct MethodRow<'a> {
+    method: &'a str,
+    messages: u64,
+    size: String,
+    tokens: u64,
+}
+
 /// One line of the table. Field names are the headings.
 #[derive(Serialize)]
 struct Row {
@@ -144,11 +153,24 @@ impl Report {
         if rows.len() > 1 {
             rows.push(Row { pid: "all".to_owned(), ..Row::of(&self.totals) });
         }
-        let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<String>>>()?;
-        let mut table = Vec::new();
-        table::write(&mut Rows::of(&lines.join("\n"))?, &mut table)?;
-        Ok(String::from_utf8(table)?)
+        let methods = self.totals.methods.iter().map(|(method, sizes)| MethodRow {
+            method,
+            messages: sizes.messages,
+            size: bytes(sizes.bytes),
+            tokens: sizes.tokens,
+        });
+        let methods: Vec<MethodRow<'_>> = methods.collect();
+        let gateways = drawn(&rows)?;
+        if methods.is_empty() { Ok(gateways) } else { Ok(format!("{gateways}\n{}", drawn(&methods)?)) }
     }
+}
+
+/// A table of rows, whose field names are the headings.
+pub(crate) fn drawn(rows: &[impl Serialize]) -> anyhow::Result<String> {
+    let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<String>>>()?;
+    let mut table = Vec::new();
+    table::write(&mut Rows::of(&lines.join("\n"))?, &mut table)?;
+    Ok(String::from_utf8(table)?)
 }
 
 impl Row {

@@ -4,6 +4,7 @@
 //! labels follow the conventions of Prometheus. The label `tool` is the server's name of the tool, `tenant` the name in
 //! the configuration. At most [`LABELS_MAX`] pairs have their own series, and one tenant cannot use up all of them.
 
+mod methods;
 mod results;
 mod snapshot;
 
@@ -17,10 +18,12 @@ use lro_host::policy::{load_counts, parked_count};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use parking_lot::Mutex;
 
+pub(crate) use self::methods::ERROR;
+use self::methods::Methods;
 pub use self::results::LABELS_MAX;
 use self::results::Results;
 pub(crate) use self::results::{Observation, tokens, verdict_name};
-pub use self::snapshot::{Snapshot, Traffic, Verdicts};
+pub use self::snapshot::{Sizes, Snapshot, Traffic, Verdicts};
 
 /// Length at which names of tools in labels and names of clients are truncated, in bytes.
 const LABEL_BYTES_MAX: usize = 128;
@@ -72,6 +75,7 @@ const FAILURES: [&str; 21] = [
 #[derive(Debug, Default)]
 pub struct Metrics {
     results: Mutex<Results>,
+    methods: Mutex<Methods>,
     /// By kind.
     failures: Mutex<BTreeMap<&'static str, u64>>,
     own_calls: AtomicU64,
@@ -118,6 +122,11 @@ impl Metrics {
     pub(crate) fn own_call(&self, tool: &'static str, time: Duration) {
         self.own_calls.fetch_add(1, Ordering::Relaxed);
         histogram!(OWN_CALL_SECONDS, "tool" => tool).record(time.as_secs_f64());
+    }
+
+    /// Counts a message of a server other than a tool result, with its estimated tokens.
+    pub(crate) fn measured(&self, method: &'static str, tenant: &str, bytes: u64, tokens: u64) {
+        self.methods.lock().observe(method, tenant, bytes, tokens);
     }
 
     /// Counts a reused reply.
@@ -181,6 +190,7 @@ impl Metrics {
         gauge!(PARKED).set(parked_count() as f64);
         counter!(REUSED).absolute(self.reused.load(Ordering::Relaxed));
         self.results.lock().export();
+        self.methods.lock().export();
     }
 
     /// Returns the totals so far.
@@ -196,6 +206,7 @@ impl Metrics {
             ..Snapshot::default()
         };
         self.results.lock().add_to(&mut totals);
+        self.methods.lock().add_to(&mut totals);
         totals
     }
 }
@@ -258,4 +269,7 @@ pub(crate) fn describe() {
     describe_gauge!("lro_children", count, "Running server processes");
     describe_counter!("lro_messages_total", count, "Messages by sender");
     describe_counter!("lro_message_bytes_total", bytes, "Bytes of messages by sender");
+    describe_counter!("lro_method_messages_total", count, "Messages of servers other than tool results, by method");
+    describe_counter!("lro_method_bytes_total", bytes, "Bytes of these messages");
+    describe_counter!("lro_method_tokens_total", count, "Estimated tokens of these messages");
 }

@@ -1,5 +1,6 @@
 //! The totals of one gateway or of several.
 
+use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::Add;
 
@@ -32,6 +33,20 @@ pub struct Snapshot {
     pub from_client: Traffic,
     /// Messages from servers.
     pub from_server: Traffic,
+    /// Answers and requests of servers other than tool results, by method; JSON-RPC errors as `error`.
+    #[serde(default)]
+    pub methods: BTreeMap<String, Sizes>,
+}
+
+/// Messages and their sizes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Number of messages.
+    pub messages: u64,
+    /// Bytes of the messages, as the server sent them.
+    pub bytes: u64,
+    /// Estimated tokens of the messages.
+    pub tokens: u64,
 }
 
 /// Messages that arrived. The elements of a server's batch count individually.
@@ -92,7 +107,28 @@ impl<'a> Sum<&'a Self> for Snapshot {
             children: sum.children + one.children,
             from_client: sum.from_client + &one.from_client,
             from_server: sum.from_server + &one.from_server,
+            methods: added(sum.methods, &one.methods),
         })
+    }
+}
+
+fn added(mut sum: BTreeMap<String, Sizes>, one: &BTreeMap<String, Sizes>) -> BTreeMap<String, Sizes> {
+    for (method, sizes) in one {
+        let total = sum.entry(method.clone()).or_default();
+        *total = &*total + sizes;
+    }
+    sum
+}
+
+impl Add for &Sizes {
+    type Output = Sizes;
+
+    fn add(self, other: Self) -> Sizes {
+        Sizes {
+            messages: self.messages + other.messages,
+            bytes: self.bytes + other.bytes,
+            tokens: self.tokens + other.tokens,
+        }
     }
 }
 

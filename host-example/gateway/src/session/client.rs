@@ -24,6 +24,9 @@ impl Session {
     /// Decides what becomes of a message from the client.
     pub(crate) fn decide_client(self: &Arc<Self>, message: Message) -> ClientDecision {
         self.rules.metrics.client_sent(message.bytes().len());
+        if let Some(refusal) = self.refusal(&message) {
+            return refusal.into();
+        }
         match message.kind() {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message).into(),
@@ -133,6 +136,9 @@ impl Session {
             Some(method::TOOLS_LIST) => RequestKind::Tools { first_page },
             Some(method::RESOURCE_TEMPLATES_LIST) => RequestKind::Templates { first_page },
             Some(method::RESOURCES_LIST) => RequestKind::Resources,
+            Some(method::PROMPTS_LIST) => RequestKind::Prompts,
+            Some(method::RESOURCES_READ) => RequestKind::Resource(params.uri.as_deref().unwrap_or_default().to_owned()),
+            Some(method::PROMPTS_GET) => RequestKind::Prompt,
             Some(method::TOOLS_CALL) => {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
                 let name = params.name.as_deref().unwrap_or_default().to_owned();
@@ -203,8 +209,7 @@ impl Session {
                 }
                 Some(OwnCall::tool(self, id, call, &tool.name, arguments))
             }
-            RequestKind::Other if message.method().as_deref() == Some(method::RESOURCES_READ) => {
-                let uri = params.uri.as_deref().filter(|uri| uri.starts_with(handles::SCHEME))?;
+            RequestKind::Resource(uri) if uri.starts_with(handles::SCHEME) => {
                 Some(OwnCall::resource(self, id, call, uri))
             }
             RequestKind::Task(_) | RequestKind::Other => {

@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// Filters a result. Returns the reply, and the id of its offload.
-    async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+    pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
         let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {

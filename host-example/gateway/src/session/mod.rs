@@ -1,6 +1,7 @@
 //! One client's view of one server: matches responses to requests, and decides what happens to each message.
 
 mod advice;
+mod allowed;
 mod arguments;
 mod ask;
 mod ceiling;
@@ -13,8 +14,10 @@ mod handles;
 mod job;
 mod list_pages;
 mod lists;
+mod measure;
 mod own;
 mod pending;
+mod resource;
 mod reuse;
 mod server;
 mod shape;

@@ -172,6 +172,11 @@ pub(crate) enum RequestKind {
         first_page: bool,
     },
     Resources,
+    Prompts,
+    /// `resources/read`, with the URI.
+    Resource(String),
+    /// `prompts/get`.
+    Prompt,
     Tool(ToolCall),
     /// `tasks/get` or `tasks/result`.
     Task(String),

@@ -47,7 +47,11 @@ impl Session {
             (Kind::Response, _) => self.handle_response(message),
             (Kind::Notification, _) => self.server_notification(message),
             (Kind::Batch, _) => self.server_batch(message),
-            (Kind::Request | Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
+            (Kind::Request, _) => {
+                self.measure_request(&message);
+                FromServer::Pass(message.bytes().clone()).into()
+            }
+            (Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
         }
     }
 
@@ -166,6 +170,13 @@ impl Session {
         }
         // Clients may still read an unexpected response as the result of a call.
         let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
+        if let RequestKind::Resource(uri) = &call.kind
+            && !mcp::looks_like_tool_result(&message)
+        {
+            let uri = uri.clone();
+            return self.resource_answer(message, call, uri).into();
+        }
+        self.measure_answer(&call, &message);
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
             RequestKind::Task(_)
@@ -182,11 +193,17 @@ impl Session {
                 let is_task = message.result().is_none() || message.is_task(&["result"]);
                 self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
             }
-            RequestKind::Other if mcp::looks_like_tool_result(&message) => {
+            RequestKind::Other | RequestKind::Prompts | RequestKind::Resource(_) | RequestKind::Prompt
+                if mcp::looks_like_tool_result(&message) =>
+            {
                 let call = Call { kind: RequestKind::Tool(ToolCall::default()), ..call };
                 self.tool_answer(message, call)
             }
-            _ => FromServer::Pass(self.paged(&call, self.with_own_items(&call, &message))).into(),
+            RequestKind::Prompt => FromServer::Pass(self.prompt(&message)).into(),
+            _ => {
+                let answer = self.with_allowed_tools(&call, self.with_own_items(&call, &message));
+                FromServer::Pass(self.paged(&call, answer)).into()
+            }
         }
     }
 

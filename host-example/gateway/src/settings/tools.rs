@@ -254,6 +254,17 @@ impl Config {
         }
     }
 
+    /// Whether `tools-allow` and `tools-deny` let clients call a tool of the server.
+    pub fn allows_tool(&self, tool: &str) -> bool {
+        let fits = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, tool));
+        (self.tools_allow.is_empty() || fits(&self.tools_allow)) && !fits(&self.tools_deny)
+    }
+
+    /// Whether some tools may be withheld from clients.
+    pub(crate) fn restricts_tools(&self) -> bool {
+        !self.tools_allow.is_empty() || !self.tools_deny.is_empty()
+    }
+
     /// Whether calls of some tool may become jobs of any client.
     pub(crate) fn has_jobs(&self) -> bool {
         self.tools.values().any(|tool| tool.job.is_some_and(|job| job != JobMode::Never))

@@ -93,6 +93,10 @@ pub const VARIABLES: &[Variable] = &[
     variable("documents-wall-time-ms", ValueForm::Integer, "milliseconds in which the text of one document is read"),
     variable("documents-memory-bytes", ValueForm::Bytes, "linear memory in which the text of one document is read"),
     variable("schema", ValueForm::Text, "what the gateway does with the `outputSchema` of a tool: `rewrite`, `strip`, `shape` or `block`"),
+    variable("tools-allow", ValueForm::List, "patterns of the tools that clients see and may call; empty: all"),
+    variable("tools-deny", ValueForm::List, "patterns of the tools that clients neither see nor may call; it wins over `tools-allow`"),
+    variable("resources.mode", ValueForm::Text, "answers to `resources/read`: `pass` unchanged; `offload`: the policy decides, with the settings of a tool `resources/read`; `refuse`: one above the threshold of that is an error"),
+    variable("prompt-limit", ValueForm::Integer, "size in `unit` above which an answer to `prompts/get` is an error: a prompt is never cut; none: it passes"),
     variable("dir", ValueForm::Text, "root of the output directories; the default is below `XDG_CACHE_HOME`, if that is set"),
     variable("ttl-seconds", ValueForm::Integer, "age in seconds at which an offload expires"),
     variable("fsync", ValueForm::Boolean, "whether publishing an offload waits for the disk"),
@@ -181,6 +185,7 @@ pub const VARIABLES: &[Variable] = &[
 #[rustfmt::skip]
 pub const FILE_KEYS: &[(&str, &str)] = &[
     ("sections", "sections to write, `[[sections]]`; empty: the policy finds them"),
+    ("resources.uris", "modes of resources by pattern of their URI, `[resources.uris]`"),
     ("tools", "overrides by name of the tool, `[tools.\"PATTERN\"]`"),
     ("clients", "overrides by name of the client, `[clients.\"PATTERN\"]`"),
     ("models", "context windows by name of the model, `[models.\"PATTERN\"]`"),
