@@ -9,6 +9,7 @@ mod collect;
 mod compiled;
 mod crowd;
 mod documents;
+mod downloads;
 mod faults;
 mod headers;
 mod http;

@@ -22,6 +22,8 @@ pub const RESOURCE_TEMPLATES_LIST: &str = "resources/templates/list";
 pub const PROMPTS_LIST: &str = "prompts/list";
 /// Gets a prompt.
 pub const PROMPTS_GET: &str = "prompts/get";
+/// Asks for an address to download a file from: proposal SEP-2631.
+pub const AUTHORIZE_DOWNLOAD: &str = "files/authorizeDownload";
 /// Gets the state of a task, and from revision 2026-07-28 on its result.
 pub const TASKS_GET: &str = "tasks/get";
 /// Waits for the result of a task, in revision 2025-11-25.

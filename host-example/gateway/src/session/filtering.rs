@@ -238,7 +238,11 @@ impl Session {
         offloaded: &Offloaded,
         shown: &str,
     ) -> Bytes {
-        let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let mut more = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let links = more.len();
+        if call.downloads {
+            more.extend(mcp::file_blocks(&offloaded.offload));
+        }
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
             // A model that sees only the structured content would miss the descriptor.
@@ -250,14 +254,20 @@ impl Session {
         if blocks {
             return result.rejected(shown).into();
         }
-        let replacement = Replacement {
-            descriptor: shown,
-            kept: &offloaded.kept,
-            structured: shortened.as_deref(),
-            always_structured: false,
-            more_blocks: &links,
+        let reply = |more_blocks: &[String]| {
+            let replacement = Replacement {
+                descriptor: shown,
+                kept: &offloaded.kept,
+                structured: shortened.as_deref(),
+                always_structured: false,
+                more_blocks,
+            };
+            Bytes::from(result.offloaded(&replacement))
         };
-        result.offloaded(&replacement).into()
+        let whole = reply(&more);
+        // The descriptor names the files as well.
+        let is_too_large = more.len() > links && self.is_too_large_for(&whole, call);
+        if is_too_large { reply(more.get(..links).unwrap_or_default()) } else { whole }
     }
 
     fn policy_request(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Request {

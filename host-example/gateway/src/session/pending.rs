@@ -30,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) usage: Arc<TokenUsage>,
     /// Whether the client speaks 2026-07-28 or later.
     pub(crate) modern: bool,
+    /// Whether the client gets the files of an offload as file values.
+    pub(crate) downloads: bool,
     /// The page of a list that the request asks for.
     pub(super) page: Option<ListPage>,
     pub(super) progress: Option<Id>,
@@ -64,6 +66,7 @@ impl Call {
             client,
             usage,
             modern: false,
+            downloads: false,
             page: None,
             progress: None,
             has_own_token: false,

@@ -1,7 +1,7 @@
 //! State that the sessions of a gateway or of a tenant share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use lro_host::filter::Filter;
 use lro_host::mcp::{self, Message, Tools};
@@ -52,6 +52,8 @@ pub struct Rules {
     pub(crate) question_schema: String,
     /// Whether the server has tools with the same names, as another gateway does.
     name_conflict: AtomicBool,
+    /// What addresses of downloads begin with; empty until the gateway listens.
+    pub(crate) downloads: Arc<OnceLock<String>>,
     /// What is known of the lists of the server.
     pub(crate) lists: Arc<KnownLists>,
     /// Dropped messages and lines of servers.
@@ -83,6 +85,7 @@ impl Rules {
             pending: PendingLimits::default(),
             caches: Arc::default(),
             name_conflict: AtomicBool::new(false),
+            downloads: Arc::default(),
             lists: Arc::default(),
             dropped: Arc::default(),
             config,
@@ -121,6 +124,7 @@ impl Rules {
             definitions: self.definitions.clone(),
             question_schema: self.question_schema.clone(),
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
+            downloads: Arc::clone(&self.downloads),
             lists: Arc::clone(&self.lists),
             dropped: Arc::clone(&self.dropped),
         }
@@ -165,6 +169,11 @@ impl Rules {
     /// Whether clients may follow jobs as tasks.
     pub(crate) fn has_tasks(&self) -> bool {
         self.announces() && self.config.has_jobs()
+    }
+
+    /// Whether clients may download files.
+    pub(crate) fn transfers_files(&self) -> bool {
+        self.announces() && self.config.gateway.file_transfer
     }
 
     /// Maximum size of a whole message with a tool result: a preset limits what goes over the wire.
