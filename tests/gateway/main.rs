@@ -13,6 +13,7 @@ mod downloads;
 mod faults;
 mod headers;
 mod http;
+mod intercepted;
 mod job_live;
 mod job_tasks;
 mod jobs;

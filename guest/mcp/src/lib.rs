@@ -30,7 +30,7 @@ mod truncate;
 
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
-    with_items, with_metadata, with_result_characters, with_tools,
+    with_extension, with_items, with_metadata, with_result_characters, with_tools,
 };
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
 pub use error::{BLOCKS_MAX, MEMBERS_MAX, ParseError};

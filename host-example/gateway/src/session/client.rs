@@ -11,6 +11,7 @@ use lro_host::mcp::{
 
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
+use super::intercept::Interception;
 use super::job::task::{self, TaskRequest};
 use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL, JobForm};
@@ -160,6 +161,12 @@ impl Session {
 
     /// The call of one of the gateway's tools or resources; `None` for any other.
     fn own(self: &Arc<Self>, id: &Id, call: &Call, message: &Message, params: &Params<'_>) -> Option<OwnCall> {
+        if self.rules.enabled()
+            && self.rules.config.gateway.interceptor
+            && let Some(interception) = Interception::of(message)
+        {
+            return Some(OwnCall::intercept(self, id, call, interception));
+        }
         if !self.rules.announces() {
             return None;
         }

@@ -26,7 +26,8 @@ impl Session {
         let (bytes, id) = (message.bytes().clone(), message.id());
         match ToolResult::of_message(message) {
             Ok(result) => {
-                let (reply, offload) = self.filtered_reply(&result, call).await;
+                let (reply, outcome) = self.filtered_reply(&result, call).await;
+                let offload = outcome.as_ref().and_then(offload_of);
                 // The rest of the message counts too.
                 if result.not_for_policy() || !self.is_too_large(&reply, &call.client) {
                     self.keep_for_reuse(&result, call, offload, &reply);
@@ -68,8 +69,8 @@ impl Session {
         {
             return self.within_ceiling(message.with_bytes(path, &known.result), message, &call.client);
         }
-        let (reply, offload) = self.filtered_reply(&result, call).await;
-        if let Some(offload) = offload {
+        let (reply, outcome) = self.filtered_reply(&result, call).await;
+        if let Some(offload) = outcome.as_ref().and_then(offload_of) {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
         self.within_ceiling(message.with_bytes(path, &reply), message, &call.client)
@@ -108,8 +109,8 @@ impl Session {
         }
     }
 
-    /// Filters a result. Returns the reply, and the id of its offload.
-    async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+    /// Filters a result. Returns the reply, and its outcome if a policy decided.
+    pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Outcome>) {
         let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
@@ -153,11 +154,7 @@ impl Session {
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.gateway.session_budget.is_some() {
             call.usage.add(shown_tokens(result, call.client.sees));
         }
-        let id = match decision.outcome {
-            Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
-            _ => None,
-        };
-        (reply, id)
+        (reply, Some(decision.outcome))
     }
 
     async fn decide(
@@ -341,6 +338,14 @@ impl Session {
     /// The limit of a reply that a policy may plan with: the client's own, else that of the preset.
     fn reply_limit(&self, client: &ClientProfile) -> Option<Size> {
         own_limit(client).or_else(|| self.rules.ceiling())
+    }
+}
+
+/// The id of an offload.
+pub(super) fn offload_of(outcome: &Outcome) -> Option<Ulid> {
+    match outcome {
+        Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
+        _ => None,
     }
 }
 

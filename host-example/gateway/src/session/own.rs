@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lro_host::mcp::{self, EXTRACT_TOOL, INTERNAL_ERROR, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, Tools};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::intercept::{InterceptError, Interception};
 use super::job::task::TaskRequest;
 use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
@@ -53,6 +54,8 @@ enum OwnCallKind {
     Resource(String),
     /// A request for an address to download a file from.
     Download(String),
+    /// A request about the policy as an interceptor.
+    Intercept { interception: Interception, call: Box<Call> },
     /// A call of the tool for jobs: its arguments, or why they cannot be read. It may wait, so it keeps its permits.
     Job { arguments: Result<tool::Arguments, String>, progress: Option<Id>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
     /// A request about a task that is a job. It may wait, too.
@@ -100,6 +103,12 @@ impl OwnCall {
     /// Creates a request for an address to download a file from.
     pub(super) fn download(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
         Self::new(session, id, call, OwnCallKind::Download(uri.to_owned()))
+    }
+
+    /// Creates a request about the policy as an interceptor.
+    pub(super) fn intercept(session: &Arc<Session>, id: &Id, call: &Call, interception: Interception) -> Self {
+        let of_request = Box::new(call.clone());
+        Self::new(session, id, call, OwnCallKind::Intercept { interception, call: of_request })
     }
 
     /// Creates a call whose arguments contain references.
@@ -168,6 +177,12 @@ impl OwnCall {
             (OwnCallKind::Collect(collecting), _) => {
                 return self.session.collect(&self.id, collecting, send).await;
             }
+            (OwnCallKind::Intercept { interception, call }, _) => {
+                match interception.answer(&self.session, call).await {
+                    Ok(result) => ("interceptor", Ok(result)),
+                    Err(failure) => return FromClient::Answer(failure.response(&self.id)),
+                }
+            }
             (OwnCallKind::Tool(tool, arguments), Some(tools)) => {
                 (*tool, tools.call_async(tenant, tool, arguments).await)
             }
@@ -217,6 +232,7 @@ impl OwnCall {
                 self.session.end_waiting(&self.id);
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
+            OwnCallKind::Intercept { .. } => InterceptError::Failed(reason.to_owned()).response(&self.id),
             OwnCallKind::Resource(_) | OwnCallKind::Download(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
                 mcp::error_response(Some(&self.id), INVALID_PARAMS, reason)
             }

@@ -74,6 +74,9 @@ pub struct GatewaySettings {
     /// name. Default: none.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
+    /// Whether the gateway answers `interceptors/list` and `interceptor/invoke` with its policy as a mutator of tool
+    /// results: the proposal SEP-2624. Default: false.
+    pub interceptor: bool,
     /// Whether clients that declare the capability `files` get the files of an offload as file values, and addresses to
     /// download them from: the proposal SEP-2631. Requires `listen`. Default: false.
     pub file_transfer: bool,
@@ -185,6 +188,7 @@ impl Default for GatewaySettings {
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            interceptor: false,
             file_transfer: false,
             public_url: None,
             download_seconds: at_least_one(300),
