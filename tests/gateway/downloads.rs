@@ -1,5 +1,7 @@
 //! Files by signed addresses, as the proposal SEP-2631 says: `seps/2631-file-objects-and-transfer.md` of 2026-06-16.
 
+use std::process::{Command, Output, Stdio};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lro_host::store::Digest;
@@ -387,7 +389,12 @@ fn file_values_give_way_to_the_limit_of_a_reply() {
 
 #[test]
 fn where_addresses_lead() {
-    let started = |flags: &[&str]| items(2_000).silent(&Setup { flags: &[&ON, flags].concat(), ..Setup::default() });
+    let ended = |flags: &[&str]| {
+        let home = tempfile::TempDir::new().unwrap();
+        let (command, variables) =
+            items(1).command(&Setup { flags: &[&ON, flags].concat(), ..Setup::default() }, &home);
+        Command::new(&command[0]).args(&command[1..]).envs(variables).stdin(Stdio::null()).output().unwrap()
+    };
     for (flags, reason) in [
         (&[][..], "gateway.listen"),
         (&["--listen", "0.0.0.0:0"], "https://"),
@@ -395,8 +402,9 @@ fn where_addresses_lead() {
         (&["--listen", "127.0.0.1:0", "--public-url", "https://gateway.example?a"], "without `?`"),
         (&["--listen", "127.0.0.1:0", "--path", "/lro/files/mcp"], "gateway.path"),
     ] {
-        let ended = started(flags).end();
-        assert!(!ended.status.success() && ended.errors.contains(reason), "{flags:?}: {}", ended.errors);
+        let Output { status, stderr, .. } = ended(flags);
+        let errors = String::from_utf8(stderr).unwrap();
+        assert!(!status.success() && errors.contains(reason), "{flags:?}: {errors}");
     }
     // Off, the path is any other, and the method is the server's.
     let off = Setup { flags: &LISTEN, toml: TOKENS, variables: &VARIABLES, ..Setup::default() };
