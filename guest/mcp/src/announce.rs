@@ -270,6 +270,21 @@ pub fn has_argument(input_schema: &[u8], name: &str) -> bool {
     properties.is_some_and(|properties| span::child(input_schema, &properties, name).is_some())
 }
 
+/// Adds an extension with its settings, as JSON, to the capabilities in an answer to `initialize` or `server/discover`,
+/// unless it is there.
+pub fn with_extension(answer: &Message, name: &str, settings: &str) -> Bytes {
+    let bytes = answer.bytes();
+    let member = format!("\"{name}\":{settings}");
+    let edit = object(bytes, answer.find(&["result", "capabilities"])).and_then(|capabilities| {
+        match span::child(bytes, &capabilities, "extensions") {
+            Some(extensions) if span::child(bytes, &extensions, name).is_some() => None,
+            Some(extensions) => appended(bytes, &extensions, b"{}", &[member]),
+            None => appended(bytes, &capabilities, b"{}", &[format!(r#""extensions":{{{member}}}"#)]),
+        }
+    });
+    span::spliced(bytes, edit.into_iter().collect())
+}
+
 /// Appends items, as JSON, to the list of this name in an answer.
 pub fn with_items(answer: &Message, list: &str, items: &[String]) -> Bytes {
     let list = answer.find(&["result", list]);

@@ -33,7 +33,8 @@ mod truncate;
 pub use advice::{ADVICE_CHARACTERS_MAX, ResultSize, advice, largest_field};
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
-    with_items, with_metadata, with_response_metadata, with_result_characters, with_tools, with_tools_that,
+    with_extension, with_items, with_metadata, with_response_metadata, with_result_characters, with_tools,
+    with_tools_that,
 };
 pub use arguments::{ArgumentError, ArgumentRule, BoundedCall, bounded_call, check_argument};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};

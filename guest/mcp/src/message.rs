@@ -8,6 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use lro_json::walk::skip_white;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::blocks::Object;
@@ -247,6 +248,9 @@ pub struct Params<'a> {
     /// The requested revision; in `initialize`, revisions up to 2025-11-25.
     #[serde(borrow)]
     pub protocol_version: Option<Cow<'a, str>>,
+    /// What the client can do; in `initialize`, revisions up to 2025-11-25.
+    #[serde(borrow)]
+    pub capabilities: Option<&'a RawValue>,
     /// The metadata.
     #[serde(borrow, rename = "_meta")]
     pub meta: Option<Meta<'a>>,
@@ -256,6 +260,19 @@ impl Params<'_> {
     /// Whether the request names its revision, as from 2026-07-28 on.
     pub fn is_modern(&self) -> bool {
         self.meta.as_ref().is_some_and(|meta| meta.protocol_version.is_some())
+    }
+
+    /// Whether the client declares that it downloads files: the capability `files` of the proposal SEP-2631, in
+    /// `initialize`, or from revision 2026-07-28 on in each request.
+    pub fn downloads_files(&self) -> bool {
+        let of_request = self.meta.as_ref().and_then(|meta| meta.client_capabilities);
+        let Some(declared) = of_request.or(self.capabilities) else { return false };
+        let declared: Value = serde_json::from_str(declared.get()).unwrap_or_default();
+        let Value::Object(files) = &declared["files"] else { return false };
+        let families = files.get("transports").map(Value::as_array);
+        let follows =
+            families.is_none_or(|families| families.is_some_and(|families| families.contains(&"https".into())));
+        files.get("download") == Some(&Value::Bool(true)) && follows
     }
 
     /// The subject of a request: the name of a tool or prompt, the URI of a resource, the id of a task. Over HTTP,
@@ -293,6 +310,9 @@ pub struct Meta<'a> {
     /// Name and version of the client; in every request from revision 2026-07-28 on.
     #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
     pub client_info: Option<Implementation<'a>>,
+    /// What the client can do; in every request from revision 2026-07-28 on.
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub client_capabilities: Option<&'a RawValue>,
     /// Id of the request `subscriptions/listen` that a notification belongs to; from revision 2026-07-28 on.
     #[serde(borrow, rename = "io.modelcontextprotocol/subscriptionId")]
     pub subscription_id: Option<&'a RawValue>,

@@ -26,6 +26,12 @@ pub const PROMPTS_GET: &str = "prompts/get";
 pub const SAMPLING: &str = "sampling/createMessage";
 /// Asks the client for input of its user.
 pub const ELICITATION: &str = "elicitation/create";
+/// Asks for an address to download a file from: proposal SEP-2631.
+pub const AUTHORIZE_DOWNLOAD: &str = "files/authorizeDownload";
+/// Lists interceptors: proposal SEP-2624.
+pub const INTERCEPTORS_LIST: &str = "interceptors/list";
+/// Invokes an interceptor: proposal SEP-2624.
+pub const INTERCEPTOR_INVOKE: &str = "interceptor/invoke";
 /// Gets the state of a task, and from revision 2026-07-28 on its result.
 pub const TASKS_GET: &str = "tasks/get";
 /// Waits for the result of a task, in revision 2025-11-25.

@@ -255,7 +255,9 @@ fn bad_values_are_errors_and_all_are_told() {
 fn every_key_has_a_variable_and_every_variable_works() {
     let samples = |form, key: &str| match (form, key) {
         (ValueForm::Integer | ValueForm::Bytes, _) => "123",
-        (ValueForm::Boolean, "gateway.audit" | "trial.promote") => "yes",
+        (ValueForm::Boolean, "gateway.audit" | "gateway.file-transfer" | "gateway.interceptor" | "trial.promote") => {
+            "yes"
+        }
         (ValueForm::Boolean, _) => "no",
         (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
         (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
@@ -274,7 +276,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "documents") => "keep",
         (_, "schema") => "strip",
         (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
-        (_, "gateway.upstream") => "https://example.org/mcp",
+        (_, "gateway.upstream" | "gateway.public-url") => "https://example.org/mcp",
         (_, "gateway.path") => "/other",
         (_, "policy-sha256") => "00000000000000000000000000000000000000000000000000000000000000Ab",
         _ => "text",
@@ -400,7 +402,11 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
     assert_eq!(gateway.job_input_seconds.get(), 600);
-    assert_eq!(gateway.list_page_size, None);
+    assert_eq!((gateway.list_page_size, gateway.interceptor), (None, false));
+    assert_eq!(
+        (gateway.file_transfer, gateway.public_url.is_none(), gateway.download_seconds.get()),
+        (false, true, 300)
+    );
     assert_eq!((&gateway.env, gateway.env_all, gateway.isolate, &gateway.user), (&vec![], None, true, &None));
     assert_eq!(gateway.server_log_bytes.get(), 64 << 10);
 }

@@ -6,6 +6,7 @@
 mod cursor;
 mod list_cursor;
 mod records;
+mod ticket;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,7 @@ pub use list_cursor::ListCursor;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+pub use ticket::{Ticket, TicketError};
 
 use crate::store::{FileKind, Growth, Offload, Reader, Store, StoreError, Ulid};
 
@@ -244,7 +246,7 @@ impl Pages {
         self.bytes_max
     }
 
-    fn key(&self) -> Result<&CursorKey, StoreError> {
+    pub(crate) fn key(&self) -> Result<&CursorKey, StoreError> {
         if let Some(key) = self.key.get() {
             return Ok(key);
         }

@@ -30,7 +30,7 @@ use crate::metrics::Snapshot;
 use crate::operations::status::About;
 use crate::operations::upkeep::Upkeep;
 use crate::operations::{Operations, OperatorTokens};
-use crate::settings::Config;
+use crate::settings::{Config, GatewaySettings};
 use crate::tenants::Tenants;
 use crate::tenants::rules::Rules;
 use crate::upstream::{Endpoint, Upstream};
@@ -65,6 +65,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`] if the configuration cannot be used.
     pub fn new(config: &Config, command: &[OsString], helper: Option<&Path>) -> Result<Self, GatewayError> {
+        check_downloads(&config.gateway)?;
         let tokens = config.gateway_tokens(|name| env::var_os(name))?;
         let upstream = upstream(config, command)?;
         let operators = OperatorTokens {
@@ -165,6 +166,26 @@ impl fmt::Debug for Control {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Control").field("url", &self.url).finish_non_exhaustive()
     }
+}
+
+/// Checks that addresses of downloads lead somewhere, and that nobody else can read them on the way.
+fn check_downloads(settings: &GatewaySettings) -> Result<(), GatewayError> {
+    if !settings.file_transfer {
+        return Ok(());
+    }
+    let problem = match (settings.listen, &settings.public_url) {
+        (None, _) => Some((
+            "gateway.file-transfer",
+            "downloads need HTTP, and this gateway is served on stdio: set gateway.listen, or turn it off",
+        )),
+        (Some(address), None) if !address.ip().is_loopback() => Some((
+            "gateway.public-url",
+            "addresses of downloads need the URL of a proxy with TLS before gateway.listen: set it to https://…",
+        )),
+        _ if http::is_download(&settings.path) => Some(("gateway.path", "this is the path of downloads: use another")),
+        _ => None,
+    };
+    problem.map_or(Ok(()), |(key, reason)| Err(GatewayError::Setting { key, reason: reason.to_owned() }))
 }
 
 fn upstream(config: &Config, command: &[OsString]) -> Result<Upstream, GatewayError> {

@@ -20,7 +20,7 @@ use super::guard::Refusal;
 use crate::tenants::rules::Rules;
 
 /// Size of the pieces in which a large message is written, in bytes.
-const PIECE_BYTES: usize = 256 << 10;
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
 
 /// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]

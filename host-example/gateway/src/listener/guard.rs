@@ -7,14 +7,14 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use lro_host::mcp::{self, Id, Kind, Message, method};
 use sha2::{Digest as _, Sha256};
 
 use crate::headers::{METHOD, NAME, PROTOCOL_VERSION, decoded};
-use crate::settings::GatewaySettings;
+use crate::settings::{GatewaySettings, is_loopback, without_port};
 use crate::tenants::Tenants;
 
 /// JSON-RPC error code for headers that do not match the body, from revision 2026-07-28 on.
@@ -22,9 +22,6 @@ const HEADER_MISMATCH: i32 = -32020;
 
 /// First revision without a handshake. Revisions are dates, which compare as texts.
 const MODERN: &str = "2026-07-28";
-
-/// Host names that only this machine can use.
-const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Checks requests before they are answered.
 #[derive(Debug)]
@@ -56,8 +53,9 @@ pub(crate) enum Refusal {
 impl Guard {
     pub(crate) fn new(settings: &GatewaySettings, address: SocketAddr, tenants: Option<Arc<Tenants>>) -> Self {
         let listening = [address.to_string(), address.ip().to_string()];
+        let public = settings.public_url.iter().map(|url| url.host().to_owned());
         Self {
-            hosts: settings.allowed_hosts.iter().cloned().chain(listening).collect(),
+            hosts: settings.allowed_hosts.iter().cloned().chain(public).chain(listening).collect(),
             origins: settings.allowed_origins.clone(),
             tenants,
             tenant: settings.tenant.clone(),
@@ -68,23 +66,8 @@ impl Guard {
     /// Returns the tenant of a request: that of the bearer token, else the one in the path. A token is valid only on
     /// the path of its tenant.
     pub(crate) fn check(&self, request: &Request, named: Option<&str>) -> Result<String, Refusal> {
-        let headers = request.headers();
-        let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        if bytes > self.header_bytes {
-            return Err(Refusal::Headers);
-        }
-        // Clients without a `Host` header are not browsers, which this check is about. With two of them, a proxy before
-        // the gateway may have used the other one.
-        let target = request.uri().authority().map(Authority::as_str);
-        if !is_absent_or_valid(headers, &HOST, |host| self.is_allowed_host(host))
-            || !target.is_none_or(|host| self.is_allowed_host(host))
-        {
-            return Err(Refusal::Host);
-        }
-        if !is_absent_or_valid(headers, &ORIGIN, |origin| self.is_allowed_origin(origin)) {
-            return Err(Refusal::Origin);
-        }
-        let tenant = self.tenant_of_token(headers)?;
+        self.check_source(request.headers(), request.uri())?;
+        let tenant = self.tenant_of_token(request.headers())?;
         let is_known = |named: &str| match &tenant {
             Some(tenant) => tenant == named,
             None => self.tenants.as_ref().is_some_and(|tenants| tenants.has(named)),
@@ -94,6 +77,26 @@ impl Guard {
             Some(_) => Err(Refusal::NotFound),
             None => Ok(tenant.unwrap_or_else(|| self.tenant.clone())),
         }
+    }
+
+    /// Checks the size of the headers, the host and the origin of a request.
+    pub(crate) fn check_source(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Refusal> {
+        let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if bytes > self.header_bytes {
+            return Err(Refusal::Headers);
+        }
+        // Clients without a `Host` header are not browsers, which this check is about. With two of them, a proxy before
+        // the gateway may have used the other one.
+        let target = uri.authority().map(Authority::as_str);
+        if !is_absent_or_valid(headers, &HOST, |host| self.is_allowed_host(host))
+            || !target.is_none_or(|host| self.is_allowed_host(host))
+        {
+            return Err(Refusal::Host);
+        }
+        if !is_absent_or_valid(headers, &ORIGIN, |origin| self.is_allowed_origin(origin)) {
+            return Err(Refusal::Origin);
+        }
+        Ok(())
     }
 
     fn is_allowed_host(&self, host: &str) -> bool {
@@ -119,17 +122,6 @@ impl Guard {
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = text(headers, &AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
-}
-
-fn is_loopback(host: &str) -> bool {
-    LOOPBACK.iter().any(|name| name.eq_ignore_ascii_case(host))
-}
-
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
 }
 
 /// Whether a header is missing, or is there once and valid.

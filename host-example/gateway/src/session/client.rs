@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation, Kind,
-    Message, Params, READ_TOOL, method,
+    self, EXTRACT_TOOL, FILE_URI, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation,
+    Kind, Message, Params, READ_TOOL, method,
 };
 
 use super::ask::{self, Asked, Asking};
 use super::decision::{ClientDecision, FromClient, batch_of};
+use super::intercept::Interception;
 use super::job::task::{self, TaskRequest};
 use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL, JobForm, server_task};
@@ -129,6 +130,7 @@ impl Session {
             }
             None => Arc::clone(&self.state().client),
         };
+        let downloads = self.rules.transfers_files() && self.downloads_files(params);
         let first_page = params.cursor.is_none();
         let kind = match message.method().as_deref() {
             Some(method::INITIALIZE) => RequestKind::Handshake,
@@ -143,7 +145,7 @@ impl Session {
                 let query = params.arguments.map(|arguments| arguments.get().to_owned());
                 let name = params.name.as_deref().unwrap_or_default().to_owned();
                 // A reply that is kept answers no other question.
-                let reuse = || reuse::wanted(self, message, &name, &client, revision.is_some());
+                let reuse = || reuse::wanted(self, message, &name, &client, revision.is_some(), downloads);
                 RequestKind::Tool(ToolCall {
                     query: query.filter(|query| query.len() <= QUERY_BYTES_MAX),
                     inline: meta.and_then(|meta| meta.mode.as_deref()) == Some(INLINE_MODE),
@@ -167,7 +169,14 @@ impl Session {
             RequestKind::Handshake => task::is_declared(message),
             _ => self.state().knows_tasks,
         };
-        Call { modern: revision.is_some(), knows_tasks, progress, ..Call::new(kind, client, usage) }
+        Call { modern: revision.is_some(), knows_tasks, downloads, progress, ..Call::new(kind, client, usage) }
+    }
+
+    /// Whether the client declares, in this request or in its handshake, that it downloads files.
+    fn downloads_files(&self, params: &Params<'_>) -> bool {
+        let in_handshake = |request| Message::read(request).params().downloads_files();
+        params.downloads_files()
+            || (!params.is_modern() && self.handshake().is_some_and(|(request, _)| in_handshake(request)))
     }
 
     /// The token usage that a request counts against.
@@ -185,6 +194,12 @@ impl Session {
 
     /// The call of one of the gateway's tools or resources; `None` for any other.
     fn own(self: &Arc<Self>, id: &Id, call: &Call, message: &Message, params: &Params<'_>) -> Option<OwnCall> {
+        if self.rules.enabled()
+            && self.rules.config.gateway.interceptor
+            && let Some(interception) = Interception::of(message)
+        {
+            return Some(OwnCall::intercept(self, id, call, interception));
+        }
         if !self.rules.announces() {
             return None;
         }
@@ -211,6 +226,13 @@ impl Session {
             }
             RequestKind::Resource(uri) if uri.starts_with(handles::SCHEME) => {
                 Some(OwnCall::resource(self, id, call, uri))
+            }
+            RequestKind::Other
+                if self.rules.transfers_files()
+                    && message.method().as_deref() == Some(method::AUTHORIZE_DOWNLOAD)
+                    && let Some(uri) = params.uri.as_deref().filter(|uri| uri.starts_with(FILE_URI)) =>
+            {
+                Some(OwnCall::download(self, id, call, uri))
             }
             RequestKind::Task(_) | RequestKind::Other => {
                 let asked = TaskRequest::read(self, message, params.task_id.as_deref())?;

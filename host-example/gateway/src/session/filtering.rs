@@ -22,7 +22,8 @@ impl Session {
         let (bytes, id) = (message.bytes().clone(), message.id());
         match ToolResult::of_message(message) {
             Ok(result) => {
-                let (reply, offload) = self.filtered_reply(&result, call).await;
+                let (reply, outcome) = self.filtered_reply(&result, call).await;
+                let offload = outcome.as_ref().and_then(offload_of);
                 // The rest of the message counts too.
                 if !result.not_for_policy() && self.is_too_large(&reply, &self.reader(call)) {
                     return mcp::error_response(id.as_ref(), INTERNAL_ERROR, ceiling::TOO_LARGE);
@@ -64,8 +65,8 @@ impl Session {
         {
             return self.within_ceiling(message.with_bytes(path, &known.result), message, call);
         }
-        let (reply, offload) = self.filtered_reply(&result, call).await;
-        if let Some(offload) = offload {
+        let (reply, outcome) = self.filtered_reply(&result, call).await;
+        if let Some(offload) = outcome.as_ref().and_then(offload_of) {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
         self.within_ceiling(message.with_bytes(path, &reply), message, call)
@@ -84,8 +85,8 @@ impl Session {
         }
     }
 
-    /// Filters a result. Returns the reply, and the id of its offload.
-    pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Ulid>) {
+    /// Filters a result. Returns the reply, and its outcome if a policy decided.
+    pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Outcome>) {
         let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
@@ -139,11 +140,7 @@ impl Session {
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.has_budgets() {
             call.usage.add(shown_tokens(result, call.client.sees));
         }
-        let id = match decision.outcome {
-            Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
-            _ => None,
-        };
-        (reply, id)
+        (reply, Some(decision.outcome))
     }
 
     /// Refuses a result that is too large in every form.
@@ -268,7 +265,11 @@ impl Session {
         offloaded: &Offloaded,
         shown: &str,
     ) -> Bytes {
-        let links = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let mut more = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let links = more.len();
+        if call.downloads {
+            more.extend(mcp::file_blocks(&offloaded.offload));
+        }
         let strategy = self.rules.config.gateway_tool(&tool.name).schema;
         let shortened = match strategy {
             // A model that sees only the structured content would miss the descriptor.
@@ -280,14 +281,20 @@ impl Session {
         if blocks {
             return result.rejected(shown).into();
         }
-        let replacement = Replacement {
-            descriptor: shown,
-            kept: &offloaded.kept,
-            structured: shortened.as_deref(),
-            always_structured: false,
-            more_blocks: &links,
+        let reply = |more_blocks: &[String]| {
+            let replacement = Replacement {
+                descriptor: shown,
+                kept: &offloaded.kept,
+                structured: shortened.as_deref(),
+                always_structured: false,
+                more_blocks,
+            };
+            Bytes::from(result.offloaded(&replacement))
         };
-        result.offloaded(&replacement).into()
+        let whole = reply(&more);
+        // The descriptor names the files as well.
+        let is_too_large = more.len() > links && self.is_too_large_for(&whole, call);
+        if is_too_large { reply(more.get(..links).unwrap_or_default()) } else { whole }
     }
 
     fn policy_request(&self, result: &ToolResult, call: &Call, tool: &ToolCall, settings: PolicySettings) -> Request {
@@ -350,6 +357,14 @@ impl Session {
         let Some(budget) = own.into_iter().chain(call.client.session_budget).min() else { return false };
         let tokens = shown_tokens(result, call.client.sees);
         tokens > gateway.session_floor.get() && call.usage.tokens().saturating_add(tokens) > budget
+    }
+}
+
+/// The id of an offload.
+pub(super) fn offload_of(outcome: &Outcome) -> Option<Ulid> {
+    match outcome {
+        Outcome::Offload(offloaded) => Some(offloaded.offload.id()),
+        _ => None,
     }
 }
 

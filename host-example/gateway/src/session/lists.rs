@@ -7,7 +7,7 @@ use super::job::tool::{self, JOBS_TEMPLATE};
 use super::job::{JOB_TOOL, task};
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
-use super::{Session, arguments, ask};
+use super::{Session, arguments, ask, intercept};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::{SchemaKind, TASKS_REQUIRED};
 
@@ -50,7 +50,11 @@ impl Session {
                     RequestKind::Discovery => Some(TaskSupport::Extension),
                     _ => self.asks_for_tasks().then_some(TaskSupport::Capability),
                 };
-                mcp::with_capabilities(message, &guidance(has_jobs), has_jobs, tasks)
+                let answer = mcp::with_capabilities(message, &guidance(has_jobs), has_jobs, tasks);
+                match self.rules.config.gateway.interceptor {
+                    true => mcp::with_extension(&Message::read(answer), intercept::EXTENSION, intercept::SUPPORT),
+                    false => answer,
+                }
             }
             RequestKind::Tools { first_page } => {
                 if missing {

@@ -11,6 +11,7 @@ mod collected;
 mod decision;
 mod filtering;
 mod handles;
+mod intercept;
 mod job;
 mod list_pages;
 mod lists;

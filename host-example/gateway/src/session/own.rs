@@ -1,13 +1,14 @@
 //! Calls that the gateway answers itself, of its own tools and resources, and calls whose arguments it fills in.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, EXTRACT_TOOL, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, Tools};
+use lro_host::mcp::{self, EXTRACT_TOOL, INTERNAL_ERROR, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, Tools};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ceiling::{Reader, SHORTER_MAX};
+use super::intercept::{InterceptError, Interception};
 use super::job::task::TaskRequest;
 use super::job::wait::Awaited;
 use super::job::watch::WatchCall;
@@ -52,6 +53,10 @@ enum OwnCallKind {
     Tool(&'static str, String),
     /// A read of one of the gateway's resources.
     Resource(String),
+    /// A request for an address to download a file from.
+    Download(String),
+    /// A request about the policy as an interceptor.
+    Intercept { interception: Interception, call: Box<Call> },
     /// A call of the tool for jobs: its arguments, or why they cannot be read. It may wait, so it keeps its permits.
     Job { arguments: Result<tool::Arguments, String>, progress: Option<Id>, _permits: Vec<Arc<OwnedSemaphorePermit>> },
     /// A request about a task that is a job. It may wait, too.
@@ -94,6 +99,17 @@ impl OwnCall {
     /// Creates a read of one of the gateway's resources.
     pub(crate) fn resource(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
         Self::new(session, id, call, OwnCallKind::Resource(uri.to_owned()))
+    }
+
+    /// Creates a request for an address to download a file from.
+    pub(super) fn download(session: &Arc<Session>, id: &Id, call: &Call, uri: &str) -> Self {
+        Self::new(session, id, call, OwnCallKind::Download(uri.to_owned()))
+    }
+
+    /// Creates a request about the policy as an interceptor.
+    pub(super) fn intercept(session: &Arc<Session>, id: &Id, call: &Call, interception: Interception) -> Self {
+        let of_request = Box::new(call.clone());
+        Self::new(session, id, call, OwnCallKind::Intercept { interception, call: of_request })
     }
 
     /// Creates a call whose arguments contain references.
@@ -165,6 +181,12 @@ impl OwnCall {
             (OwnCallKind::Collect(collecting), _) => {
                 return self.session.collect(&self.id, collecting, send).await;
             }
+            (OwnCallKind::Intercept { interception, call }, _) => {
+                match interception.answer(&self.session, call).await {
+                    Ok(result) => ("interceptor", Ok(result)),
+                    Err(failure) => return FromClient::Answer(failure.response(&self.id)),
+                }
+            }
             (OwnCallKind::Tool(tool, _), Some(tools)) => (*tool, self.read_back(tools).await),
             (OwnCallKind::Watch(watch), _) => return watch.run(&self.session, &self.id, self.modern),
             (OwnCallKind::Job { arguments, .. }, _) => {
@@ -177,7 +199,8 @@ impl OwnCall {
                 ("resource", tool::resource(&self.session, uri, self.modern))
             }
             (OwnCallKind::Resource(_), Some(tools)) => ("resource", self.read_back(tools).await),
-            (OwnCallKind::Tool(..) | OwnCallKind::Resource(_), None) => {
+            (OwnCallKind::Download(uri), Some(tools)) => ("download", self.authorized(tools, uri)),
+            (OwnCallKind::Tool(..) | OwnCallKind::Resource(_) | OwnCallKind::Download(_), None) => {
                 let message = "nothing can be read back: the gateway has no store, see its log".to_owned();
                 ("resource", Err(ProtocolError { code: INVALID_PARAMS, message }))
             }
@@ -236,6 +259,17 @@ impl OwnCall {
         }
     }
 
+    /// Where a file can be downloaded.
+    fn authorized(&self, tools: &Tools, uri: &str) -> Result<String, ProtocolError> {
+        let rules = &self.session.rules;
+        let Some(base) = rules.downloads.get() else {
+            let message = "nothing can be downloaded: this gateway does not listen for HTTP".to_owned();
+            return Err(ProtocolError { code: INTERNAL_ERROR, message });
+        };
+        let lifetime = Duration::from_secs(rules.config.gateway.download_seconds.get());
+        tools.authorize_download(&self.session.owner.tenant, uri, base, lifetime)
+    }
+
     /// The outcome of a call that was refused for this reason.
     pub(crate) fn refused(&self, reason: &str) -> FromClient {
         let error = match &self.kind {
@@ -243,7 +277,8 @@ impl OwnCall {
                 self.session.end_waiting(&self.id);
                 mcp::response(&self.id, &mcp::with_result_type(mcp::tool_error(reason), self.modern))
             }
-            OwnCallKind::Resource(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
+            OwnCallKind::Intercept { .. } => InterceptError::Failed(reason.to_owned()).response(&self.id),
+            OwnCallKind::Resource(_) | OwnCallKind::Download(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
                 mcp::error_response(Some(&self.id), INVALID_PARAMS, reason)
             }
             OwnCallKind::Collect(collecting) => {

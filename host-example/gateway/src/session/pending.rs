@@ -35,6 +35,8 @@ pub(crate) struct Call {
     pub(crate) modern: bool,
     /// Whether the client says that it knows tasks.
     pub(super) knows_tasks: bool,
+    /// Whether the client gets the files of an offload as file values.
+    pub(crate) downloads: bool,
     /// The page of a list that the request asks for.
     pub(super) page: Option<ListPage>,
     pub(super) progress: Option<Id>,
@@ -87,6 +89,7 @@ impl Call {
             usage,
             modern: false,
             knows_tasks: false,
+            downloads: false,
             page: None,
             progress: None,
             has_own_token: false,

@@ -41,13 +41,15 @@ pub(crate) struct Reuse {
     version: u64,
 }
 
-/// Returns how to reuse the reply to a tool call; `None` if it must not be. `client` and `modern` are as in [`Call`].
+/// Returns how to reuse the reply to a tool call; `None` if it must not be. `client`, `modern` and
+/// `downloads` are as in [`Call`].
 pub(crate) fn wanted(
     session: &Session,
     message: &Message,
     tool: &str,
     client: &ClientProfile,
     modern: bool,
+    downloads: bool,
 ) -> Option<Reuse> {
     let config = &session.rules.config;
     let gateway = config.gateway_tool(tool);
@@ -58,7 +60,7 @@ pub(crate) fn wanted(
     let arguments = canonical_arguments(&message.value(&["params"])?)?;
     let serving = session.rules.filter.slot.current()?;
     let settings = config.for_tool_and_client(tool, client);
-    let rest = (tool, arguments, settings, gateway, client, modern, session.rules.has_name_conflict());
+    let rest = (tool, arguments, settings, gateway, client, modern, downloads, session.rules.has_name_conflict());
     let mut digest = Sha256::new();
     digest.update(serving.policy.digest().0);
     digest.update(serving.number.to_be_bytes());

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
 use super::layers::{Problem, SettingsError, key_text};
+use super::public_url::PublicUrl;
 use super::variables::{GATEWAY_TABLE, VARIABLE_PREFIX};
 use super::{Config, at_least_one};
 
@@ -73,6 +74,17 @@ pub struct GatewaySettings {
     /// name. Default: none.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
+    /// Whether the gateway answers `interceptors/list` and `interceptor/invoke` with its policy as a mutator of tool
+    /// results: the proposal SEP-2624. Default: false.
+    pub interceptor: bool,
+    /// Whether clients that declare the capability `files` get the files of an offload as file values, and addresses to
+    /// download them from: the proposal SEP-2631. Requires `listen`. Default: false.
+    pub file_transfer: bool,
+    /// URL under which clients reach the address listened on, such as that of a proxy with TLS. Addresses of downloads
+    /// begin with it. Default: none, the address itself, if that is of this machine alone.
+    pub public_url: Option<PublicUrl>,
+    /// Seconds for which an address of a download is valid, or until the offload expires. Default: 300.
+    pub download_seconds: NonZeroU64,
     /// Tenant of clients without a token, such as on stdio. Default: `default`.
     #[serde(deserialize_with = "tenant")]
     pub tenant: String,
@@ -176,6 +188,10 @@ impl Default for GatewaySettings {
             path: "/mcp".to_owned(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            interceptor: false,
+            file_transfer: false,
+            public_url: None,
+            download_seconds: at_least_one(300),
             tenant: TENANT_DEFAULT.to_owned(),
             admin_token: None,
             tokens: BTreeMap::new(),
@@ -276,18 +292,18 @@ impl TryFrom<String> for UpstreamUrl {
 }
 
 /// Returns what follows `http://` or `https://`.
-fn without_scheme(url: &str) -> Option<&str> {
+pub(super) fn without_scheme(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(rest)
 }
 
 /// Returns the authority, before the path and the query.
-fn authority(rest: &str) -> &str {
+pub(super) fn authority(rest: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 /// Validates a host and an optional port.
-fn check_authority(authority: &str) -> Result<(), &'static str> {
+pub(super) fn check_authority(authority: &str) -> Result<(), &'static str> {
     if authority.contains('@') {
         return Err("expected a URL without a user and a password: put them in gateway.upstream-headers");
     }

@@ -1,7 +1,7 @@
 //! State that the sessions of a gateway or of a tenant share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use lro_host::filter::Filter;
 use lro_host::mcp::{self, Message, Tools};
@@ -51,6 +51,8 @@ pub struct Rules {
     pub(crate) question_schema: String,
     /// Whether the server has tools with the same names, as another gateway does.
     name_conflict: AtomicBool,
+    /// What addresses of downloads begin with; empty until the gateway listens.
+    pub(crate) downloads: Arc<OnceLock<String>>,
     /// What is known of the lists of the server.
     pub(crate) lists: Arc<KnownLists>,
     /// Dropped messages and lines of servers.
@@ -82,6 +84,7 @@ impl Rules {
             pending: PendingLimits::default(),
             caches: Arc::default(),
             name_conflict: AtomicBool::new(false),
+            downloads: Arc::default(),
             lists: Arc::default(),
             dropped: Arc::default(),
             config,
@@ -120,6 +123,7 @@ impl Rules {
             definitions: self.definitions.clone(),
             question_schema: self.question_schema.clone(),
             name_conflict: AtomicBool::new(before.unwrap_or(self).has_name_conflict()),
+            downloads: Arc::clone(&self.downloads),
             lists: Arc::clone(&self.lists),
             dropped: Arc::clone(&self.dropped),
         }
@@ -159,6 +163,11 @@ impl Rules {
     /// Whether the gateway adds its tools and resources to the server's.
     pub(crate) fn announces(&self) -> bool {
         self.changes() && self.tools.is_some()
+    }
+
+    /// Whether clients may download files.
+    pub(crate) fn transfers_files(&self) -> bool {
+        self.announces() && self.config.gateway.file_transfer
     }
 
     /// Counts and logs server output that is dropped because it is not a message. Only the 1st, 2nd, 4th, 8th and so on

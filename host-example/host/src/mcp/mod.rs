@@ -1,11 +1,13 @@
 //! Model Context Protocol: the message types of [`lro_mcp`], replies by outcome, and the tools that read offloads.
 
 mod answer;
+mod files;
 mod list_items;
 mod resource;
 mod tools;
 
 pub use answer::{answer, answer_within_schema};
+pub use files::{Download, DownloadError, FILE_URI, file_blocks};
 pub use list_items::{ListError, ListPage, list_items};
 pub use lro_mcp::*;
 pub use resource::resource_links;

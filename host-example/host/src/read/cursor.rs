@@ -183,6 +183,6 @@ fn tenant_bytes(tenant: &str) -> [u8; TENANT_BYTES] {
     std::array::from_fn(|at| digest[at])
 }
 
-fn milliseconds(time: SystemTime) -> u64 {
+pub(super) fn milliseconds(time: SystemTime) -> u64 {
     u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

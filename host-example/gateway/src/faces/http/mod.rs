@@ -10,6 +10,7 @@
 //! files beyond that.
 
 mod bridge;
+mod download;
 mod forwarding;
 mod legacy;
 mod modern;
@@ -31,6 +32,7 @@ use lro_host::mcp::{Kind, Message, percent_decoded as decoded};
 use tokio::net::TcpListener;
 
 use self::bridge::Bridge;
+pub(crate) use self::download::is_download;
 use self::proxy::Proxy;
 use crate::listener::attempts::{AttemptOutcome, Attempts};
 use crate::listener::body;
@@ -93,6 +95,11 @@ impl Server {
         let listener = TcpListener::bind(address).await?;
         let settings = &rules.config.gateway;
         let guard = Guard::new(settings, listener.local_addr()?, rules.tenants.clone());
+        let base = match &settings.public_url {
+            Some(url) => url.as_str().to_owned(),
+            None => format!("http://{}", listener.local_addr()?),
+        };
+        let _ = rules.downloads.set(format!("{base}{}", download::PATH));
         let server = match upstream {
             Upstream::Command(launch) => Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
             Upstream::Http(endpoint) => Backend::Http(Arc::new(Proxy::new(Arc::clone(rules), endpoint))),
@@ -156,6 +163,9 @@ impl Server {
 
 impl HttpFace {
     async fn answer(&self, caller: Caller, request: Request) -> Response {
+        if self.rules.transfers_files() && is_download(request.uri().path()) {
+            return self.download(&caller, &request.into_parts().0).await;
+        }
         let admitted = match self.admit(&caller, &request) {
             Ok(admitted) => admitted,
             // A request without a token does not count as a wrong token: its client needs the response to learn where
@@ -184,14 +194,18 @@ impl HttpFace {
         let named = named.map(|named| decoded(named).unwrap_or_default());
         let tenant = self.guard.check(request, named.as_deref())?;
         let is_endpoint = named.is_some() || path == settings.path;
-        // Without tokens a client can claim any tenant, but not any address.
-        let address = (!self.rules.has_tokens()).then(|| caller.address());
-        let holder = Holder { tenant, address };
+        let holder = self.holder(tenant, caller);
         let permit = match *request.method() {
             Method::GET if is_endpoint => self.shares.stream(&holder)?,
             _ => self.shares.requests(&holder, 1)?,
         };
         Ok(AdmittedRequest { holder, permit, is_endpoint })
+    }
+
+    /// Whom a request counts against. Without tokens a client can claim any tenant, but not any address.
+    fn holder(&self, tenant: String, caller: &Caller) -> Holder {
+        let address = (!self.rules.has_tokens()).then(|| caller.address());
+        Holder { tenant, address }
     }
 
     async fn respond(&self, admitted: AdmittedRequest, caller: &Caller, request: Request) -> Result<Response, Refusal> {
