@@ -152,7 +152,7 @@ fn a_question_without_an_answer_gives_the_descriptor_and_the_reason() {
     // An answer is as long as the client accepts, and says how to go on.
     let result = gateway.call("large", json!({ARGUMENT: {"limit": 50}}));
     let answer = &answered(&result)["answer"];
-    let count = answer["results"].as_array().unwrap().len();
+    let count = answer["results"].as_array().unwrap_or_else(|| panic!("{result}")).len();
     assert!((1..50).contains(&count) && result.to_string().len() < 4_000, "{result}");
     assert!(answer["advice"].as_str().unwrap().contains(&format!("\"offset\": {count}")), "{answer}");
 }

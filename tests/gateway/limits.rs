@@ -13,7 +13,7 @@ const CLIENTS: [(&str, Most, bool); 15] = [
     ("Code - OSS", Most::Characters(110_000), false),
     ("Visual Studio Code", Most::Bytes(8_192), false),
     ("claude-ai", Most::Bytes(1_000_000), false),
-    ("claude-code", Most::Characters(50_000), true),
+    ("claude-code", Most::Tokens(20_000), true),
     ("codex-mcp-client", Most::Bytes(10_000), true),
     ("cursor-vscode", Most::Characters(110_000), false),
     ("gemini-cli-mcp-client-x", Most::Characters(40_000), false),
@@ -29,6 +29,8 @@ const CLIENTS: [(&str, Most, bool); 15] = [
 enum Most {
     Bytes(usize),
     Characters(usize),
+    /// Estimated: a fifth less than the client takes.
+    Tokens(u64),
 }
 
 impl Most {
@@ -36,6 +38,7 @@ impl Most {
         match self {
             Self::Bytes(most) => text.len() <= most,
             Self::Characters(most) => text.chars().count() <= most,
+            Self::Tokens(most) => lro_jsonl::tokens(text) <= most,
         }
     }
 }

@@ -55,8 +55,8 @@ pub use self::tenants::{SHARED_KEYS, TenantOverride};
 pub use self::tools::{GatewayTool, JobMode, ToolOverride};
 pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable};
 
-/// What part of a ceiling in tokens is kept back: text may have a quarter more tokens than the estimate says.
-const CEILING_MARGIN: u64 = 5;
+/// What part of a limit in tokens is kept back: text may have a quarter more tokens than the estimate says.
+const TOKEN_MARGIN: u64 = 5;
 
 /// Characters of English that a token has, by the estimate of tokens.
 const CHARACTERS_A_TOKEN: u64 = 4;
@@ -66,6 +66,14 @@ const fn characters(size: Size) -> u64 {
     match size.unit {
         SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN),
         SizeUnit::Bytes | SizeUnit::Characters => size.amount,
+    }
+}
+
+/// A limit that holds although tokens are estimated.
+const fn without_margin(limit: Size) -> Size {
+    match limit.unit {
+        SizeUnit::Tokens => Size { amount: limit.amount - limit.amount / TOKEN_MARGIN, ..limit },
+        SizeUnit::Bytes | SizeUnit::Characters => limit,
     }
 }
 
@@ -361,9 +369,9 @@ impl Config {
             threshold: self.own_threshold(chosen.threshold, chosen.unit),
             result_limit: chosen.result_limit.map(NonZeroU64::get),
             ceiling: self.ceiling_of(chosen.ceiling, chosen.ceiling_unit),
-            text_limit: chosen
-                .text_limit
-                .map(|limit| Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) }),
+            text_limit: chosen.text_limit.map(|limit| {
+                without_margin(Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) })
+            }),
             session_budget: None,
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
@@ -375,12 +383,9 @@ impl Config {
             .then(|| Size { amount: amount.unwrap_or(self.threshold).get(), unit: unit.unwrap_or(self.unit) })
     }
 
-    /// A ceiling, in its own unit or the general one. Of tokens a part is kept back, as they are estimated.
+    /// A ceiling, in its own unit or the general one.
     fn ceiling_of(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
-        let unit = unit.unwrap_or(self.ceiling_unit);
-        let amount = amount?.get();
-        let margin = if unit == SizeUnit::Tokens { amount / CEILING_MARGIN } else { 0 };
-        Some(Size { amount: amount - margin, unit })
+        Some(without_margin(Size { amount: amount?.get(), unit: unit.unwrap_or(self.ceiling_unit) }))
     }
 
     /// The ceilings that apply to answers to a call of a tool: the general one, that of the preset, and the tool's.

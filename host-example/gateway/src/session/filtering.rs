@@ -239,7 +239,7 @@ impl Session {
         let reply = |answer: Result<&str, &str>| {
             self.offloaded(result, call, tool, offloaded, &ask::with_answer(descriptor, answer))
         };
-        let (mut tools, mut answered) = (tools.clone(), None);
+        let (mut tools, mut bytes, mut answered) = (tools.clone(), u64::MAX, None);
         for _ in 0..=ceiling::SHORTER_MAX {
             let answer = tools.answer(&self.owner.tenant, offload, &asked.question).await;
             let message = reply(answer.as_deref().map_err(String::as_str));
@@ -248,7 +248,7 @@ impl Session {
                 answered = Some(message);
                 break;
             };
-            let bytes = excess.share_of(answer.len() as u64);
+            bytes = excess.share_of(bytes.min(answer.len() as u64));
             tools = tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
         self.rules.metrics.own_call(ask::ARGUMENT, start.elapsed());
