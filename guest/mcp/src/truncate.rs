@@ -4,6 +4,7 @@ use lro_payload::{Part, PartKind, PayloadReader, Size};
 
 use super::budget::Budget;
 use super::records::Copies;
+use super::reply::size_beyond;
 use super::result::{Block, Role, ToolResult};
 use super::sections;
 use super::text::{escaped, quoted, text_block};
@@ -22,6 +23,9 @@ const MEMBER_SHARE: u64 = 8;
 
 /// Bytes of text read at a time.
 const SLICE_BYTES: u32 = 64 << 10;
+
+/// How often a result is cut. Pieces are counted one by one, and the tokens of the whole are a little more or less.
+const CUTS_MAX: u32 = 8;
 
 /// Options of a truncation.
 #[derive(Clone, Copy, Debug)]
@@ -79,14 +83,27 @@ impl ToolResult {
     /// the limit. The limit always holds, unless it is smaller than the envelope with an empty `content` and that
     /// replacement.
     pub fn truncated(&self, truncation: &Truncation<'_>) -> Vec<u8> {
-        self.cut(truncation, Form::Records)
+        self.cut_within(truncation, Form::Records)
     }
 
     /// As [`ToolResult::truncated`], but structured content that is too large is replaced by `short`, shorter JSON of
     /// the same schema. Without it, or when it does not fit, the result becomes a tool error without structured
     /// content.
     pub fn truncated_within_schema(&self, truncation: &Truncation<'_>, short: Option<&[u8]>) -> Vec<u8> {
-        self.cut(truncation, Form::Short(short))
+        self.cut_within(truncation, Form::Short(short))
+    }
+
+    /// Cuts again for a smaller limit while the whole has more tokens than its pieces.
+    fn cut_within(&self, truncation: &Truncation<'_>, form: Form<'_>) -> Vec<u8> {
+        let mut amount = truncation.limit.amount;
+        for _ in 0..CUTS_MAX {
+            let reply = self.cut(&Truncation { limit: Size { amount, ..truncation.limit }, ..*truncation }, form);
+            match size_beyond(&reply, truncation.limit) {
+                Some(size) if amount > 0 => amount = amount.saturating_sub(size - truncation.limit.amount),
+                _ => return reply,
+            }
+        }
+        self.cut(&Truncation { limit: Size { amount: 0, ..truncation.limit }, ..*truncation }, form)
     }
 
     fn cut(&self, truncation: &Truncation<'_>, form: Form<'_>) -> Vec<u8> {
