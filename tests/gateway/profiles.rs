@@ -255,10 +255,10 @@ fn tools_declare_the_size_of_their_results() {
     let mut expected = wanted(90_000);
     expected[7] = json!(41_000);
     assert_eq!(Value::from(sizes(toml, "claude-code")), expected);
-    // In tokens there are up to four characters to one; the client shows 25,000 tokens, of which a fifth is kept back, and
-    // 500,000 characters at most if it is set to show more.
-    assert_eq!(sizes(&format!("preset = \"25k\"\n{toml}"), "claude-code")[0], 120_000);
-    assert_eq!(sizes(&format!("threshold = 4000000\n{toml}"), "claude-code")[0], 120_000);
+    // In tokens there are up to four characters to one; the client shows 25,000 tokens, and 500,000 characters at most if it is
+    // set to show more.
+    assert_eq!(sizes(&format!("preset = \"25k\"\n{toml}"), "claude-code")[0], 140_000);
+    assert_eq!(sizes(&format!("threshold = 4000000\n{toml}"), "claude-code")[0], 140_000);
     let more = format!("threshold = 4000000\n{toml}[clients.\"claude-code*\"]\ntext-limit = 1000000\n");
     assert_eq!(sizes(&more, "claude-code")[0], 500_000);
     let less = format!("{toml}[clients.\"claude-code*\"]\ndeclared-size = 60000\n");

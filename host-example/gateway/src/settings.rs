@@ -40,7 +40,7 @@ pub(crate) use self::clients::bytes_of;
 pub use self::clients::{ClientOverride, ClientProfile, KNOWN_CLIENTS, KnownClient, Sees};
 pub use self::collect::CollectSettings;
 pub(crate) use self::gateway::shown_url;
-pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, UpstreamHeader, UpstreamUrl};
+pub use self::gateway::{GatewaySettings, SchemaStrategy, TENANT_DEFAULT, Token, TranslateMode, UpstreamHeader, UpstreamUrl};
 pub use self::layers::{Entry, Origin, Problem, SettingsError};
 use self::layers::{Layers, default_dir, key_text};
 pub use self::loading::Loading;
@@ -70,7 +70,7 @@ const fn characters(size: Size) -> u64 {
 }
 
 /// A limit that holds although tokens are estimated.
-const fn without_margin(limit: Size) -> Size {
+pub(crate) const fn without_margin(limit: Size) -> Size {
     match limit.unit {
         SizeUnit::Tokens => Size { amount: limit.amount - limit.amount / TOKEN_MARGIN, ..limit },
         SizeUnit::Bytes | SizeUnit::Characters => limit,
@@ -369,9 +369,9 @@ impl Config {
             threshold: self.own_threshold(chosen.threshold, chosen.unit),
             result_limit: chosen.result_limit.map(NonZeroU64::get),
             ceiling: self.ceiling_of(chosen.ceiling, chosen.ceiling_unit),
-            text_limit: chosen.text_limit.map(|limit| {
-                without_margin(Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) })
-            }),
+            text_limit: chosen
+                .text_limit
+                .map(|limit| Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) }),
             session_budget: None,
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }

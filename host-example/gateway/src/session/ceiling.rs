@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::session::filtering::errors;
 use crate::session::{Call, RequestKind, Session, ToolCall};
-use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy, Sees, Size, SizeUnit};
+use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy, Sees, Size, SizeUnit, without_margin};
 
 /// Error for a message that cannot be shortened.
 pub(super) const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";
@@ -106,7 +106,7 @@ impl Session {
     /// The limit that a message exceeds most, if it exceeds one.
     pub(crate) fn excess(&self, message: &Bytes, reader: &Reader<'_>) -> Option<Excess> {
         let shown = reader.client.text_limit.filter(|_| !reader.takes_all);
-        let shown = shown.map(|limit| Limit::Text(limit, reader.client.sees));
+        let shown = shown.map(|limit| Limit::Text(without_margin(limit), reader.client.sees));
         let limits = self.message_limits(reader).map(Limit::Message).chain(shown);
         let excesses =
             limits.filter_map(|limit| Some(Excess { limit: limit.size(), size: limit.size_beyond(message)? }));

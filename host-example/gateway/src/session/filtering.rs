@@ -25,7 +25,8 @@ impl Session {
                 let (reply, outcome) = self.filtered_reply(&result, call).await;
                 let offload = outcome.as_ref().and_then(offload_of);
                 // The rest of the message counts too.
-                if !result.not_for_policy() && self.is_too_large(&reply, &self.reader(call)) {
+                let is_filtered = !result.not_for_policy() && !self.rules.audits();
+                if is_filtered && self.is_too_large(&reply, &self.reader(call)) {
                     return mcp::error_response(id.as_ref(), INTERNAL_ERROR, ceiling::TOO_LARGE);
                 }
                 self.keep_for_reuse(&result, call, offload, &reply);
