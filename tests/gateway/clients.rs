@@ -65,6 +65,15 @@ impl Connection {
 
     /// As [`Connection::open`], for [`Client::Sdk1`] with more capabilities.
     pub(crate) fn open_with(client: Client, way: &Way, capabilities: &Value) -> Self {
+        Self::describe(client, way, &json!({ "capabilities": capabilities }))
+    }
+
+    /// As [`Connection::open`], for [`Client::Client2`] with this revision alone.
+    pub(crate) fn pinned(way: &Way, revision: &str) -> Self {
+        Self::describe(Client::Client2, way, &json!({ "era": revision }))
+    }
+
+    fn describe(client: Client, way: &Way, more: &Value) -> Self {
         let driver = client.driver().map(|command| {
             let modules = installed("mcp/node_modules");
             Process::start(&command, &environment(&[("MCP_MODULES", &modules), ("FASTMCP_CHECK_FOR_UPDATES", "off")]))
@@ -76,7 +85,7 @@ impl Connection {
                 Way::Command(command, variables) => json!({"command": command, "env": variables}),
                 Way::Url(url) => json!({ "url": url }),
             };
-            description["capabilities"] = capabilities.clone();
+            description.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             connection.about =
                 connection.take(&description).unwrap_or_else(|error| panic!("{client:?}: {error}"))["ok"].take();
         }

@@ -15,6 +15,7 @@ mod crowd;
 mod documents;
 mod downloads;
 mod faults;
+mod generations;
 mod headers;
 mod http;
 mod intercepted;

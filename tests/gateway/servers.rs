@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lro_tests::workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -184,6 +185,13 @@ pub(crate) fn ripgrep() -> Server {
 /// A FastMCP server with paginated lists.
 pub(crate) fn paged() -> Server {
     Server { modern: true, ..Server::new("paged", vec![python(), driver("paged_server.py")]) }
+}
+
+/// A server of revision 2026-07-28 alone, of the TypeScript SDK.
+pub(crate) fn modern() -> Server {
+    let program = path_text(&workspace().join("tests/tools/servers/modern.mjs"));
+    let modules = installed("mcp/node_modules");
+    Server { modern: true, ..Server::new("modern", vec![node(), program, modules]) }
 }
 
 /// A server over HTTP.

@@ -25,6 +25,7 @@ AUTHOR_TARGETS="wasm32-wasip1 wasm32-wasip2"
 # Servers and clients that the gateway is tested with. None of them needs its install scripts.
 MCP_NPM_PACKAGES="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 \
 @modelcontextprotocol/server-memory@2026.8.31 @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 \
+@modelcontextprotocol/server@2.4.0 \
 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.2.0-alpha.12 mcp-ripgrep@0.4.0"
 MCP_PYTHON_PACKAGES="fastmcp==4.1.2 mcp==2.3.0 mcp-server-fetch==2026.10.24 mcp-server-git==2026.10.19 \
 mcp-server-time==2026.10.19"

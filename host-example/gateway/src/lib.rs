@@ -20,6 +20,7 @@ mod recorded;
 mod session;
 pub mod settings;
 mod tenants;
+mod translate;
 mod upstream;
 
 pub use assembly::{Control, Gateway, GatewayError, ReloadError, counts_fuel, parts};

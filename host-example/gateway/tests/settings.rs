@@ -275,6 +275,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "images") => "offload",
         (_, "documents") => "keep",
         (_, "resources.mode") => "refuse",
+        (_, "gateway.translate") => "never",
         (_, "schema") => "strip",
         (_, "gateway.listen" | "gateway.metrics-listen") => "127.0.0.1:8080",
         (_, "gateway.upstream" | "gateway.public-url") => "https://example.org/mcp",
@@ -682,7 +683,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
     assert_eq!(config.for_client("", ""), nothing_known);
     let code = ClientProfile {
         sees: Sees::Structured,
-        text_limit: Some(size(20_000, SizeUnit::Tokens)),
+        text_limit: Some(size(25_000, SizeUnit::Tokens)),
         declared_size: Some(500_000),
         ..nothing_known
     };
@@ -743,7 +744,7 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         sees: Sees::Structured,
         shares_disk: Some(false),
         threshold: Some(size(1000, SizeUnit::Tokens)),
-        text_limit: Some(size(8, SizeUnit::Tokens)),
+        text_limit: Some(size(9, SizeUnit::Tokens)),
         declared_size: Some(7),
         ..code
     };
@@ -846,7 +847,7 @@ fn what_a_client_shows_bounds_every_threshold() {
     assert_eq!(sizes("low", &codex), (size(2_000, SizeUnit::Characters), size(3_000, SizeUnit::Characters)));
     assert_eq!(sizes("tokens", &codex).0, most, "2,500 tokens may have 10,000 characters, and more bytes");
     let code = config.for_client("claude-code", "1");
-    assert_eq!(sizes("any", &code).0, size(20_000, SizeUnit::Tokens));
+    assert_eq!(sizes("any", &code).0, size(25_000, SizeUnit::Tokens));
 }
 
 #[test]

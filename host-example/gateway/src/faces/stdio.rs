@@ -245,6 +245,10 @@ impl StdioFace {
     }
 
     fn answer_late(self: &Arc<Self>) {
+        match &self.connection {
+            Connection::Child(link) => link.poll(),
+            Connection::Remote(remote) => remote.poll(),
+        }
         for Late { answer, cancellation } in self.session.late() {
             if let Some(answer) = answer {
                 let face = Arc::clone(self);

@@ -150,6 +150,9 @@ pub struct GatewaySettings {
     /// Maximum number of items in one page of the lists of tools, resources, templates and prompts, if the server does not
     /// page them itself. Default: none, they pass whole.
     pub list_page_size: Option<NonZeroU32>,
+    /// When the gateway translates between the generations of the protocol, for a client and a server that have no
+    /// revision in common. Not between a client and a server that are both on HTTP. Default: `auto`.
+    pub translate: TranslateMode,
     /// Whether decisions are only recorded, and every message passes unchanged. Default: false.
     pub audit: bool,
     /// Estimated tokens of results that one session receives inline; over HTTP, where clients have no session, one
@@ -216,6 +219,7 @@ impl Default for GatewaySettings {
             session_idle_seconds: at_least_one(1800),
             shutdown_ms: at_least_one(10_000),
             list_page_size: None,
+            translate: TranslateMode::Auto,
             audit: false,
             session_budget: None,
             session_floor: at_least_one(1000),
@@ -226,6 +230,22 @@ impl Default for GatewaySettings {
             job_result_bytes: at_least_one(4 << 20),
         }
     }
+}
+
+/// When the gateway translates between the generations of the protocol: those up to 2025-11-25 begin with a handshake, and from
+/// 2026-07-28 on each request stands for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TranslateMode {
+    /// For clients whose handshake the server refuses. Clients that know both generations begin with the handshake where a
+    /// server does not know `server/discover`, and need no translation.
+    #[default]
+    Auto,
+    /// For clients without a handshake before servers that begin with one, too: for clients that know 2026-07-28 alone. The
+    /// gateway asks the server first which it is.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// What the gateway does with the `outputSchema` of a tool whose results it may replace.

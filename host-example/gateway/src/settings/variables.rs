@@ -175,6 +175,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.session-idle-seconds", ValueForm::Integer, "seconds without a request after which a legacy session ends, or the budget of a client without one begins anew"),
     variable("gateway.shutdown-ms", ValueForm::Integer, "milliseconds that calls in flight may take to end at shutdown"),
     variable("gateway.list-page-size", ValueForm::Integer, "most items in a page of the lists of tools, resources, templates and prompts of a server that does not page them; none: whole"),
+    variable("gateway.translate", ValueForm::Text, "between generations of the protocol: `auto`, for clients whose handshake the server refuses; `always`, for clients without a handshake before servers that begin with one, too; `never`"),
     variable("gateway.audit", ValueForm::Boolean, "decide and record, change nothing"),
     variable("gateway.session-budget", ValueForm::Integer, "estimated tokens of results that a session gets inline; none: without bound"),
     variable("gateway.session-floor", ValueForm::Integer, "estimated tokens of a result that still passes beyond the budget"),

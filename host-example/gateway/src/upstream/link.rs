@@ -2,14 +2,16 @@
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Weak, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{Id, Kind, Message};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, Kind, Message};
 use lro_transport::{Cut, Launch, Line, ServerProcess};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::session::{Failure, Session};
+use crate::translate::{Steps, Translator};
 
 /// Request id of the handshake that the gateway repeats to a restarted server.
 const HANDSHAKE_ID: &str = "lro-filter-handshake";
@@ -52,7 +54,8 @@ pub(crate) struct Link<R> {
     launch: Launch,
     session: Arc<Session>,
     receiver: Weak<R>,
-    running: Mutex<ProcessState>,
+    translator: Arc<Translator>,
+    running: Arc<Mutex<ProcessState>>,
     /// Held while the server starts, which takes long.
     starting: Mutex<()>,
 }
@@ -80,7 +83,8 @@ pub(crate) enum LinkError {
 
 impl<R: Receive + 'static> Link<R> {
     pub(crate) fn new(launch: Launch, session: Arc<Session>, receiver: Weak<R>) -> Self {
-        Self { launch, session, receiver, running: Mutex::default(), starting: Mutex::default() }
+        let translator = Arc::new(Translator::of(&session.rules));
+        Self { launch, session, receiver, translator, running: Arc::default(), starting: Mutex::default() }
     }
 
     /// Starts the server.
@@ -90,7 +94,39 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Sends a message that expects no response.
     pub(crate) fn send(&self, message: &Bytes) -> Result<(), LinkError> {
-        self.process()?.send(message).map_err(LinkError::Send)
+        self.send_translated(message, |message| self.process()?.send(message).map_err(LinkError::Send))
+    }
+
+    /// Sends what a message of the client becomes.
+    fn send_translated(
+        &self,
+        message: &Bytes,
+        send: impl Fn(&Bytes) -> Result<(), LinkError>,
+    ) -> Result<(), LinkError> {
+        if self.translator.is_plain() {
+            return send(message);
+        }
+        let Steps { to_server, to_client } = self.translator.from_client(message.clone());
+        self.deliver(to_client);
+        to_server.iter().try_for_each(send)
+    }
+
+    /// Delivers messages of the translator, as the server's. The caller may hold what receiving one needs.
+    fn deliver(&self, messages: Vec<Bytes>) {
+        if let Some(receiver) = self.receiver.upgrade().filter(|_| !messages.is_empty()) {
+            let deliver = move |_| messages.into_iter().for_each(|message| receiver.message(message));
+            self.session.rules.senders.run(deliver);
+        }
+    }
+
+    /// Does what is due because time has passed.
+    pub(crate) fn poll(&self) {
+        if self.translator.is_plain() {
+            return;
+        }
+        let Steps { to_server, to_client } = self.translator.due();
+        self.deliver(to_client);
+        send_soon(&self.running, to_server);
     }
 
     /// Sends a client's message. Returns the failure of a request that cannot be sent.
@@ -105,8 +141,10 @@ impl<R: Receive + 'static> Link<R> {
     ) -> Result<Option<Failure>, LinkError> {
         let sent = match expects {
             Expects::Nothing => self.send(message),
-            Expects::Response(id) => self.send_request(message, || session.is_pending(id)),
-            Expects::Responses => self.send_request(message, || true),
+            Expects::Response(id) => {
+                self.send_translated(message, |message| self.send_request(message, || session.is_pending(id)))
+            }
+            Expects::Responses => self.send_translated(message, |message| self.send_request(message, || true)),
         };
         let Err(error) = sent else { return Ok(None) };
         tracing::warn!(%error, "a message did not reach the server");
@@ -131,7 +169,16 @@ impl<R: Receive + 'static> Link<R> {
 
     /// Sends a message without blocking. Returns whether it was sent.
     pub(crate) fn try_send(&self, message: &Bytes) -> bool {
-        self.process().is_ok_and(|process| process.try_send(message).is_ok())
+        if self.translator.is_plain() {
+            return self.process().is_ok_and(|process| process.try_send(message).is_ok());
+        }
+        if self.process().is_err() {
+            return false;
+        }
+        let Steps { to_server, to_client } = self.translator.from_client(message.clone());
+        self.deliver(to_client);
+        send_soon(&self.running, to_server);
+        true
     }
 
     pub(crate) fn close_input(&self) {
@@ -177,27 +224,42 @@ impl<R: Receive + 'static> Link<R> {
     fn start_process(&self) -> Result<Arc<ServerProcess>, LinkError> {
         let started = self.running().started;
         if let Some(pause) = started.and_then(|started| START_PAUSE.checked_sub(started.elapsed())) {
-            std::thread::sleep(pause);
+            thread::sleep(pause);
         }
         let (receiver, at_end) = (self.receiver.clone(), self.receiver.clone());
+        let (translator, running) = (Arc::clone(&self.translator), Arc::downgrade(&self.running));
+        let translated = move |receiver: &Arc<R>, message: Bytes| {
+            let Steps { to_server, to_client } = translator.from_server(message);
+            to_client.into_iter().for_each(|message| receiver.message(message));
+            running.upgrade().iter().for_each(|running| send_soon(running, to_server.clone()));
+        };
+        let translator = Arc::clone(&self.translator);
         let on_line = move |line: Line| {
             let Some(receiver) = receiver.upgrade() else { return };
             match line {
-                Line::Whole(message) => receiver.message(message),
+                Line::Whole(message) if translator.is_plain() => receiver.message(message),
+                Line::Whole(message) => translated(&receiver, message),
                 Line::Partial(rest) => {
                     tracing::warn!(bytes = rest.len(), "the server ended in the middle of a message");
                 }
                 Line::Cut(cut) => {
                     tracing::warn!(bytes = cut.bytes, reason = %cut.reason, "cannot keep a message from the server");
-                    if let Some(id) = id_of_cut(&cut) {
-                        receiver.lost(&id, &cut.reason.to_string());
+                    match id_of_cut(&cut) {
+                        Some(id) if translator.is_plain() => receiver.lost(&id, &cut.reason.to_string()),
+                        Some(id) => {
+                            let error = mcp::error_response(Some(&id), INTERNAL_ERROR, &cut.reason.to_string());
+                            translated(&receiver, error);
+                        }
+                        None => {}
                     }
                 }
             }
         };
         let child = self.session.rules.metrics.child();
+        let translator = Arc::clone(&self.translator);
         let on_end = move |how: &str| {
             drop(child);
+            translator.restarted();
             if let Some(receiver) = at_end.upgrade() {
                 tracing::info!("the server {how}");
                 receiver.ended(&format!("the server {how} before it answered"));
@@ -230,7 +292,8 @@ impl<R: Receive + 'static> Link<R> {
         if again {
             tracing::warn!("the server was restarted");
         }
-        let Some((initialize, initialized)) = self.session.handshake() else { return Ok(process) };
+        let handshake = self.translator.handshake(self.session.handshake());
+        let Some((initialize, initialized)) = handshake else { return Ok(process) };
         // The message that restarts it may be the handshake itself.
         let Some(initialized) = initialized else { return Ok(process) };
         let (answer, answered) = mpsc::sync_channel(1);
@@ -245,6 +308,19 @@ impl<R: Receive + 'static> Link<R> {
         }
         process.send(&initialized).map_err(LinkError::Send)?;
         Ok(process)
+    }
+}
+
+/// Sends messages to the running server, without waiting for it to read.
+fn send_soon(running: &Mutex<ProcessState>, messages: Vec<Bytes>) {
+    let Some(process) = running.lock().process.clone() else { return };
+    let sent = messages.iter().take_while(|message| process.try_send(message).is_ok()).count();
+    if sent < messages.len() {
+        thread::spawn(move || {
+            let rest = messages.into_iter().skip(sent);
+            // A server that has ended answers nothing more.
+            rest.for_each(|message| drop(process.send(&message)));
+        });
     }
 }
 

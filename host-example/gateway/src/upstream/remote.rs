@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::headers::{LAST_EVENT_ID, METHOD, NAME, PROTOCOL_VERSION, SESSION_ID, encoded};
 use crate::session::{ErrorPage, Session};
+use crate::translate::{Steps, Translator};
 use crate::upstream::content::{self, BodyKind, Content, ContentError};
 use crate::upstream::link::Receive;
 use crate::upstream::retry;
@@ -51,7 +52,6 @@ enum ExchangeError {
 /// A connection to an endpoint, with its runtime.
 pub(crate) struct Remote<R> {
     runtime: Option<Runtime>,
-    messages: UnboundedSender<Bytes>,
     inner: Arc<Inner<R>>,
 }
 
@@ -59,6 +59,8 @@ struct Inner<R> {
     endpoint: Endpoint,
     session: Arc<Session>,
     receiver: Weak<R>,
+    translator: Translator,
+    messages: UnboundedSender<Bytes>,
     state: Mutex<SessionState>,
     /// Held while a new session is initialized.
     handshake_lock: tokio::sync::Mutex<()>,
@@ -78,21 +80,38 @@ struct SessionState {
 
 impl<R: Receive + 'static> Remote<R> {
     pub(crate) fn new(runtime: Runtime, endpoint: Endpoint, session: Arc<Session>, receiver: Weak<R>) -> Self {
+        let (messages, received) = unbounded_channel();
+        let translator = Translator::of(&session.rules);
         let inner = Arc::new(Inner {
             endpoint,
             session,
             receiver,
+            translator,
+            messages,
             state: Mutex::default(),
             handshake_lock: tokio::sync::Mutex::default(),
         });
-        let (messages, received) = unbounded_channel();
         runtime.spawn(Arc::clone(&inner).run(received));
-        Self { runtime: Some(runtime), messages, inner }
+        Self { runtime: Some(runtime), inner }
     }
 
     pub(crate) fn send(&self, message: Bytes) {
-        // The receiver lives as long as the runtime.
-        let _ = self.messages.send(message);
+        self.follow(self.inner.translator.from_client(message));
+    }
+
+    /// Does what is due because time has passed.
+    pub(crate) fn poll(&self) {
+        self.follow(self.inner.translator.due());
+    }
+
+    fn follow(&self, steps: Steps) {
+        let Steps { to_server, to_client } = steps;
+        self.inner.queue(to_server);
+        if let Some(receiver) = self.inner.receiver.upgrade().filter(|_| !to_client.is_empty()) {
+            // The caller may hold what receiving a message needs.
+            let deliver = move |_| to_client.into_iter().for_each(|message| receiver.message(message));
+            self.inner.session.rules.senders.run(deliver);
+        }
     }
 
     /// Waits for the calls in flight, then ends the session.
@@ -121,6 +140,11 @@ impl<R> Drop for Remote<R> {
 }
 
 impl<R: Receive + 'static> Inner<R> {
+    fn queue(&self, messages: Vec<Bytes>) {
+        // The receiver lives as long as the runtime.
+        messages.into_iter().for_each(|message| drop(self.messages.send(message)));
+    }
+
     async fn run(self: Arc<Self>, mut messages: UnboundedReceiver<Bytes>) {
         while let Some(bytes) = messages.recv().await {
             let message = Message::read(bytes);
@@ -168,6 +192,11 @@ impl<R: Receive + 'static> Inner<R> {
             Ok(false) => ExchangeError::Unanswered,
             Err(error) => error,
         };
+        if let Some(id) = id.as_ref().filter(|_| !self.translator.is_plain()) {
+            // It may be a request of the translator, or one that shows what the server does not understand.
+            self.receive(mcp::error_response(Some(id), mcp::INTERNAL_ERROR, &ended.to_string()), None);
+            return;
+        }
         match id.and_then(|id| self.session.fail(&id, &ended.to_string())) {
             Some(failure) => drop(self.receive(failure.error, None)),
             None if matches!(ended, ExchangeError::Unreachable(_) | ExchangeError::Status { .. }) => {
@@ -197,7 +226,8 @@ impl<R: Receive + 'static> Inner<R> {
         if self.state().id.as_ref() != Some(old) {
             return Ok(());
         }
-        let (initialize, initialized) = self.session.handshake().ok_or(ExchangeError::Session)?;
+        let handshake = self.translator.handshake(self.session.handshake());
+        let (initialize, initialized) = handshake.ok_or(ExchangeError::Session)?;
         tracing::warn!("the session with the server has ended; starting a new one");
         let response = self.post(&Message::read(initialize)).await?;
         if !response.status().is_success() {
@@ -417,10 +447,12 @@ impl<R: Receive + 'static> Inner<R> {
         self.record_metadata(&message);
         let answered_id = message.id().map(|id| self.session.request_id(id));
         let answers = message.kind() == Kind::Response && answered_id.as_ref() == id && id.is_some();
+        let Steps { to_server, to_client } = self.translator.from_server(bytes);
         if let Some(receiver) = self.receiver.upgrade() {
             // Blocks while the client is slow to read.
-            tokio::task::block_in_place(|| receiver.message(bytes));
+            tokio::task::block_in_place(|| to_client.into_iter().for_each(|message| receiver.message(message)));
         }
+        self.queue(to_server);
         answers
     }
 

@@ -289,6 +289,7 @@ impl LegacySession {
     }
 
     pub(super) fn answer_late(self: &Arc<Self>) {
+        self.link.poll();
         for Late { answer, cancellation } in self.session.late() {
             if let Some(answer) = answer {
                 let (this, id) = (Arc::clone(self), answer.id.clone());

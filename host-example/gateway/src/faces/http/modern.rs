@@ -212,6 +212,7 @@ impl SharedServer {
     }
 
     pub(super) fn answer_late(&self) {
+        self.link.poll();
         let is_over = |exchange: &Exchange| exchange.is_left.load(Ordering::Relaxed) && !exchange.session.has_jobs();
         let exchanges: Vec<Arc<Exchange>> = {
             let mut exchanges = self.exchanges.lock();
