@@ -170,7 +170,9 @@ fn every_call_has_its_arguments() {
                 assert_eq!(said, json!({"limit": 50}), "{name}, {tool}: {answer:.300}");
             }
             note(&mut way, tool, json!({"limit": 900, "q": 1}));
-            let [first, second] = &way.seen(tool)[..] else { panic!("{name}, {tool}: {:?}", way.seen(tool)) };
+            // A job answers before the server has its call.
+            let seen = (0..1_000).map(|_| way.seen(tool)).find(|seen| seen.len() > 1).unwrap_or_default();
+            let [first, second] = &seen[..] else { panic!("{name}, {tool}: {seen:?}") };
             assert!(first.contains(r#""limit":50"#), "{name}, {tool}: {first}");
             assert!(second.contains(r#""limit":200"#) && second.contains(r#""q":1"#), "{name}, {tool}: {second}");
         }

@@ -38,8 +38,8 @@ fn counted(messages: &[String]) -> Vec<u64> {
     let messages = serde_json::to_vec(messages).unwrap();
     let writer = std::thread::spawn(move || input.write_all(&messages));
     let output = node.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(output.status.success(), "run `make test-data`");
+    let written = writer.join().unwrap();
+    assert!(output.status.success() && written.is_ok(), "{}, {written:?}: run `make test-data`", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

@@ -75,7 +75,9 @@ fn a_client_without_a_handshake_before_a_server_with_one() {
         assert!(first_text(&client.call(&sampling)).contains("1 messages read"), "{name}");
         let long = json!({"name": "trigger-long-running-operation", "arguments": {"duration": 0.2, "steps": 2}});
         let steps = client.step(&json!({"call": long, "progress": true})).unwrap();
-        assert_eq!(steps["progress"][0], json!({"progress": 1, "total": 2}), "{name}: {steps}");
+        // The client reports its own rounds, too.
+        let progress = steps["progress"].as_array().unwrap();
+        assert!(progress.contains(&json!({"progress": 1, "total": 2})), "{name}: {steps}");
         assert!(!client.outcome("resources", &Value::Null).as_array().unwrap().is_empty(), "{name}");
         assert!(!client.outcome("prompts", &Value::Null).as_array().unwrap().is_empty(), "{name}");
     }

@@ -1,9 +1,9 @@
 // Counts tokens as tokenizers do: node count.mjs TEST_DATA_DIR reads a JSON array of texts, and writes one of counts.
 
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
-import { argv } from "node:process";
+import { argv, stdin } from "node:process";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 
 const PLAIN = { disallowedSpecial: new Set() };
@@ -17,5 +17,5 @@ export function counter(data) {
 }
 
 if (argv[1] === fileURLToPath(import.meta.url)) {
-    console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(counter(argv[2]))));
+    console.log(JSON.stringify(JSON.parse(await text(stdin)).map(counter(argv[2]))));
 }
