@@ -118,7 +118,7 @@ pub fn advice(input_schema: &str, arguments: Option<&str>, size: &ResultSize) ->
 }
 
 /// The field that takes most of these records, JSON objects, and its share in percent; `None` if no field with a plain name takes
-/// [`SHARE_MIN`], or there is only one.
+/// 30 percent, or there is only one.
 pub fn largest_field<'a>(records: impl IntoIterator<Item = &'a str>) -> Option<(String, u64)> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     for record in records {

@@ -172,7 +172,7 @@ impl ForLegacyClient {
         self.must_listen = self.listen.take().is_some();
     }
 
-    pub(super) fn from_client(&mut self, message: Message) -> Steps {
+    pub(super) fn client_message(&mut self, message: Message) -> Steps {
         match message.kind() {
             Kind::Request if message.params().is_modern() => Steps::to_server(message.bytes().clone()),
             Kind::Request if std::mem::take(&mut self.must_listen) => {
@@ -293,7 +293,7 @@ impl ForLegacyClient {
         Steps::to_server(retry.with_id(&own))
     }
 
-    pub(super) fn from_server(&mut self, message: Message) -> Steps {
+    pub(super) fn server_message(&mut self, message: Message) -> Steps {
         match message.kind() {
             Kind::Response => self.response(message),
             Kind::Notification => self.server_notification(&message),

@@ -154,7 +154,7 @@ impl ForModernClient {
         self.level = None;
     }
 
-    pub(super) fn from_client(&mut self, message: &Message) -> Steps {
+    pub(super) fn client_message(&mut self, message: &Message) -> Steps {
         match message.kind() {
             Kind::Request => self.request(message),
             Kind::Notification if message.method().as_deref() == Some(method::CANCELLED) => self.cancelled(message),
@@ -353,7 +353,7 @@ impl ForModernClient {
         steps
     }
 
-    pub(super) fn from_server(&mut self, message: &Message) -> Steps {
+    pub(super) fn server_message(&mut self, message: &Message) -> Steps {
         match message.kind() {
             Kind::Response => match message.id().filter(|id| self.calls.contains_key(id)) {
                 Some(id) => self.response(&id, message),

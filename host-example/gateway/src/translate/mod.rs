@@ -144,26 +144,26 @@ impl Translator {
     }
 
     /// What to send because of a message from the client.
-    pub(crate) fn from_client(&self, message: Bytes) -> Steps {
+    pub(crate) fn client_message(&self, message: Bytes) -> Steps {
         if self.is_plain() {
             return Steps::to_server(message);
         }
         let message = Message::read(message);
         match message.batch() {
-            Some(elements) => self.all(elements.into_iter().map(Message::read), Self::client_message),
-            None => self.client_message(message),
+            Some(elements) => self.all(elements.into_iter().map(Message::read), Self::one_of_client),
+            None => self.one_of_client(message),
         }
     }
 
     /// What to send because of a message from the server.
-    pub(crate) fn from_server(&self, message: Bytes) -> Steps {
+    pub(crate) fn server_message(&self, message: Bytes) -> Steps {
         if self.is_plain() {
             return Steps::to_client(message);
         }
         let message = Message::read(message);
         match message.batch() {
-            Some(elements) => self.all(elements.into_iter().map(Message::read), Self::server_message),
-            None => self.server_message(message),
+            Some(elements) => self.all(elements.into_iter().map(Message::read), Self::one_of_server),
+            None => self.one_of_server(message),
         }
     }
 
@@ -207,7 +207,7 @@ impl Translator {
         messages.fold(Steps::default(), |steps, message| steps.and(one(self, message)))
     }
 
-    fn client_message(&self, message: Message) -> Steps {
+    fn one_of_client(&self, message: Message) -> Steps {
         let mut state = self.state.lock();
         match &mut *state {
             State::Plain => Steps::to_server(message.bytes().clone()),
@@ -235,12 +235,12 @@ impl Translator {
                 self.understands(&mut state);
                 Steps::to_server(message.bytes().clone())
             }
-            State::ForModern(server) => server.from_client(&message),
-            State::ForLegacy(server) => server.from_client(message),
+            State::ForModern(server) => server.client_message(&message),
+            State::ForLegacy(server) => server.client_message(message),
         }
     }
 
-    fn server_message(&self, message: Message) -> Steps {
+    fn one_of_server(&self, message: Message) -> Steps {
         let mut state = self.state.lock();
         match &mut *state {
             State::Plain => Steps::to_client(message.bytes().clone()),
@@ -276,8 +276,8 @@ impl Translator {
                 }
                 _ => Steps::to_client(message.bytes().clone()),
             },
-            State::ForModern(server) => server.from_server(&message),
-            State::ForLegacy(server) => server.from_server(message),
+            State::ForModern(server) => server.server_message(&message),
+            State::ForLegacy(server) => server.server_message(message),
         }
     }
 
@@ -336,8 +336,8 @@ impl Translator {
         let messages: Vec<Message> = again.chain(refused).chain(held).collect();
         for message in messages {
             let more = match state {
-                State::ForLegacy(server) => server.from_client(message),
-                State::ForModern(server) => server.from_client(&message),
+                State::ForLegacy(server) => server.client_message(message),
+                State::ForModern(server) => server.client_message(&message),
                 _ => Steps::default(),
             };
             steps = steps.and(more);

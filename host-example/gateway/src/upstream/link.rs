@@ -106,7 +106,7 @@ impl<R: Receive + 'static> Link<R> {
         if self.translator.is_plain() {
             return send(message);
         }
-        let Steps { to_server, to_client } = self.translator.from_client(message.clone());
+        let Steps { to_server, to_client } = self.translator.client_message(message.clone());
         self.deliver(to_client);
         to_server.iter().try_for_each(send)
     }
@@ -175,7 +175,7 @@ impl<R: Receive + 'static> Link<R> {
         if self.process().is_err() {
             return false;
         }
-        let Steps { to_server, to_client } = self.translator.from_client(message.clone());
+        let Steps { to_server, to_client } = self.translator.client_message(message.clone());
         self.deliver(to_client);
         send_soon(&self.running, to_server);
         true
@@ -229,7 +229,7 @@ impl<R: Receive + 'static> Link<R> {
         let (receiver, at_end) = (self.receiver.clone(), self.receiver.clone());
         let (translator, running) = (Arc::clone(&self.translator), Arc::downgrade(&self.running));
         let translated = move |receiver: &Arc<R>, message: Bytes| {
-            let Steps { to_server, to_client } = translator.from_server(message);
+            let Steps { to_server, to_client } = translator.server_message(message);
             to_client.into_iter().for_each(|message| receiver.message(message));
             running.upgrade().iter().for_each(|running| send_soon(running, to_server.clone()));
         };

@@ -96,7 +96,7 @@ impl<R: Receive + 'static> Remote<R> {
     }
 
     pub(crate) fn send(&self, message: Bytes) {
-        self.follow(self.inner.translator.from_client(message));
+        self.follow(self.inner.translator.client_message(message));
     }
 
     /// Does what is due because time has passed.
@@ -447,7 +447,7 @@ impl<R: Receive + 'static> Inner<R> {
         self.record_metadata(&message);
         let answered_id = message.id().map(|id| self.session.request_id(id));
         let answers = message.kind() == Kind::Response && answered_id.as_ref() == id && id.is_some();
-        let Steps { to_server, to_client } = self.translator.from_server(bytes);
+        let Steps { to_server, to_client } = self.translator.server_message(bytes);
         if let Some(receiver) = self.receiver.upgrade() {
             // Blocks while the client is slow to read.
             tokio::task::block_in_place(|| to_client.into_iter().for_each(|message| receiver.message(message)));
