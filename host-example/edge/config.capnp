@@ -37,6 +37,7 @@ const filter :Workerd.Worker = (
     (name = "node/src/parts.js", esModule = embed "../node/src/parts.js"),
     (name = "node/src/result.js", esModule = embed "../node/src/result.js"),
     (name = "node/src/settings.js", esModule = embed "../node/src/settings.js"),
+    (name = "node/src/tokens.js", esModule = embed "../node/src/tokens.js"),
     (name = "node/src/truncate.js", esModule = embed "../node/src/truncate.js"),
     (name = "node/src/ulid.js", esModule = embed "../node/src/ulid.js"),
   ],

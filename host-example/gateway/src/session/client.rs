@@ -156,10 +156,11 @@ impl Session {
                     name,
                 })
             }
-            Some(method::TASKS_GET | method::TASKS_RESULT) => {
-                RequestKind::Task(params.task_id.as_deref().unwrap_or_default().to_owned())
-            }
-            Some(method::TASKS_LIST) => RequestKind::TaskList { first_page },
+            Some(task @ (method::TASKS_GET | method::TASKS_RESULT)) => RequestKind::Task {
+                id: params.task_id.as_deref().unwrap_or_default().to_owned(),
+                is_known: task == method::TASKS_GET || revision.is_none(),
+            },
+            Some(method::TASKS_LIST) if revision.is_none() => RequestKind::TaskList { first_page },
             Some(method::LISTEN) => RequestKind::Subscription,
             _ => RequestKind::Other,
         };
@@ -234,7 +235,7 @@ impl Session {
             {
                 Some(OwnCall::download(self, id, call, uri))
             }
-            RequestKind::Task(_) | RequestKind::Other => {
+            RequestKind::Task { .. } | RequestKind::Other => {
                 let asked = TaskRequest::read(self, message, params.task_id.as_deref())?;
                 Some(OwnCall::task(self, id, call, asked))
             }

@@ -182,7 +182,12 @@ pub(crate) enum RequestKind {
     Prompt,
     Tool(ToolCall),
     /// `tasks/get` or `tasks/result`.
-    Task(String),
+    Task {
+        id: String,
+        /// Whether the revision of the client has the method.
+        is_known: bool,
+    },
+    /// `tasks/list`, up to 2025-11-25.
     TaskList {
         first_page: bool,
     },

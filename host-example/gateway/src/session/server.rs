@@ -179,7 +179,7 @@ impl Session {
         self.measure_answer(&call, &message);
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
-            RequestKind::Task(_)
+            RequestKind::Task { is_known: true, .. }
                 if self.has_tasks(&call)
                     && let Some(answer) = task::unknown_answer(&message) =>
             {
@@ -188,8 +188,8 @@ impl Session {
             RequestKind::TaskList { first_page } if self.has_tasks(&call) => {
                 task::list_answer(self, message, *first_page).into()
             }
-            RequestKind::Task(task) => {
-                let task = task.clone();
+            RequestKind::Task { id, .. } => {
+                let task = id.clone();
                 let is_task = message.result().is_none() || message.is_task(&["result"]);
                 self.task_result(message, task, if is_task { &["result", "result"] } else { &["result"] }, &call)
             }

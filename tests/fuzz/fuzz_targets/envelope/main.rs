@@ -191,6 +191,7 @@ fn change_of(tool: &str) -> ToolChange<'static> {
         schema,
         result_characters: tool.len().is_multiple_of(2).then_some(RESULT_CHARACTERS),
         argument,
+        rules: Vec::new(),
         tasks: false,
     }
 }
