@@ -12,8 +12,7 @@ how often the method came for the same WHAT. A value is a list of steps:
     "TEXT"                 writes a line. @ID@ stands for the id of the request, @TOKEN@ for its progress token, @LINE@ for
                            the line it came in and @ANSWER@ for the line of the last "await", both as JSON strings
     {"bytes": "BASE64"}    writes a line that need not be UTF-8
-    {"await": METHOD}      waits for a message of this method, or for an answer to the request of this id. A notification
-                           "test/…" may have come before: over HTTP it may overtake the request
+    {"await": METHOD}      waits for a message of this method, or for an answer to the request of this id
     {"sleep": SECONDS}
 
 Without a value, `initialize` and `ping` are answered, `scripted/seen` gives all lines so far, another request is an error.
@@ -38,7 +37,6 @@ class Server:
         self.counts = collections.Counter()
         self.seen = []
         self.waiting = collections.deque()
-        self.early = []
         self.answer = "null"
 
     def read(self):
@@ -57,8 +55,6 @@ class Server:
         self.write(json.dumps(value, ensure_ascii=False).encode())
 
     def wait_for(self, wanted):
-        if wanted in self.early:
-            return self.early.remove(wanted)
         while True:
             line = self.read()
             message = json.loads(line)
@@ -103,8 +99,6 @@ class Server:
         if steps is not None:
             return self.run(steps, message, line)
         if "id" not in message:
-            if message["method"].startswith("test/"):
-                self.early.append(message["method"])
             return None
         answer = {"jsonrpc": "2.0", "id": message["id"]}
         match message["method"]:
