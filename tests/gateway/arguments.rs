@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::faults::wait_until;
 use crate::lasting::{Face, all_ways};
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
 use crate::wire::member;
@@ -169,9 +170,11 @@ fn every_call_has_its_arguments() {
             if tool != "list job" {
                 assert_eq!(said, json!({"limit": 50}), "{name}, {tool}: {answer:.300}");
             }
+            // A job answers before the server has its call, which over HTTP the next call may overtake.
+            wait_until("the first call", || way.seen(tool).len() == 1);
             note(&mut way, tool, json!({"limit": 900, "q": 1}));
-            // A job answers before the server has its call.
-            let seen = (0..1_000).map(|_| way.seen(tool)).find(|seen| seen.len() > 1).unwrap_or_default();
+            wait_until("the second call", || way.seen(tool).len() == 2);
+            let seen = way.seen(tool);
             let [first, second] = &seen[..] else { panic!("{name}, {tool}: {seen:?}") };
             assert!(first.contains(r#""limit":50"#), "{name}, {tool}: {first}");
             assert!(second.contains(r#""limit":200"#) && second.contains(r#""q":1"#), "{name}, {tool}: {second}");

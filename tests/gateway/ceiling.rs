@@ -1,7 +1,6 @@
 //! Ceilings: whatever kind an answer to a call is, it is no larger on the wire, and nothing that was offloaded is lost.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use lro_host::mcp::wire_size;
 use lro_host::settings::SizeUnit;
@@ -9,7 +8,7 @@ use lro_tests::{target, workspace};
 use serde_json::{Value, json};
 
 use crate::scripted::{Script, Scripted, Setup, descriptor, handle, records, structured, text};
-use crate::support::node;
+use crate::support::{node, piped};
 
 /// In estimated tokens.
 const CEILING: u64 = 2_000;
@@ -27,20 +26,8 @@ fn size(answer: &str) -> u64 {
 /// Tokens of each message, the larger count of two tokenizers.
 fn counted(messages: &[String]) -> Vec<u64> {
     let script = workspace().join("tests/tools/tokens/count.mjs");
-    let mut node = Command::new(node())
-        .arg(script)
-        .arg(target().join("test-data"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = node.stdin.take().unwrap();
-    let messages = serde_json::to_vec(messages).unwrap();
-    let writer = std::thread::spawn(move || input.write_all(&messages));
-    let output = node.wait_with_output().unwrap();
-    let written = writer.join().unwrap();
-    assert!(output.status.success() && written.is_ok(), "{}, {written:?}: run `make test-data`", output.status);
-    serde_json::from_slice(&output.stdout).unwrap()
+    let output = piped(Command::new(node()).arg(script).arg(target().join("test-data")), messages);
+    serde_json::from_slice(&output).unwrap()
 }
 
 /// Data of many kinds, each more than the ceiling and less than the threshold.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::clients::{Client, Connection};
-use crate::job_tasks::{EXTENSION, accepting, askers, line, slow};
+use crate::job_tasks::{EXTENSION, accepting, askers, assert_obtained_by_task, line, slow};
 use crate::lasting::{Face, all_ways};
 use crate::scripted::{Script, Setup, first_text, text};
 use crate::servers::Gateway;
@@ -159,9 +159,5 @@ fn the_typescript_sdk_needs_no_setting() {
     gateway.more = environment(&[("MCP_LRO_CONFIG", &path_text(&toml))]);
     let mut connection = Connection::open_with(Client::Sdk1, &gateway.before(&slow.server), &knowing());
     connection.tools();
-    let messages = connection.outcome("task", &json!({"name": slow.tool, "arguments": slow.arguments}));
-    let messages = messages.as_array().unwrap();
-    let (first, last) = (messages.first().unwrap(), messages.last().unwrap());
-    assert!(first["type"] == "taskCreated" && last["type"] == "result", "{messages:?}");
-    assert_eq!(first_text(&last["result"]), slow.answer, "{messages:?}");
+    assert_obtained_by_task(&mut connection, &slow);
 }

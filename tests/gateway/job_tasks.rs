@@ -362,12 +362,17 @@ fn the_typescript_sdk_obtains_a_slow_result_by_task() {
         let mut connection = Connection::open(Client::Sdk1, &way);
         // This client learns from the list that calls may be tasks.
         connection.tools();
-        let messages = connection.outcome("task", &json!({"name": slow.tool, "arguments": slow.arguments}));
-        let messages = messages.as_array().unwrap();
-        let (first, last) = (messages.first().unwrap(), messages.last().unwrap());
-        assert!(first["type"] == "taskCreated" && last["type"] == "result", "{messages:?}");
-        assert_eq!(first_text(&last["result"]), slow.answer, "{messages:?}");
+        assert_obtained_by_task(&mut connection, slow);
     });
+}
+
+/// Calls a slow tool with a client of the TypeScript SDK 1.x: there is a task, and then its result.
+pub(crate) fn assert_obtained_by_task(connection: &mut Connection, slow: &Slow) {
+    let messages = connection.outcome("task", &json!({"name": slow.tool, "arguments": slow.arguments}));
+    let messages = messages.as_array().unwrap();
+    let (first, last) = (messages.first().unwrap(), messages.last().unwrap());
+    assert!(first["type"] == "taskCreated" && last["type"] == "result", "{messages:?}");
+    assert_eq!(first_text(&last["result"]), slow.answer, "{messages:?}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What becomes of the results of calls, whatever their shape.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use lro_host::mcp::wire_size;
 use lro_host::settings::SizeUnit;
@@ -9,7 +8,7 @@ use lro_tests::workspace;
 use serde_json::{Value, json};
 
 use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, result_bytes, structured, text};
-use crate::support::python;
+use crate::support::{piped, python};
 use crate::wire::member;
 
 /// The largest message of the preset `25k`, in estimated tokens.
@@ -144,19 +143,8 @@ fn past_the_ceiling(messages: &[String]) -> Vec<usize> {
         past = [i for i, m in enumerate(json.load(sys.stdin)) if module.tokens(m.encode()) > 25_000]\n\
         print(json.dumps(past))";
     let module = workspace().join("host-example/python/lro_filter/tokens.py");
-    let mut python = Command::new(python())
-        .args(["-S", "-B", "-c", COUNT])
-        .arg(module)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = python.stdin.take().unwrap();
-    let messages = serde_json::to_vec(messages).unwrap();
-    let writer = std::thread::spawn(move || input.write_all(&messages));
-    let output = python.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+    let output = piped(Command::new(python()).args(["-S", "-B", "-c", COUNT]).arg(module), messages);
+    serde_json::from_slice(&output).unwrap()
 }
 
 // Of a message of 25,000 estimated tokens, all of it, not one more reaches the client.

@@ -70,6 +70,18 @@ pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+/// The output of a command whose input are these texts as JSON.
+pub(crate) fn piped(command: &mut Command, texts: &[String]) -> Vec<u8> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let texts = serde_json::to_vec(texts).unwrap();
+    let writer = std::thread::spawn(move || input.write_all(&texts));
+    let output = child.wait_with_output().unwrap();
+    let written = writer.join().unwrap();
+    assert!(output.status.success() && written.is_ok(), "{}, {written:?}: run `make test-data`", output.status);
+    output.stdout
+}
+
 /// A process and its descendants, which end when this is dropped.
 pub(crate) struct Process {
     name: String,

@@ -113,7 +113,7 @@ const COUNT_BYTES: usize = 192;
 /// | 85 | second letter of a piece after `t` or `T`, unless it is `h` or `H` |
 /// | 30 | letter of a piece from the ninth on; 60 from the seventeenth on, unless it is of ASCII and equals its predecessor |
 /// | 108 | second capital of a run of ASCII capitals |
-/// | 112 | `a`, `i`, `o` or `u`, any case, the fourth letter of a piece or a later one, before a character that is no letter |
+/// | 112 | `a`, `i`, `o` or `u`, any case, the fourth letter of a piece or a later one, before a character that is not a letter |
 /// | 114 | first, fourth, seventh … digit of a run |
 /// | 85 | run of digits after a space |
 /// | 79 | first sign of a run |

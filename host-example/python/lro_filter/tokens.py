@@ -16,7 +16,7 @@ _SIGNS = r"\x00-\x08\x0b\x0c\x0e-\x1f!-/:-@\[-`{-\x7f"
 
 _PIECE = re.compile(f"[A-Z]+[{_SMALL}]*|[{_SMALL}]+")
 _CAPITALS = re.compile("[A-Z]{2,}")
-# A vowel before a character that is no letter, the fourth letter of a piece or a later one.
+# A vowel before a character that is not a letter, the fourth letter of a piece or a later one.
 _VOWEL = re.compile(
     f"[AIOUaiou](?=[^{_LETTERS}])"
     f"(?:(?<=[A-Z][A-Z][A-Z][{_LETTERS}])|(?<=[A-Z][{_LETTERS}][{_SMALL}][a-z])|(?<=[{_SMALL}][{_SMALL}][{_SMALL}][a-z]))"

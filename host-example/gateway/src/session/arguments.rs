@@ -14,7 +14,10 @@ const KEY: &str = "io.github.lro-filter/arguments";
 
 /// The message with its arguments filled in and capped, and the changed ones as a JSON object.
 pub(crate) fn bounded(session: &Session, message: Message) -> (Message, Option<Arc<str>>) {
-    if !session.rules.changes() || message.method().as_deref() != Some(method::TOOLS_CALL) {
+    if !session.rules.changes()
+        || !session.rules.config.has_argument_rules()
+        || message.method().as_deref() != Some(method::TOOLS_CALL)
+    {
         return (message, None);
     }
     let rules = message.params().name.map(|tool| rules(session, &tool)).unwrap_or_default();

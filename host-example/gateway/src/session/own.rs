@@ -175,7 +175,7 @@ impl OwnCall {
     /// Runs the call. It reads files, so poll it on a thread that may block. `send` is for requests of the gateway itself.
     pub(crate) async fn run(&self, send: &SendOwn) -> FromClient {
         let start = Instant::now();
-        let (name, answered) = match (&self.kind, self.session.rules.tools.as_ref()) {
+        let (name, answer) = match (&self.kind, self.session.rules.tools.as_ref()) {
             (OwnCallKind::Arguments(message), _) => return self.replace_references(message),
             (OwnCallKind::Reused { call, cached, message }, _) => return self.reuse_reply(call, cached, message),
             (OwnCallKind::Collect(collecting), _) => {
@@ -183,7 +183,7 @@ impl OwnCall {
             }
             (OwnCallKind::Intercept { interception, call }, _) => {
                 match interception.answer(&self.session, call).await {
-                    Ok(result) => ("interceptor", Ok(result)),
+                    Ok(result) => ("interceptor", self.message(Ok(result))),
                     Err(failure) => return FromClient::Answer(failure.response(&self.id)),
                 }
             }
@@ -192,21 +192,21 @@ impl OwnCall {
             (OwnCallKind::Job { arguments, .. }, _) => {
                 self.session.end_waiting(&self.id);
                 let answer = |arguments| tool::answer(&self.session, arguments);
-                (JOB_TOOL, Ok(arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer)))
+                let result = arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer);
+                (JOB_TOOL, self.message(Ok(result)))
             }
-            (OwnCallKind::Task { asked, .. }, _) => ("task", asked.answer(&self.session, self.modern)),
+            (OwnCallKind::Task { asked, .. }, _) => ("task", self.message(asked.answer(&self.session, self.modern))),
             (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(tool::JOBS_URI) => {
-                ("resource", tool::resource(&self.session, uri, self.modern))
+                ("resource", self.message(tool::resource(&self.session, uri, self.modern)))
             }
             (OwnCallKind::Resource(_), Some(tools)) => ("resource", self.read_back(tools).await),
-            (OwnCallKind::Download(uri), Some(tools)) => ("download", self.authorized(tools, uri)),
+            (OwnCallKind::Download(uri), Some(tools)) => ("download", self.message(self.authorized(tools, uri))),
             (OwnCallKind::Tool(..) | OwnCallKind::Resource(_) | OwnCallKind::Download(_), None) => {
                 let message = "nothing can be read back: the gateway has no store, see its log".to_owned();
-                ("resource", Err(ProtocolError { code: INVALID_PARAMS, message }))
+                ("resource", self.message(Err(ProtocolError { code: INVALID_PARAMS, message })))
             }
         };
         self.session.rules.metrics.own_call(name, start.elapsed());
-        let answer = self.message(answered);
         if !self.session.is_too_large(&answer, &self.reader()) {
             return FromClient::Answer(answer);
         }
@@ -221,17 +221,17 @@ impl OwnCall {
     }
 
     /// What is read of an offload, with as much data as the ceiling of the answer leaves room for.
-    async fn read_back(&self, tools: &Tools) -> Result<String, ProtocolError> {
-        let mut answered = self.read_once(tools).await;
+    async fn read_back(&self, tools: &Tools) -> Bytes {
+        let answered = self.read_once(tools).await;
         // The data stands in an answer twice, as text and as structured content.
         let mut bytes = answered.as_ref().map_or(0, |result| result.len() as u64 / 2);
+        let mut answer = self.message(answered);
         for _ in 0..SHORTER_MAX {
-            let answer = self.message(answered.clone());
             let Some(excess) = self.session.excess(&answer, &self.reader()) else { break };
             bytes = excess.share_of(bytes);
-            answered = self.read_once(&tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX))).await;
+            answer = self.message(self.read_once(&tools.at_most(u32::try_from(bytes).unwrap_or(u32::MAX))).await);
         }
-        answered
+        answer
     }
 
     async fn read_once(&self, tools: &Tools) -> Result<String, ProtocolError> {

@@ -55,6 +55,11 @@ fn has_no_json(value: &Value) -> bool {
 }
 
 impl Config {
+    /// Whether arguments of some tools are filled in or capped.
+    pub(crate) fn has_argument_rules(&self) -> bool {
+        self.tools.values().any(|tool| tool.arguments.is_some())
+    }
+
     /// What becomes of the arguments of a tool.
     pub(crate) fn argument_rules(&self, tool: &str) -> Vec<ArgumentRule> {
         let Some(ArgumentSettings { default, max }) = self.tool_override(tool).and_then(|own| own.arguments.as_ref())

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::json::{notification, read, request, text, with_members, with_params, without_result_members};
-use super::{LEGACY_REVISION, MODERN_REVISION, OWN_ID, Steps, own_id, response_id};
+use super::{LEGACY_REVISION, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id};
 
 /// Revisions that a client may ask for.
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY_REVISION];
@@ -106,6 +106,12 @@ struct Call {
     open: usize,
 }
 
+impl Call {
+    fn new(request: Message, kind: CallKind) -> Self {
+        Self { request, kind, rounds: 0, state: None, answers: BTreeMap::new(), open: 0 }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CallKind {
     Plain,
@@ -172,16 +178,16 @@ impl ForLegacyClient {
         self.must_listen = self.listen.take().is_some();
     }
 
-    pub(super) fn client_message(&mut self, message: Message) -> Steps {
+    pub(super) fn client_message(&mut self, message: &Message) -> Steps {
         match message.kind() {
             Kind::Request if message.params().is_modern() => Steps::to_server(message.bytes().clone()),
             Kind::Request if std::mem::take(&mut self.must_listen) => {
                 let again = self.listen_again();
-                again.and(self.request(&message))
+                again.and(self.request(message))
             }
-            Kind::Request => self.request(&message),
-            Kind::Notification => self.notification(&message),
-            Kind::Response => self.answered(&message),
+            Kind::Request => self.request(message),
+            Kind::Notification => self.notification(message),
+            Kind::Response => self.answered(message),
             Kind::Batch | Kind::Other => Steps::to_server(message.bytes().clone()),
         }
     }
@@ -227,7 +233,7 @@ impl ForLegacyClient {
         let request = with_params(message, "", &self.identity.members(self.level.as_deref(), kind == CallKind::Task));
         let bytes = request.bytes().clone();
         self.at_server.insert(id.clone(), id.clone());
-        let call = Call { request, kind, rounds: 0, state: None, answers: BTreeMap::new(), open: 0 };
+        let call = Call::new(request, kind);
         self.calls.insert(id, call);
         Steps::to_server(bytes)
     }
@@ -293,23 +299,23 @@ impl ForLegacyClient {
         Steps::to_server(retry.with_id(&own))
     }
 
-    pub(super) fn server_message(&mut self, message: Message) -> Steps {
+    pub(super) fn server_message(&mut self, message: &Message) -> Steps {
         match message.kind() {
             Kind::Response => self.response(message),
-            Kind::Notification => self.server_notification(&message),
+            Kind::Notification => self.server_notification(message),
             Kind::Request | Kind::Batch | Kind::Other => Steps::to_client(message.bytes().clone()),
         }
     }
 
-    fn response(&mut self, message: Message) -> Steps {
+    fn response(&mut self, message: &Message) -> Steps {
         let Some(at_server) = response_id(&message) else { return Steps::to_client(message.bytes().clone()) };
         let Some(id) = self.at_server.remove(&at_server) else {
-            let is_own = own_id(&at_server).is_some();
+            let is_own = is_own(&at_server);
             self.listen = self.listen.take().filter(|listen| *listen != at_server);
             return if is_own { Steps::default() } else { Steps::to_client(message.bytes().clone()) };
         };
         if message.value(&["result", "resultType"]).is_some_and(|kind| kind == r#""input_required""#) {
-            return self.ask(&id, &message);
+            return self.ask(&id, message);
         }
         let Some(call) = self.calls.remove(&id) else { return Steps::default() };
         let answer = Message::read(message.with_id(&id));
@@ -400,8 +406,7 @@ impl ForLegacyClient {
         let kind = CallKind::TaskResult(task);
         let request = Message::read(bytes.clone());
         self.at_server.insert(own, id.clone());
-        self.calls
-            .insert(id.clone(), Call { request, kind, rounds: 0, state: None, answers: BTreeMap::new(), open: 0 });
+        self.calls.insert(id.clone(), Call::new(request, kind));
         Steps::to_server(bytes)
     }
 
@@ -453,21 +458,8 @@ fn plain(answer: Message) -> Bytes {
 
 /// A task as 2025-11-25 has it, of one as the extension has it.
 fn task(of_extension: &Value) -> Value {
-    let mut task = Map::new();
-    let members = [
-        ("taskId", "taskId"),
-        ("status", "status"),
-        ("statusMessage", "statusMessage"),
-        ("createdAt", "createdAt"),
-        ("lastUpdatedAt", "lastUpdatedAt"),
-        ("ttlMs", "ttl"),
-        ("pollIntervalMs", "pollInterval"),
-    ];
-    for (from, to) in members {
-        if let Some(value) = of_extension.get(from) {
-            task.insert(to.to_owned(), value.clone());
-        }
-    }
+    let member = |(to, from): &(&str, &str)| Some(((*to).to_owned(), of_extension.get(from)?.clone()));
+    let mut task: Map<String, Value> = TASK_MEMBERS.iter().filter_map(member).collect();
     task.entry("ttl").or_insert(Value::Null);
     Value::Object(task)
 }

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::json::{notification, read, request, text, with_members, with_result};
-use super::{INPUT_METHODS, LEGACY_REVISION, MODERN_REVISION, OWN_ID, Steps};
+use super::{INPUT_METHODS, LEGACY_REVISION, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
 
 /// Most calls that wait for their client to give input. Further ones get an error for what they ask.
 const WAITING_MAX: usize = 100;
@@ -203,15 +203,9 @@ impl ForModernClient {
         let mut steps = self.leveled(message);
         let token = message.value(&PROGRESS_TOKEN);
         let call = Call {
-            client: Some(id.clone()),
-            kind,
             tokens: token.map(|token| (token.clone(), token)),
             capabilities: read(message, &CAPABILITIES),
-            state: String::new(),
-            asked: BTreeMap::new(),
-            next: VecDeque::new(),
-            answer: None,
-            count: 0,
+            ..Call::new(Some(id.clone()), kind)
         };
         self.calls.insert(id, call);
         steps.to_server.push(without_claims(message).bytes().clone());
@@ -232,23 +226,8 @@ impl ForModernClient {
     /// A request of the translator itself, whose answer nobody reads.
     fn own_request(&mut self, method: &str, params: &str) -> Bytes {
         let id = self.own_id();
-        self.expect_own(id.clone(), CallKind::Own, None);
+        self.calls.insert(id.clone(), Call::new(None, CallKind::Own));
         request(&id, method, params)
-    }
-
-    fn expect_own(&mut self, id: Id, kind: CallKind, client: Option<Id>) {
-        let call = Call {
-            client,
-            kind,
-            tokens: None,
-            capabilities: Value::Null,
-            state: String::new(),
-            asked: BTreeMap::new(),
-            next: VecDeque::new(),
-            answer: None,
-            count: 0,
-        };
-        self.calls.insert(id, call);
     }
 
     /// What the server offers, as from revision 2026-07-28 on.
@@ -424,7 +403,7 @@ impl ForModernClient {
                 if state["status"] == "input_required" {
                     state.insert("status".to_owned(), json!("working"));
                 }
-                self.expect_own(own.clone(), CallKind::TaskResult(state), Some(client));
+                self.calls.insert(own.clone(), Call::new(Some(client), CallKind::TaskResult(state)));
                 Steps::to_server(request(&own, method::TASKS_RESULT, &json!({ "taskId": task_id }).to_string()))
             }
             _ => {
@@ -517,6 +496,20 @@ impl ForModernClient {
 }
 
 impl Call {
+    fn new(client: Option<Id>, kind: CallKind) -> Self {
+        Self {
+            client,
+            kind,
+            tokens: None,
+            capabilities: Value::Null,
+            state: String::new(),
+            asked: BTreeMap::new(),
+            next: VecDeque::new(),
+            answer: None,
+            count: 0,
+        }
+    }
+
     /// Whether the server may ask the client something because of this request.
     fn can_ask(&self) -> bool {
         !matches!(self.kind, CallKind::Own | CallKind::TaskState | CallKind::TaskCancel) && self.answer.is_none()
@@ -589,15 +582,6 @@ fn failed_task(client: &Id, mut state: Map<String, Value>, answer: &Message) -> 
 
 /// A task as the extension has it, of one as 2025-11-25 has it.
 fn task(of_revision: &Value) -> Map<String, Value> {
-    let members = [
-        ("taskId", "taskId"),
-        ("status", "status"),
-        ("statusMessage", "statusMessage"),
-        ("createdAt", "createdAt"),
-        ("lastUpdatedAt", "lastUpdatedAt"),
-        ("ttl", "ttlMs"),
-        ("pollInterval", "pollIntervalMs"),
-    ];
-    let found = members.iter().filter_map(|(from, to)| Some(((*to).to_owned(), of_revision.get(from)?.clone())));
-    found.collect()
+    let member = |(from, to): &(&str, &str)| Some(((*to).to_owned(), of_revision.get(from)?.clone()));
+    TASK_MEMBERS.iter().filter_map(member).collect()
 }

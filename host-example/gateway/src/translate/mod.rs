@@ -41,6 +41,17 @@ const OWN_ID: &str = "lro-translate-";
 const INPUT_METHODS: [(&str, &str); 3] =
     [("elicitation/create", "elicitation"), ("sampling/createMessage", "sampling"), ("roots/list", "roots")];
 
+/// Members of a task, by their names in 2025-11-25 and in the extension.
+const TASK_MEMBERS: [(&str, &str); 7] = [
+    ("taskId", "taskId"),
+    ("status", "status"),
+    ("statusMessage", "statusMessage"),
+    ("createdAt", "createdAt"),
+    ("lastUpdatedAt", "lastUpdatedAt"),
+    ("ttl", "ttlMs"),
+    ("pollInterval", "pollIntervalMs"),
+];
+
 /// What to send because of a message, each in order.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
@@ -236,7 +247,7 @@ impl Translator {
                 Steps::to_server(message.bytes().clone())
             }
             State::ForModern(server) => server.client_message(&message),
-            State::ForLegacy(server) => server.client_message(message),
+            State::ForLegacy(server) => server.client_message(&message),
         }
     }
 
@@ -277,7 +288,7 @@ impl Translator {
                 _ => Steps::to_client(message.bytes().clone()),
             },
             State::ForModern(server) => server.server_message(&message),
-            State::ForLegacy(server) => server.server_message(message),
+            State::ForLegacy(server) => server.server_message(&message),
         }
     }
 
@@ -296,7 +307,7 @@ impl Translator {
     fn ask(&self, state: &mut State, first: Message, refusal: Option<Bytes>) -> Steps {
         let State::Unknown(asked) = state else { return Steps::default() };
         let mut unanswered = std::mem::take(asked);
-        let id = Id::own(&format!("{OWN_ID}handshake"));
+        let id = handshake_id();
         let request = if is_handshake(&first) {
             for_legacy::discover_request(&first, &id)
         } else {
@@ -336,7 +347,7 @@ impl Translator {
         let messages: Vec<Message> = again.chain(refused).chain(held).collect();
         for message in messages {
             let more = match state {
-                State::ForLegacy(server) => server.client_message(message),
+                State::ForLegacy(server) => server.client_message(&message),
                 State::ForModern(server) => server.client_message(&message),
                 _ => Steps::default(),
             };
@@ -362,7 +373,7 @@ impl Translator {
 impl Asking {
     /// Goes on with the handshake, after the server did not answer the probe.
     fn shake_hands(&mut self) -> Steps {
-        self.id = Id::own(&format!("{OWN_ID}handshake"));
+        self.id = handshake_id();
         self.is_probe = false;
         self.since = Instant::now();
         Steps::to_server(for_modern::initialize_request(&self.first, &self.id))
@@ -381,8 +392,12 @@ fn response_id(message: &Message) -> Option<Id> {
     message.id().filter(|_| message.kind() == Kind::Response)
 }
 
-/// The number of an own id, or any text after its beginning; `None` for an id of the client.
-fn own_id(id: &Id) -> Option<String> {
-    let text: String = serde_json::from_str(id.json()).ok()?;
-    text.strip_prefix(OWN_ID).map(str::to_owned)
+/// Whether the translator has made an id.
+fn is_own(id: &Id) -> bool {
+    serde_json::from_str(id.json()).is_ok_and(|text: String| text.starts_with(OWN_ID))
+}
+
+/// The id of the translator's first request in the generation of the server.
+fn handshake_id() -> Id {
+    Id::own(&format!("{OWN_ID}handshake"))
 }

@@ -1,5 +1,5 @@
-//! Jobs whose call the server has not answered with a result yet, but with a question or a task: the gateway goes on with
-//! requests of its own.
+//! Jobs whose call the server has not answered with a result yet, but with a question or a task: the gateway goes on with its
+//! own requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl Session {
         let request = |id: &Id| with_input(&Message::read(message.clone()), id, given, state);
         let id = collect::own_id();
         let request = request(&id).ok_or_else(|| failed("the call cannot be sent again".to_owned()))?;
-        let send = self.send().ok_or_else(|| failed("there is no connection to the server".to_owned()))?;
+        let send = self.send().ok_or_else(|| failed("the server is not connected".to_owned()))?;
         self.ask_own(&send, id, request).await
     }
 

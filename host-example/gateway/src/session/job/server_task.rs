@@ -211,7 +211,7 @@ impl Session {
     ) -> Result<Message, String> {
         let id = collect::own_id();
         let request = request(call, &id, method, task, more).ok_or("the call is too large to be followed")?;
-        let send = self.send().ok_or("there is no connection to the server")?;
+        let send = self.send().ok_or("the server is not connected")?;
         let answer = self.ask_own(&send, id, request).await?;
         // The result of a task may be the error of its call.
         match answer.value(&["error", "message"]).filter(|_| method != method::TASKS_RESULT) {
