@@ -23,10 +23,12 @@ fn a_client_with_a_handshake_before_a_server_without_one() {
     let (gateway, server, off) = (Gateway::new(&[]), modern(), Gateway::new(&["--enabled", "off"]));
     let over_http = gateway.listen(&server);
     let upstream = off.listen(&server);
+    let both_over_http = gateway.listen_before_url(&upstream.url);
     let ways = [
         ("stdio", gateway.before(&server)),
         ("HTTP", Way::Url(over_http.url.clone())),
         ("stdio before HTTP", gateway.before_url(&upstream.url)),
+        ("HTTP before HTTP", Way::Url(both_over_http.url.clone())),
     ];
     for (name, way) in ways {
         let mut client = Connection::open(Client::Sdk1, &way);
@@ -55,10 +57,12 @@ fn a_client_without_a_handshake_before_a_server_with_one() {
     let (gateway, server) = (Gateway::new(&["--translate", "always"]), everything());
     let over_http = gateway.listen(&server);
     let upstream = everything_over_http();
+    let both_over_http = gateway.listen_before_url(&upstream.url);
     let ways = [
         ("stdio", gateway.before(&server)),
         ("HTTP", Way::Url(over_http.url.clone())),
         ("stdio before HTTP", gateway.before_url(&upstream.url)),
+        ("HTTP before HTTP", Way::Url(both_over_http.url.clone())),
     ];
     for (name, way) in ways {
         let mut client = Connection::pinned(&way, MODERN);

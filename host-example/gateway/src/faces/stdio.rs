@@ -11,14 +11,13 @@ use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message};
 use lro_transport::{Line, Lines, write_line};
 use memchr::memchr;
 use parking_lot::Mutex;
-use tokio::runtime::Builder;
 
 use crate::listener::body;
 use crate::session::{FromClient, Late, SendOwn, Session, SessionOwner};
 use crate::tenants::rules::Rules;
 use crate::upstream::Upstream;
-use crate::upstream::link::{Expects, Link, Receive, id_of_cut};
-use crate::upstream::remote::Remote;
+use crate::upstream::connection::{Connection, Prepared};
+use crate::upstream::link::{Expects, Receive, id_of_cut};
 
 /// How often the gateway checks for calls that take long.
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -72,13 +71,8 @@ enum Event {
 struct StdioFace {
     session: Arc<Session>,
     output: Mutex<Box<dyn Write + Send>>,
-    connection: Connection,
+    connection: Connection<Self>,
     events: Sender<Event>,
-}
-
-enum Connection {
-    Child(Link<StdioFace>),
-    Remote(Remote<StdioFace>),
 }
 
 /// Serves one client until its input ends, writing to it fails, or [`Stop`] is used. `on_start` receives the [`Stop`]
@@ -98,19 +92,9 @@ pub fn serve(
     let _open = rules.metrics.session();
     let (events, received) = mpsc::channel();
     on_start(Stop(events.clone()));
-    let connect: Box<dyn FnOnce(Weak<StdioFace>) -> Connection> = match upstream {
-        Upstream::Command(launch) => {
-            let session = Arc::clone(&session);
-            Box::new(move |face| Connection::Child(Link::new(launch, session, face)))
-        }
-        Upstream::Http(endpoint) => {
-            let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            let (runtime, session) = (runtime.map_err(ServeError::Runtime)?, Arc::clone(&session));
-            Box::new(move |face| Connection::Remote(Remote::new(runtime, endpoint, session, face)))
-        }
-    };
+    let prepared = Prepared::of(upstream).map_err(ServeError::Runtime)?;
     let face = Arc::new_cyclic(|face: &Weak<StdioFace>| StdioFace {
-        connection: connect(face.clone()),
+        connection: Connection::new(prepared, Arc::clone(&session), face.clone()),
         session,
         output: Mutex::new(Box::new(output)),
         events,
@@ -161,7 +145,7 @@ impl StdioFace {
         let (face, expects) = (Arc::clone(self), Expects::of(&message));
         self.session.client_message(message, Self::sending(self), move |decided| match decided {
             FromClient::Forward(message) => {
-                face.send(message, &expects);
+                face.send(&message, &expects);
                 if let Expects::Response(id) = &expects
                     && face.session.is_due(id)
                 {
@@ -173,15 +157,10 @@ impl StdioFace {
         });
     }
 
-    fn send(&self, message: Bytes, expects: &Expects) {
-        match &self.connection {
-            // An error is logged, and nobody waits for a response.
-            Connection::Child(link) => {
-                if let Ok(Some(failure)) = link.forward(&self.session, &message, expects) {
-                    self.write(&failure.error);
-                }
-            }
-            Connection::Remote(remote) => remote.send(message),
+    fn send(&self, message: &Bytes, expects: &Expects) {
+        // An error is logged, and nobody waits for a response.
+        if let Ok(Some(failure)) = self.connection.forward(&self.session, message, expects) {
+            self.write(&failure.error);
         }
     }
 
@@ -197,21 +176,18 @@ impl StdioFace {
 
     /// Sends a message of the gateway itself, without waiting for the server to read.
     fn send_own(self: &Arc<Self>, message: Bytes) {
-        match &self.connection {
-            Connection::Child(link) if link.try_send(&message) => {}
-            Connection::Child(_) => {
-                let face = Arc::clone(self);
-                self.session.rules.senders.run(move |turn| {
-                    let expects = Expects::of(&Message::read(message.clone()));
-                    match (turn, &expects) {
-                        (Ok(()), _) => face.send(message, &expects),
-                        (Err(refused), Expects::Response(id)) => drop(face.session.fail(id, &refused.to_string())),
-                        (Err(_), _) => {}
-                    }
-                });
-            }
-            Connection::Remote(remote) => remote.send(message),
+        if self.connection.try_send(&message) {
+            return;
         }
+        let face = Arc::clone(self);
+        self.session.rules.senders.run(move |turn| {
+            let expects = Expects::of(&Message::read(message.clone()));
+            match (turn, &expects) {
+                (Ok(()), _) => face.send(&message, &expects),
+                (Err(refused), Expects::Response(id)) => drop(face.session.fail(id, &refused.to_string())),
+                (Err(_), _) => {}
+            }
+        });
     }
 
     fn write(&self, message: &Bytes) {
@@ -245,20 +221,15 @@ impl StdioFace {
     }
 
     fn answer_late(self: &Arc<Self>) {
-        match &self.connection {
-            Connection::Child(link) => link.poll(),
-            Connection::Remote(remote) => remote.poll(),
-        }
+        self.connection.poll();
         for Late { answer, cancellation } in self.session.late() {
             if let Some(answer) = answer {
                 let face = Arc::clone(self);
                 // Writing may block, and this thread must notice the end.
                 self.session.rules.workers.run(move |_| face.write(&answer.message()));
             }
-            let Some(cancellation) = cancellation else { continue };
-            match &self.connection {
-                Connection::Child(link) => drop(link.try_send(&cancellation)),
-                Connection::Remote(remote) => remote.send(cancellation),
+            if let Some(cancellation) = cancellation {
+                self.connection.try_send(&cancellation);
             }
         }
         self.session.rules.jobs.wake_late();

@@ -81,6 +81,8 @@ pub(crate) struct Translator {
     mode: TranslateMode,
     /// Whether nothing is translated any more.
     is_plain: AtomicBool,
+    /// Whether the server has answered in the generation of the client.
+    is_understood: AtomicBool,
     /// How long a client may take to give the input that a server asks for.
     input_wait: Duration,
     state: Mutex<State>,
@@ -126,19 +128,44 @@ struct Asking {
 impl Translator {
     pub(crate) fn of(rules: &Rules) -> Self {
         let gateway = &rules.config.gateway;
-        let mode = if rules.changes() { gateway.translate } else { TranslateMode::Never };
-        Self::new(mode, Duration::from_secs(gateway.job_input_seconds.get()))
+        Self::new(Self::mode(rules), Duration::from_secs(gateway.job_input_seconds.get()))
+    }
+
+    /// When messages are translated; never by a gateway that may change nothing.
+    pub(crate) fn mode(rules: &Rules) -> TranslateMode {
+        if rules.changes() { rules.config.gateway.translate } else { TranslateMode::Never }
     }
 
     fn new(mode: TranslateMode, input_wait: Duration) -> Self {
         let is_plain = mode == TranslateMode::Never;
         let state = if is_plain { State::Plain } else { State::Unknown(HashMap::new()) };
-        Self { mode, is_plain: AtomicBool::new(is_plain), input_wait, state: Mutex::new(state) }
+        Self {
+            mode,
+            is_plain: AtomicBool::new(is_plain),
+            is_understood: AtomicBool::default(),
+            input_wait,
+            state: Mutex::new(state),
+        }
     }
 
     /// Whether messages go on as they are.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server has answered in the generation of the client.
+    pub(crate) fn is_understood(&self) -> bool {
+        self.is_understood.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server has answered in no generation of the protocol.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.mode != TranslateMode::Never && self.is_plain() && !self.is_understood()
+    }
+
+    /// Whether messages are translated.
+    pub(crate) fn is_translating(&self) -> bool {
+        matches!(&*self.state.lock(), State::ForModern(_) | State::ForLegacy(_))
     }
 
     /// The messages of the handshake with a server that starts again: the request, and the notification after it, if that was
@@ -272,7 +299,12 @@ impl Translator {
                 Some(id) if id == asking.id => match (message.result(), asking.is_probe) {
                     (Some(result), false) => self.begin(&mut state, &result),
                     (None, true) => asking.shake_hands(),
-                    (Some(_), true) | (None, false) => self.give_up(&mut state, None),
+                    (Some(_), true) => {
+                        let steps = self.give_up(&mut state, None);
+                        self.understands(&mut state);
+                        steps
+                    }
+                    (None, false) => self.give_up(&mut state, None),
                 },
                 Some(id) if message.error_code().is_some() => match asking.unanswered.remove(&id) {
                     Some(asked) => {
@@ -359,13 +391,14 @@ impl Translator {
     /// Leaves the server as it is: it is not of the other generation. `answer` has shown that.
     fn give_up(&self, state: &mut State, answer: Option<Bytes>) -> Steps {
         let State::Asking(asking) = std::mem::replace(state, State::Plain) else { return Steps::default() };
-        self.understands(state);
+        self.is_plain.store(true, Ordering::Relaxed);
         let refusals = asking.refused.into_iter().filter_map(|(_, refusal)| refusal);
         Steps { to_server: asking.held, to_client: answer.into_iter().chain(refusals).collect() }
     }
 
     fn understands(&self, state: &mut State) {
         *state = State::Plain;
+        self.is_understood.store(true, Ordering::Relaxed);
         self.is_plain.store(true, Ordering::Relaxed);
     }
 }

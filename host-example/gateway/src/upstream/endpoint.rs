@@ -46,10 +46,19 @@ impl Endpoint {
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let parsed =
             url.parse().map_err(|error| EndpointError::Url { url: url.to_owned(), reason: format!("{error}") });
+        let client = Self::new_client()?;
+        Ok(Self { url: parsed?, headers, client })
+    }
+
+    /// The same endpoint with connections of its own, for use on another runtime: connections end with theirs.
+    pub(crate) fn with_own_connections(&self) -> Result<Self, EndpointError> {
+        Ok(Self { client: Self::new_client()?, ..self.clone() })
+    }
+
+    fn new_client() -> Result<Client, EndpointError> {
         // A redirect would turn a POST into a GET.
         let client = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(redirect::Policy::none());
-        let client = client.build().map_err(|error| EndpointError::Client(Self::explain(&error)))?;
-        Ok(Self { url: parsed?, headers, client })
+        client.build().map_err(|error| EndpointError::Client(Self::explain(&error)))
     }
 
     pub(crate) fn url(&self) -> Url {

@@ -87,6 +87,10 @@ impl<R: Receive + 'static> Link<R> {
         Self { launch, session, receiver, translator, running: Arc::default(), starting: Mutex::default() }
     }
 
+    pub(crate) fn translator(&self) -> &Translator {
+        &self.translator
+    }
+
     /// Starts the server.
     pub(crate) fn start(&self) -> Result<(), LinkError> {
         self.start_process().map(drop)

@@ -1,5 +1,6 @@
 //! Connections to the MCP server behind the gateway.
 
+pub(crate) mod connection;
 pub(crate) mod content;
 mod endpoint;
 pub(crate) mod link;

@@ -1,4 +1,4 @@
-//! A connection to a Streamable HTTP server, for a client on standard input and output.
+//! A connection to a Streamable HTTP server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -9,10 +9,11 @@ use futures_util::StreamExt;
 use lro_host::mcp::{self, Fault, Id, Kind, Message, method};
 use lro_transport::{Event, EventReader, Spool, SpoolError};
 use parking_lot::{Mutex, MutexGuard};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
 use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
@@ -28,6 +29,12 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// How often calls in flight are checked at shutdown.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How often a message is retried while too many wait.
+const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Maximum number of a client's messages that wait until the server has those before them.
+const WAITING_MAX: usize = 1_000;
 
 /// Maximum number of characters of an HTTP error page to quote in an error.
 const EXCERPT_CHARACTERS_MAX: usize = 200;
@@ -60,14 +67,29 @@ struct Inner<R> {
     session: Arc<Session>,
     receiver: Weak<R>,
     translator: Translator,
-    messages: UnboundedSender<Bytes>,
+    messages: UnboundedSender<Queued>,
+    /// Permits for messages of the client.
+    room: Arc<Semaphore>,
     state: Mutex<SessionState>,
     /// Held while a new session is initialized.
     handshake_lock: tokio::sync::Mutex<()>,
 }
 
+/// A message to send, with the permit of one from the client.
+struct Queued(Bytes, Option<OwnedSemaphorePermit>);
+
+/// The server's demand for authorization.
+#[derive(Clone, Debug)]
+pub(crate) struct Challenge {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+}
+
 #[derive(Default)]
 struct SessionState {
+    /// Headers of the client, which those of the configuration replace.
+    client_headers: HeaderMap,
+    challenge: Option<Challenge>,
     /// The session id, in revisions up to 2025-11-25.
     id: Option<HeaderValue>,
     revision: Option<HeaderValue>,
@@ -88,6 +110,7 @@ impl<R: Receive + 'static> Remote<R> {
             receiver,
             translator,
             messages,
+            room: Arc::new(Semaphore::new(WAITING_MAX)),
             state: Mutex::default(),
             handshake_lock: tokio::sync::Mutex::default(),
         });
@@ -95,18 +118,43 @@ impl<R: Receive + 'static> Remote<R> {
         Self { runtime: Some(runtime), inner }
     }
 
+    /// Sends a message. Blocks while too many wait.
     pub(crate) fn send(&self, message: Bytes) {
-        self.follow(self.inner.translator.client_message(message));
+        while !self.try_send(message.clone()) && !self.inner.messages.is_closed() {
+            std::thread::sleep(ROOM_POLL_INTERVAL);
+        }
+    }
+
+    /// Sends a message, unless too many wait. Returns whether it was sent.
+    pub(crate) fn try_send(&self, message: Bytes) -> bool {
+        let Ok(permit) = Arc::clone(&self.inner.room).try_acquire_owned() else { return false };
+        self.follow(self.inner.translator.client_message(message), Some(permit));
+        true
     }
 
     /// Does what is due because time has passed.
     pub(crate) fn poll(&self) {
-        self.follow(self.inner.translator.due());
+        self.follow(self.inner.translator.due(), None);
     }
 
-    fn follow(&self, steps: Steps) {
+    /// Sends these headers of the client with the messages that follow.
+    pub(crate) fn set_client_headers(&self, headers: HeaderMap) {
+        self.inner.state().client_headers = headers;
+    }
+
+    /// The server's demand for authorization since the last call of this function, if there was one.
+    pub(crate) fn take_challenge(&self) -> Option<Challenge> {
+        self.inner.state().challenge.take()
+    }
+
+    pub(crate) fn translator(&self) -> &Translator {
+        &self.inner.translator
+    }
+
+    /// Follows the steps; the last message for the server has the permit.
+    fn follow(&self, steps: Steps, permit: Option<OwnedSemaphorePermit>) {
         let Steps { to_server, to_client } = steps;
-        self.inner.queue(to_server);
+        self.inner.queue(to_server, permit);
         if let Some(receiver) = self.inner.receiver.upgrade().filter(|_| !to_client.is_empty()) {
             // The caller may hold what receiving a message needs.
             let deliver = move |_| to_client.into_iter().for_each(|message| receiver.message(message));
@@ -120,6 +168,11 @@ impl<R: Receive + 'static> Remote<R> {
         while self.inner.session.pending_count() > 0 && start.elapsed() < timeout {
             std::thread::sleep(DRAIN_POLL_INTERVAL);
         }
+        self.end_session();
+    }
+
+    /// Ends the session with the server, if there is one.
+    pub(crate) fn end_session(&self) {
         let has_session = self.inner.state().id.is_some();
         if let Some(runtime) = self.runtime.as_ref().filter(|_| has_session) {
             let inner = Arc::clone(&self.inner);
@@ -140,13 +193,17 @@ impl<R> Drop for Remote<R> {
 }
 
 impl<R: Receive + 'static> Inner<R> {
-    fn queue(&self, messages: Vec<Bytes>) {
-        // The receiver lives as long as the runtime.
-        messages.into_iter().for_each(|message| drop(self.messages.send(message)));
+    fn queue(&self, messages: Vec<Bytes>, mut permit: Option<OwnedSemaphorePermit>) {
+        let count = messages.len();
+        for (index, message) in messages.into_iter().enumerate() {
+            let permit = if index + 1 == count { permit.take() } else { None };
+            // The receiver lives as long as the runtime.
+            let _ = self.messages.send(Queued(message, permit));
+        }
     }
 
-    async fn run(self: Arc<Self>, mut messages: UnboundedReceiver<Bytes>) {
-        while let Some(bytes) = messages.recv().await {
+    async fn run(self: Arc<Self>, mut messages: UnboundedReceiver<Queued>) {
+        while let Some(Queued(bytes, _permit)) = messages.recv().await {
             let message = Message::read(bytes);
             match (message.kind(), message.method().as_deref()) {
                 (Kind::Request, _) => self.start(message),
@@ -214,8 +271,14 @@ impl<R: Receive + 'static> Inner<R> {
             self.reinitialize(&session_id).await?;
             response = self.post(message).await?;
         }
+        let (status, headers) = (response.status(), response.headers());
+        let is_challenge = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if is_challenge && headers.contains_key(WWW_AUTHENTICATE) {
+            let all = headers.get_all(WWW_AUTHENTICATE).iter().map(|value| (WWW_AUTHENTICATE, value.clone()));
+            self.state().challenge = Some(Challenge { status, headers: all.collect() });
+        }
         if message.method().as_deref() == Some(method::INITIALIZE) {
-            self.state().id = response.headers().get(&SESSION_ID).cloned();
+            self.state().id = headers.get(&SESSION_ID).cloned();
         }
         self.read(response, id).await
     }
@@ -246,7 +309,7 @@ impl<R: Receive + 'static> Inner<R> {
     async fn post(&self, message: &Message) -> Result<Response, ExchangeError> {
         let request = self.endpoint.client().post(self.endpoint.url());
         let request = match message.method().as_deref() {
-            Some(method::INITIALIZE) => request.headers(self.endpoint.headers().clone()),
+            Some(method::INITIALIZE) => request.headers(self.own_headers(&self.state())),
             _ => self.with_session(request),
         };
         let request = request.headers(self.standard_headers(message));
@@ -257,7 +320,7 @@ impl<R: Receive + 'static> Inner<R> {
 
     fn with_session(&self, request: RequestBuilder) -> RequestBuilder {
         let state = self.state();
-        let mut headers = self.endpoint.headers().clone();
+        let mut headers = self.own_headers(&state);
         if let Some(id) = &state.id {
             headers.insert(SESSION_ID, id.clone());
         }
@@ -265,6 +328,13 @@ impl<R: Receive + 'static> Inner<R> {
             headers.insert(PROTOCOL_VERSION, revision.clone());
         }
         request.headers(headers)
+    }
+
+    /// The headers of the client and of the configuration.
+    fn own_headers(&self, state: &SessionState) -> HeaderMap {
+        let mut headers = state.client_headers.clone();
+        headers.extend(self.endpoint.headers().clone());
+        headers
     }
 
     /// The headers that revision 2026-07-28 repeats from the body.
@@ -452,7 +522,7 @@ impl<R: Receive + 'static> Inner<R> {
             // Blocks while the client is slow to read.
             tokio::task::block_in_place(|| to_client.into_iter().for_each(|message| receiver.message(message)));
         }
-        self.queue(to_server);
+        self.queue(to_server, None);
         answers
     }
 

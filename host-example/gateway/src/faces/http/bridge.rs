@@ -1,4 +1,5 @@
-//! The HTTP endpoint of a server that is a command.
+//! Connections of the gateway to servers on behalf of HTTP clients: to a command, or to a server over HTTP that speaks
+//! another generation of the protocol.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +8,9 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use lro_host::mcp::{Message, method};
-use lro_transport::{Launch, Permit, Pool};
+use lro_transport::{Permit, Pool};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use tokio::task::JoinHandle;
 
 use super::RequestHead;
@@ -19,18 +21,56 @@ use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
 use crate::tenants::rules::Rules;
+use crate::upstream::Upstream;
+use crate::upstream::connection::Prepared;
 
 /// Number of random bytes in a session id.
 const SESSION_ID_BYTES: usize = 16;
 
-/// Sessions with their own child processes, and the child processes that clients without a session share.
+/// Sessions with connections of their own, and the connections that clients without a session share.
 #[derive(Debug)]
 pub(super) struct Bridge {
-    pub(super) rules: Arc<Rules>,
-    launch: Launch,
+    rules: Arc<Rules>,
+    upstream: Upstream,
     sessions: Mutex<HashMap<String, OpenSession>>,
     pool: Arc<Pool<Holder>>,
-    shared: Mutex<HashMap<String, Arc<SharedServer>>>,
+    shared: Mutex<HashMap<SharedKey, OpenShared>>,
+}
+
+/// What an HTTP server gets in the name of a client.
+#[derive(Clone, Default)]
+pub(super) struct Credentials {
+    pub(super) headers: HeaderMap,
+    /// Whether they may identify a user of the tenant.
+    pub(super) are_personal: bool,
+}
+
+impl Credentials {
+    /// The same for the same credentials.
+    fn digest(&self) -> [u8; 32] {
+        let mut headers: Vec<(&str, &[u8])> =
+            self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        headers.sort_unstable();
+        let digest = headers.iter().fold(Sha256::new(), |digest, (name, value)| {
+            let lengths = [name.len(), value.len()].map(|length| (length as u64).to_le_bytes());
+            digest.chain_update(lengths.concat()).chain_update(name).chain_update(value)
+        });
+        digest.finalize().into()
+    }
+}
+
+/// Who shares a connection: the clients of a tenant that have the same credentials for the server.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SharedKey {
+    tenant: String,
+    credentials: [u8; 32],
+}
+
+/// A shared connection, with its permit if there may be several for a tenant.
+#[derive(Debug)]
+struct OpenShared {
+    shared: Arc<SharedServer>,
+    permit: Option<Permit<Holder>>,
 }
 
 /// An open session, and its permit.
@@ -41,9 +81,9 @@ struct OpenSession {
 }
 
 impl Bridge {
-    pub(super) fn new(rules: Arc<Rules>, launch: Launch) -> Self {
+    pub(super) fn new(rules: Arc<Rules>, upstream: Upstream) -> Self {
         let pool = Pool::new(u64::from(rules.config.gateway.sessions.get()));
-        Self { rules, launch, sessions: Mutex::default(), pool, shared: Mutex::default() }
+        Self { rules, upstream, sessions: Mutex::default(), pool, shared: Mutex::default() }
     }
 
     /// Answers a request, with its message if it is a POST.
@@ -61,7 +101,7 @@ impl Bridge {
         let (holder, headers) = (&head.holder, &head.parts.headers);
         if guard::is_modern(headers, &message) {
             guard::check_headers(headers, &message, true)?;
-            let shared = self.shared(&holder.tenant);
+            let shared = self.shared(holder, Credentials::default())?;
             return SharedServer::answer(&shared, message, head.address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
@@ -77,14 +117,31 @@ impl Bridge {
             }
         };
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
-        let mut response = LegacySession::answer(&session, message).await?;
-        if is_first
-            && !session.is_abandoned()
-            && let Ok(id) = HeaderValue::from_str(session.id())
-        {
-            response.headers_mut().insert(SESSION_ID, id);
+        let response = LegacySession::answer(&session, message).await?;
+        Ok(if is_first { with_session(&session, response) } else { response })
+    }
+
+    /// Begins a session whose messages are translated; `None` if the server does not speak the other generation either.
+    pub(super) async fn begin_translated(
+        &self,
+        holder: &Holder,
+        credentials: Credentials,
+        message: Message,
+    ) -> Result<Option<Response>, Refusal> {
+        let session = self.open(holder)?;
+        session.use_credentials(credentials);
+        let response = LegacySession::answer(&session, message).await?;
+        if session.is_translated() {
+            return Ok(Some(with_session(&session, response)));
         }
-        Ok(response)
+        self.sessions.lock().remove(session.id());
+        end(vec![session], self.shutdown_timeout());
+        Ok(None)
+    }
+
+    /// The session that a request names, if it is one of these.
+    pub(super) fn session_of(&self, head: &RequestHead) -> Option<Arc<LegacySession>> {
+        self.session(&head.holder.tenant, guard::text(&head.parts.headers, &SESSION_ID)?).ok()
     }
 
     fn get(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
@@ -121,12 +178,9 @@ impl Bridge {
             end(self.remove(|session| session.is_abandoned()), self.shutdown_timeout());
             self.pool.take(holder, 1)
         });
-        let permit = permit.ok_or_else(|| {
-            let text = "too many sessions at a time (limit gateway.sessions): end one or try again later";
-            Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
-        })?;
-        let (rules, launch) = (Arc::clone(&self.rules), self.launch.clone());
-        let session = LegacySession::new(id.clone(), holder.tenant.clone(), rules, launch);
+        let permit = permit.ok_or_else(too_many)?;
+        let (rules, prepared) = (Arc::clone(&self.rules), self.prepared()?);
+        let session = LegacySession::new(id.clone(), holder.tenant.clone(), rules, prepared);
         self.sessions.lock().insert(id, OpenSession { session: Arc::clone(&session), _permit: permit });
         Ok(session)
     }
@@ -141,9 +195,47 @@ impl Bridge {
         self.sessions.lock().values().map(|open| Arc::clone(&open.session)).collect()
     }
 
-    fn shared(&self, tenant: &str) -> Arc<SharedServer> {
-        let new = || SharedServer::new(tenant.to_owned(), Arc::clone(&self.rules), self.launch.clone());
-        Arc::clone(self.shared.lock().entry(tenant.to_owned()).or_insert_with(new))
+    /// What a new connection needs.
+    fn prepared(&self) -> Result<Prepared, Refusal> {
+        let failed = |error: String| {
+            tracing::warn!(%error, "refused a request: a connection to the server cannot be prepared");
+            Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, "no connection to the server can be prepared".to_owned())
+        };
+        let upstream = match &self.upstream {
+            Upstream::Http(endpoint) => {
+                Upstream::Http(endpoint.with_own_connections().map_err(|error| failed(error.to_string()))?)
+            }
+            command @ Upstream::Command(_) => command.clone(),
+        };
+        Prepared::of(upstream).map_err(|error| failed(error.to_string()))
+    }
+
+    /// The connection that the clients of the tenant with these credentials share.
+    pub(super) fn shared(&self, holder: &Holder, credentials: Credentials) -> Result<Arc<SharedServer>, Refusal> {
+        let key = SharedKey { tenant: holder.tenant.clone(), credentials: credentials.digest() };
+        let mut all = self.shared.lock();
+        let is_of_use = |open: &&OpenShared| open.permit.is_none() || !open.shared.has_failed();
+        if let Some(open) = all.get(&key).filter(is_of_use) {
+            return Ok(Arc::clone(&open.shared));
+        }
+        all.remove(&key);
+        let permit = match &self.upstream {
+            Upstream::Command(_) => None,
+            Upstream::Http(_) => Some(
+                self.pool
+                    .take(holder, 1)
+                    .or_else(|| {
+                        let is_idle = |open: &OpenShared| open.permit.is_some() && open.shared.is_idle(Duration::ZERO);
+                        let idle = all.extract_if(|_, open| is_idle(open)).map(|(_, open)| open.shared).collect();
+                        end_shared(idle, self.shutdown_timeout());
+                        self.pool.take(holder, 1)
+                    })
+                    .ok_or_else(too_many)?,
+            ),
+        };
+        let shared = SharedServer::new(holder.tenant.clone(), Arc::clone(&self.rules), self.prepared()?, credentials);
+        all.insert(key, OpenShared { shared: Arc::clone(&shared), permit });
+        Ok(shared)
     }
 
     /// Ends idle sessions and servers of removed tenants, and answers calls that take long.
@@ -160,20 +252,18 @@ impl Bridge {
             // Runs in the background, as a server may be slow to exit.
             end(over, self.shutdown_timeout());
         }
-        let removed: Vec<Arc<SharedServer>> = self
-            .shared
-            .lock()
-            .extract_if(|tenant, _| self.rules.is_removed(tenant))
-            .map(|(_, shared)| shared)
-            .collect();
+        let is_over = |key: &SharedKey, open: &OpenShared| {
+            self.rules.is_removed(&key.tenant) || (open.permit.is_some() && open.shared.is_idle(idle_timeout))
+        };
+        let removed: Vec<Arc<SharedServer>> =
+            self.shared.lock().extract_if(|key, open| is_over(key, open)).map(|(_, open)| open.shared).collect();
         if !removed.is_empty() {
-            let timeout = self.shutdown_timeout();
-            tokio::task::spawn_blocking(move || removed.iter().for_each(|shared| shared.stop(timeout)));
+            end_shared(removed, self.shutdown_timeout());
         }
     }
 
     fn all_shared(&self) -> Vec<Arc<SharedServer>> {
-        self.shared.lock().values().cloned().collect()
+        self.shared.lock().values().map(|open| Arc::clone(&open.shared)).collect()
     }
 
     /// How long a server may take to exit.
@@ -189,14 +279,13 @@ impl Bridge {
         }
     }
 
-    /// Stops all child processes.
+    /// Stops all servers.
     pub(super) async fn finish(&self) {
         let timeout = self.shutdown_timeout();
         let sessions = self.remove(|_| true);
-        let shared: Vec<Arc<SharedServer>> = self.shared.lock().drain().map(|(_, shared)| shared).collect();
+        let shared: Vec<Arc<SharedServer>> = self.shared.lock().drain().map(|(_, open)| open.shared).collect();
         let _ = end(sessions, timeout).await;
-        let stop = move || shared.iter().for_each(|shared| shared.stop(timeout));
-        let _ = tokio::task::spawn_blocking(stop).await;
+        let _ = end_shared(shared, timeout).await;
     }
 }
 
@@ -211,6 +300,26 @@ fn end(sessions: Vec<Arc<LegacySession>>, timeout: Duration) -> JoinHandle<()> {
         });
     };
     tokio::task::spawn_blocking(stop)
+}
+
+/// Ends shared connections, on a thread for blocking work.
+fn end_shared(shared: Vec<Arc<SharedServer>>, timeout: Duration) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(move || shared.iter().for_each(|shared| shared.stop(timeout)))
+}
+
+/// The response that begins a session, unless it failed.
+fn with_session(session: &LegacySession, mut response: Response) -> Response {
+    if !session.is_abandoned()
+        && let Ok(id) = HeaderValue::from_str(session.id())
+    {
+        response.headers_mut().insert(SESSION_ID, id);
+    }
+    response
+}
+
+fn too_many() -> Refusal {
+    let text = "too many sessions at a time (limit gateway.sessions): end one or try again later";
+    Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
 }
 
 fn not_allowed() -> Refusal {

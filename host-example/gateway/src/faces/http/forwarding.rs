@@ -14,7 +14,8 @@ use crate::listener::guard::Refusal;
 use crate::session::{ClientDecision, FromClient, Session};
 use crate::tenants::rules::Rules;
 use crate::tenants::workers::QueueError;
-use crate::upstream::link::{Expects, Link, LinkError, Receive};
+use crate::upstream::connection::Connection;
+use crate::upstream::link::{Expects, LinkError, Receive};
 
 /// The log reason for output that is not a message, and for messages that match no request.
 pub(super) const STRAY_OUTPUT: &str = "it answers no request";
@@ -41,7 +42,7 @@ impl Forwarded {
     /// Sends a message: a small one at once if that does not block, any other by `proceed` on a thread of the tenant.
     pub(super) fn start<R: Receive + 'static>(
         session: &Arc<Session>,
-        link: &Link<R>,
+        connection: &Connection<R>,
         message: Message,
         proceed: impl FnOnce(ClientDecision) -> Result<(), Refusal> + Send + 'static,
     ) -> Self {
@@ -51,7 +52,7 @@ impl Forwarded {
         }
         match session.decide_client(message) {
             ClientDecision::Ready(FromClient::Forward(message))
-                if link.try_send(&body::on_one_line(message.clone())) =>
+                if connection.try_send(&body::on_one_line(message.clone())) =>
             {
                 Self::Done
             }
@@ -81,13 +82,13 @@ impl Forwarded {
 /// does not read.
 pub(super) fn forward<R: Receive + 'static>(
     session: &Session,
-    link: &Link<R>,
+    connection: &Connection<R>,
     decided: FromClient,
     expects: &Expects,
 ) -> Result<Option<Bytes>, Refusal> {
     match decided {
         FromClient::Forward(message) => {
-            let failure = link.forward(session, &body::on_one_line(message), expects);
+            let failure = connection.forward(session, &body::on_one_line(message), expects);
             Ok(failure.map_err(|error| refused(&error))?.map(|failure| failure.error))
         }
         FromClient::Answer(answer) | FromClient::Open(answer) => Ok(Some(answer)),
@@ -96,15 +97,15 @@ pub(super) fn forward<R: Receive + 'static>(
 }
 
 /// Sends a message of the gateway itself, without waiting for the server to read. A request that cannot be sent fails.
-/// `link` is the connection of the owner.
+/// `connection` is that of the owner.
 pub(super) fn send_own<R: Receive + 'static>(
     session: &Arc<Session>,
     owner: Arc<R>,
-    link: fn(&R) -> &Link<R>,
+    connection: fn(&R) -> &Connection<R>,
     message: Bytes,
 ) {
     let message = body::on_one_line(message);
-    if link(&owner).try_send(&message) {
+    if connection(&owner).try_send(&message) {
         return;
     }
     let own = Arc::clone(session);
@@ -112,7 +113,7 @@ pub(super) fn send_own<R: Receive + 'static>(
         let expects = Expects::of(&Message::read(message.clone()));
         match (turn, &expects) {
             // An error is logged, and nobody waits for a response.
-            (Ok(()), _) => drop(link(&owner).forward(&own, &message, &expects)),
+            (Ok(()), _) => drop(connection(&owner).forward(&own, &message, &expects)),
             (Err(refused), Expects::Response(id)) => drop(own.fail(id, &refused.to_string())),
             (Err(_), _) => {}
         }

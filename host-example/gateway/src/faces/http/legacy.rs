@@ -1,4 +1,4 @@
-//! A session of the handshake revisions, up to 2025-11-25, with its own child process.
+//! A session of the handshake revisions, up to 2025-11-25, with its own connection to the server.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,10 +11,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{Id, Kind, Message, method};
-use lro_transport::{Launch, Permit};
+use lro_transport::Permit;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, OwnedPermit, Receiver, Sender};
 
+use super::bridge::Credentials;
 use super::forwarding::{Forwarded, forward, messages_of, send_own};
 use super::streams::{OutgoingMessage, STREAM_MESSAGES, empty, event_stream, message_response};
 use crate::listener::guard::Refusal;
@@ -23,7 +24,9 @@ use crate::session::{
     ClientDecision, Failure, FromServer, Heartbeat, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner,
 };
 use crate::tenants::rules::Rules;
-use crate::upstream::link::{Expects, Link, Receive};
+use crate::upstream::connection::{Connection, Prepared};
+use crate::upstream::link::{Expects, Receive};
+use crate::upstream::remote::Challenge;
 
 /// Maximum number of messages kept for a client that does not listen. The oldest is dropped first.
 const BACKLOG_MESSAGES_MAX: usize = 1_000;
@@ -41,7 +44,7 @@ pub(super) struct LegacySession {
     id: String,
     session: Arc<Session>,
     tenant: String,
-    link: Link<Self>,
+    connection: Connection<Self>,
     streams: Mutex<Streams>,
     used: Mutex<Instant>,
     is_initialized: AtomicBool,
@@ -114,13 +117,13 @@ impl fmt::Debug for LegacySession {
 }
 
 impl LegacySession {
-    pub(super) fn new(id: String, tenant: String, rules: Arc<Rules>, launch: Launch) -> Arc<Self> {
+    pub(super) fn new(id: String, tenant: String, rules: Arc<Rules>, prepared: Prepared) -> Arc<Self> {
         let owner = SessionOwner { tenant: tenant.clone(), session: Some(id.clone()), local: false };
         let open = rules.metrics.session();
         let session = Arc::new(Session::new(&rules, owner));
         let this = Arc::new_cyclic(|this| Self {
             id,
-            link: Link::new(launch, Arc::clone(&session), this.clone()),
+            connection: Connection::new(prepared, Arc::clone(&session), this.clone()),
             session,
             tenant,
             streams: Mutex::default(),
@@ -139,9 +142,27 @@ impl LegacySession {
         let this = Arc::downgrade(this);
         Arc::new(move |message| {
             if let Some(this) = this.upgrade() {
-                send_own(&Arc::clone(&this.session), this, |this| &this.link, message);
+                send_own(&Arc::clone(&this.session), this, |this| &this.connection, message);
             }
         })
+    }
+
+    /// Uses the credentials for the messages that follow.
+    pub(super) fn use_credentials(&self, credentials: Credentials) {
+        if credentials.are_personal {
+            self.session.never_reuse();
+        }
+        self.connection.set_client_headers(credentials.headers);
+    }
+
+    /// The server's demand for authorization since the last call of this function, if there was one.
+    pub(super) fn take_challenge(&self) -> Option<Challenge> {
+        self.connection.take_challenge()
+    }
+
+    /// Whether messages are translated.
+    pub(super) fn is_translated(&self) -> bool {
+        self.connection.translator().is_translating()
     }
 
     pub(super) fn id(&self) -> &str {
@@ -200,7 +221,7 @@ impl LegacySession {
             Ok([message]) => {
                 let expects = Expects::of(&message);
                 let proceed = move |decision| this.proceed(decision, expects);
-                Forwarded::start(&self.session, &self.link, message, proceed)
+                Forwarded::start(&self.session, &self.connection, message, proceed)
             }
             Err(parts) => {
                 let forward = move |message: Message| {
@@ -217,7 +238,7 @@ impl LegacySession {
     fn proceed(self: &Arc<Self>, decision: ClientDecision, expects: Expects) -> Result<(), Refusal> {
         let this = Arc::clone(self);
         let forwarded = self.session.follow(decision, Self::sending(self), move |decided| {
-            let answer = forward(&this.session, &this.link, decided, &expects)?;
+            let answer = forward(&this.session, &this.connection, decided, &expects)?;
             let Expects::Response(id) = expects else { return Ok(()) };
             if let Some(answer) = answer {
                 this.deliver(answer, Route::Answer(id));
@@ -289,7 +310,7 @@ impl LegacySession {
     }
 
     pub(super) fn answer_late(self: &Arc<Self>) {
-        self.link.poll();
+        self.connection.poll();
         for Late { answer, cancellation } in self.session.late() {
             if let Some(answer) = answer {
                 let (this, id) = (Arc::clone(self), answer.id.clone());
@@ -297,13 +318,13 @@ impl LegacySession {
                 self.session.rules.workers.run(move |_| this.deliver_now(answer.message(), &id));
             }
             if let Some(cancellation) = cancellation {
-                self.link.try_send(&cancellation);
+                self.connection.try_send(&cancellation);
             }
         }
         for response in self.session.responses() {
             let this = Arc::clone(self);
             // The server may not read.
-            self.session.rules.senders.run(move |_| drop(this.link.send(&response)));
+            self.session.rules.senders.run(move |_| drop(this.connection.send(&response)));
         }
         self.send_heartbeats();
         let (this, updates) = (Arc::clone(self), self.session.updates());
@@ -329,7 +350,7 @@ impl LegacySession {
     pub(super) fn stop(&self, timeout: Duration) {
         // A client that does not read must not delay stopping the server.
         *self.streams.lock() = Streams::default();
-        self.link.stop(timeout);
+        self.connection.stop(timeout);
     }
 
     fn route_of(&self, message: &Message) -> Route {

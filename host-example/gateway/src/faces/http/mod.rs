@@ -1,7 +1,8 @@
 //! Serves the gateway on Streamable HTTP.
 //!
 //! In front of an HTTP server it is a reverse proxy: each request of a client becomes one request to the server, and
-//! headers and status are forwarded. In front of a command it is the server's HTTP endpoint: a client of the handshake
+//! headers and status are forwarded. Clients of another generation of the protocol than the server get a connection of the
+//! gateway's own. In front of a command it is the server's HTTP endpoint: a client of the handshake
 //! revisions gets its own child process, and all clients of a tenant that speak 2026-07-28 or later share one.
 //!
 //! Limits keep one client from starving others. An idle connection is closed for a new one. A request counts against
@@ -86,6 +87,15 @@ enum Backend {
     Http(Arc<Proxy>),
 }
 
+impl Backend {
+    fn bridge(&self) -> &Bridge {
+        match self {
+            Self::Command(bridge) => bridge,
+            Self::Http(proxy) => proxy.bridge(),
+        }
+    }
+}
+
 impl Server {
     /// Binds the address.
     ///
@@ -101,7 +111,7 @@ impl Server {
         };
         let _ = rules.downloads.set(format!("{base}{}", download::PATH));
         let server = match upstream {
-            Upstream::Command(launch) => Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), launch))),
+            Upstream::Command(_) => Backend::Command(Arc::new(Bridge::new(Arc::clone(rules), upstream))),
             Upstream::Http(endpoint) => Backend::Http(Arc::new(Proxy::new(Arc::clone(rules), endpoint))),
         };
         let connections = connections::limit(settings.connections);
@@ -134,9 +144,7 @@ impl Server {
                 tokio::time::sleep(IDLE_POLL_INTERVAL).await;
                 idle.active.end_removed(&idle.rules);
                 idle.rules.jobs.wake_late();
-                if let Backend::Command(bridge) = &idle.server {
-                    bridge.end_idle();
-                }
+                idle.server.bridge().end_idle();
             }
         });
         let connections = Connections::new(&face.rules.config.gateway, face.connections);
@@ -148,16 +156,14 @@ impl Server {
         connections.serve(listener, answer, stop).await;
         // Open streams and calls that wait for jobs would hold up the shutdown.
         face.rules.jobs.wake_all();
-        match &face.server {
-            Backend::Command(bridge) => bridge.end_streams(),
-            Backend::Http(proxy) => proxy.end_streams(),
+        face.server.bridge().end_streams();
+        if let Backend::Http(proxy) = &face.server {
+            proxy.end_streams();
         }
         let timeout = Duration::from_millis(face.rules.config.gateway.shutdown_ms.get());
         let _ = tokio::time::timeout(timeout, connections.finish()).await;
         watch.abort();
-        if let Backend::Command(bridge) = &face.server {
-            bridge.finish().await;
-        }
+        face.server.bridge().finish().await;
     }
 }
 

@@ -1,23 +1,23 @@
-//! One child process shared by all clients of a tenant that speak 2026-07-28 or later. Their requests are independent,
-//! so the gateway only makes the ids unique.
+//! One connection to the server shared by clients of a tenant that speak 2026-07-28 or later. Their requests are
+//! independent, so the gateway only makes the ids unique.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use lro_host::job::INLINE_BYTES;
 use lro_host::mcp::{self, Id, Kind, Message, method};
-use lro_transport::Launch;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, OwnedPermit, Sender};
 
+use super::bridge::Credentials;
 use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused, send_own};
 use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
@@ -26,7 +26,9 @@ use crate::session::{
     FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
 };
 use crate::tenants::rules::Rules;
-use crate::upstream::link::{Expects, Link, Receive};
+use crate::upstream::connection::{Connection, Prepared};
+use crate::upstream::link::{Expects, Receive};
+use crate::upstream::remote::Challenge;
 
 /// Maximum number of messages that wait for a client to read. Further ones are dropped, except the response.
 const WAITING_MESSAGES_MAX: usize = 1_000;
@@ -48,9 +50,12 @@ const SUBSCRIPTION_OF_RESULT: [&str; 3] = ["result", "_meta", "io.modelcontextpr
 pub(super) struct SharedServer {
     tenant: String,
     rules: Arc<Rules>,
-    link: Link<Self>,
+    connection: Connection<Self>,
     exchanges: Mutex<HashMap<Id, Arc<Exchange>>>,
     count: AtomicU64,
+    used: Mutex<Instant>,
+    /// Whether the credentials of the clients may identify a user of the tenant.
+    is_personal: bool,
 }
 
 /// A request in progress.
@@ -84,10 +89,11 @@ impl Drop for ExchangeGuard {
             exchange.iter().for_each(|exchange| exchange.is_left.store(true, Ordering::Relaxed));
             return;
         }
+        *shared.used.lock() = Instant::now();
         let left = shared.exchanges.lock().remove(&id);
         if left.is_some_and(|exchange| exchange.session.pending_count() > 0 && !exchange.session.stop_collecting()) {
             // Sending may block, which is not allowed here.
-            std::thread::spawn(move || shared.link.send(&cancellation(&id, "the client disconnected")));
+            std::thread::spawn(move || shared.connection.send(&cancellation(&id, "the client disconnected")));
         }
     }
 }
@@ -99,16 +105,40 @@ impl fmt::Debug for SharedServer {
 }
 
 impl SharedServer {
-    pub(super) fn new(tenant: String, rules: Arc<Rules>, launch: Launch) -> Arc<Self> {
+    pub(super) fn new(tenant: String, rules: Arc<Rules>, prepared: Prepared, credentials: Credentials) -> Arc<Self> {
         let owner = SessionOwner { tenant: tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::new(&rules, owner));
-        Arc::new_cyclic(|this| Self {
+        let this = Arc::new_cyclic(|this| Self {
             tenant,
             rules,
-            link: Link::new(launch, session, this.clone()),
+            connection: Connection::new(prepared, session, this.clone()),
             exchanges: Mutex::default(),
             count: AtomicU64::new(0),
-        })
+            used: Mutex::new(Instant::now()),
+            is_personal: credentials.are_personal,
+        });
+        this.connection.set_client_headers(credentials.headers);
+        this
+    }
+
+    /// The server's demand for authorization since the last call of this function, if there was one.
+    pub(super) fn take_challenge(&self) -> Option<Challenge> {
+        self.connection.take_challenge()
+    }
+
+    /// Whether the server has understood its clients without a translation.
+    pub(super) fn is_understood(&self) -> bool {
+        self.connection.translator().is_understood()
+    }
+
+    /// Whether the server has answered in no generation of the protocol.
+    pub(super) fn has_failed(&self) -> bool {
+        self.connection.translator().has_given_up()
+    }
+
+    /// Whether there was no request for as long as the timeout.
+    pub(super) fn is_idle(&self, timeout: Duration) -> bool {
+        self.exchanges.lock().is_empty() && self.used.lock().elapsed() > timeout
     }
 
     /// Answers a request from this address.
@@ -124,6 +154,9 @@ impl SharedServer {
         }
         let owner = SessionOwner { tenant: this.tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::of_request(&this.rules, owner, address));
+        if this.is_personal {
+            session.never_reuse();
+        }
         let is_subscription = guard::is_listen_request(&rewritten);
         let (sender, messages) = mpsc::channel(WAITING_MESSAGES_MAX + 1);
         let answer = Mutex::new(sender.clone().try_reserve_owned().ok());
@@ -155,7 +188,7 @@ impl SharedServer {
                     exchange.notify(&message);
                     return Ok(());
                 }
-                let answer = forward(&exchange.session, &shared.link, decided, &expects)?;
+                let answer = forward(&exchange.session, &shared.connection, decided, &expects)?;
                 answer.iter().for_each(|answer| exchange.answer(answer));
                 if let Expects::Response(id) = &expects
                     && exchange.session.is_due(id)
@@ -166,7 +199,7 @@ impl SharedServer {
             });
             forwarded.unwrap_or(Ok(()))
         };
-        Forwarded::start(&session, &this.link, message, proceed)
+        Forwarded::start(&session, &this.connection, message, proceed)
     }
 
     /// Sends requests of the gateway itself on behalf of a request, whose session their responses go to.
@@ -180,7 +213,7 @@ impl SharedServer {
             } else if let Some(id) = read.params().request_id {
                 shared.exchanges.lock().remove(&Id::of_json(id.get()));
             }
-            send_own(&exchange.session, shared, |shared| &shared.link, message);
+            send_own(&exchange.session, shared, |shared| &shared.connection, message);
         })
     }
 
@@ -206,13 +239,13 @@ impl SharedServer {
             return Ok(empty(StatusCode::ACCEPTED));
         }
         let (shared, message) = (Arc::clone(this), body::on_one_line(message.bytes().clone()));
-        let send = move || shared.link.send(&message).map_err(|error| refused(&error));
+        let send = move || shared.connection.send(&message).map_err(|error| refused(&error));
         Forwarded::spawn(&this.rules.of(&this.tenant), send).end().await?;
         Ok(empty(StatusCode::ACCEPTED))
     }
 
     pub(super) fn answer_late(&self) {
-        self.link.poll();
+        self.connection.poll();
         let is_over = |exchange: &Exchange| exchange.is_left.load(Ordering::Relaxed) && !exchange.session.has_jobs();
         let exchanges: Vec<Arc<Exchange>> = {
             let mut exchanges = self.exchanges.lock();
@@ -244,7 +277,7 @@ impl SharedServer {
                 self.rules.workers.run(move |_| exchange.answer(&answer.message()));
             }
             if let Some(cancellation) = cancellation {
-                self.link.try_send(&cancellation);
+                self.connection.try_send(&cancellation);
             }
         }
     }
@@ -263,7 +296,7 @@ impl SharedServer {
     }
 
     pub(super) fn stop(&self, timeout: Duration) {
-        self.link.stop(timeout);
+        self.connection.stop(timeout);
         self.exchanges.lock().clear();
     }
 

@@ -32,6 +32,16 @@ const PROTOCOL_PREFIX: &str = "mcp-";
 const ANONYMOUS_HEADERS: [HeaderName; 5] =
     [ACCEPT, CONTENT_TYPE, USER_AGENT, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
+/// Headers that belong to a message, besides those of MCP.
+const MESSAGE_HEADERS: [HeaderName; 6] = [
+    ACCEPT,
+    CONTENT_TYPE,
+    LAST_EVENT_ID,
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("baggage"),
+];
+
 /// Headers forwarded with a request for a public document.
 const DOCUMENT_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, PROTOCOL_VERSION];
 
@@ -71,6 +81,14 @@ pub(super) fn may_identify_user(headers: &HeaderMap) -> bool {
             || name.as_str().starts_with(PROTOCOL_PREFIX)
             || (name == ACCEPT_LANGUAGE && value == "*")
     })
+}
+
+/// Removes the headers of single messages.
+pub(super) fn without_message_headers(mut headers: HeaderMap) -> HeaderMap {
+    let of_message = |name: &HeaderName| MESSAGE_HEADERS.contains(name) || name.as_str().starts_with(PROTOCOL_PREFIX);
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| of_message(name)).cloned().collect();
+    removed.iter().for_each(|name| drop(headers.remove(name)));
+    headers
 }
 
 /// The headers to forward with a request for a document: no credentials and no session.

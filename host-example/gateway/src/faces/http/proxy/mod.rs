@@ -5,11 +5,13 @@ mod events;
 mod pages;
 mod reply;
 mod sessions;
+mod translated;
 mod waits;
 
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -29,6 +31,7 @@ use self::events::EventStream;
 use self::reply::{failed, respond};
 use self::sessions::Sessions;
 use self::waits::Decided;
+use super::bridge::Bridge;
 use super::streams::empty;
 use super::{RequestHead, upstream};
 use crate::headers::{ACCEL_BUFFERING, SESSION_ID};
@@ -37,8 +40,8 @@ use crate::listener::guard::{self, Refusal, json};
 use crate::listener::shares::Holder;
 use crate::session::{FromClient, Session, SessionOwner};
 use crate::tenants::rules::Rules;
-use crate::upstream::Endpoint;
 use crate::upstream::content::{Chunks, Content};
+use crate::upstream::{Endpoint, Upstream};
 
 /// HTTP methods forwarded besides POST.
 const METHODS: [Method; 4] = [Method::GET, Method::DELETE, Method::HEAD, Method::OPTIONS];
@@ -62,6 +65,10 @@ pub(super) struct Proxy {
     /// Headers to forward from the configuration.
     named: Vec<HeaderName>,
     sessions: Sessions,
+    /// The connections whose messages are translated.
+    bridge: Bridge,
+    /// Whether the server has understood a client without a handshake.
+    is_modern: AtomicBool,
     /// Whether long-lived streams are to end.
     ending: watch::Sender<bool>,
 }
@@ -128,7 +135,14 @@ impl Proxy {
         let sessions = Sessions::new(settings.sessions, &rules.metrics);
         // The settings accept only valid names.
         let named = settings.forward_headers.iter().filter_map(|name| name.parse().ok()).collect();
-        Self { rules, endpoint, named, sessions, ending: watch::Sender::new(false) }
+        let bridge = Bridge::new(Arc::clone(&rules), Upstream::Http(endpoint.clone()));
+        let (is_modern, ending) = (AtomicBool::new(false), watch::Sender::new(false));
+        Self { rules, endpoint, named, sessions, bridge, is_modern, ending }
+    }
+
+    /// The connections whose messages are translated.
+    pub(super) const fn bridge(&self) -> &Bridge {
+        &self.bridge
     }
 
     /// Answers a request, with its message if it is a POST.
@@ -137,7 +151,11 @@ impl Proxy {
         head: &RequestHead,
         message: Option<Message>,
     ) -> Result<Response, Refusal> {
+        if let Some(translated) = self.translated(head, message.as_ref()).await? {
+            return Ok(translated);
+        }
         match message {
+            Some(message) if message.method().as_deref() == Some(method::INITIALIZE) => self.begin(head, message).await,
             Some(message) => self.post(head, message).await,
             None if METHODS.contains(&head.parts.method) => self.other(head).await,
             // TRACE, for example, would show the client the headers that the gateway adds.
