@@ -76,7 +76,12 @@ pub(crate) struct FaultyHttp {
 
 impl FaultyHttp {
     pub(crate) fn start() -> Self {
-        let command = faulty(&["--http"]);
+        Self::with(&[])
+    }
+
+    /// With these options of the server.
+    pub(crate) fn with(options: &[&str]) -> Self {
+        let command = faulty(&[&["--http"], options].concat());
         let mut child =
             Command::new(&command[0]).args(&command[1..]).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

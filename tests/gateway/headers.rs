@@ -16,7 +16,7 @@ use crate::wire::{initialize, request};
 type Heard = BTreeMap<String, String>;
 
 /// A configuration file. It stays until the end of the tests.
-fn config(toml: &str) -> String {
+pub(crate) fn config(toml: &str) -> String {
     let file: PathBuf = TempDir::new().unwrap().keep().join("lro.toml");
     std::fs::write(&file, toml).unwrap();
     path_text(&file)

@@ -50,6 +50,7 @@ mod stores;
 mod support;
 mod tasks;
 mod tenants;
+mod translated;
 mod transparent;
 mod unseen;
 mod wire;

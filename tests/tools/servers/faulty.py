@@ -2,7 +2,9 @@
 """An MCP server that misbehaves on request. Uses only Python's standard library.
 
     faulty.py [--exit STATUS] [--deaf] [MARK]     on standard input and output
-    faulty.py --http [MARK]                       Streamable HTTP; says `serving http://127.0.0.1:PORT/mcp` on stderr
+    faulty.py --http [--only legacy|modern|neither] [--tokens A,B] [MARK]
+                                                  Streamable HTTP; says `serving http://127.0.0.1:PORT/mcp` on stderr;
+                                                  of one generation of the protocol, and only with one of these tokens
 
 What a call does is the name of its tool. MARK does nothing: it is there to find the process by.
 In raw bytes that a tool is given as base64, `@ID@` stands for the JSON of the id of the request, and `@TOKEN@` for that of
@@ -255,12 +257,20 @@ def brief(params):
     return params[:100] if isinstance(params, str) else params
 
 
-def serve_http(mark):
+def option(name):
+    """The value of an option on the command line."""
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
+
+
+def serve_http():
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
     import queue
     import select
 
     state = {"sessions": {}, "heard": [], "resumed": {}, "gone": 0, "count": 0}
+    only = option("--only")
+    tokens = {"Bearer " + token for token in (option("--tokens") or "").split(",") if token}
+    protected = bool(tokens)
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -352,9 +362,16 @@ def serve_http(mark):
             body = self.rfile.read(int(length)) if length is not None else self.read_chunks()
             message = json.loads(body)
             self.note({"method": message.get("method"), "id": message.get("id"), "bytes": len(body)})
+            if protected and self.headers.get("Authorization") not in tokens:
+                challenge = 'Bearer resource_metadata="http://example.org/metadata"'
+                return self.reply(b"unauthorized", 401, "text/plain", [("WWW-Authenticate", challenge)])
             if not self.session():
                 return None
             method = message.get("method")
+            is_modern = MODERN in ((message.get("params") or {}).get("_meta") or {})
+            if (method == "initialize" and only in ("modern", "neither")) or (is_modern and only in ("legacy", "neither")):
+                error = {"code": -32022, "message": f"only {only}"}
+                return self.reply(compact({"jsonrpc": "2.0", "id": message["id"], "error": error}), 400)
             if "id" not in message or method is None:
                 return self.reply(b"", 202, "text/plain")
             if method == "initialize":
@@ -387,6 +404,10 @@ def serve_http(mark):
             self.begin("text/event-stream")
             self.event(answer)
             self.finish_chunks()
+
+        def tool_revoke(self, call):
+            tokens.discard(self.headers.get("Authorization"))
+            self.reply(call.answer("revoked"))
 
         def tool_heard(self, call):
             with lock:
@@ -500,7 +521,7 @@ def main():
     if "--deaf" in sys.argv:
         time.sleep(60)
     elif "--http" in sys.argv:
-        serve_http(sys.argv[-1])
+        serve_http()
     else:
         Stdio().serve()
 

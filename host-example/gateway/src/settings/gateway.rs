@@ -131,7 +131,8 @@ pub struct GatewaySettings {
     pub requests: NonZeroU32,
     /// Maximum number of concurrent HTTP streams without an end, at most a quarter of `connections`. Default: 1,024.
     pub streams: NonZeroU32,
-    /// Maximum number of concurrent legacy HTTP sessions, each with its own server process. Default: 256.
+    /// Maximum number of concurrent legacy HTTP sessions, each with its own server process, and of connections to a server
+    /// over HTTP whose messages are translated. Default: 256.
     pub sessions: NonZeroU32,
     /// Maximum bytes of messages in memory. The last eighth is reserved for tenants that hold at most an eighth. A
     /// message of more than 64 KiB that does not fit is kept in a file. Default: 128 MiB.
@@ -151,7 +152,7 @@ pub struct GatewaySettings {
     /// page them itself. Default: none, they pass whole.
     pub list_page_size: Option<NonZeroU32>,
     /// When the gateway translates between the generations of the protocol, for a client and a server that have no
-    /// revision in common. Not between a client and a server that are both on HTTP. Default: `auto`.
+    /// revision in common. Default: `auto`.
     pub translate: TranslateMode,
     /// Whether decisions are only recorded, and every message passes unchanged. Default: false.
     pub audit: bool,

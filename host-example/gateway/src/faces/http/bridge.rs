@@ -86,6 +86,11 @@ impl Bridge {
         Self { rules, upstream, sessions: Mutex::default(), pool, shared: Mutex::default() }
     }
 
+    /// The permits for sessions.
+    pub(super) const fn pool(&self) -> &Arc<Pool<Holder>> {
+        &self.pool
+    }
+
     /// Answers a request, with its message if it is a POST.
     pub(super) async fn answer(&self, head: &RequestHead, message: Option<Message>) -> Result<Response, Refusal> {
         let (tenant, headers) = (head.holder.tenant.as_str(), &head.parts.headers);
@@ -219,23 +224,29 @@ impl Bridge {
             return Ok(Arc::clone(&open.shared));
         }
         all.remove(&key);
-        let permit = match &self.upstream {
-            Upstream::Command(_) => None,
-            Upstream::Http(_) => Some(
-                self.pool
-                    .take(holder, 1)
-                    .or_else(|| {
-                        let is_idle = |open: &OpenShared| open.permit.is_some() && open.shared.is_idle(Duration::ZERO);
-                        let idle = all.extract_if(|_, open| is_idle(open)).map(|(_, open)| open.shared).collect();
-                        end_shared(idle, self.shutdown_timeout());
-                        self.pool.take(holder, 1)
-                    })
-                    .ok_or_else(too_many)?,
-            ),
-        };
+        let permit = self.permit_of_shared(holder, &mut all)?;
         let shared = SharedServer::new(holder.tenant.clone(), Arc::clone(&self.rules), self.prepared()?, credentials);
         all.insert(key, OpenShared { shared: Arc::clone(&shared), permit });
         Ok(shared)
+    }
+
+    /// The permit for another shared connection, if there may be several for a tenant. At the limit, those that nobody uses
+    /// end.
+    fn permit_of_shared(
+        &self,
+        holder: &Holder,
+        all: &mut HashMap<SharedKey, OpenShared>,
+    ) -> Result<Option<Permit<Holder>>, Refusal> {
+        if matches!(self.upstream, Upstream::Command(_)) {
+            return Ok(None);
+        }
+        let permit = self.pool.take(holder, 1).or_else(|| {
+            let is_unused = |open: &OpenShared| open.shared.is_idle(Duration::ZERO);
+            let unused = all.extract_if(|_, open| is_unused(open)).map(|(_, open)| open.shared).collect();
+            end_shared(unused, self.shutdown_timeout());
+            self.pool.take(holder, 1)
+        });
+        permit.ok_or_else(too_many).map(Some)
     }
 
     /// Ends idle sessions and servers of removed tenants, and answers calls that take long.

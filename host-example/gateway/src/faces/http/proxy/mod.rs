@@ -132,10 +132,10 @@ impl fmt::Debug for Proxy {
 impl Proxy {
     pub(super) fn new(rules: Arc<Rules>, endpoint: Endpoint) -> Self {
         let settings = &rules.config.gateway;
-        let sessions = Sessions::new(settings.sessions, &rules.metrics);
         // The settings accept only valid names.
         let named = settings.forward_headers.iter().filter_map(|name| name.parse().ok()).collect();
         let bridge = Bridge::new(Arc::clone(&rules), Upstream::Http(endpoint.clone()));
+        let sessions = Sessions::new(bridge.pool(), &rules.metrics);
         let (is_modern, ending) = (AtomicBool::new(false), watch::Sender::new(false));
         Self { rules, endpoint, named, sessions, bridge, is_modern, ending }
     }

@@ -1,7 +1,6 @@
 //! The sessions of older revisions that the server has opened.
 
 use std::collections::{HashMap, VecDeque};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use lro_transport::{Permit, Pool};
@@ -31,9 +30,9 @@ struct KnownSession {
 }
 
 impl Sessions {
-    pub(super) fn new(limit: NonZeroU32, metrics: &Arc<Metrics>) -> Self {
-        let pool = Pool::new(u64::from(limit.get()));
-        Self { pool, metrics: Arc::clone(metrics), known: Mutex::default() }
+    /// `pool` has a permit for each session.
+    pub(super) fn new(pool: &Arc<Pool<Holder>>, metrics: &Arc<Metrics>) -> Self {
+        Self { pool: Arc::clone(pool), metrics: Arc::clone(metrics), known: Mutex::default() }
     }
 
     /// The session with this id, if it is the tenant's.
