@@ -66,6 +66,11 @@ impl Call {
         accepted(self.answer(key)?, field)
     }
 
+    /// Whether the request came without a session, from revision 2026-07-28 on.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.context.meta.client_capabilities().is_some()
+    }
+
     /// The capabilities that the client declared.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()

@@ -7,6 +7,7 @@
 
 mod call;
 mod changes;
+mod generation;
 mod logging;
 mod media;
 mod prompts;
@@ -25,12 +26,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Router, middleware};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
+use crate::generation::Generation;
 use crate::server::{Server, Shared};
 use crate::sessions::Sessions;
 
@@ -42,7 +44,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let port = port(std::env::args().skip(1))?;
+    let Options { port, only } = options(std::env::args().skip(1))?;
     let shared = Arc::new(Shared::new()?);
     let configuration = StreamableHttpServerConfig::default().with_allowed_origins(ORIGINS).with_sse_retry(Some(RETRY));
     let sessions = Arc::new(Sessions::new(RETRY));
@@ -50,20 +52,38 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     let router = Router::new().route_service("/mcp", service);
+    let router = match only {
+        Some(only) => router.layer(middleware::from_fn(move |request, next| generation::keep_to(only, request, next))),
+        None => router,
+    };
     tokio::select! {
         served = axum::serve(listener, router).into_future() => Ok(served?),
         asked = asked_to_end() => Ok(asked?),
     }
 }
 
-/// The port from the arguments; with 0 the system chooses.
-fn port(mut arguments: impl Iterator<Item = String>) -> Result<u16, String> {
-    let usage = || "usage: lro-conformance [--port NUMBER]".to_owned();
-    match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
-        (None, ..) => Ok(0),
-        (Some("--port"), Some(number), None) => number.parse().map_err(|_| usage()),
-        _ => Err(usage()),
+/// What the arguments say.
+#[derive(Default)]
+struct Options {
+    /// With 0 the system chooses.
+    port: u16,
+    /// The generation of the protocol that is served; both by default.
+    only: Option<Generation>,
+}
+
+fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    let usage = || "usage: lro-conformance [--port NUMBER] [--only legacy|modern]".to_owned();
+    let mut options = Options::default();
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(usage)?;
+        match (name.as_str(), value.as_str()) {
+            ("--port", number) => options.port = number.parse().map_err(|_| usage())?,
+            ("--only", "legacy") => options.only = Some(Generation::Legacy),
+            ("--only", "modern") => options.only = Some(Generation::Modern),
+            _ => return Err(usage()),
+        }
     }
+    Ok(options)
 }
 
 /// Waits for a signal to end, or for the end of standard input.

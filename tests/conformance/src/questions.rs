@@ -1,22 +1,52 @@
-//! Tools that send requests to the client during a call, over the session of the call.
+//! Tools that ask the client during a call: by requests over the session of the call, or without a session by a result.
 
-use rmcp::model::{CreateMessageRequestParams, ElicitRequestParams, SamplingMessage};
+use rmcp::model::{CallToolResponse, ErrorData};
 use serde_json::{Value, json};
 
-use crate::call::{Call, Outcome, failure, internal, text, typed};
+use crate::call::{Call, Outcome, ask, failure, internal, text, typed};
 
 const ANSWER_LENGTH: u32 = 100;
+
+/// The key of the one question of a call.
+const KEY: &str = "question";
+
+const SAMPLING: &str = "sampling/createMessage";
+
+/// What becomes of a question.
+enum Asked {
+    Answered(Value),
+    /// The result of the call, with the question.
+    First(CallToolResponse),
+}
+
+async fn put(call: &Call, mut question: Value) -> Result<Asked, ErrorData> {
+    if call.is_modern() {
+        return Ok(match call.answer(KEY) {
+            Some(answer) => Asked::Answered(answer.clone()),
+            None => Asked::First(ask(json!({KEY: question}), None)?.into()),
+        });
+    }
+    let (peer, params) = (&call.context.peer, question["params"].take());
+    let answer = match question["method"].as_str() {
+        Some(SAMPLING) => serde_json::to_value(peer.create_message(typed(params)?).await.map_err(internal)?),
+        _ => serde_json::to_value(peer.create_elicitation(typed(params)?).await.map_err(internal)?),
+    };
+    Ok(Asked::Answered(answer.map_err(internal)?))
+}
 
 /// Asks the client's model to answer the prompt.
 pub(crate) async fn sample(call: &Call) -> Outcome {
     if call.capabilities().sampling.is_none() {
         return Ok(failure("The client cannot sample").into());
     }
-    let messages = vec![SamplingMessage::user_text(call.text("prompt"))];
-    let answer = call.context.peer.create_message(CreateMessageRequestParams::new(messages, ANSWER_LENGTH)).await;
-    let answer = answer.map_err(internal)?;
-    let words = answer.message.content.first().and_then(|block| block.as_text());
-    Ok(text(format!("LLM response: {}", words.map_or("", |words| words.text.as_str()))).into())
+    let message = json!({"role": "user", "content": {"type": "text", "text": call.text("prompt")}});
+    let params = json!({"messages": [message], "maxTokens": ANSWER_LENGTH});
+    let answer = match put(call, json!({"method": SAMPLING, "params": params})).await? {
+        Asked::Answered(answer) => answer,
+        Asked::First(result) => return Ok(result),
+    };
+    let words = answer.pointer("/content/text").or(answer.pointer("/content/0/text")).and_then(Value::as_str);
+    Ok(text(format!("LLM response: {}", words.unwrap_or_default())).into())
 }
 
 /// Asks for a name and an address.
@@ -72,9 +102,11 @@ async fn elicit_form(call: &Call, message: &str, label: &str, properties: Value,
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
-    let question: ElicitRequestParams = typed(json!({"message": message, "requestedSchema": schema}))?;
-    let answer = call.context.peer.create_elicitation(question).await.map_err(internal)?;
-    let action = serde_json::to_value(&answer.action).map_err(internal)?;
-    let content = answer.content.unwrap_or_default();
-    Ok(text(format!("{label}: action={}, content={content}", action.as_str().unwrap_or_default())).into())
+    let params = json!({"message": message, "requestedSchema": schema});
+    let answer = match put(call, json!({"method": "elicitation/create", "params": params})).await? {
+        Asked::Answered(answer) => answer,
+        Asked::First(result) => return Ok(result),
+    };
+    let (action, content) = (answer["action"].as_str().unwrap_or_default(), &answer["content"]);
+    Ok(text(format!("{label}: action={action}, content={content}")).into())
 }

@@ -27,6 +27,9 @@ use crate::upstream::connection::Prepared;
 /// Number of random bytes in a session id.
 const SESSION_ID_BYTES: usize = 16;
 
+/// Beginning of the session ids of the gateway, which tells them from those of a server.
+const SESSION_ID_PREFIX: &str = "lro-";
+
 /// Sessions with connections of their own, and the connections that clients without a session share.
 #[derive(Debug)]
 pub(super) struct Bridge {
@@ -144,9 +147,10 @@ impl Bridge {
         Ok(None)
     }
 
-    /// The session that a request names, if it is one of these.
-    pub(super) fn session_of(&self, head: &RequestHead) -> Option<Arc<LegacySession>> {
-        self.session(&head.holder.tenant, guard::text(&head.parts.headers, &SESSION_ID)?).ok()
+    /// The session that a request names; `None` if it names none of the gateway.
+    pub(super) fn session_of(&self, head: &RequestHead) -> Result<Option<Arc<LegacySession>>, Refusal> {
+        let id = guard::text(&head.parts.headers, &SESSION_ID).filter(|id| id.starts_with(SESSION_ID_PREFIX));
+        id.map(|id| self.session(&head.holder.tenant, id)).transpose()
     }
 
     fn get(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
@@ -178,7 +182,8 @@ impl Bridge {
         let mut random = [0; SESSION_ID_BYTES];
         getrandom::fill(&mut random)
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = format!("{SESSION_ID_PREFIX}{random}");
         let permit = self.pool.take(holder, 1).or_else(|| {
             end(self.remove(|session| session.is_abandoned()), self.shutdown_timeout());
             self.pool.take(holder, 1)

@@ -21,7 +21,7 @@ use super::bridge::Credentials;
 use super::forwarding::{Forwarded, STRAY_OUTPUT, forward, messages_of, refused, send_own};
 use super::streams::{OutgoingMessage, empty, message_response};
 use crate::listener::body;
-use crate::listener::guard::{self, Refusal};
+use crate::listener::guard::{self, Refusal, json};
 use crate::session::{
     FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
 };
@@ -146,6 +146,12 @@ impl SharedServer {
         let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
             return Self::forward_notification(this, &message).await;
         };
+        if message.method().as_deref() == Some(method::INITIALIZE) && !this.connection.translator().is_plain() {
+            // A handshake of one client is not one of all that share the connection.
+            let text = "initialize is not a method of this revision: send requests without a handshake";
+            let error = mcp::error_response(Some(&original), mcp::METHOD_NOT_FOUND, text);
+            return Ok(json(StatusCode::NOT_FOUND, error));
+        }
         let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
         let tokens = TOKENS.map(|path| message.value(&path));
         let mut rewritten = Message::read(message.with_id(&id));

@@ -25,7 +25,7 @@ impl Proxy {
         head: &RequestHead,
         message: Option<&Message>,
     ) -> Result<Option<Response>, Refusal> {
-        if let Some(session) = self.bridge.session_of(head) {
+        if let Some(session) = self.bridge.session_of(head)? {
             session.use_credentials(self.credentials(head));
             let answered = self.bridge.answer(head, message.cloned()).await;
             return challenged(session.take_challenge(), answered).map(Some);
