@@ -32,6 +32,7 @@ impl Session {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message).into(),
             Kind::Batch => self.client_batch(&message).into(),
+            Kind::Response if self.give_response(&message) => FromClient::Nothing.into(),
             Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()).into(),
         }
     }

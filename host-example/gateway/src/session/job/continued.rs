@@ -197,11 +197,9 @@ impl Session {
         self.rules.jobs.ask_all(job, questions)?;
         let seconds = self.rules.config.gateway.job_input_seconds.get();
         let until = Instant::now().checked_add(Duration::from_secs(seconds));
-        let given = clock.until(until, job.given()).await;
-        given.ok_or_else(|| {
-            job.take_back();
-            format!("no client gave it within {seconds} s (gateway.job-input-seconds)")
-        })
+        let late = || Err(format!("no client gave it within {seconds} s (gateway.job-input-seconds)"));
+        let given = clock.until(until, job.given()).await.unwrap_or_else(late);
+        given.inspect_err(|_| job.take_back())
     }
 }
 
