@@ -187,6 +187,31 @@ fn a_large_call_cannot_be_asked() {
     assert!(failed["statusMessage"].as_str().unwrap().contains("more than 65536 bytes"), "{failed}");
 }
 
+#[test]
+fn limits_of_input_are_settings() {
+    let again = || json!([asks(&json!({"a": question("?")}), "1")]);
+    let script = Script::new()
+        .steps("tools/call slow-large", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
+        .steps("tools/call slow#1", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
+        .steps("tools/call slow", again());
+    let toml = format!("{ALWAYS}[gateway]\ninput-rounds = 2\njob-call-bytes = 1000\n");
+    let (_, mut asker) = modern(&script, &toml).next().unwrap();
+    let task = asker.begin("slow");
+    in_state(&mut asker, &task, "input_required");
+    update(&mut asker, &task, json!({"a": {"action": "decline"}}));
+    // The second question is not the first.
+    while asker.way.seen("slow").len() < 2 {}
+    in_state(&mut asker, &task, "input_required");
+    update(&mut asker, &task, json!({"a": {"action": "decline"}}));
+    let failed = in_state(&mut asker, &task, "failed");
+    let text = failed["statusMessage"].as_str().unwrap();
+    assert!(text.contains("asked for input 2 times") && text.contains("gateway.input-rounds"), "{text}");
+    let task = asker.result("tools/call", json!({"name": "slow-large", "arguments": {"text": "x".repeat(1_000)}}));
+    let failed = in_state(&mut asker, &task, "failed");
+    let text = failed["statusMessage"].as_str().unwrap();
+    assert!(text.contains("more than 1000 bytes (gateway.job-call-bytes)"), "{text}");
+}
+
 // Without input to wait for, the server only wants its state back.
 #[test]
 fn a_state_alone_is_given_back() {
