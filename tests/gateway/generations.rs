@@ -138,7 +138,8 @@ fn tasks_of_a_server_without_a_handshake() {
         .call("slow", made)
         .result("tasks/get t#1", working)
         .result("tasks/get t", done)
-        .result("tasks/cancel", r#"{"resultType":"complete"}"#);
+        .result("tasks/get u", json!({"resultType": "complete", "taskId": "u", "status": "cancelled", "ttlMs": 9_000}))
+        .result("tasks/cancel u", r#"{"resultType":"complete"}"#);
     let mut gateway = script.start();
     assert!(gateway.hello["capabilities"]["tasks"]["requests"]["tools"]["call"].is_object(), "{}", gateway.hello);
     let created = gateway.result("tools/call", json!({"name": "slow", "arguments": {}, "task": {}}));
@@ -152,6 +153,10 @@ fn tasks_of_a_server_without_a_handshake() {
     assert_eq!(first_text(&result), "done");
     assert_eq!(gateway.result("tasks/get", json!({"taskId": "t"}))["status"], "completed");
     assert_eq!(gateway.error("tasks/list", json!({}))["code"], -32_601);
+    // The server only acknowledges it.
+    let canceled = gateway.result("tasks/cancel", json!({"taskId": "u"}));
+    assert_eq!(canceled, json!({"taskId": "u", "status": "cancelled", "ttl": 9_000}));
+    assert_eq!(gateway.error("tasks/cancel", json!({"taskId": "unknown"}))["code"], -32_601);
     let seen = gateway.seen();
     let call = seen.iter().find(|line| line.contains("tools/call")).unwrap();
     assert!(call.contains("io.modelcontextprotocol/tasks") && !call.contains("\"task\":{}"), "{call}");
@@ -341,6 +346,116 @@ fn a_question_among_several_calls_is_refused() {
     gateway.send(&request("second", "tools/call", call("second")).to_string());
     let first = next(&mut gateway);
     assert!(first["id"] == "first" && first_text(&first["result"]).contains("several calls are pending"), "{first}");
+}
+
+#[test]
+fn limits_of_the_translation_are_settings() {
+    let setup = |toml: &'static str| Setup { toml, ..Setup::default() };
+    let call = |name: &str, capabilities: Value| modern_params(json!({"name": name, "arguments": {}}), capabilities);
+    // A server that never answers what it does not know.
+    let silent =
+        || with_handshake(&json!({"tools": {}})).steps("server/discover", json!([])).call("any", text("answered"));
+    let mut gateway = silent().silent(&setup("[gateway]\ntranslate = \"always\"\ntranslate-timeout-ms = 100\n"));
+    assert_eq!(first_text(&gateway.result("tools/call", call("any", json!({})))), "answered");
+    let toml = "[gateway]\ntranslate = \"always\"\ntranslate-timeout-ms = 600000\ntranslate-held = 1\n";
+    let mut gateway = silent().silent(&setup(toml));
+    for id in ["held", "dropped"] {
+        gateway.send(&request(id, "tools/call", call("any", json!({}))).to_string());
+    }
+    gateway.told("dropped a message of a client: too many wait for the handshake (gateway.translate-held)");
+    // The client has not answered the first question when the second comes.
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"asked"}}"#;
+    let ask = |id: &str| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": id}}).to_string()
+    };
+    let answer = r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":@ANSWER@}]}}"#;
+    let script = with_handshake(&json!({"tools": {}}))
+        .steps("tools/call asks", json!([ask("q1"), ask("q2"), told, {"await": "q2"}, answer]));
+    let mut gateway = script.silent(&setup("[gateway]\ntranslate = \"always\"\ntranslate-waiting = 1\n"));
+    let asks = call("asks", json!({"elicitation": {}}));
+    let asked = gateway.result("tools/call", asks.clone());
+    assert_eq!(next(&mut gateway)["params"]["data"], "asked");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let mut again = asks;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = json!({key: {"action": "decline"}});
+    let answered = gateway.result("tools/call", again);
+    assert!(first_text(&answered).contains("gateway.translate-waiting"), "{answered}");
+    // A server without a handshake that asks more often than it may.
+    let asks = r#"{"resultType":"input_required","requestState":"s"}"#;
+    let script = without_handshake(&json!({"tools": {}})).call("asks", asks);
+    let mut gateway = script.with_toml("[gateway]\ninput-rounds = 3\n");
+    let error = gateway.error("tools/call", json!({"name": "asks", "arguments": {}}));
+    assert!(error["message"].as_str().unwrap().contains("more than 3 times"), "{error}");
+    assert_eq!(gateway.seen().iter().filter(|line| line.contains("tools/call")).count(), 4);
+}
+
+// The list of tools says which of them run as tasks; a later list replaces it as a whole.
+#[test]
+fn a_tool_that_no_longer_needs_a_task_gets_none() {
+    let capabilities = json!({"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}});
+    let tool = |name: &str, support: &str| json!({"name": name, "inputSchema": {"type": "object"}, "execution": {"taskSupport": support}});
+    let page = |tool: Value| json!({"tools": [tool], "nextCursor": "next"});
+    let script = with_handshake(&capabilities)
+        .result("tools/list#1", page(tool("slow", "required")))
+        .result("tools/list", page(tool("slow", "forbidden")))
+        .result("tools/list next", json!({"tools": [tool("other", "required")]}))
+        .call("slow", text("done"))
+        .call("other", text("done"));
+    let mut gateway = script.silent(&Setup { toml: ALWAYS, ..Setup::default() });
+    let knows = || json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let asked = |gateway: &mut Scripted, tool: &str| {
+        gateway.result("tools/call", modern_params(json!({"name": tool, "arguments": {}}), knows()));
+        let seen = gateway.result("scripted/seen", modern_params(json!({}), knows()))["lines"].take();
+        let calls: Vec<String> = serde_json::from_value(seen).unwrap();
+        calls.iter().rfind(|line| line.contains("tools/call")).unwrap().contains("\"task\":{}")
+    };
+    let list =
+        |gateway: &mut Scripted, params: Value| drop(gateway.result("tools/list", modern_params(params, knows())));
+    let next = || json!({"cursor": "next"});
+    list(&mut gateway, json!({}));
+    assert!(asked(&mut gateway, "slow"));
+    list(&mut gateway, next());
+    assert!(asked(&mut gateway, "slow") && asked(&mut gateway, "other"));
+    list(&mut gateway, json!({}));
+    assert!(asked(&mut gateway, "other"), "the rest of the list is to come");
+    list(&mut gateway, next());
+    assert!(!asked(&mut gateway, "slow") && asked(&mut gateway, "other"));
+}
+
+// The client of a server that has ended gets an error for what it listens to, and listens again.
+#[test]
+fn subscriptions_begin_again_after_a_restart() {
+    let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a://b"}}"#;
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{}}}"#, text("went"));
+    let script = with_handshake(&json!({"tools": {}, "resources": {"subscribe": true}}))
+        .result("resources/subscribe", "{}")
+        .steps("tools/call go", json!([updated, answer]))
+        .steps("tools/call dies", json!([{"bytes": null}]));
+    let mut gateway = script.silent(&Setup { toml: ALWAYS, ..Setup::default() });
+    let listen = |gateway: &mut Scripted, id: &str| {
+        let params = modern_params(json!({"notifications": {"resourceSubscriptions": ["a://b"]}}), json!({}));
+        gateway.send(&request(id, "subscriptions/listen", params).to_string());
+        let agreed = next(gateway);
+        assert_eq!(agreed["params"]["notifications"], json!({"resourceSubscriptions": ["a://b"]}), "{agreed}");
+    };
+    let call = |name: &str| modern_params(json!({"name": name, "arguments": {}}), json!({}));
+    listen(&mut gateway, "first");
+    gateway.error("tools/call", call("dies"));
+    let ended = next(&mut gateway);
+    assert!(ended["id"] == "first" && ended["error"].is_object(), "{ended}");
+    listen(&mut gateway, "second");
+    gateway.result("tools/call", call("go"));
+    let told = next(&mut gateway);
+    let subscription = &told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(
+        (&told["method"], subscription),
+        (&"notifications/resources/updated".into(), &"second".into()),
+        "{told}"
+    );
+    let seen = gateway.result("scripted/seen", modern_params(json!({}), json!({})))["lines"].to_string();
+    let count = |method: &str| seen.matches(&format!("\\\"{method}\\\"")).count();
+    assert_eq!((count("initialize"), count("resources/subscribe")), (1, 1), "{seen}");
 }
 
 // A server that is started again gets the handshake again, and its client notices nothing.

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::http::{Exchange, Session};
 use crate::job_tasks::{Asker, GO, askers, line};
-use crate::scripted::{Script, first_text};
+use crate::lasting::Face;
+use crate::scripted::{Script, Scripted, first_text, text};
+use crate::wire::request;
 
 /// All calls of these tools become jobs.
 const ALWAYS: &str = "[tools.\"slow*\"]\njob = \"always\"\n";
@@ -184,6 +187,31 @@ fn a_large_call_cannot_be_asked() {
     assert!(failed["statusMessage"].as_str().unwrap().contains("more than 65536 bytes"), "{failed}");
 }
 
+#[test]
+fn limits_of_input_are_settings() {
+    let again = || json!([asks(&json!({"a": question("?")}), "1")]);
+    let script = Script::new()
+        .steps("tools/call slow-large", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
+        .steps("tools/call slow#1", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
+        .steps("tools/call slow", again());
+    let toml = format!("{ALWAYS}[gateway]\ninput-rounds = 2\njob-call-bytes = 1000\n");
+    let (_, mut asker) = modern(&script, &toml).next().unwrap();
+    let task = asker.begin("slow");
+    in_state(&mut asker, &task, "input_required");
+    update(&mut asker, &task, json!({"a": {"action": "decline"}}));
+    // The second question is not the first.
+    while asker.way.seen("slow").len() < 2 {}
+    in_state(&mut asker, &task, "input_required");
+    update(&mut asker, &task, json!({"a": {"action": "decline"}}));
+    let failed = in_state(&mut asker, &task, "failed");
+    let text = failed["statusMessage"].as_str().unwrap();
+    assert!(text.contains("asked for input 2 times") && text.contains("gateway.input-rounds"), "{text}");
+    let task = asker.result("tools/call", json!({"name": "slow-large", "arguments": {"text": "x".repeat(1_000)}}));
+    let failed = in_state(&mut asker, &task, "failed");
+    let text = failed["statusMessage"].as_str().unwrap();
+    assert!(text.contains("more than 1000 bytes (gateway.job-call-bytes)"), "{text}");
+}
+
 // Without input to wait for, the server only wants its state back.
 #[test]
 fn a_state_alone_is_given_back() {
@@ -197,5 +225,140 @@ fn a_state_alone_is_given_back() {
         assert_eq!(first_text(&done["result"]), "slept", "{name}");
         let again: Value = serde_json::from_str(&asker.way.seen("slow")[1]).unwrap();
         assert_eq!((&again["params"]["requestState"], &again["params"]["inputResponses"]), (&"s".into(), &Value::Null));
+    }
+}
+
+/// A client of 2025-11-25 that waits for the result of a task.
+enum Waiter<'a> {
+    Stdio(&'a mut Scripted),
+    Http(Session, Exchange),
+}
+
+impl<'a> Waiter<'a> {
+    /// The client declares these capabilities.
+    fn begin(asker: &'a mut Asker, task: &Value, capabilities: &Value) -> Self {
+        if asker.way.face != Face::Stdio {
+            return Self::over_http(asker, task, capabilities);
+        }
+        asker.way.declare(capabilities);
+        asker.way.gateway.send(&Self::waits(task).to_string());
+        Self::Stdio(&mut asker.way.gateway)
+    }
+
+    fn over_http(asker: &Asker, task: &Value, capabilities: &Value) -> Self {
+        let session = asker.way.another_with(capabilities);
+        let exchange = session.open(&Self::waits(task));
+        Self::Http(session, exchange)
+    }
+
+    fn waits(task: &Value) -> Value {
+        request("waits", "tasks/result", json!({"taskId": task["taskId"]}))
+    }
+
+    /// The next message that is no notification.
+    fn next(&mut self) -> Value {
+        loop {
+            let message = match self {
+                Self::Stdio(gateway) => serde_json::from_str(&gateway.next()).unwrap(),
+                Self::Http(_, exchange) if exchange.is_stream() => exchange.event().unwrap(),
+                Self::Http(_, exchange) => {
+                    let body = std::iter::from_fn(|| exchange.piece().unwrap()).flatten().collect::<Vec<u8>>();
+                    serde_json::from_slice(&body).unwrap()
+                }
+            };
+            if !message["id"].is_null() {
+                return message;
+            }
+        }
+    }
+
+    /// The next message is a request for input to this task.
+    fn asked(&mut self, task: &Value) -> Value {
+        let asked = self.next();
+        let related = &asked["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+        assert_eq!(*related, json!({"taskId": task["taskId"]}), "{asked}");
+        asked
+    }
+
+    /// Responds to a request with this member.
+    fn respond(&mut self, asked: &Value, member: &str, value: &Value) {
+        let response = json!({"jsonrpc": "2.0", "id": asked["id"], member: value});
+        match self {
+            Self::Stdio(gateway) => gateway.send(&response.to_string()),
+            Self::Http(session, _) => assert_eq!(session.open(&response).status, 202),
+        }
+    }
+}
+
+// As in 2025-11-25: the request for input comes while `tasks/result` waits, and that goes on to wait.
+#[test]
+fn a_client_that_waits_for_the_result_is_asked() {
+    let both = json!({"a": question("First?"), "b": {"method": "roots/list"}});
+    let script = Script::new()
+        .steps("tools/call slow#1", json!([{"await": GO}, asks(&both, "1")]))
+        .steps("tools/call slow#2", json!([asks(&json!({"a": question("Second?")}), "2")]))
+        .steps("tools/call slow#3", json!([line(&text("slept"))]));
+    for (name, mut asker) in modern(&script, ALWAYS) {
+        let task = asker.begin("slow");
+        in_state(&mut asker, &task, "input_required");
+        let mut waiter = Waiter::begin(&mut asker, &task, &json!({"elicitation": {}, "roots": {}}));
+        let (first, roots) = (waiter.asked(&task), waiter.asked(&task));
+        assert_eq!(
+            (&first["method"], &roots["method"]),
+            (&"elicitation/create".into(), &"roots/list".into()),
+            "{name}"
+        );
+        assert_eq!(first["params"]["message"], "First?", "{name}: {first}");
+        assert_ne!(first["id"], roots["id"], "{name}");
+        waiter.respond(&roots, "result", &json!({"roots": []}));
+        waiter.respond(&first, "result", &json!({"action": "decline"}));
+        let second = waiter.asked(&task);
+        assert_eq!(second["params"]["message"], "Second?", "{name}: {second}");
+        waiter.respond(&second, "result", &json!({"action": "cancel"}));
+        let answer = waiter.next();
+        assert_eq!((&answer["id"], first_text(&answer["result"])), (&"waits".into(), "slept"), "{name}: {answer}");
+        let calls: Vec<Value> = asker.way.seen("slow").iter().map(|call| serde_json::from_str(call).unwrap()).collect();
+        let given = |call: usize| calls[call]["params"]["inputResponses"].clone();
+        assert_eq!(given(1), json!({"a": {"action": "decline"}, "b": {"roots": []}}), "{name}");
+        assert_eq!(given(2), json!({"a": {"action": "cancel"}}), "{name}");
+    }
+}
+
+#[test]
+fn a_client_that_answers_with_an_error_ends_the_job() {
+    let script =
+        Script::new().steps("tools/call slow", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]));
+    for (name, mut asker) in modern(&script, ALWAYS) {
+        let task = asker.begin("slow");
+        in_state(&mut asker, &task, "input_required");
+        let mut waiter = Waiter::begin(&mut asker, &task, &json!({"elicitation": {}}));
+        let asked = waiter.asked(&task);
+        waiter.respond(&asked, "error", &json!({"code": -1, "message": "nobody is here"}));
+        let answer = waiter.next();
+        let text = answer["error"]["message"].as_str().unwrap();
+        assert!(
+            text.contains("a client answered `a` without a result") && text.contains("nobody is here"),
+            "{name}: {text}"
+        );
+    }
+}
+
+// Who does not declare the capability waits for what another client gives.
+#[test]
+fn a_client_without_the_capability_is_not_asked() {
+    let script = Script::new()
+        .steps("tools/call slow#1", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
+        .steps("tools/call slow#2", json!([line(&text("slept"))]));
+    for (name, mut asker) in modern(&script, ALWAYS).filter(|(_, asker)| asker.way.face != Face::Stdio) {
+        let task = asker.begin("slow");
+        in_state(&mut asker, &task, "input_required");
+        let mut silent = Waiter::over_http(&asker, &task, &json!({"sampling": {}, "roots": {}}));
+        let mut waiter = Waiter::over_http(&asker, &task, &json!({"elicitation": {}}));
+        let asked = waiter.asked(&task);
+        waiter.respond(&asked, "result", &json!({"action": "decline"}));
+        for waiter in [&mut waiter, &mut silent] {
+            let answer = waiter.next();
+            assert_eq!((&answer["id"], first_text(&answer["result"])), (&"waits".into(), "slept"), "{name}: {answer}");
+        }
     }
 }

@@ -303,6 +303,34 @@ fn input_for_a_job_is_given_by_any_client() {
     }
 }
 
+// The client of a task is asked while it waits for the result, and the server gets the answer, a result or an error.
+#[test]
+fn the_client_of_a_task_gives_its_input() {
+    let answers =
+        [("result", json!({"action": "accept", "content": {"n": 1}})), ("error", json!({"code": -1, "message": "no"}))];
+    for (member, value) in answers {
+        for (name, mut way) in all_ways(&asking(), ALWAYS).filter(|(_, way)| way.face == Face::Legacy) {
+            way.declare(&json!({"elicitation": {}}));
+            let task = way.result("tools/call", json!({"name": "slow", "arguments": {}, "task": {}}))["task"].take();
+            let other = way.another();
+            way.notify(STEP);
+            polled(&other, task["taskId"].as_str().unwrap(), "input_required");
+            let mut stream = way.open_stream("tasks/result", json!({"taskId": task["taskId"]}));
+            let asked = way.next(&mut stream);
+            assert_eq!(
+                (&asked["method"], &asked["params"]["message"]),
+                (&"elicitation/create".into(), &"Which one?".into())
+            );
+            let related = &asked["params"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"];
+            assert_eq!(*related, task["taskId"], "{name}: {asked}");
+            way.respond(&json!({"jsonrpc": "2.0", "id": asked["id"], member: value}));
+            let answer = way.next(&mut stream);
+            let got: Value = serde_json::from_str(first_text(&answer["result"])).unwrap();
+            assert_eq!((&got["id"], &got[member]), (&"q".into(), &value), "{name}: {got}");
+        }
+    }
+}
+
 #[test]
 fn input_that_nobody_gives_is_an_error_for_the_server() {
     let toml = format!("{ALWAYS}[gateway]\njob-input-seconds = 1\n");

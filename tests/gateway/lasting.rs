@@ -60,13 +60,21 @@ impl Way {
         Session::begin(&self.url)
     }
 
+    /// Another session over HTTP of the same tenant, whose client declares these capabilities.
+    pub(crate) fn another_with(&self, capabilities: &Value) -> Session {
+        Session::begin_with(&self.url, "", self.introduction(capabilities))
+    }
+
+    fn introduction(&self, capabilities: &Value) -> Value {
+        let info = json!({"name": self.name, "version": "1.0.0"});
+        json!({"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info})
+    }
+
     /// Another handshake of the same client, where there are handshakes, with these capabilities.
     pub(crate) fn declare(&mut self, capabilities: &Value) {
-        let info = json!({"name": self.name, "version": "1.0.0"});
-        let params = json!({"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": info});
         match self.face {
-            Face::Stdio => self.gateway.hello = self.gateway.result("initialize", params),
-            Face::Legacy => self.session = Some(Session::begin_with(&self.url, "", params)),
+            Face::Stdio => self.gateway.hello = self.gateway.result("initialize", self.introduction(capabilities)),
+            Face::Legacy => self.session = Some(self.another_with(capabilities)),
             Face::Modern => {}
         }
     }
@@ -134,6 +142,14 @@ impl Way {
         }
         let headers: Headers<'_> = &[("Mcp-Name", &subject)];
         open_modern(&self.url, &request(self.calls, method, params), headers)
+    }
+
+    /// Sends a response to a request of the server.
+    pub(crate) fn respond(&mut self, response: &Value) {
+        match &self.session {
+            Some(session) => assert_eq!(session.open(response).status, 202),
+            None => self.gateway.send(&response.to_string()),
+        }
     }
 
     /// Sends a notification without parameters, again while the server of an earlier request is being started.

@@ -403,7 +403,9 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.session_budget, gateway.session_floor.get()), (None, 1000));
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
-    assert_eq!(gateway.job_input_seconds.get(), 600);
+    assert_eq!((gateway.job_input_seconds.get(), gateway.input_rounds.get()), (600, 16));
+    assert_eq!((gateway.job_call_bytes.get(), gateway.translate_timeout_ms.get()), (64 << 10, 5_000));
+    assert_eq!((gateway.translate_held.get(), gateway.translate_waiting.get()), (1000, 100));
     assert_eq!((gateway.list_page_size, gateway.interceptor), (None, false));
     assert_eq!(
         (gateway.file_transfer, gateway.public_url.is_none(), gateway.download_seconds.get()),
@@ -503,6 +505,11 @@ fn bad_values_of_the_gateway_are_errors() {
         ("jobs-kept = 0", "`gateway.jobs-kept` = `0`"),
         ("job-seconds-max = 0", "`gateway.job-seconds-max` = `0`"),
         ("job-input-seconds = 0", "`gateway.job-input-seconds` = `0`"),
+        ("input-rounds = 0", "`gateway.input-rounds` = `0`"),
+        ("job-call-bytes = 0", "`gateway.job-call-bytes` = `0`"),
+        ("translate-timeout-ms = 0", "`gateway.translate-timeout-ms` = `0`"),
+        ("translate-held = 0", "`gateway.translate-held` = `0`"),
+        ("translate-waiting = 0", "`gateway.translate-waiting` = `0`"),
         ("job-result-bytes = 0", "`gateway.job-result-bytes` = `0`"),
         ("env = [\"A=B\"]", "expected names of variables, optionally with `*`, not `A=B`"),
         ("user = \"\"", "expected the name of a user, or UID:GID"),

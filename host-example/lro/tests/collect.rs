@@ -144,13 +144,30 @@ fn an_interruption_keeps_what_came() {
     }
 }
 
-/// Serves two pages over HTTP. The first two calls are refused, with these headers. Returns the URL, and counts the calls.
-fn refusing_server(refusals: [String; 2]) -> (String, Arc<AtomicUsize>) {
+/// What a server over HTTP answers to a call.
+enum Reply {
+    Page(Value),
+    /// An error of HTTP: the rest of its status line, and headers.
+    Refused(String),
+    /// The connection stays open without an answer.
+    Silence,
+}
+
+/// The last page has no `next`.
+fn page(id: u64, next: Option<&str>) -> Reply {
+    let mut list = json!({"items": [{ "id": id }]});
+    next.iter().for_each(|next| list["nextCursor"] = (*next).into());
+    Reply::Page(json!({"content": [], "structuredContent": list}))
+}
+
+/// Serves a list over HTTP; `reply` answers the call of this number, from 0 on. Returns the URL, and counts the calls.
+fn list_server(reply: impl Fn(usize) -> Reply + Send + 'static) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let calls = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&calls);
     std::thread::spawn(move || {
+        let mut silent = Vec::new();
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
             let (mut line, mut length) = (String::new(), 0);
@@ -165,28 +182,25 @@ fn refusing_server(refusals: [String; 2]) -> (String, Arc<AtomicUsize>) {
             let mut body = vec![0; length];
             stream.read_exact(&mut body).unwrap();
             let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let result = match message["method"].as_str() {
-                Some("initialize") => Some(json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-                    "serverInfo": {"name": "refusing", "version": "1"}})),
-                Some("tools/list") => Some(json!({"tools": [{"name": "list", "inputSchema":
-                    {"type": "object", "properties": {"cursor": {"type": "string"}}}}]})),
-                Some("tools/call") => match counted.fetch_add(1, Ordering::SeqCst) {
-                    0 | 1 => None,
-                    2 => Some(json!({"content": [], "structuredContent": {"items": [{"id": 0}], "nextCursor": "b"}})),
-                    _ => Some(json!({"content": [], "structuredContent": {"items": [{"id": 1}]}})),
-                },
-                _ => None,
+            let ok = |result: Value| {
+                let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
+                format!("200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
             };
-            let answer = match (result, message["method"].as_str()) {
-                (Some(result), _) => {
-                    let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string();
-                    format!("200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-                }
-                (None, Some("tools/call")) => {
-                    format!("{}\r\nContent-Length: 4\r\n\r\nbusy", refusals[counted.load(Ordering::SeqCst) - 1])
-                }
-                (None, Some(_)) => "202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned(),
-                (None, None) => "405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            let answer = match message["method"].as_str() {
+                Some("initialize") => ok(json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "list", "version": "1"}})),
+                Some("tools/list") => ok(json!({"tools": [{"name": "list", "inputSchema":
+                    {"type": "object", "properties": {"cursor": {"type": "string"}}}}]})),
+                Some("tools/call") => match reply(counted.fetch_add(1, Ordering::SeqCst)) {
+                    Reply::Page(result) => ok(result),
+                    Reply::Refused(head) => format!("{head}\r\nContent-Length: 4\r\n\r\nbusy"),
+                    Reply::Silence => {
+                        silent.push(stream);
+                        continue;
+                    }
+                },
+                Some(_) => "202 Accepted\r\nContent-Length: 0\r\n\r\n".to_owned(),
+                None => "405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n".to_owned(),
             };
             let answer = answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
             stream.get_mut().write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
@@ -195,22 +209,48 @@ fn refusing_server(refusals: [String; 2]) -> (String, Arc<AtomicUsize>) {
     (url, calls)
 }
 
+// An offload is made of what came, marked incomplete, with what the next run goes on with.
+#[test]
+fn an_interruption_keeps_an_offload() {
+    let home = Home::new();
+    for signal in ["-INT", "-TERM"] {
+        let (url, calls) = list_server(|call| if call == 0 { page(0, Some("b")) } else { Reply::Silence });
+        let mut command = home.lro(&["collect", "--tool", "list", "--url", &url]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The first page is kept in the same step in which the second is asked for.
+        while calls.load(Ordering::SeqCst) < 2 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert!(code(&output) == Some(1) && said.contains("only 1: interrupted"), "{signal}: {said}");
+        assert!(said.contains("--resume HANDLE"), "{signal}: {said}");
+        let descriptor: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let collected = &descriptor["collected"];
+        assert_eq!((&collected["records"], &collected["complete"]), (&json!(1), &json!(false)), "{descriptor}");
+        assert_eq!(collected["next"], json!({"cursor": "b"}), "{descriptor}");
+    }
+}
+
 #[test]
 fn a_server_over_http_is_given_the_time_it_asks_for() {
     let home = Home::new();
     let date =
         Command::new("date").args(["-u", "-d", "+2 seconds", "+%a, %d %b %Y %H:%M:%S GMT"]).env("LC_ALL", "C").output();
     let date = String::from_utf8(date.unwrap().stdout).unwrap();
-    let (url, calls) = refusing_server([
-        "503 Service Unavailable\r\nRetry-After: 1".to_owned(),
-        format!("429 Too Many Requests\r\nRetry-After: {}", date.trim()),
-    ]);
+    let (url, calls) = list_server(move |call| match call {
+        0 => Reply::Refused("503 Service Unavailable\r\nRetry-After: 1".to_owned()),
+        1 => Reply::Refused(format!("429 Too Many Requests\r\nRetry-After: {}", date.trim())),
+        2 => page(0, Some("b")),
+        _ => page(1, None),
+    });
     let output = home.lro(&["collect", "--tool", "list", "--url", &url, "--output", "list.jsonl"]).output().unwrap();
     assert_eq!((code(&output), stderr(&output).as_str()), (Some(0), "2 records in list.jsonl\n"));
     assert_eq!(ids(&fs::read_to_string(home.path("list.jsonl")).unwrap()), [0, 1]);
     assert_eq!(calls.load(Ordering::SeqCst), 4);
     // Not longer than allowed.
-    let (url, calls) = refusing_server(["503 Service Unavailable\r\nRetry-After: 600".to_owned(), String::new()]);
+    let (url, calls) = list_server(|_| Reply::Refused("503 Service Unavailable\r\nRetry-After: 600".to_owned()));
     let flags = ["collect", "--tool", "list", "--url", &url, "--milliseconds-max", "30000"];
     let output = home.lro(&flags).output().unwrap();
     assert!(code(&output) == Some(1) && stderr(&output).contains("retry-after: 600"), "{}", stderr(&output));

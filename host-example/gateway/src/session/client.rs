@@ -32,6 +32,7 @@ impl Session {
             Kind::Request => self.request(message),
             Kind::Notification => self.client_notification(message).into(),
             Kind::Batch => self.client_batch(&message).into(),
+            Kind::Response if self.give_response(&message) => FromClient::Nothing.into(),
             Kind::Response | Kind::Other => FromClient::Forward(message.bytes().clone()).into(),
         }
     }
@@ -103,7 +104,7 @@ impl Session {
             return OwnCall::collect(self, &id, collecting).into();
         }
         if own.is_none() {
-            call.forward(message.bytes());
+            call.forward(message.bytes(), self.rules.config.gateway.job_call_bytes.get());
         }
         self.remember(id, call);
         own.map_or_else(|| FromClient::Forward(message.bytes().clone()).into(), ClientDecision::from)

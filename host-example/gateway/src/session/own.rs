@@ -166,7 +166,13 @@ impl OwnCall {
                 Some((job, until))
             }
             OwnCallKind::Task { asked, .. } => {
-                asked.begin(&self.session).map(|(job, until)| (Awaited::Here(job), until))
+                let (job, until) = asked.begin(&self.session)?;
+                if let Awaited::End(job) = &job
+                    && !self.modern
+                {
+                    self.session.begin_giving(&self.id, job, until);
+                }
+                Some((job, until))
             }
             _ => None,
         }
@@ -195,7 +201,10 @@ impl OwnCall {
                 let result = arguments.as_ref().map_or_else(|reason| mcp::tool_error(reason), answer);
                 (JOB_TOOL, self.message(Ok(result)))
             }
-            (OwnCallKind::Task { asked, .. }, _) => ("task", self.message(asked.answer(&self.session, self.modern))),
+            (OwnCallKind::Task { asked, .. }, _) => {
+                self.session.end_waiting(&self.id);
+                ("task", self.message(asked.answer(&self.session, self.modern)))
+            }
             (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(tool::JOBS_URI) => {
                 ("resource", self.message(tool::resource(&self.session, uri, self.modern)))
             }
@@ -279,6 +288,7 @@ impl OwnCall {
             }
             OwnCallKind::Intercept { .. } => InterceptError::Failed(reason.to_owned()).response(&self.id),
             OwnCallKind::Resource(_) | OwnCallKind::Download(_) | OwnCallKind::Task { .. } | OwnCallKind::Watch(_) => {
+                self.session.end_waiting(&self.id);
                 mcp::error_response(Some(&self.id), INVALID_PARAMS, reason)
             }
             OwnCallKind::Collect(collecting) => {

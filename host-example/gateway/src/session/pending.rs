@@ -21,9 +21,6 @@ use crate::tenants::jobs::{Outcome, Parts, Progress, RunningJob};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::waiting::PendingLimits;
 
-/// Size up to which the call of a job is kept, to be sent again with input, in bytes: each job may keep one.
-pub(super) const CALL_BYTES_MAX: usize = 64 << 10;
-
 /// A pending request.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -116,10 +113,10 @@ impl Call {
         is_late && self.is_forwarded && self.job.is_none()
     }
 
-    /// Notes that the call goes to the server, as this message.
-    pub(super) fn forward(&mut self, message: &Bytes) {
+    /// Notes that the call goes to the server, as this message. One of at most `kept_max` bytes may be sent again.
+    pub(super) fn forward(&mut self, message: &Bytes, kept_max: u64) {
         self.is_forwarded = true;
-        if self.modern && self.detaches_after.is_some() && message.len() <= CALL_BYTES_MAX {
+        if self.modern && self.detaches_after.is_some() && message.len() as u64 <= kept_max {
             // A copy, as the message may be a part of a larger buffer.
             self.message = Some(Bytes::copy_from_slice(message));
         }
@@ -360,8 +357,9 @@ impl Session {
 
     /// Records that a pending request goes to the server after all, as this message.
     pub(super) fn set_forwarded(&self, id: &Id, message: &Bytes) {
+        let kept_max = self.rules.config.gateway.job_call_bytes.get();
         let mut state = self.state();
-        state.calls.get_mut(id).into_iter().flatten().for_each(|call| call.forward(message));
+        state.calls.get_mut(id).into_iter().flatten().for_each(|call| call.forward(message, kept_max));
     }
 
     fn failure(&self, id: Id, call: &Call, reason: &str) -> Option<Failure> {

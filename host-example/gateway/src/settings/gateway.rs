@@ -154,6 +154,15 @@ pub struct GatewaySettings {
     /// When the gateway translates between the generations of the protocol, for a client and a server that have no
     /// revision in common. Default: `auto`.
     pub translate: TranslateMode,
+    /// Milliseconds that a server may take to answer a request of the generation that it may not know, before it is taken
+    /// for one of the other generation. Default: 5,000.
+    pub translate_timeout_ms: NonZeroU64,
+    /// Maximum number of messages of a connection that wait until its generation is known. Further ones are dropped. Default:
+    /// 1,000.
+    pub translate_held: NonZeroU32,
+    /// Maximum number of translated calls of a connection that wait for input from their clients, and of requests for input
+    /// of one such call. Beyond it, the server gets an error for its request. Default: 100.
+    pub translate_waiting: NonZeroU32,
     /// Whether decisions are only recorded, and every message passes unchanged. Default: false.
     pub audit: bool,
     /// Estimated tokens of results that one session receives inline; over HTTP, where clients have no session, one
@@ -172,6 +181,10 @@ pub struct GatewaySettings {
     /// Seconds that input which the server of a job asks for is waited for while no client can be reached. Then the server
     /// gets an error. Default: 600.
     pub job_input_seconds: NonZeroU64,
+    /// Maximum number of times that a server may ask for input in one job, or in one call that is translated. Default: 16.
+    pub input_rounds: NonZeroU32,
+    /// Maximum size in bytes of a call that is kept while its job runs, to be sent again with input. Default: 64 KiB.
+    pub job_call_bytes: NonZeroU64,
     /// Maximum size in bytes of the reply that is kept of a job; a larger one is offloaded, whatever its tool's
     /// threshold. Default: 4 MiB.
     pub job_result_bytes: NonZeroU64,
@@ -221,6 +234,9 @@ impl Default for GatewaySettings {
             shutdown_ms: at_least_one(10_000),
             list_page_size: None,
             translate: TranslateMode::Auto,
+            translate_timeout_ms: at_least_one(5_000),
+            translate_held: count(1000),
+            translate_waiting: count(100),
             audit: false,
             session_budget: None,
             session_floor: at_least_one(1000),
@@ -228,6 +244,8 @@ impl Default for GatewaySettings {
             jobs_kept: count(1000),
             job_seconds_max: at_least_one(3600),
             job_input_seconds: at_least_one(600),
+            input_rounds: count(16),
+            job_call_bytes: at_least_one(64 << 10),
             job_result_bytes: at_least_one(4 << 20),
         }
     }

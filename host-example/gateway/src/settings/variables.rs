@@ -176,6 +176,9 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.shutdown-ms", ValueForm::Integer, "milliseconds that calls in flight may take to end at shutdown"),
     variable("gateway.list-page-size", ValueForm::Integer, "most items in a page of the lists of tools, resources, templates and prompts of a server that does not page them; none: whole"),
     variable("gateway.translate", ValueForm::Text, "between generations of the protocol: `auto`, for clients whose handshake the server refuses; `always`, for clients without a handshake before servers that begin with one, too; `never`"),
+    variable("gateway.translate-timeout-ms", ValueForm::Integer, "milliseconds without an answer after which a server is taken for one of the other generation"),
+    variable("gateway.translate-held", ValueForm::Integer, "most messages of a connection that wait until its generation is known; further ones are dropped"),
+    variable("gateway.translate-waiting", ValueForm::Integer, "most translated calls of a connection that wait for input from their clients, and most requests for input of one call; further ones are refused to the server"),
     variable("gateway.audit", ValueForm::Boolean, "decide and record, change nothing"),
     variable("gateway.session-budget", ValueForm::Integer, "estimated tokens of results that a session gets inline; none: without bound"),
     variable("gateway.session-floor", ValueForm::Integer, "estimated tokens of a result that still passes beyond the budget"),
@@ -183,6 +186,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.jobs-kept", ValueForm::Integer, "most jobs of one tenant that are kept after their end; the oldest go first"),
     variable("gateway.job-seconds-max", ValueForm::Integer, "seconds after which a job is canceled"),
     variable("gateway.job-input-seconds", ValueForm::Integer, "seconds that input for a job is waited for while no client can be reached; then its server gets an error"),
+    variable("gateway.input-rounds", ValueForm::Integer, "how often a server may ask for input in one job, or in one call that is translated"),
+    variable("gateway.job-call-bytes", ValueForm::Bytes, "most bytes of a call that is kept while its job runs, to be sent again with input"),
     variable("gateway.job-result-bytes", ValueForm::Bytes, "most bytes of the reply that is kept of a job; a larger one is offloaded"),
 ];
 

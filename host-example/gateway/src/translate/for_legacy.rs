@@ -9,13 +9,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::json::{notification, read, request, text, with_members, with_params, without_result_members};
-use super::{LEGACY_REVISION, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id};
+use super::{LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS, is_own, response_id};
 
 /// Revisions that a client may ask for.
 const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", LEGACY_REVISION];
-
-/// Most times that a server may ask for input in one call.
-const ROUNDS_MAX: u32 = 32;
 
 /// How often the state of a task is asked for while a client waits for its result, unless the server says so, and at most.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -74,6 +71,7 @@ impl Identity {
 /// A server without a handshake, as its client sees it.
 #[derive(Debug)]
 pub(super) struct ForLegacyClient {
+    limits: Limits,
     identity: Identity,
     /// The result of `initialize`.
     greeting: String,
@@ -118,6 +116,8 @@ enum CallKind {
     /// The client asked for a task.
     Task,
     TaskState,
+    /// The client cancels this task, and gets its state.
+    TaskCancel(String),
     /// The client waits for the result of this task.
     TaskResult(String),
 }
@@ -130,7 +130,7 @@ struct Poll {
 }
 
 impl ForLegacyClient {
-    pub(super) fn new(initialize: &Message, discovered: &Bytes) -> Self {
+    pub(super) fn new(initialize: &Message, discovered: &Bytes, limits: Limits) -> Self {
         let offered: Value = serde_json::from_slice(discovered).unwrap_or_default();
         let mut capabilities = offered.get("capabilities").cloned().unwrap_or_else(|| json!({}));
         let changes = |kind: &str| capabilities.pointer(&format!("/{kind}/listChanged")) == Some(&Value::Bool(true));
@@ -154,6 +154,7 @@ impl ForLegacyClient {
             greeting["instructions"] = instructions.clone();
         }
         Self {
+            limits,
             identity: Identity::of(initialize),
             greeting: greeting.to_string(),
             lists,
@@ -218,7 +219,11 @@ impl ForLegacyClient {
                     let error = mcp::error_response(Some(&id), INVALID_PARAMS, "`taskId` is missing");
                     return Steps::to_client(error);
                 };
-                self.ask_for_task(&id, task)
+                self.ask_for_task(&id, &task, CallKind::TaskResult(task.clone()))
+            }
+            Some(method::TASKS_CANCEL) => {
+                let task = text(message, &["params", "taskId"]).unwrap_or_default();
+                self.forward(id, message, CallKind::TaskCancel(task))
             }
             Some(method::TASKS_GET) => self.forward(id, message, CallKind::TaskState),
             Some(method::TOOLS_CALL) if message.value(&["params", "task"]).is_some() => {
@@ -332,6 +337,7 @@ impl ForLegacyClient {
                 Steps::to_client(answer)
             }
             CallKind::TaskState => Steps::to_client(mcp::response(&id, &task(&read(&answer, &["result"])).to_string())),
+            CallKind::TaskCancel(task) => self.ask_for_task(&id, &task, CallKind::TaskState),
             CallKind::TaskResult(name) => self.task_result(id, name, &answer),
             CallKind::Plain => Steps::to_client(plain(answer)),
         }
@@ -341,9 +347,10 @@ impl ForLegacyClient {
     fn ask(&mut self, id: &Id, message: &Message) -> Steps {
         let Some(call) = self.calls.get_mut(id) else { return Steps::default() };
         call.rounds += 1;
-        if call.rounds > ROUNDS_MAX {
+        let limit = self.limits.input_rounds;
+        if call.rounds > limit {
             self.calls.remove(id);
-            let text = format!("the server asked for input more than {ROUNDS_MAX} times in one call");
+            let text = format!("the server asked for input more than {limit} times in one call (gateway.input-rounds)");
             return Steps::to_client(mcp::error_response(Some(id), mcp::INTERNAL_ERROR, &text));
         }
         call.state = message.value(&["result", "requestState"]);
@@ -398,12 +405,11 @@ impl ForLegacyClient {
     }
 
     /// Asks for the state of a task, which has its result in it.
-    fn ask_for_task(&mut self, id: &Id, task: String) -> Steps {
+    fn ask_for_task(&mut self, id: &Id, task: &str, kind: CallKind) -> Steps {
         let own = self.own_id();
         let meta = self.identity.members(self.level.as_deref(), true);
-        let params = format!(r#"{{"taskId":{},"_meta":{{{meta}}}}}"#, Value::from(task.as_str()));
+        let params = format!(r#"{{"taskId":{},"_meta":{{{meta}}}}}"#, Value::from(task));
         let bytes = request(&own, method::TASKS_GET, &params);
-        let kind = CallKind::TaskResult(task);
         let request = Message::read(bytes.clone());
         self.at_server.insert(own, id.clone());
         self.calls.insert(id.clone(), Call::new(request, kind));
@@ -442,7 +448,9 @@ impl ForLegacyClient {
     pub(super) fn due(&mut self) -> Steps {
         let now = Instant::now();
         let due: Vec<Poll> = self.polls.extract_if(.., |poll| poll.at <= now).collect();
-        due.into_iter().fold(Steps::default(), |steps, poll| steps.and(self.ask_for_task(&poll.call, poll.task)))
+        due.into_iter().fold(Steps::default(), |steps, Poll { call, task, .. }| {
+            steps.and(self.ask_for_task(&call, &task, CallKind::TaskResult(task.clone())))
+        })
     }
 
     fn own_id(&mut self) -> Id {

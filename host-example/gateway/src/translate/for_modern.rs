@@ -4,7 +4,7 @@
 //! input, and the server goes on with the call that it has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use lro_host::mcp::{
@@ -14,13 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::json::{notification, read, request, text, with_members, with_result};
-use super::{INPUT_METHODS, LEGACY_REVISION, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
-
-/// Most calls that wait for their client to give input. Further ones get an error for what they ask.
-const WAITING_MAX: usize = 100;
-
-/// Most requests for input of one call that wait.
-const QUESTIONS_MAX: usize = 100;
+use super::{INPUT_METHODS, LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
 
 /// Number of random bytes in the state that a client sends back with input.
 const STATE_BYTES: usize = 16;
@@ -66,13 +60,16 @@ pub(super) fn initialize_request(first: &Message, id: &Id) -> Bytes {
 /// A server with a handshake, as its clients see it.
 #[derive(Debug)]
 pub(super) struct ForModernClient {
+    limits: Limits,
     /// The request of the handshake.
     initialize: Bytes,
     /// The result of the handshake.
     offered: Value,
     level: Option<Bytes>,
-    /// Tools that run as tasks alone.
+    /// Tools that run as tasks alone, as far as lists of tools have said.
     task_tools: BTreeSet<String>,
+    /// Those on the pages of the list since the last first page.
+    listed: BTreeSet<String>,
     /// The requests at the server, by the ids that it knows.
     calls: HashMap<Id, Call>,
     subscriptions: HashMap<Id, Subscription>,
@@ -105,6 +102,10 @@ enum CallKind {
     Plain,
     /// A list or a resource, which may be kept by the client.
     Cacheable,
+    /// A page of the list of tools.
+    Tools {
+        is_first: bool,
+    },
     /// The server runs it as a task.
     Task,
     TaskState,
@@ -131,12 +132,14 @@ struct Subscription {
 }
 
 impl ForModernClient {
-    pub(super) fn new(first: &Message, result: &[u8]) -> Self {
+    pub(super) fn new(first: &Message, result: &[u8], limits: Limits) -> Self {
         Self {
+            limits,
             initialize: initialize_request(first, &Id::own(OWN_ID)),
             offered: serde_json::from_slice(result).unwrap_or_default(),
             level: None,
             task_tools: BTreeSet::new(),
+            listed: BTreeSet::new(),
             calls: HashMap::new(),
             subscriptions: HashMap::new(),
             count: 0,
@@ -148,9 +151,11 @@ impl ForModernClient {
         (self.initialize.clone(), notification(method::INITIALIZED, "{}"))
     }
 
-    /// Forgets what a server that has ended was asked.
+    /// Forgets what a server that has ended was asked. Its clients get an error for each request that was open, and listen
+    /// again: the new server is then subscribed to what they name.
     pub(super) fn restarted(&mut self) {
         self.calls.clear();
+        self.subscriptions.clear();
         self.level = None;
     }
 
@@ -184,8 +189,11 @@ impl ForModernClient {
                 let message = Message::read(message.with_bytes(&["params"], &task));
                 self.forward(id, &message, CallKind::Task)
             }
-            method::TOOLS_LIST
-            | method::PROMPTS_LIST
+            method::TOOLS_LIST => {
+                let is_first = message.params().cursor.is_none();
+                self.forward(id, message, CallKind::Tools { is_first })
+            }
+            method::PROMPTS_LIST
             | method::RESOURCES_LIST
             | method::RESOURCE_TEMPLATES_LIST
             | method::RESOURCES_READ => self.forward(id, message, CallKind::Cacheable),
@@ -363,9 +371,9 @@ impl ForModernClient {
         }
         match call.kind {
             CallKind::Plain | CallKind::Own => Steps::to_client(complete(&answer, "")),
-            CallKind::Cacheable => {
-                for tool in mcp::listed_tools(&answer).into_iter().filter(|tool| tool.requires_tasks) {
-                    self.task_tools.insert(tool.name.into_owned());
+            CallKind::Cacheable | CallKind::Tools { .. } => {
+                if let CallKind::Tools { is_first } = call.kind {
+                    self.learn_tools(&answer, is_first);
                 }
                 let is_said = answer.value(&["result", "ttlMs"]).is_some();
                 let members = if is_said { "" } else { r#","ttlMs":0,"cacheScope":"private""# };
@@ -390,6 +398,22 @@ impl ForModernClient {
                 let state = with_members(state.as_bytes(), &result);
                 Steps::to_client(mcp::response(&client, &String::from_utf8_lossy(&state)))
             }
+        }
+    }
+
+    /// Notes which tools run as tasks alone. What an earlier list has said holds until the last page of this one.
+    fn learn_tools(&mut self, page: &Message, is_first: bool) {
+        if is_first {
+            self.listed.clear();
+        }
+        for tool in mcp::listed_tools(page).into_iter().filter(|tool| tool.requires_tasks) {
+            self.listed.insert(tool.name.into_owned());
+        }
+        if page.value(&["result", "nextCursor"]).is_none_or(|cursor| cursor == "null") {
+            // Not taken, as clients that share a server may read its pages in turns.
+            self.task_tools.clone_from(&self.listed);
+        } else {
+            self.task_tools.extend(self.listed.iter().cloned());
         }
     }
 
@@ -438,8 +462,9 @@ impl ForModernClient {
             let text = format!("the client does not support {capability}");
             return Steps::to_server(mcp::error_response(Some(&question.id), METHOD_NOT_FOUND, &text));
         }
-        if waiting >= WAITING_MAX || call.next.len() >= QUESTIONS_MAX {
-            return Steps::to_server(question.refused("too many calls wait for input"));
+        if waiting >= self.limits.waiting || call.next.len() >= self.limits.waiting {
+            let text = "too many calls or requests wait for input (gateway.translate-waiting)";
+            return Steps::to_server(question.refused(text));
         }
         call.next.push_back(question);
         Steps { to_server: Vec::new(), to_client: call.ask().into_iter().collect() }
@@ -476,8 +501,9 @@ impl ForModernClient {
         }
     }
 
-    /// Gives up calls whose clients have given no input within this time.
-    pub(super) fn due(&mut self, input_wait: Duration) -> Steps {
+    /// Gives up calls whose clients have given no input in time.
+    pub(super) fn due(&mut self) -> Steps {
+        let input_wait = self.limits.input_wait;
         let is_late = |call: &Call| call.asked.values().any(|question| question.at.elapsed() > input_wait);
         let mut steps = Steps::default();
         for call in self.calls.values_mut().filter(|call| call.client.is_none() && is_late(call)) {

@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 
 use self::for_legacy::ForLegacyClient;
 use self::for_modern::ForModernClient;
-use crate::settings::TranslateMode;
+use crate::settings::{GatewaySettings, TranslateMode};
+use crate::tenants::jobs::INPUT_METHODS;
 use crate::tenants::rules::Rules;
 
 /// The revision of this generation that the translator speaks, and the first one of it.
@@ -27,19 +28,8 @@ const MODERN_REVISION: &str = "2026-07-28";
 /// The last revision that begins with a handshake.
 const LEGACY_REVISION: &str = "2025-11-25";
 
-/// How long a server may take to answer `server/discover`, or the translator's own first request, before it is taken for one
-/// that does not know it.
-const ANSWER_WAIT: Duration = Duration::from_secs(5);
-
-/// Most messages that wait for the handshake of the translator.
-const HELD_MAX: usize = 1_000;
-
 /// Beginning of the request ids of the translator.
 const OWN_ID: &str = "lro-translate-";
-
-/// Methods that ask a client for input.
-const INPUT_METHODS: [(&str, &str); 3] =
-    [("elicitation/create", "elicitation"), ("sampling/createMessage", "sampling"), ("roots/list", "roots")];
 
 /// Members of a task, by their names in 2025-11-25 and in the extension.
 const TASK_MEMBERS: [(&str, &str); 7] = [
@@ -83,9 +73,36 @@ pub(crate) struct Translator {
     is_plain: AtomicBool,
     /// Whether the server has answered in the generation of the client.
     is_understood: AtomicBool,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+/// How long the translator waits, and how much it keeps meanwhile, as the settings say.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// How long a server may take to answer `server/discover`, or the translator's own first request, before it is taken for
+    /// one that does not know it.
+    answer_wait: Duration,
     /// How long a client may take to give the input that a server asks for.
     input_wait: Duration,
-    state: Mutex<State>,
+    /// How often a server may ask for input in one call.
+    input_rounds: u32,
+    /// Most messages that wait for the handshake of the translator.
+    held: usize,
+    /// Most calls that wait for input from their client, and most requests for input of one call.
+    waiting: usize,
+}
+
+impl Limits {
+    fn of(gateway: &GatewaySettings) -> Self {
+        Self {
+            answer_wait: Duration::from_millis(gateway.translate_timeout_ms.get()),
+            input_wait: Duration::from_secs(gateway.job_input_seconds.get()),
+            input_rounds: gateway.input_rounds.get(),
+            held: gateway.translate_held.get() as usize,
+            waiting: gateway.translate_waiting.get() as usize,
+        }
+    }
 }
 
 /// What is known of the server.
@@ -128,7 +145,7 @@ struct Asking {
 impl Translator {
     pub(crate) fn of(rules: &Rules) -> Self {
         let gateway = &rules.config.gateway;
-        Self::new(Self::mode(rules), Duration::from_secs(gateway.job_input_seconds.get()))
+        Self::new(Self::mode(rules), Limits::of(gateway))
     }
 
     /// When messages are translated; never by a gateway that may change nothing.
@@ -136,14 +153,14 @@ impl Translator {
         if rules.changes() { rules.config.gateway.translate } else { TranslateMode::Never }
     }
 
-    fn new(mode: TranslateMode, input_wait: Duration) -> Self {
+    fn new(mode: TranslateMode, limits: Limits) -> Self {
         let is_plain = mode == TranslateMode::Never;
         let state = if is_plain { State::Plain } else { State::Unknown(HashMap::new()) };
         Self {
             mode,
             is_plain: AtomicBool::new(is_plain),
             is_understood: AtomicBool::default(),
-            input_wait,
+            limits,
             state: Mutex::new(state),
         }
     }
@@ -213,17 +230,18 @@ impl Translator {
         let mut state = self.state.lock();
         match &mut *state {
             State::Unknown(asked) => {
-                let is_silent = |asked: &&Asked| is_discovery(&asked.request) && asked.at.elapsed() > ANSWER_WAIT;
+                let is_silent =
+                    |asked: &&Asked| is_discovery(&asked.request) && asked.at.elapsed() > self.limits.answer_wait;
                 match asked.values().find(is_silent).cloned() {
                     Some(silent) => self.ask(&mut state, silent.request, None),
                     None => Steps::default(),
                 }
             }
-            State::Asking(asking) if asking.since.elapsed() > ANSWER_WAIT => match asking.is_probe {
+            State::Asking(asking) if asking.since.elapsed() > self.limits.answer_wait => match asking.is_probe {
                 true => asking.shake_hands(),
                 false => self.give_up(&mut state, None),
             },
-            State::ForModern(server) => server.due(self.input_wait),
+            State::ForModern(server) => server.due(),
             State::ForLegacy(server) => server.due(),
             State::Asking(_) | State::Plain => Steps::default(),
         }
@@ -261,10 +279,13 @@ impl Translator {
                 Steps::to_server(message.bytes().clone())
             }
             State::Asking(asking) => {
-                if asking.held.len() < HELD_MAX {
+                let limit = self.limits.held;
+                if asking.held.len() < limit {
                     asking.held.push(message.bytes().clone());
                 } else {
-                    tracing::warn!(limit = HELD_MAX, "dropped a message of a client: too many wait for the handshake");
+                    let text =
+                        "dropped a message of a client: too many wait for the handshake (gateway.translate-held)";
+                    tracing::warn!(limit, "{text}");
                 }
                 Steps::default()
             }
@@ -366,10 +387,10 @@ impl Translator {
         tracing::info!(revision = other, "translating: the server speaks another generation of the protocol");
         let mut steps = Steps::default();
         *state = if is_legacy_client {
-            State::ForLegacy(ForLegacyClient::new(&asking.first, result))
+            State::ForLegacy(ForLegacyClient::new(&asking.first, result, self.limits))
         } else {
             steps.to_server.push(json::notification(method::INITIALIZED, "{}"));
-            State::ForModern(ForModernClient::new(&asking.first, result))
+            State::ForModern(ForModernClient::new(&asking.first, result, self.limits))
         };
         // A server that has not answered `server/discover` by now never will.
         let unanswered = asking.unanswered.into_values().map(|asked| asked.request);

@@ -57,7 +57,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// The server is a command after `--`, or an endpoint of Streamable HTTP (--url). How its pages follow one another is found in the
 /// first page and the schema of the tool, or set: by the flags below, or in the table `collect` of the tool. Prints the descriptor
-/// of the offload, as `lro offload` does. What came before an early end or an interruption is kept.
+/// of the offload, as `lro offload` does. What came before an early end or an interruption (Ctrl-C, SIGTERM) is kept. Of a process
+/// that is killed (SIGKILL) only --output keeps something: all pages but the one in flight.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

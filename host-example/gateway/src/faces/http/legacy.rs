@@ -340,10 +340,11 @@ impl LegacySession {
     /// client that does not read gets none.
     fn send_heartbeats(&self) {
         let streams = self.streams.lock();
-        for Heartbeat { token, message } in self.session.heartbeats() {
-            let of_token = streams.exchanges.iter().rev().find(|exchange| exchange.progress.contains(&token));
+        for Heartbeat { call, message } in self.session.heartbeats() {
+            let awaits = |exchange: &&Exchange| exchange.answers.iter().any(|(id, _)| *id == call);
+            let of_call = streams.exchanges.iter().rev().find(awaits);
             let message = OutgoingMessage { pieces: vec![message], last: false, room: None, memory: None };
-            let _ = of_token.map(|exchange| exchange.sender.try_send(message));
+            let _ = of_call.map(|exchange| exchange.sender.try_send(message));
         }
     }
 

@@ -1,4 +1,5 @@
-//! Heartbeats: progress that the gateway reports while a call is silent, so that the client's own timeout does not end it.
+//! What the gateway tells a client whose call waits: heartbeats, which are progress while the call is silent, so that the
+//! client's own timeout does not end it, and the requests for input to a task whose result it waits for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use lro_host::mcp::{Id, method};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::input::InputRequests;
 use crate::session::Session;
 use crate::session::pending::{Call, RequestKind};
 use crate::tenants::jobs::{Progress, RunningJob};
@@ -35,12 +37,24 @@ pub(in crate::session) struct Beat {
     progress: f64,
 }
 
-/// A call of the tool for jobs that waits.
+/// How often a job whose result is awaited is looked at for requests for input.
+const INPUT_POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A call that waits for a job.
 #[derive(Debug)]
 pub(in crate::session) struct WaitingCall {
-    beat: Beat,
+    hears: Hears,
     job: Arc<RunningJob>,
     until: Instant,
+}
+
+/// What the client of a call hears while it waits.
+#[derive(Debug)]
+enum Hears {
+    /// The progress of the job.
+    Progress(Beat),
+    /// What the server asks for.
+    Input(InputRequests),
 }
 
 impl Beat {
@@ -59,7 +73,7 @@ impl Beat {
     }
 
     /// The notification, if it is time for one: the last report of the server, with a little more progress.
-    fn next(&mut self, reported: Option<&Progress>) -> Option<Heartbeat> {
+    fn next(&mut self, reported: Option<&Progress>) -> Option<Bytes> {
         if self.last.elapsed() < self.every {
             return None;
         }
@@ -74,8 +88,7 @@ impl Beat {
             message: reported.map_or_else(|| Some(running()), |reported| reported.message.clone()),
         };
         let (method, params) = (method::PROGRESS, serde_json::to_string(&params).ok()?);
-        let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into();
-        Some(Heartbeat { token: self.token.clone(), message })
+        Some(format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into())
     }
 }
 
@@ -96,11 +109,11 @@ struct Params<'a> {
     message: Option<String>,
 }
 
-/// A progress notification of the gateway.
+/// A message of the gateway for the client of a call that waits: progress, or a request for input.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// The progress token of the client.
-    pub(crate) token: Id,
+    /// The id of the call.
+    pub(crate) call: Id,
     pub(crate) message: Bytes,
 }
 
@@ -115,11 +128,17 @@ impl Session {
     /// Registers a call of the tool for jobs, with this progress token, that waits for a job.
     pub(in crate::session) fn begin_waiting(&self, id: &Id, token: &Id, job: &Arc<RunningJob>, until: Instant) {
         let Some(every) = self.rules.config.gateway_tool(&job.call.tool).heartbeat() else { return };
-        let beat = Beat::new(token.clone(), every);
-        self.state().waiting.insert(id.clone(), WaitingCall { beat, job: Arc::clone(job), until });
+        let hears = Hears::Progress(Beat::new(token.clone(), every));
+        self.state().waiting.insert(id.clone(), WaitingCall { hears, job: Arc::clone(job), until });
     }
 
-    /// Ends the heartbeat of a call of the tool for jobs.
+    /// Registers a request that waits for the result of a job, and whose client gives input to it.
+    pub(in crate::session) fn begin_giving(&self, id: &Id, job: &Arc<RunningJob>, until: Instant) {
+        let hears = Hears::Input(InputRequests::of(self));
+        self.state().waiting.insert(id.clone(), WaitingCall { hears, job: Arc::clone(job), until });
+    }
+
+    /// Forgets a call that waited for a job.
     pub(in crate::session) fn end_waiting(&self, id: &Id) {
         self.state().waiting.remove(id);
     }
@@ -128,32 +147,38 @@ impl Session {
     pub(crate) fn next_beat(&self) -> Option<Instant> {
         let state = self.state();
         let of_calls = state.calls.values().flatten().filter_map(Call::awaited_beat).map(Beat::due);
-        of_calls.chain(state.waiting.values().map(|waiting| waiting.beat.due())).min()
+        of_calls.chain(state.waiting.values().map(WaitingCall::due)).min()
     }
 
     /// When the next heartbeat of the request with this id is due.
     pub(crate) fn next_beat_of(&self, id: &Id) -> Option<Instant> {
         let state = self.state();
         let of_call = || Some(state.calls.get(id)?.front()?.awaited_beat()?.due());
-        state.waiting.get(id).map(|waiting| waiting.beat.due()).or_else(of_call)
+        state.waiting.get(id).map(WaitingCall::due).or_else(of_call)
     }
 
     /// The heartbeats that are due.
     pub(crate) fn heartbeats(&self) -> Vec<Heartbeat> {
         let (mut state, now) = (self.state(), Instant::now());
         // A call that was given up leaves its entry behind.
-        state.waiting.retain(|_, waiting| waiting.until > now);
-        let of_waiting: Vec<Heartbeat> = state.waiting.values_mut().filter_map(WaitingCall::next).collect();
-        let of_calls = state.calls.values_mut().flatten().filter_map(Call::next_beat);
-        of_calls.chain(of_waiting).collect()
+        state.waiting.retain(|_, waiting| waiting.until > now && !waiting.job.has_ended());
+        let mut due = Vec::new();
+        for (id, calls) in &mut state.calls {
+            let messages = calls.iter_mut().filter_map(Call::next_beat);
+            due.extend(messages.map(|message| Heartbeat { call: id.clone(), message }));
+        }
+        for (id, waiting) in &mut state.waiting {
+            let messages = std::iter::from_fn(|| waiting.next());
+            due.extend(messages.map(|message| Heartbeat { call: id.clone(), message }));
+        }
+        due
     }
 
     /// The heartbeat of the request with this id, if it is due.
     pub(crate) fn heartbeat_of(&self, id: &Id) -> Option<Bytes> {
         let mut state = self.state();
         let of_waiting = state.waiting.get_mut(id).and_then(WaitingCall::next);
-        let beat = of_waiting.or_else(|| state.calls.get_mut(id)?.front_mut()?.next_beat())?;
-        Some(beat.message)
+        of_waiting.or_else(|| state.calls.get_mut(id)?.front_mut()?.next_beat())
     }
 }
 
@@ -163,7 +188,7 @@ impl Call {
         self.beat.as_ref().filter(|_| self.beats())
     }
 
-    fn next_beat(&mut self) -> Option<Heartbeat> {
+    fn next_beat(&mut self) -> Option<Bytes> {
         let beats = self.beats();
         self.beat.as_mut().filter(|_| beats)?.next(self.reported.as_ref())
     }
@@ -174,7 +199,20 @@ impl Call {
 }
 
 impl WaitingCall {
-    fn next(&mut self) -> Option<Heartbeat> {
-        self.beat.next(self.job.progress().as_ref())
+    /// When the client hears something next; for input, when to look.
+    fn due(&self) -> Instant {
+        match &self.hears {
+            Hears::Progress(beat) => beat.due(),
+            Hears::Input(requests) if requests.has_next(&self.job) => Instant::now(),
+            Hears::Input(_) => Instant::now() + INPUT_POLL_INTERVAL,
+        }
+    }
+
+    /// The next message, if it is time for one.
+    fn next(&mut self) -> Option<Bytes> {
+        match &mut self.hears {
+            Hears::Progress(beat) => beat.next(self.job.progress().as_ref()),
+            Hears::Input(requests) => requests.next(&self.job),
+        }
     }
 }

@@ -16,12 +16,9 @@ use super::{asks_for_input, outcome_of};
 use crate::clock::Clock;
 use crate::session::collect::CollectState;
 use crate::session::decision::{Filtering, FromServer};
-use crate::session::pending::{CALL_BYTES_MAX, Call};
+use crate::session::pending::Call;
 use crate::session::{Session, collect};
 use crate::tenants::jobs::{Outcome, Question, RunningJob};
-
-/// How often a server may ask for input in the course of one job.
-const INPUT_ROUNDS_MAX: usize = 16;
 
 /// Pause before a call that needs no input is sent again: the server asks for the time in between.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
@@ -127,7 +124,8 @@ impl Session {
     }
 
     async fn rounds(self: &Arc<Self>, clock: &Clock, mut answer: Message, call: &Call, job: &RunningJob) -> Outcome {
-        for _ in 0..INPUT_ROUNDS_MAX {
+        let rounds = self.rules.config.gateway.input_rounds;
+        for _ in 0..rounds.get() {
             if !goes_on(&answer, call) {
                 return match answer.result() {
                     Some(_) => outcome_of(&Message::read(self.filter(answer, call).await)),
@@ -148,7 +146,7 @@ impl Session {
             };
         }
         Outcome::Failed(format!(
-            "the server asked for input {INPUT_ROUNDS_MAX} times, which is the most that a job waits for"
+            "the server asked for input {rounds} times, which is the most that a job waits for (gateway.input-rounds)"
         ))
     }
 
@@ -166,8 +164,10 @@ impl Session {
         let failed =
             |reason: String| format!("the server asked for input with the result `input_required`, but {reason}");
         let Some(message) = &call.message else {
-            let text =
-                format!("the call has more than {CALL_BYTES_MAX} bytes or is of a revision without such results");
+            let most = self.rules.config.gateway.job_call_bytes;
+            let text = format!(
+                "the call has more than {most} bytes (gateway.job-call-bytes) or is of a revision without such results"
+            );
             return Err(failed(text));
         };
         let InputRequired { questions, state } = InputRequired::read(answer).map_err(failed)?;
@@ -197,11 +197,9 @@ impl Session {
         self.rules.jobs.ask_all(job, questions)?;
         let seconds = self.rules.config.gateway.job_input_seconds.get();
         let until = Instant::now().checked_add(Duration::from_secs(seconds));
-        let given = clock.until(until, job.given()).await;
-        given.ok_or_else(|| {
-            job.take_back();
-            format!("no client gave it within {seconds} s (gateway.job-input-seconds)")
-        })
+        let late = || Err(format!("no client gave it within {seconds} s (gateway.job-input-seconds)"));
+        let given = clock.until(until, job.given()).await.unwrap_or_else(late);
+        given.inspect_err(|_| job.take_back())
     }
 }
 

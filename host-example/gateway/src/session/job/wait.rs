@@ -15,17 +15,20 @@ const ELSEWHERE_INTERVAL: Duration = Duration::from_millis(500);
 /// A job that a call waits for.
 #[derive(Clone, Debug)]
 pub(in crate::session) enum Awaited {
-    /// It runs in this process.
+    /// It runs in this process. The call goes on when the job asks for input, too.
     Here(Arc<RunningJob>),
+    /// As [`Awaited::Here`], but the call waits for the end.
+    End(Arc<RunningJob>),
     /// It runs in another gateway.
     Elsewhere(Ulid),
 }
 
 impl Session {
-    /// Calls `wake` when the job has ended or waits for input, or at the deadline.
+    /// Calls `wake` when the call may go on, or at the deadline.
     pub(in crate::session) fn wait_for(&self, job: Awaited, deadline: Instant, wake: impl FnOnce() + Send + 'static) {
         match job {
             Awaited::Here(job) => self.rules.jobs.wait(&job, deadline, wake),
+            Awaited::End(job) => self.rules.jobs.wait_for_end(&job, deadline, wake),
             Awaited::Elsewhere(job) => {
                 wait_elsewhere(&self.rules, self.tenant().to_owned(), job, deadline, Box::new(wake));
             }

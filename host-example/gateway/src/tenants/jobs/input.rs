@@ -13,8 +13,10 @@ const QUESTIONS_MAX: usize = 16;
 /// Largest question in bytes, as each status of the job shows it.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
 
-/// Requests of a server that clients answer with what a person or a model says.
-const METHODS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+/// Requests of a server that clients answer with what a person or a model says, each with the capability that the client
+/// declares.
+pub(crate) const METHODS: [(&str, &str); 3] =
+    [("elicitation/create", "elicitation"), ("sampling/createMessage", "sampling"), ("roots/list", "roots")];
 
 /// A request of the server that waits for a client.
 #[derive(Clone, Debug)]
@@ -26,17 +28,19 @@ pub(crate) struct Question {
     pub(crate) method: String,
     /// JSON, if there are any.
     pub(crate) params: Option<Box<RawValue>>,
+    /// Tells the questions of a job apart, as a server may use a key again.
+    pub(crate) number: u64,
     asked: Instant,
 }
 
 impl Question {
     /// Reads a request of the server; `None` if it does not ask for input.
     pub(crate) fn read(request: &Message) -> Option<Self> {
-        let method = request.method().filter(|method| METHODS.contains(&method.as_ref()))?.into_owned();
+        let method = request.method().filter(|method| asks_for_input(method))?.into_owned();
         let params = request.value(&["params"]).and_then(|params| serde_json::from_slice(&params).ok());
         let id = request.id()?;
         let key = serde_json::from_str(id.json()).unwrap_or_else(|_| id.json().to_owned());
-        Some(Self { key, id: Some(id), method, params, asked: Instant::now() })
+        Some(Self { key, id: Some(id), method, params, number: 0, asked: Instant::now() })
     }
 
     /// A request that a result has under this key.
@@ -44,10 +48,11 @@ impl Question {
     /// # Errors
     /// When it does not ask for input.
     pub(crate) fn of_result(key: String, method: String, params: Option<Box<RawValue>>) -> Result<Self, String> {
-        if !METHODS.contains(&method.as_str()) {
-            return Err(format!("`{method}` is nothing that clients give: expected one of {}", METHODS.join(", ")));
+        if !asks_for_input(&method) {
+            let expected = METHODS.map(|(method, _)| method).join(", ");
+            return Err(format!("`{method}` is nothing that clients give: expected one of {expected}"));
         }
-        Ok(Self { key, id: None, method, params, asked: Instant::now() })
+        Ok(Self { key, id: None, method, params, number: 0, asked: Instant::now() })
     }
 
     fn is_too_large(&self) -> bool {
@@ -67,6 +72,10 @@ pub(super) struct Input {
     responses: Vec<Bytes>,
     /// The results for requests of a result so far, by their keys.
     given: BTreeMap<String, Box<RawValue>>,
+    /// Why a client does not answer a request of a result.
+    refused: Option<String>,
+    /// Number of questions so far.
+    count: u64,
 }
 
 impl Input {
@@ -79,7 +88,7 @@ impl Input {
         if question.is_too_large() || self.questions.len() >= QUESTIONS_MAX {
             return self.responses.extend(question.refused(&format!("no client waits; {}", limits())));
         }
-        self.questions.push(question);
+        self.keep(question);
     }
 
     /// Keeps the questions of a result.
@@ -90,20 +99,29 @@ impl Input {
         if questions.iter().any(Question::is_too_large) || self.questions.len() + questions.len() > QUESTIONS_MAX {
             return Err(limits());
         }
-        self.questions.extend(questions);
+        questions.into_iter().for_each(|question| self.keep(question));
         Ok(())
     }
 
-    /// The results for the questions of a result, once all are there.
-    pub(super) fn take_given(&mut self) -> Option<BTreeMap<String, Box<RawValue>>> {
+    fn keep(&mut self, question: Question) {
+        self.count += 1;
+        self.questions.push(Question { number: self.count, ..question });
+    }
+
+    /// The results for the questions of a result, once all are there, or why a client does not give one.
+    pub(super) fn take_given(&mut self) -> Option<Result<BTreeMap<String, Box<RawValue>>, String>> {
+        if let Some(reason) = self.refused.take() {
+            return Some(Err(reason));
+        }
         let is_complete = !self.given.is_empty() && self.questions.iter().all(|question| question.id.is_some());
-        is_complete.then(|| std::mem::take(&mut self.given))
+        is_complete.then(|| Ok(std::mem::take(&mut self.given)))
     }
 
     /// Takes back the questions of a result.
     pub(super) fn take_back(&mut self) {
         self.questions.retain(|question| question.id.is_some());
         self.given.clear();
+        self.refused = None;
     }
 
     /// Answers questions by their keys, all or none.
@@ -130,6 +148,24 @@ impl Input {
         }
     }
 
+    /// Answers the question of this number with the response of a client, unless it has an answer already.
+    pub(super) fn respond(&mut self, number: u64, response: &Message) {
+        let Some(index) = self.questions.iter().position(|question| question.number == number) else { return };
+        let Question { key, id, .. } = self.questions.remove(index);
+        if let Some(id) = id {
+            return self.responses.push(response.with_id(&id));
+        }
+        let result = response.result().filter(|result| result.starts_with(b"{"));
+        match result.and_then(|result| serde_json::from_slice(&result).ok()) {
+            Some(result) => drop(self.given.insert(key, result)),
+            None => {
+                let error = response.value(&["error", "message"]).unwrap_or_default();
+                let error = String::from_utf8_lossy(&error);
+                self.refused = Some(format!("a client answered `{key}` without a result: {error}"));
+            }
+        }
+    }
+
     /// Takes back a question that the server has canceled.
     pub(super) fn withdraw(&mut self, id: &Id) {
         self.questions.retain(|question| question.id.as_ref() != Some(id));
@@ -143,6 +179,10 @@ impl Input {
         self.responses.extend(late.filter_map(|question| question.refused(&reason)));
         std::mem::take(&mut self.responses)
     }
+}
+
+fn asks_for_input(method: &str) -> bool {
+    METHODS.iter().any(|(known, _)| *known == method)
 }
 
 fn limits() -> String {

@@ -16,11 +16,11 @@ use bytes::Bytes;
 use lro_host::store::{JobState, Store, StoreError, Ulid};
 use parking_lot::Mutex;
 
-pub(crate) use self::input::Question;
+pub(crate) use self::input::{METHODS as INPUT_METHODS, Question};
 pub(crate) use self::parts::Parts;
 pub(crate) use self::record::{EndState, Ended, Outcome, Record};
 pub(crate) use self::running::{JobCall, Progress, RunningJob};
-use self::waiting::Waiting;
+use self::waiting::{Until, Waiting};
 
 /// Reason of a job whose end no gateway saw.
 const LOST: &str = "the gateway ended while the job ran";
@@ -119,7 +119,7 @@ impl Jobs {
     /// Keeps a request of the server for input, and wakes the calls that wait for the job.
     pub(crate) fn ask(&self, job: &RunningJob, question: Question) {
         job.ask(question);
-        self.waiting.wake(job.handle);
+        self.waiting.wake_asked(job.handle);
     }
 
     /// Keeps what a result of the server asks for, and wakes the calls that wait for the job.
@@ -128,19 +128,25 @@ impl Jobs {
     /// When it asks for too much.
     pub(crate) fn ask_all(&self, job: &RunningJob, questions: Vec<Question>) -> Result<(), String> {
         job.ask_all(questions)?;
-        self.waiting.wake(job.handle);
+        self.waiting.wake_asked(job.handle);
         Ok(())
     }
 
     /// Calls `wake` when the job has ended or waits for input, or at the deadline, on the thread that notices it.
     pub(crate) fn wait(&self, job: &RunningJob, deadline: Instant, wake: impl FnOnce() + Send + 'static) {
         let runs = || !job.asks() && self.running(&job.call.tenant, job.handle).is_some();
-        self.waiting.add(job.handle, deadline, runs, Box::new(wake));
+        self.waiting.add(job.handle, deadline, Until::Asked, runs, Box::new(wake));
+    }
+
+    /// As [`Jobs::wait`], also while the job waits for input.
+    pub(crate) fn wait_for_end(&self, job: &RunningJob, deadline: Instant, wake: impl FnOnce() + Send + 'static) {
+        let runs = || self.running(&job.call.tenant, job.handle).is_some();
+        self.waiting.add(job.handle, deadline, Until::Ended, runs, Box::new(wake));
     }
 
     /// Calls `wake` at this time, or when the gateway ends, on the thread that notices it.
     pub(crate) fn wait_until(&self, job: Ulid, time: Instant, wake: impl FnOnce() + Send + 'static) {
-        self.waiting.add(job, time, || true, Box::new(wake));
+        self.waiting.add(job, time, Until::Asked, || true, Box::new(wake));
     }
 
     /// Wakes the calls whose deadline has passed.

@@ -141,7 +141,10 @@ impl RunningJob {
     }
 
     /// Waits for the input that a result asks for: the results of all of its requests, by their keys.
-    pub(crate) async fn given(&self) -> BTreeMap<String, Box<RawValue>> {
+    ///
+    /// # Errors
+    /// Why a client does not give it.
+    pub(crate) async fn given(&self) -> Result<BTreeMap<String, Box<RawValue>>, String> {
         loop {
             // Before the look, so that no change comes between the two.
             let changed = self.changed.notified();
@@ -194,6 +197,11 @@ impl RunningJob {
     /// As [`RunningJob::give`], without the results that no request asks for.
     pub(crate) fn give_known(&self, results: &BTreeMap<String, Box<RawValue>>) {
         self.change(|state| state.input.give_known(results));
+    }
+
+    /// Gives input: the response of a client to the request of this number.
+    pub(crate) fn respond(&self, number: u64, response: &Message) {
+        self.change(|state| state.input.respond(number, response));
     }
 
     /// The responses to requests for input that the server is to get now. Those nobody answered in this time get an error.

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use self::status::Task;
 use super::tool;
+use super::wait::Awaited;
 use crate::session::Session;
 use crate::session::decision::{Filtering, FromServer};
 use crate::session::pending::Call;
@@ -44,8 +45,8 @@ const TASK: [&str; 2] = ["params", "task"];
 /// Where a client of 2026-07-28 gives input to a task.
 const INPUT_RESPONSES: [&str; 2] = ["params", "inputResponses"];
 
-/// Metadata key of the result of a task, in revision 2025-11-25.
-const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// Metadata key of the result of a task, and of the requests for its input, in revision 2025-11-25.
+pub(in crate::session) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// In which form a client hears of the job that its call becomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +130,7 @@ impl TaskRequest {
     }
 
     /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
-    pub(in crate::session) fn begin(&self, session: &Session) -> Option<(Arc<RunningJob>, Instant)> {
+    pub(in crate::session) fn begin(&self, session: &Session) -> Option<(Awaited, Instant)> {
         let job = self.running.clone()?;
         match self.kind {
             TaskRequestKind::Get => None,
@@ -140,11 +141,11 @@ impl TaskRequest {
             TaskRequestKind::Result if job.is_canceled() => None,
             TaskRequestKind::Result => {
                 let longest = Duration::from_secs(session.rules.config.gateway.job_seconds_max.get());
-                Some((job, Instant::now().checked_add(longest)?))
+                Some((Awaited::End(job), Instant::now().checked_add(longest)?))
             }
             TaskRequestKind::Cancel => {
                 job.cancel(false);
-                Some((job, Instant::now() + CANCEL_WAIT))
+                Some((Awaited::Here(job), Instant::now() + CANCEL_WAIT))
             }
         }
     }
