@@ -182,3 +182,75 @@ fn a_large_prompt_is_whole_or_refused() {
         assert!(error["code"] == -32603 && error["message"].as_str().unwrap().contains("prompt-limit"), "{error}");
     }
 }
+
+/// A gateway whose tools fail: `wrong` with a JSON-RPC error with data, `failed` with a result.
+fn failing(size: usize) -> Script {
+    let said = format!("began: {}ended", "€ \\\\\\\"".repeat(size / 8));
+    let error = format!(
+        r#"{{"jsonrpc":"2.0","id":@ID@,"error":{{"code":-32001,"message":"{said}","data":{{"n":1.0,"more":"{said}"}}}}}}"#
+    );
+    let failed = json!({"isError": true, "content": [{"type": "text", "text": format!("began: {}ended", "no ".repeat(size / 3))}]});
+    Script::new()
+        .line("tools/call wrong", error.clone())
+        .line("prompts/get", error.clone())
+        .line("resources/read", error)
+        .call("failed", failed)
+}
+
+#[test]
+fn errors_pass_unless_they_are_bounded() {
+    for toml in
+        ["", "error-limit = 20000", "error-limit = 10\n[gateway]\naudit = true", "error-limit = 10\nenabled = false"]
+    {
+        let mut gateway = failing(4_000).with_toml(toml);
+        let answer = gateway.answer("wrong");
+        assert!(answer.contains(r#""data":{"n":1.0,"more":"began"#), "{toml}: {answer:.300}");
+        let failed = gateway.call("failed", json!({}));
+        assert!(first_text(&failed).len() > 4_000, "{toml}: {failed:.300}");
+    }
+}
+
+// The beginning says what was done and the end mostly why it failed.
+#[test]
+fn errors_are_cut_to_their_beginning_and_end() {
+    for (toml, limit) in [("error-limit = 1000", 1_000), ("unit = \"tokens\"\nerror-limit = 500", 2_500)] {
+        let mut gateway = failing(40_000).with_toml(toml);
+        for (method, params) in [
+            ("tools/call", json!({"name": "wrong"})),
+            ("prompts/get", json!({"name": "a"})),
+            ("resources/read", json!({"uri": "a:b"})),
+        ] {
+            let error = gateway.error(method, params);
+            let message = error["message"].as_str().unwrap();
+            assert_eq!((&error["code"], &error["data"]), (&json!(-32001), &Value::Null), "{toml}");
+            assert!(message.starts_with("began: € ") && message.ends_with("ended"), "{message}");
+            assert!(message.contains("`error-limit`") && message.chars().count() <= limit, "{message}");
+        }
+        let failed = gateway.call("failed", json!({}));
+        let text = first_text(&failed);
+        assert_eq!(failed["isError"], true, "{failed}");
+        assert!(
+            text.starts_with("began: no ") && text.contains("ended") && text.chars().count() <= limit,
+            "{toml}: {text}"
+        );
+    }
+}
+
+// Data that is large goes, and the text stays whole; a limit below any text leaves the reason.
+#[test]
+fn the_data_of_an_error_goes_first() {
+    let error = json!({"code": -32001, "message": "it failed", "data": "x".repeat(5_000)});
+    let script = Script::new().line("tools/call wrong", format!(r#"{{"jsonrpc":"2.0","id":@ID@,"error":{error}}}"#));
+    for (limit, beginning) in [(1_000, "it failed [the error has 5"), (10, "[the error has 5")] {
+        let mut gateway = script.with_toml(&format!("error-limit = {limit}"));
+        let error = gateway.error("tools/call", json!({"name": "wrong"}));
+        assert!(error["message"].as_str().unwrap().starts_with(beginning), "{error}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_exempt_fails_with_its_whole_text() {
+    let toml = "error-limit = 1000\n[tools.failed]\nmode = \"never\"";
+    let failed = failing(40_000).with_toml(toml).call("failed", json!({}));
+    assert!(first_text(&failed).len() > 40_000, "{failed:.300}");
+}

@@ -209,6 +209,9 @@ pub struct Config {
     pub resources: ResourceSettings,
     /// Size in `unit` above which an answer to `prompts/get` is an error, at least 1. Default: none, it passes.
     pub prompt_limit: Option<NonZeroU64>,
+    /// Size in `unit` above which an error of the server is shortened, at least 1: the text of a JSON-RPC error, which loses its
+    /// `data`, and the result of a tool with `isError`, unless its tool has the mode `never`. Default: none.
+    pub error_limit: Option<NonZeroU64>,
     /// Settings of the MCP gateway.
     pub gateway: GatewaySettings,
     /// Overrides by name of the client. `*` matches any characters; only the longest matching pattern applies, of two
@@ -285,6 +288,7 @@ impl Default for Config {
             tools_deny: Vec::new(),
             resources: ResourceSettings::default(),
             prompt_limit: None,
+            error_limit: None,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
             models: BTreeMap::new(),

@@ -100,6 +100,9 @@ impl Session {
         if self.is_over_budget(result, call) && settings.mode == DecisionMode::BySize {
             settings.mode = DecisionMode::Always;
         }
+        if result.is_error() {
+            self.bound_error(&mut settings);
+        }
         if tool.inline || call.client.inline {
             settings.mode = DecisionMode::Never;
         }

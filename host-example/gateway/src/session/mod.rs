@@ -9,6 +9,7 @@ mod client;
 mod collect;
 mod collected;
 mod decision;
+mod failure;
 mod filtering;
 mod handles;
 mod intercept;

@@ -37,6 +37,7 @@ impl Session {
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
         let job = Job::new(async move {
             session.measure_answer(&call, &message);
+            let message = session.bounded_error(message);
             FromServer::Pass(session.resource(&message, call, uri).await)
         });
         Filtering { message: bytes, job, is_answered: false }

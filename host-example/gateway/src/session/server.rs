@@ -177,6 +177,7 @@ impl Session {
             return self.resource_answer(message, call, uri).into();
         }
         self.measure_answer(&call, &message);
+        let message = self.bounded_error(message);
         match &call.kind {
             RequestKind::Tool(_) => self.tool_answer(message, call),
             RequestKind::Task { is_known: true, .. }
