@@ -83,6 +83,9 @@ fn sessions_before_a_server_without_sessions() {
     assert!(all.iter().all(|(_, [session, _])| session.is_none()), "{all:?}");
     let named = |name: &str| all.iter().filter(|(_, [_, found])| found.as_deref() == Some(name)).count();
     assert_eq!((named("revoke"), named("heard")), (1, 1), "{all:?}");
+    // A gateway before this one does not take the session for its own.
+    let front = Gate::proxy(&[], &gate.url, &Environment::new());
+    Session::begin_as(&front.url, "second").works();
     // A session can be listened to, and ended.
     assert!(session.request("GET").is_stream());
     assert_eq!(session.request("DELETE").status, 204);

@@ -27,8 +27,8 @@ use crate::upstream::connection::Prepared;
 /// Number of random bytes in a session id.
 const SESSION_ID_BYTES: usize = 16;
 
-/// Beginning of the session ids of the gateway, which tells them from those of a server.
-const SESSION_ID_PREFIX: &str = "lro-";
+/// Beginning of the ids of translated sessions, which tells them from those of an HTTP server.
+const TRANSLATED: &str = "lro-translated-";
 
 /// Sessions with connections of their own, and the connections that clients without a session share.
 #[derive(Debug)]
@@ -147,10 +147,19 @@ impl Bridge {
         Ok(None)
     }
 
-    /// The session that a request names; `None` if it names none of the gateway.
-    pub(super) fn session_of(&self, head: &RequestHead) -> Result<Option<Arc<LegacySession>>, Refusal> {
-        let id = guard::text(&head.parts.headers, &SESSION_ID).filter(|id| id.starts_with(SESSION_ID_PREFIX));
-        id.map(|id| self.session(&head.holder.tenant, id)).transpose()
+    /// The translated session that a request names; `None` if it names none. Those with an id that `is_of_server` accepts
+    /// are sessions of a gateway behind this one.
+    pub(super) fn translated(
+        &self,
+        head: &RequestHead,
+        is_of_server: impl FnOnce(&str) -> bool,
+    ) -> Result<Option<Arc<LegacySession>>, Refusal> {
+        let id = guard::text(&head.parts.headers, &SESSION_ID).filter(|id| id.starts_with(TRANSLATED));
+        match id.map(|id| (self.session(&head.holder.tenant, id), id)) {
+            Some((Err(_), id)) if is_of_server(id) => Ok(None),
+            Some((found, _)) => found.map(Some),
+            None => Ok(None),
+        }
     }
 
     fn get(&self, tenant: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
@@ -183,7 +192,10 @@ impl Bridge {
         getrandom::fill(&mut random)
             .map_err(|error| Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
         let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let id = format!("{SESSION_ID_PREFIX}{random}");
+        let id = match &self.upstream {
+            Upstream::Command(_) => random,
+            Upstream::Http(_) => format!("{TRANSLATED}{random}"),
+        };
         let permit = self.pool.take(holder, 1).or_else(|| {
             end(self.remove(|session| session.is_abandoned()), self.shutdown_timeout());
             self.pool.take(holder, 1)

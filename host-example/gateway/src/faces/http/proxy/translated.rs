@@ -25,7 +25,8 @@ impl Proxy {
         head: &RequestHead,
         message: Option<&Message>,
     ) -> Result<Option<Response>, Refusal> {
-        if let Some(session) = self.bridge.session_of(head)? {
+        let is_of_server = |id: &str| self.sessions.find(id, &head.holder.tenant).is_some();
+        if let Some(session) = self.bridge.translated(head, is_of_server)? {
             session.use_credentials(self.credentials(head));
             let answered = self.bridge.answer(head, message.cloned()).await;
             return challenged(session.take_challenge(), answered).map(Some);
