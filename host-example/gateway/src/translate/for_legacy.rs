@@ -313,7 +313,7 @@ impl ForLegacyClient {
     }
 
     fn response(&mut self, message: &Message) -> Steps {
-        let Some(at_server) = response_id(&message) else { return Steps::to_client(message.bytes().clone()) };
+        let Some(at_server) = response_id(message) else { return Steps::to_client(message.bytes().clone()) };
         let Some(id) = self.at_server.remove(&at_server) else {
             let is_own = is_own(&at_server);
             self.listen = self.listen.take().filter(|listen| *listen != at_server);
