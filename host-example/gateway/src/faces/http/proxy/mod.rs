@@ -112,6 +112,10 @@ impl Drop for PendingRequests {
     }
 }
 
+fn is_handshake(head: &RequestHead, message: &Message) -> bool {
+    message.method().as_deref() == Some(method::INITIALIZE) && !guard::is_modern(&head.parts.headers, message)
+}
+
 /// The ids of all requests in a message.
 fn ids_of(message: &Message) -> Vec<Id> {
     match message.kind() {
@@ -155,7 +159,7 @@ impl Proxy {
             return Ok(translated);
         }
         match message {
-            Some(message) if message.method().as_deref() == Some(method::INITIALIZE) => self.begin(head, message).await,
+            Some(message) if is_handshake(head, &message) => self.begin(head, message).await,
             Some(message) => self.post(head, message).await,
             None if METHODS.contains(&head.parts.method) => self.other(head).await,
             // TRACE, for example, would show the client the headers that the gateway adds.
