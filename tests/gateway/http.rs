@@ -15,7 +15,7 @@ use crate::support::{Environment, environment, path_text};
 use crate::wire::{MODERN, call, initialize, modern_meta, request};
 
 /// Longest wait for bytes of a response.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Longest body that is kept; of a longer one the beginning and the length.
 const KEPT_BYTES: usize = 4 << 20;

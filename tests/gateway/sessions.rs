@@ -9,7 +9,7 @@ use crate::http::{Reply, Session, post};
 use crate::support::{Environment, words};
 use crate::wire::{initialize, request};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 fn the_life_of_a_session() {

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::faults::wait_until;
 use crate::scripted::{Script, Setup, descriptor, first_text, records, structured, text};
 
 fn large() -> Value {
@@ -291,11 +292,7 @@ fn each_tool_has_its_own_time_to_live() {
     let script = Script::new().call("brief", large()).call("lasting", large());
     let mut gateway = script.with_toml("ttl-seconds = 2\n[tools.lasting]\nttl-seconds = 3600\n");
     let [lasting, brief] = ["lasting", "brief"].map(|tool| crate::scripted::handle(&gateway.descriptor(tool)));
-    let gone = (0..600).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        gateway.offloads().len() == 1
-    });
-    assert!(gone, "what has expired is still there");
+    wait_until("what has expired is gone", || gateway.offloads().len() == 1);
     assert_eq!(gateway.call("lro_read", json!({ "handle": lasting }))["isError"], Value::Null);
     let read = gateway.call("lro_read", json!({ "handle": brief }));
     assert!(read["isError"] == true && first_text(&read).contains("expired"), "{read}");
@@ -370,7 +367,7 @@ fn an_offload_expires() {
 mod specification {
     use serde_json::Value;
 
-    use super::{Script, Setup, json, large, text};
+    use super::{Script, Setup, json, large, text, wait_until};
     use crate::scripted::Scripted;
 
     /// The gateway set up as the specification says: 1,600 tokens, its dialect, its header.
@@ -446,11 +443,7 @@ mod specification {
         // An offload makes room: what has expired is gone.
         gateway.descriptor("over");
         let file = std::path::Path::new(found["file_path"].as_str().unwrap());
-        let gone = (0..600).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            !file.exists()
-        });
-        assert!(gone, "an expired file is still there");
+        wait_until("the expired file is gone", || !file.exists());
     }
 
     // The call succeeds when the file cannot be written; events for that and for expiry.

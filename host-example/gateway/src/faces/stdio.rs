@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::listener::body;
 use crate::session::{FromClient, Late, SendOwn, Session, SessionOwner};
 use crate::tenants::rules::Rules;
+use crate::translate::Translator;
 use crate::upstream::Upstream;
 use crate::upstream::connection::{Connection, Prepared};
 use crate::upstream::link::{Expects, Receive, id_of_cut};
@@ -94,7 +95,7 @@ pub fn serve(
     on_start(Stop(events.clone()));
     let prepared = Prepared::of(upstream).map_err(ServeError::Runtime)?;
     let face = Arc::new_cyclic(|face: &Weak<StdioFace>| StdioFace {
-        connection: Connection::new(prepared, Arc::clone(&session), face.clone()),
+        connection: Connection::new(prepared, Arc::clone(&session), face.clone(), Translator::of(rules)),
         session,
         output: Mutex::new(Box::new(output)),
         events,

@@ -148,6 +148,15 @@ impl Translator {
         Self::new(Self::mode(rules), Limits::of(gateway))
     }
 
+    /// For clients that all speak 2026-07-28 or later.
+    pub(crate) fn for_modern_clients(rules: &Rules) -> Self {
+        let mode = match Self::mode(rules) {
+            TranslateMode::Always => TranslateMode::Always,
+            TranslateMode::Auto | TranslateMode::Never => TranslateMode::Never,
+        };
+        Self::new(mode, Limits::of(&rules.config.gateway))
+    }
+
     /// When messages are translated; never by a gateway that may change nothing.
     pub(crate) fn mode(rules: &Rules) -> TranslateMode {
         if rules.changes() { rules.config.gateway.translate } else { TranslateMode::Never }

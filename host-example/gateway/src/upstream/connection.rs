@@ -43,10 +43,12 @@ impl Prepared {
 }
 
 impl<R: Receive + 'static> Connection<R> {
-    pub(crate) fn new(prepared: Prepared, session: Arc<Session>, receiver: Weak<R>) -> Self {
+    pub(crate) fn new(prepared: Prepared, session: Arc<Session>, receiver: Weak<R>, translator: Translator) -> Self {
         match prepared {
-            Prepared::Child(launch) => Self::Child(Link::new(launch, session, receiver)),
-            Prepared::Remote(endpoint, runtime) => Self::Remote(Remote::new(runtime, endpoint, session, receiver)),
+            Prepared::Child(launch) => Self::Child(Link::new(launch, session, receiver, translator)),
+            Prepared::Remote(endpoint, runtime) => {
+                Self::Remote(Remote::new(runtime, endpoint, session, receiver, translator))
+            }
         }
     }
 

@@ -82,8 +82,8 @@ pub(crate) enum LinkError {
 }
 
 impl<R: Receive + 'static> Link<R> {
-    pub(crate) fn new(launch: Launch, session: Arc<Session>, receiver: Weak<R>) -> Self {
-        let translator = Arc::new(Translator::of(&session.rules));
+    pub(crate) fn new(launch: Launch, session: Arc<Session>, receiver: Weak<R>, translator: Translator) -> Self {
+        let translator = Arc::new(translator);
         Self { launch, session, receiver, translator, running: Arc::default(), starting: Mutex::default() }
     }
 
@@ -176,7 +176,8 @@ impl<R: Receive + 'static> Link<R> {
         if self.translator.is_plain() {
             return self.process().is_ok_and(|process| process.try_send(message).is_ok());
         }
-        if self.process().is_err() {
+        // A request may have to start the server first, which has not always ended when its clients learn that it has.
+        if self.process().is_err() || Message::read(message.clone()).kind() == Kind::Request {
             return false;
         }
         let Steps { to_server, to_client } = self.translator.client_message(message.clone());

@@ -101,9 +101,14 @@ struct SessionState {
 }
 
 impl<R: Receive + 'static> Remote<R> {
-    pub(crate) fn new(runtime: Runtime, endpoint: Endpoint, session: Arc<Session>, receiver: Weak<R>) -> Self {
+    pub(crate) fn new(
+        runtime: Runtime,
+        endpoint: Endpoint,
+        session: Arc<Session>,
+        receiver: Weak<R>,
+        translator: Translator,
+    ) -> Self {
         let (messages, received) = unbounded_channel();
-        let translator = Translator::of(&session.rules);
         let inner = Arc::new(Inner {
             endpoint,
             session,

@@ -24,6 +24,7 @@ use crate::session::{
     ClientDecision, Failure, FromServer, Heartbeat, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner,
 };
 use crate::tenants::rules::Rules;
+use crate::translate::Translator;
 use crate::upstream::connection::{Connection, Prepared};
 use crate::upstream::link::{Expects, Receive};
 use crate::upstream::remote::Challenge;
@@ -123,7 +124,7 @@ impl LegacySession {
         let session = Arc::new(Session::new(&rules, owner));
         let this = Arc::new_cyclic(|this| Self {
             id,
-            connection: Connection::new(prepared, Arc::clone(&session), this.clone()),
+            connection: Connection::new(prepared, Arc::clone(&session), this.clone(), Translator::of(&session.rules)),
             session,
             tenant,
             streams: Mutex::default(),

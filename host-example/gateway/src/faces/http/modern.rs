@@ -26,6 +26,7 @@ use crate::session::{
     FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
 };
 use crate::tenants::rules::Rules;
+use crate::translate::Translator;
 use crate::upstream::connection::{Connection, Prepared};
 use crate::upstream::link::{Expects, Receive};
 use crate::upstream::remote::Challenge;
@@ -108,10 +109,11 @@ impl SharedServer {
     pub(super) fn new(tenant: String, rules: Arc<Rules>, prepared: Prepared, credentials: Credentials) -> Arc<Self> {
         let owner = SessionOwner { tenant: tenant.clone(), session: None, local: false };
         let session = Arc::new(Session::new(&rules, owner));
+        let translator = Translator::for_modern_clients(&session.rules);
         let this = Arc::new_cyclic(|this| Self {
             tenant,
             rules,
-            connection: Connection::new(prepared, session, this.clone()),
+            connection: Connection::new(prepared, session, this.clone(), translator),
             exchanges: Mutex::default(),
             count: AtomicU64::new(0),
             used: Mutex::new(Instant::now()),
