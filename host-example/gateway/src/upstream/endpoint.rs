@@ -50,7 +50,8 @@ impl Endpoint {
         Ok(Self { url: parsed?, headers, client })
     }
 
-    /// The same endpoint with connections of its own, for use on another runtime: connections end with theirs.
+    /// The same endpoint with a new HTTP client, for use on another runtime: a connection ends with the runtime that opened
+    /// it.
     pub(crate) fn with_own_connections(&self) -> Result<Self, EndpointError> {
         Ok(Self { client: Self::new_client()?, ..self.clone() })
     }

@@ -30,7 +30,7 @@ const SESSION_ID_BYTES: usize = 16;
 /// Beginning of the ids of translated sessions, which tells them from those of an HTTP server.
 const TRANSLATED: &str = "lro-translated-";
 
-/// Sessions with connections of their own, and the connections that clients without a session share.
+/// Sessions, each with its connection, and the connections that clients without a session share.
 #[derive(Debug)]
 pub(super) struct Bridge {
     rules: Arc<Rules>,
@@ -155,10 +155,10 @@ impl Bridge {
         is_of_server: impl FnOnce(&str) -> bool,
     ) -> Result<Option<Arc<LegacySession>>, Refusal> {
         let id = guard::text(&head.parts.headers, &SESSION_ID).filter(|id| id.starts_with(TRANSLATED));
-        match id.map(|id| (self.session(&head.holder.tenant, id), id)) {
-            Some((Err(_), id)) if is_of_server(id) => Ok(None),
-            Some((found, _)) => found.map(Some),
-            None => Ok(None),
+        let Some(id) = id else { return Ok(None) };
+        match self.session(&head.holder.tenant, id) {
+            Err(_) if is_of_server(id) => Ok(None),
+            found => found.map(Some),
         }
     }
 
@@ -220,8 +220,9 @@ impl Bridge {
     /// What a new connection needs.
     fn prepared(&self) -> Result<Prepared, Refusal> {
         let failed = |error: String| {
-            tracing::warn!(%error, "refused a request: a connection to the server cannot be prepared");
-            Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, "no connection to the server can be prepared".to_owned())
+            tracing::warn!(%error, "refused a request: the gateway cannot open another connection to the server");
+            let text = "the gateway cannot open another connection to the server: its log has the cause";
+            Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
         };
         let upstream = match &self.upstream {
             Upstream::Http(endpoint) => {

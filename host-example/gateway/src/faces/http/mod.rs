@@ -1,8 +1,8 @@
 //! Serves the gateway on Streamable HTTP.
 //!
 //! In front of an HTTP server it is a reverse proxy: each request of a client becomes one request to the server, and
-//! headers and status are forwarded. Clients of another generation of the protocol than the server get a connection of the
-//! gateway's own. In front of a command it is the server's HTTP endpoint: a client of the handshake
+//! headers and status are forwarded. For clients of another generation of the protocol than the server, the gateway
+//! translates and opens the connections itself. In front of a command it is the server's HTTP endpoint: a client of the handshake
 //! revisions gets its own child process, and all clients of a tenant that speak 2026-07-28 or later share one.
 //!
 //! Limits keep one client from starving others. An idle connection is closed for a new one. A request counts against

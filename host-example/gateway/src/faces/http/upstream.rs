@@ -13,12 +13,13 @@ use crate::upstream::Endpoint;
 /// Path prefix of documents about a server, such as the metadata of its authorization.
 pub(super) const WELL_KNOWN: &str = "/.well-known/";
 
-/// Headers forwarded to the server, besides those of MCP and those of the configuration.
-const REQUEST_HEADERS: [HeaderName; 8] = [
+/// Headers forwarded to the server that say what a client is, besides those of the configuration.
+const CLIENT_HEADERS: [HeaderName; 2] = [ACCEPT_LANGUAGE, USER_AGENT];
+
+/// Headers forwarded to the server that belong to one message, besides those of MCP.
+const MESSAGE_HEADERS: [HeaderName; 6] = [
     ACCEPT,
-    ACCEPT_LANGUAGE,
     CONTENT_TYPE,
-    USER_AGENT,
     LAST_EVENT_ID,
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
@@ -31,16 +32,6 @@ const PROTOCOL_PREFIX: &str = "mcp-";
 /// Headers that do not identify a user of a tenant, besides those of MCP.
 const ANONYMOUS_HEADERS: [HeaderName; 5] =
     [ACCEPT, CONTENT_TYPE, USER_AGENT, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
-
-/// Headers that belong to a message, besides those of MCP.
-const MESSAGE_HEADERS: [HeaderName; 6] = [
-    ACCEPT,
-    CONTENT_TYPE,
-    LAST_EVENT_ID,
-    HeaderName::from_static("traceparent"),
-    HeaderName::from_static("tracestate"),
-    HeaderName::from_static("baggage"),
-];
 
 /// Headers forwarded with a request for a public document.
 const DOCUMENT_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, PROTOCOL_VERSION];
@@ -66,8 +57,8 @@ const RESPONSE_HEADERS_DROPPED: [HeaderName; 12] = [
 /// `Authorization` is not forwarded.
 pub(super) fn request_headers(client_headers: &HeaderMap, named: &[HeaderName], has_tokens: bool) -> HeaderMap {
     let is_forwarded = |name: &HeaderName| {
-        REQUEST_HEADERS.contains(name)
-            || name.as_str().starts_with(PROTOCOL_PREFIX)
+        CLIENT_HEADERS.contains(name)
+            || belongs_to_message(name)
             || (name == AUTHORIZATION && !has_tokens)
             || named.contains(name)
     };
@@ -83,12 +74,13 @@ pub(super) fn may_identify_user(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Removes the headers of single messages.
-pub(super) fn without_message_headers(mut headers: HeaderMap) -> HeaderMap {
-    let of_message = |name: &HeaderName| MESSAGE_HEADERS.contains(name) || name.as_str().starts_with(PROTOCOL_PREFIX);
-    let removed: Vec<HeaderName> = headers.keys().filter(|name| of_message(name)).cloned().collect();
-    removed.iter().for_each(|name| drop(headers.remove(name)));
-    headers
+/// The headers among these of [`request_headers`] that are the same for each message of a client.
+pub(super) fn without_message_headers(headers: &HeaderMap) -> HeaderMap {
+    selected(headers, |name| !belongs_to_message(name))
+}
+
+fn belongs_to_message(name: &HeaderName) -> bool {
+    MESSAGE_HEADERS.contains(name) || name.as_str().starts_with(PROTOCOL_PREFIX)
 }
 
 /// The headers to forward with a request for a document: no credentials and no session.

@@ -130,7 +130,7 @@ impl Arguments {
         match &job {
             Awaited::Here(job) if self.cancel => job.cancel(false),
             Awaited::Elsewhere(_) if self.cancel => return None,
-            _ => {}
+            Awaited::Here(_) | Awaited::End(_) | Awaited::Elsewhere(_) => {}
         }
         let default = if self.cancel { CANCEL_WAIT_MS_DEFAULT } else { WAIT_MS_DEFAULT };
         let wait = Duration::from_millis(self.wait_ms.unwrap_or(default).min(WAIT_MS_MAX));

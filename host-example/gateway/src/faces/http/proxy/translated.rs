@@ -1,4 +1,5 @@
-//! Clients of another generation of the protocol than the server. The gateway translates on a connection of its own.
+//! Clients of another generation of the protocol than the server: the gateway translates, and opens the connection to the
+//! server itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -70,7 +71,7 @@ impl Proxy {
     fn credentials(&self, head: &RequestHead) -> Credentials {
         let headers = self.request_headers(&head.parts.headers);
         let are_personal = upstream::may_identify_user(&headers);
-        Credentials { headers: upstream::without_message_headers(headers), are_personal }
+        Credentials { headers: upstream::without_message_headers(&headers), are_personal }
     }
 }
 
