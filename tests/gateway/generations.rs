@@ -320,6 +320,11 @@ fn input_belongs_to_the_call_that_asked() {
     let other = asks(json!({"requestState": "other", "inputResponses": {key: {"action": "accept"}}}));
     let error = gateway.error("tools/call", other);
     assert!(error["code"] == -32_602 && error["message"].as_str().unwrap().contains("requestState"), "{error}");
+    // What is not answered is asked again.
+    let again = gateway.result("tools/call", asks(json!({"requestState": state, "inputResponses": {"other": {}}})));
+    let (key, asked_again) = again["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!((asked_again, &again["resultType"]), (question, &"input_required".into()));
+    let state = &again["requestState"];
     let given =
         asks(json!({"requestState": state, "inputResponses": {key: {"action": "accept", "content": {"a": 1}}}}));
     let result = gateway.result("tools/call", given.clone());
@@ -364,7 +369,7 @@ fn limits_of_the_translation_are_settings() {
     }
     gateway.told("dropped a message of a client: too many wait for the handshake (gateway.translate-held)");
     // The client has not answered the first question when the second comes.
-    let told = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"asked"}}"#;
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/told","params":{"data":"asked"}}"#;
     let ask = |id: &str| {
         json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": {"message": id}}).to_string()
     };
@@ -388,6 +393,68 @@ fn limits_of_the_translation_are_settings() {
     let error = gateway.error("tools/call", json!({"name": "asks", "arguments": {}}));
     assert!(error["message"].as_str().unwrap().contains("more than 3 times"), "{error}");
     assert_eq!(gateway.seen().iter().filter(|line| line.contains("tools/call")).count(), 4);
+}
+
+// A server with a handshake checks nothing of what each request of the other generation has to say.
+#[test]
+fn what_each_request_says_is_checked() {
+    let missing =
+        r#"{"jsonrpc":"2.0","id":@ID@,"error":{"code":-32002,"message":"no such resource","data":{"uri":"a://b"}}}"#;
+    let script = with_handshake(&json!({"tools": {}, "resources": {}}))
+        .call("any", text("answered"))
+        .line("resources/read", missing);
+    let mut gateway = script.silent(&Setup { toml: ALWAYS, ..Setup::default() });
+    let params = || modern_params(json!({"name": "any", "arguments": {}}), json!({}));
+    assert_eq!(first_text(&gateway.result("tools/call", params())), "answered");
+    for key in ["protocolVersion", "clientCapabilities"] {
+        let mut params = params();
+        params["_meta"].as_object_mut().unwrap().remove(&format!("io.modelcontextprotocol/{key}")).unwrap();
+        let error = gateway.error("tools/call", params);
+        assert!(error["code"] == -32_602 && error["message"].as_str().unwrap().contains(key), "{error}");
+    }
+    let error = gateway.error("tools/call", json!({"name": "any", "arguments": {}}));
+    assert_eq!(error["code"], -32_602);
+    let mut later = params();
+    later["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2030-01-01");
+    let error = gateway.error("tools/call", later);
+    assert_eq!(
+        (&error["code"], &error["data"]),
+        (&json!(-32_022), &json!({"supported": [MODERN], "requested": "2030-01-01"}))
+    );
+    for removed in ["ping", "logging/setLevel", "resources/subscribe", "tasks/result"] {
+        assert_eq!(gateway.error(removed, modern_params(json!({}), json!({})))["code"], -32_601, "{removed}");
+    }
+    let error = gateway.error("resources/read", modern_params(json!({"uri": "a://b"}), json!({})));
+    assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32_602), &json!("a://b")));
+    let seen = gateway.result("scripted/seen", params())["lines"].to_string();
+    assert_eq!(seen.matches("tools/call").count(), 1, "{seen}");
+}
+
+// A request without a level gets no log messages, and one with a level those that are as severe.
+#[test]
+fn log_messages_are_for_requests_that_want_them() {
+    let log = |level: &str| {
+        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": level, "data": level}})
+            .to_string()
+    };
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{}}}"#, text("done"));
+    let script = with_handshake(&json!({"tools": {}, "logging": {}}))
+        .result("logging/setLevel", "{}")
+        .steps("tools/call logs", json!([log("debug"), log("warning"), log("critical"), answer]));
+    let mut gateway = script.silent(&Setup { toml: ALWAYS, ..Setup::default() });
+    for (level, expected) in [(None, vec![]), (Some("warning"), vec!["warning", "critical"]), (Some("loud"), vec![])] {
+        let mut params = modern_params(json!({"name": "logs", "arguments": {}}), json!({}));
+        if let Some(level) = level {
+            params["_meta"]["io.modelcontextprotocol/logLevel"] = json!(level);
+        }
+        gateway.send(&request("logs", "tools/call", params).to_string());
+        for level in expected {
+            assert_eq!(next(&mut gateway)["params"]["data"], level);
+        }
+        assert_eq!(next(&mut gateway)["id"], "logs", "{level:?}");
+    }
+    let seen = gateway.result("scripted/seen", modern_params(json!({}), json!({})))["lines"].to_string();
+    assert_eq!(seen.matches("logging/setLevel").count(), 1, "{seen}");
 }
 
 // The list of tools says which of them run as tasks; a later list replaces it as a whole.

@@ -10,25 +10,28 @@ const ANSWER_LENGTH: u32 = 100;
 /// The key of the one question of a call.
 const KEY: &str = "question";
 
+const ROOTS: &str = "roots/list";
 const SAMPLING: &str = "sampling/createMessage";
 
 /// What becomes of a question.
-enum Asked {
+pub(crate) enum Asked {
     Answered(Value),
     /// The result of the call, with the question.
     First(CallToolResponse),
 }
 
-async fn put(call: &Call, mut question: Value) -> Result<Asked, ErrorData> {
+/// Asks the question `key` of a call that has no other.
+pub(crate) async fn put(call: &Call, key: &str, mut question: Value) -> Result<Asked, ErrorData> {
     if call.is_modern() {
-        return Ok(match call.answer(KEY) {
+        return Ok(match call.answer(key) {
             Some(answer) => Asked::Answered(answer.clone()),
-            None => Asked::First(ask(json!({KEY: question}), None)?.into()),
+            None => Asked::First(ask(json!({key: question}), None)?.into()),
         });
     }
     let (peer, params) = (&call.context.peer, question["params"].take());
     let answer = match question["method"].as_str() {
         Some(SAMPLING) => serde_json::to_value(peer.create_message(typed(params)?).await.map_err(internal)?),
+        Some(ROOTS) => serde_json::to_value(peer.list_roots().await.map_err(internal)?),
         _ => serde_json::to_value(peer.create_elicitation(typed(params)?).await.map_err(internal)?),
     };
     Ok(Asked::Answered(answer.map_err(internal)?))
@@ -41,7 +44,7 @@ pub(crate) async fn sample(call: &Call) -> Outcome {
     }
     let message = json!({"role": "user", "content": {"type": "text", "text": call.text("prompt")}});
     let params = json!({"messages": [message], "maxTokens": ANSWER_LENGTH});
-    let answer = match put(call, json!({"method": SAMPLING, "params": params})).await? {
+    let answer = match put(call, KEY, json!({"method": SAMPLING, "params": params})).await? {
         Asked::Answered(answer) => answer,
         Asked::First(result) => return Ok(result),
     };
@@ -103,7 +106,7 @@ async fn elicit_form(call: &Call, message: &str, label: &str, properties: Value,
         schema["required"] = json!(required);
     }
     let params = json!({"message": message, "requestedSchema": schema});
-    let answer = match put(call, json!({"method": "elicitation/create", "params": params})).await? {
+    let answer = match put(call, KEY, json!({"method": "elicitation/create", "params": params})).await? {
         Asked::Answered(answer) => answer,
         Asked::First(result) => return Ok(result),
     };

@@ -5,30 +5,35 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::call::{Call, Outcome, ask, form, internal, text};
+use crate::call::{Call, Outcome, accepted, ask, form, internal, text};
+use crate::questions::{self, Asked};
 
 /// Asks for a name and greets.
-pub(crate) fn ask_user(call: &Call) -> Outcome {
-    match name(call) {
-        Some(name) => Ok(greeting(name).into()),
-        None => Ok(ask(json!({NAME: name_form()}), None)?.into()),
-    }
+pub(crate) async fn ask_user(call: &Call) -> Outcome {
+    let greeted = |answer: &Value| accepted(answer, "name")?.as_str().map(greeting);
+    ask_for(call, NAME, name_form(), greeted).await
 }
 
 /// Asks the client's model.
-pub(crate) fn ask_model(call: &Call) -> Outcome {
-    const KEY: &str = "capital_question";
-    match call.answer(KEY).and_then(answered_text) {
-        Some(answer) => Ok(text(answer).into()),
-        None => Ok(ask(json!({KEY: prompt("What is the capital of France?", 100)}), None)?.into()),
-    }
+pub(crate) async fn ask_model(call: &Call) -> Outcome {
+    let told = |answer: &Value| answered_text(answer).map(text);
+    ask_for(call, "capital_question", prompt("What is the capital of France?", 100), told).await
 }
 
 /// Asks for the client's roots.
-pub(crate) fn ask_roots(call: &Call) -> Outcome {
-    match call.answer(ROOTS).and_then(root_addresses) {
-        Some(roots) => Ok(text(format!("Roots: {}", roots.join(", "))).into()),
-        None => Ok(ask(json!({ROOTS: roots_question()}), None)?.into()),
+pub(crate) async fn ask_roots(call: &Call) -> Outcome {
+    let listed = |answer: &Value| root_addresses(answer).map(|roots| text(format!("Roots: {}", roots.join(", "))));
+    ask_for(call, ROOTS, roots_question(), listed).await
+}
+
+/// Asks one question, again if the answer has not what is read from it.
+async fn ask_for(call: &Call, key: &str, question: Value, read: impl Fn(&Value) -> Option<CallToolResult>) -> Outcome {
+    match questions::put(call, key, question.clone()).await? {
+        Asked::Answered(answer) => match read(&answer) {
+            Some(result) => Ok(result.into()),
+            None => Ok(ask(json!({key: question}), None)?.into()),
+        },
+        Asked::First(asked) => Ok(asked),
     }
 }
 

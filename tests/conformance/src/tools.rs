@@ -77,17 +77,23 @@ pub(crate) async fn call(call: &Call, shared: &Shared, level: &Level) -> Outcome
         "json_schema_2020_12_tool" => Ok(text("ok").into()),
         "test_custom_headers" => Ok(text(format!("region: {}", call.text("region"))).into()),
         "test_missing_capability" => rounds::need_sampling(call),
-        "test_streaming_elicitation" | "test_input_required_result_elicitation" => rounds::ask_user(call),
+        "test_streaming_elicitation" | "test_input_required_result_elicitation" => rounds::ask_user(call).await,
         "test_trigger_tool_change" => {
             shared.changes.change_tools();
+            if !call.is_modern() {
+                call.context.peer.notify_tool_list_changed().await.map_err(internal)?;
+            }
             Ok(text("The list of tools is announced").into())
         }
         "test_trigger_prompt_change" => {
             shared.changes.change_prompts();
+            if !call.is_modern() {
+                call.context.peer.notify_prompt_list_changed().await.map_err(internal)?;
+            }
             Ok(text("The list of prompts is announced").into())
         }
-        "test_input_required_result_sampling" => rounds::ask_model(call),
-        "test_input_required_result_list_roots" => rounds::ask_roots(call),
+        "test_input_required_result_sampling" => rounds::ask_model(call).await,
+        "test_input_required_result_list_roots" => rounds::ask_roots(call).await,
         "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
             rounds::ask_with_state(call, seal)
         }

@@ -131,8 +131,8 @@ pub struct GatewaySettings {
     pub requests: NonZeroU32,
     /// Maximum number of concurrent HTTP streams without an end, at most a quarter of `connections`. Default: 1,024.
     pub streams: NonZeroU32,
-    /// Maximum number of concurrent legacy HTTP sessions, each with its own server process, and of connections to a server
-    /// over HTTP whose messages are translated. Default: 256.
+    /// Maximum number of concurrent legacy HTTP sessions, each with its own server process, and of connections to the server
+    /// whose messages are translated for clients without a session. Default: 256.
     pub sessions: NonZeroU32,
     /// Maximum bytes of messages in memory. The last eighth is reserved for tenants that hold at most an eighth. A
     /// message of more than 64 KiB that does not fit is kept in a file. Default: 128 MiB.

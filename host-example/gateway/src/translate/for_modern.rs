@@ -13,6 +13,7 @@ use lro_host::mcp::{
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::claims::{self, CAPABILITIES, severity};
 use super::json::{notification, read, request, text, with_members, with_result};
 use super::{INPUT_METHODS, LEGACY_REVISION, Limits, MODERN_REVISION, OWN_ID, Steps, TASK_MEMBERS};
 
@@ -26,8 +27,17 @@ const LISTS: [(&str, &str, &str); 3] = [
     ("resources", "resourcesListChanged", "notifications/resources/list_changed"),
 ];
 
+/// Methods that revision 2026-07-28 does not have any more.
+const REMOVED: [&str; 6] =
+    ["ping", SET_LEVEL, method::SUBSCRIBE, method::UNSUBSCRIBE, method::TASKS_LIST, method::TASKS_RESULT];
+
+const SET_LEVEL: &str = "logging/setLevel";
+const LOG_MESSAGE: &str = "notifications/message";
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
-const CAPABILITIES: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientCapabilities"];
+
+/// JSON-RPC code of a resource that does not exist, before 2026-07-28.
+const RESOURCE_NOT_FOUND: i64 = -32_002;
+
 const CLIENT_INFO: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientInfo"];
 const LOG_LEVEL: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/logLevel"];
 const PROGRESS_TOKEN: [&str; 3] = ["params", "_meta", "progressToken"];
@@ -65,7 +75,8 @@ pub(super) struct ForModernClient {
     initialize: Bytes,
     /// The result of the handshake.
     offered: Value,
-    level: Option<Bytes>,
+    /// The severity from which on the server sends log messages.
+    severity: Option<usize>,
     /// Tools that run as tasks alone, as far as lists of tools have said.
     task_tools: BTreeSet<String>,
     /// Those on the pages of the list since the last first page.
@@ -86,6 +97,8 @@ struct Call {
     tokens: Option<(Bytes, Bytes)>,
     /// What the client can be asked for.
     capabilities: Value,
+    /// The severity from which on the client wants log messages.
+    severity: Option<usize>,
     /// With what the client repeats the call.
     state: String,
     /// What the client was asked for, by key: the request of the server.
@@ -137,7 +150,7 @@ impl ForModernClient {
             limits,
             initialize: initialize_request(first, &Id::own(OWN_ID)),
             offered: serde_json::from_slice(result).unwrap_or_default(),
-            level: None,
+            severity: None,
             task_tools: BTreeSet::new(),
             listed: BTreeSet::new(),
             calls: HashMap::new(),
@@ -156,7 +169,7 @@ impl ForModernClient {
     pub(super) fn restarted(&mut self) {
         self.calls.clear();
         self.subscriptions.clear();
-        self.level = None;
+        self.severity = None;
     }
 
     pub(super) fn client_message(&mut self, message: &Message) -> Steps {
@@ -171,6 +184,9 @@ impl ForModernClient {
 
     fn request(&mut self, message: &Message) -> Steps {
         let Some(id) = message.id() else { return Steps::default() };
+        if let Some(error) = claims::missing(message).or_else(|| claims::unsupported(message)) {
+            return Steps::to_client(error);
+        }
         if let Some(state) = text(message, &["params", "requestState"]) {
             return self.repeated(id, &state, message);
         }
@@ -178,6 +194,10 @@ impl ForModernClient {
         match method.as_str() {
             method::DISCOVER => Steps::to_client(self.discovered(&id)),
             method::LISTEN => self.listen(id, message),
+            removed if REMOVED.contains(&removed) => {
+                let text = "the method is not one of this revision";
+                Steps::to_client(mcp::error_response(Some(&id), METHOD_NOT_FOUND, text))
+            }
             method::TASKS_UPDATE => {
                 let text = "the server takes no input for tasks in this way: it asks within other calls";
                 Steps::to_client(mcp::error_response(Some(&id), METHOD_NOT_FOUND, text))
@@ -208,27 +228,29 @@ impl ForModernClient {
     }
 
     fn forward(&mut self, id: Id, message: &Message, kind: CallKind) -> Steps {
-        let mut steps = self.leveled(message);
         let token = message.value(&PROGRESS_TOKEN);
         let call = Call {
             tokens: token.map(|token| (token.clone(), token)),
             capabilities: read(message, &CAPABILITIES),
+            severity: severity(message, &LOG_LEVEL),
             ..Call::new(Some(id.clone()), kind)
         };
         self.calls.insert(id, call);
+        let mut steps = self.leveled();
         steps.to_server.push(without_claims(message).bytes().clone());
         steps
     }
 
-    /// Tells the server the level of log messages, which each request of the client names.
-    fn leveled(&mut self, message: &Message) -> Steps {
-        let Some(level) = message.value(&LOG_LEVEL) else { return Steps::default() };
-        if self.offered["capabilities"].get("logging").is_none() || self.level.as_ref() == Some(&level) {
+    /// Tells the server the least severe level of log messages that a call wants.
+    fn leveled(&mut self) -> Steps {
+        let wanted = self.calls.values().filter_map(|call| call.severity).min();
+        let Some(severity) = wanted.filter(|_| wanted != self.severity) else { return Steps::default() };
+        if self.offered["capabilities"].get("logging").is_none() {
             return Steps::default();
         }
-        let params = format!(r#"{{"level":{}}}"#, String::from_utf8_lossy(&level));
-        self.level = Some(level);
-        Steps::to_server(self.own_request("logging/setLevel", &params))
+        self.severity = wanted;
+        let params = json!({ "level": claims::level(severity) }).to_string();
+        Steps::to_server(self.own_request(SET_LEVEL, &params))
     }
 
     /// A request of the translator itself, whose answer nobody reads.
@@ -253,10 +275,11 @@ impl ForModernClient {
             "ttlMs": 0,
             "cacheScope": "private",
         });
-        for member in ["serverInfo", "instructions"] {
-            if let Some(value) = self.offered.get(member) {
-                result[member] = value.clone();
-            }
+        if let Some(info) = self.offered.get("serverInfo") {
+            result["_meta"] = json!({ "io.modelcontextprotocol/serverInfo": info });
+        }
+        if let Some(instructions) = self.offered.get("instructions") {
+            result["instructions"] = instructions.clone();
         }
         mcp::response(id, &result.to_string())
     }
@@ -324,10 +347,11 @@ impl ForModernClient {
             given.and_then(|given| serde_json::from_slice(&given).ok()).unwrap_or_default();
         let mut steps = Steps::default();
         for (key, question) in std::mem::take(&mut call.asked) {
-            steps.to_server.push(match given.remove(&key) {
-                Some(given) => mcp::response(&question.id, given.get()),
-                None => question.refused("the client has no input for this"),
-            });
+            match given.remove(&key) {
+                Some(given) => steps.to_server.push(mcp::response(&question.id, given.get())),
+                // The client is asked again.
+                None => call.next.push_back(question),
+            }
         }
         call.client = Some(id);
         call.tokens = call.tokens.take().and_then(|(first, _)| Some((first, message.value(&PROGRESS_TOKEN)?)));
@@ -340,13 +364,13 @@ impl ForModernClient {
         steps
     }
 
-    pub(super) fn server_message(&mut self, message: &Message) -> Steps {
+    pub(super) fn server_message(&mut self, message: &Message, stream: Option<&Id>) -> Steps {
         match message.kind() {
             Kind::Response => match message.id().filter(|id| self.calls.contains_key(id)) {
                 Some(id) => self.response(&id, message),
                 None => Steps::to_client(message.bytes().clone()),
             },
-            Kind::Request => self.asked(message),
+            Kind::Request => self.asked(message, stream),
             Kind::Notification => self.notification(message),
             Kind::Batch | Kind::Other => Steps::to_client(message.bytes().clone()),
         }
@@ -366,6 +390,10 @@ impl ForModernClient {
         if answer.result().is_none() {
             return match call.kind {
                 CallKind::TaskResult(state) => Steps::to_client(failed_task(&client, state, &answer)),
+                CallKind::Cacheable if answer.error_code() == Some(RESOURCE_NOT_FOUND) => {
+                    let code = INVALID_PARAMS.to_string();
+                    Steps::to_client(answer.with_bytes(&["error", "code"], code.as_bytes()))
+                }
                 _ => Steps::to_client(answer.bytes().clone()),
             };
         }
@@ -437,8 +465,9 @@ impl ForModernClient {
         }
     }
 
-    /// A request of the server, which is for the client of the call that it belongs to.
-    fn asked(&mut self, message: &Message) -> Steps {
+    /// A request of the server, which is for the client of the call that it belongs to: the one whose stream brought it, or
+    /// else the only one.
+    fn asked(&mut self, message: &Message, stream: Option<&Id>) -> Steps {
         let Some(id) = message.id() else { return Steps::default() };
         let method = message.method().unwrap_or_default().into_owned();
         let Some((_, capability)) = INPUT_METHODS.iter().find(|(asks, _)| *asks == method) else {
@@ -449,7 +478,9 @@ impl ForModernClient {
         };
         let question = Question { id, method, params: message.value(&["params"]), at: Instant::now() };
         let waiting = self.calls.values().filter(|call| call.client.is_none() && call.kind != CallKind::Own).count();
-        let mut calls = self.calls.values_mut().filter(|call| call.can_ask());
+        let stream = stream.filter(|id| self.calls.contains_key(id));
+        let belongs = |id: &Id, call: &Call| call.can_ask() && stream.is_none_or(|stream| stream == id);
+        let mut calls = self.calls.iter_mut().filter(|(id, call)| belongs(id, call)).map(|(_, call)| call);
         let call = match (calls.next(), calls.next()) {
             (Some(call), None) => call,
             (None, _) => return Steps::to_server(question.refused("no call is pending that this could belong to")),
@@ -495,6 +526,17 @@ impl ForModernClient {
                     None => Steps::default(),
                 }
             }
+            // A client gets those that a request of it wants.
+            LOG_MESSAGE => {
+                let severity = severity(message, &["params", "level"]);
+                let wants =
+                    |call: &Call| call.client.is_some() && call.severity.is_some_and(|from| severity >= Some(from));
+                let is_wanted = self.calls.values().any(wants);
+                Steps {
+                    to_server: Vec::new(),
+                    to_client: is_wanted.then(|| message.bytes().clone()).into_iter().collect(),
+                }
+            }
             // Clients of these revisions subscribe to tasks, or ask for their state.
             "notifications/tasks/status" | "notifications/elicitation/complete" => Steps::default(),
             _ => Steps::to_client(message.bytes().clone()),
@@ -528,6 +570,7 @@ impl Call {
             kind,
             tokens: None,
             capabilities: Value::Null,
+            severity: None,
             state: String::new(),
             asked: BTreeMap::new(),
             next: VecDeque::new(),

@@ -4,6 +4,7 @@
 //! A translator stands between a session and its server, and does no input or output. The session sees the generation of
 //! its client. Once a server has understood its client, nothing is looked at any more.
 
+mod claims;
 mod for_legacy;
 mod for_modern;
 mod json;
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use lro_host::mcp::{Id, Kind, Message, method};
 use parking_lot::Mutex;
 
+pub(crate) use self::claims::{input_capabilities, missing as missing_claims};
 use self::for_legacy::ForLegacyClient;
 use self::for_modern::ForModernClient;
 use crate::settings::{GatewaySettings, TranslateMode};
@@ -214,20 +216,20 @@ impl Translator {
         }
         let message = Message::read(message);
         match message.batch() {
-            Some(elements) => self.all(elements.into_iter().map(Message::read), Self::one_of_client),
+            Some(elements) => all(elements, |element| self.one_of_client(element)),
             None => self.one_of_client(message),
         }
     }
 
-    /// What to send because of a message from the server.
-    pub(crate) fn server_message(&self, message: Bytes) -> Steps {
+    /// What to send because of a message from the server; over HTTP, on the stream that answers the request `stream`.
+    pub(crate) fn server_message(&self, message: Bytes, stream: Option<&Id>) -> Steps {
         if self.is_plain() {
             return Steps::to_client(message);
         }
         let message = Message::read(message);
         match message.batch() {
-            Some(elements) => self.all(elements.into_iter().map(Message::read), Self::one_of_server),
-            None => self.one_of_server(message),
+            Some(elements) => all(elements, |element| self.one_of_server(element, stream)),
+            None => self.one_of_server(message, stream),
         }
     }
 
@@ -268,10 +270,6 @@ impl Translator {
         }
     }
 
-    fn all(&self, messages: impl Iterator<Item = Message>, one: fn(&Self, Message) -> Steps) -> Steps {
-        messages.fold(Steps::default(), |steps, message| steps.and(one(self, message)))
-    }
-
     fn one_of_client(&self, message: Message) -> Steps {
         let mut state = self.state.lock();
         match &mut *state {
@@ -308,7 +306,7 @@ impl Translator {
         }
     }
 
-    fn one_of_server(&self, message: Message) -> Steps {
+    fn one_of_server(&self, message: Message, stream: Option<&Id>) -> Steps {
         let mut state = self.state.lock();
         match &mut *state {
             State::Plain => Steps::to_client(message.bytes().clone()),
@@ -349,7 +347,7 @@ impl Translator {
                 }
                 _ => Steps::to_client(message.bytes().clone()),
             },
-            State::ForModern(server) => server.server_message(&message),
+            State::ForModern(server) => server.server_message(&message, stream),
             State::ForLegacy(server) => server.server_message(&message),
         }
     }
@@ -441,6 +439,11 @@ impl Asking {
         self.since = Instant::now();
         Steps::to_server(for_modern::initialize_request(&self.first, &self.id))
     }
+}
+
+/// What to send because of the elements of a batch.
+fn all(elements: Vec<Bytes>, one: impl Fn(Message) -> Steps) -> Steps {
+    elements.into_iter().fold(Steps::default(), |steps, element| steps.and(one(Message::read(element))))
 }
 
 fn is_handshake(message: &Message) -> bool {

@@ -234,7 +234,7 @@ impl<R: Receive + 'static> Link<R> {
         let (receiver, at_end) = (self.receiver.clone(), self.receiver.clone());
         let (translator, running) = (Arc::clone(&self.translator), Arc::downgrade(&self.running));
         let translated = move |receiver: &Arc<R>, message: Bytes| {
-            let Steps { to_server, to_client } = translator.server_message(message);
+            let Steps { to_server, to_client } = translator.server_message(message, None);
             to_client.into_iter().for_each(|message| receiver.message(message));
             running.upgrade().iter().for_each(|running| send_soon(running, to_server.clone()));
         };

@@ -522,7 +522,7 @@ impl<R: Receive + 'static> Inner<R> {
         self.record_metadata(&message);
         let answered_id = message.id().map(|id| self.session.request_id(id));
         let answers = message.kind() == Kind::Response && answered_id.as_ref() == id && id.is_some();
-        let Steps { to_server, to_client } = self.translator.server_message(bytes);
+        let Steps { to_server, to_client } = self.translator.server_message(bytes, id);
         if let Some(receiver) = self.receiver.upgrade() {
             // Blocks while the client is slow to read.
             tokio::task::block_in_place(|| to_client.into_iter().for_each(|message| receiver.message(message)));

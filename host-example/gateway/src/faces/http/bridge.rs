@@ -20,7 +20,9 @@ use super::streams::empty;
 use crate::headers::SESSION_ID;
 use crate::listener::guard::{self, Refusal};
 use crate::listener::shares::Holder;
+use crate::settings::TranslateMode;
 use crate::tenants::rules::Rules;
+use crate::translate::{Translator, input_capabilities};
 use crate::upstream::Upstream;
 use crate::upstream::connection::Prepared;
 
@@ -62,11 +64,13 @@ impl Credentials {
     }
 }
 
-/// Who shares a connection: the clients of a tenant that have the same credentials for the server.
+/// Who shares a connection: the clients of a tenant that have the same credentials for the server, and if a handshake may
+/// tell it so for all of them, that can be asked for the same input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SharedKey {
     tenant: String,
     credentials: [u8; 32],
+    input: Option<[u8; 32]>,
 }
 
 /// A shared connection, with its permit if there may be several for a tenant.
@@ -109,7 +113,7 @@ impl Bridge {
         let (holder, headers) = (&head.holder, &head.parts.headers);
         if guard::is_modern(headers, &message) {
             guard::check_headers(headers, &message, true)?;
-            let shared = self.shared(holder, Credentials::default())?;
+            let shared = self.shared(holder, Credentials::default(), &message)?;
             return SharedServer::answer(&shared, message, head.address).await;
         }
         let session = match guard::text(headers, &SESSION_ID) {
@@ -233,11 +237,23 @@ impl Bridge {
         Prepared::of(upstream).map_err(|error| failed(error.to_string()))
     }
 
-    /// The connection that the clients of the tenant with these credentials share.
-    pub(super) fn shared(&self, holder: &Holder, credentials: Credentials) -> Result<Arc<SharedServer>, Refusal> {
-        let key = SharedKey { tenant: holder.tenant.clone(), credentials: credentials.digest() };
+    /// Whether a handshake may be made in the name of the clients that share a connection.
+    fn may_shake_hands(&self) -> bool {
+        Translator::mode(&self.rules) == TranslateMode::Always
+    }
+
+    /// The connection that the client of this request shares, which has these credentials for the server.
+    pub(super) fn shared(
+        &self,
+        holder: &Holder,
+        credentials: Credentials,
+        request: &Message,
+    ) -> Result<Arc<SharedServer>, Refusal> {
+        let input = self.may_shake_hands().then(|| Sha256::digest(input_capabilities(request)).into());
+        let key = SharedKey { tenant: holder.tenant.clone(), credentials: credentials.digest(), input };
         let mut all = self.shared.lock();
-        let is_of_use = |open: &&OpenShared| open.permit.is_none() || !open.shared.has_failed();
+        let is_command = matches!(self.upstream, Upstream::Command(_));
+        let is_of_use = |open: &&OpenShared| is_command || !open.shared.has_failed();
         if let Some(open) = all.get(&key).filter(is_of_use) {
             return Ok(Arc::clone(&open.shared));
         }
@@ -255,7 +271,7 @@ impl Bridge {
         holder: &Holder,
         all: &mut HashMap<SharedKey, OpenShared>,
     ) -> Result<Option<Permit<Holder>>, Refusal> {
-        if matches!(self.upstream, Upstream::Command(_)) {
+        if !self.may_shake_hands() {
             return Ok(None);
         }
         let permit = self.pool.take(holder, 1).or_else(|| {

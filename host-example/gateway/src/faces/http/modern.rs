@@ -26,7 +26,7 @@ use crate::session::{
     FromClient, Late, PARTS_TOKEN, SendOwn, Session, SessionOwner, cancellation, end_of_subscription, is_page_request,
 };
 use crate::tenants::rules::Rules;
-use crate::translate::Translator;
+use crate::translate::{Translator, missing_claims};
 use crate::upstream::connection::{Connection, Prepared};
 use crate::upstream::link::{Expects, Receive};
 use crate::upstream::remote::Challenge;
@@ -148,11 +148,16 @@ impl SharedServer {
         let Some(original) = message.id().filter(|_| message.kind() == Kind::Request) else {
             return Self::forward_notification(this, &message).await;
         };
-        if message.method().as_deref() == Some(method::INITIALIZE) && !this.connection.translator().is_plain() {
-            // A handshake of one client is not one of all that share the connection.
-            let text = "initialize is not a method of this revision: send requests without a handshake";
-            let error = mcp::error_response(Some(&original), mcp::METHOD_NOT_FOUND, text);
-            return Ok(json(StatusCode::NOT_FOUND, error));
+        if !this.connection.translator().is_plain() {
+            if message.method().as_deref() == Some(method::INITIALIZE) {
+                // A handshake of one client is not one of all that share the connection.
+                let text = "initialize is not a method of this revision: send requests without a handshake";
+                let error = mcp::error_response(Some(&original), mcp::METHOD_NOT_FOUND, text);
+                return Ok(json(StatusCode::NOT_FOUND, error));
+            }
+            if let Some(error) = missing_claims(&message) {
+                return Ok(json(StatusCode::BAD_REQUEST, error));
+            }
         }
         let id = Id::own(&format!("lro-{}", this.count.fetch_add(1, Ordering::Relaxed)));
         let tokens = TOKENS.map(|path| message.value(&path));

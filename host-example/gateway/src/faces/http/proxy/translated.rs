@@ -38,7 +38,7 @@ impl Proxy {
             return Ok(None);
         };
         guard::check_headers(headers, message, true)?;
-        let shared = self.bridge.shared(&head.holder, self.credentials(head))?;
+        let shared = self.bridge.shared(&head.holder, self.credentials(head), message)?;
         let answered = SharedServer::answer(&shared, message.clone(), head.address).await;
         if shared.is_understood() {
             self.is_modern.store(true, Ordering::Relaxed);
