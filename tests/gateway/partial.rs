@@ -167,6 +167,69 @@ fn parts_of_a_client_are_its_own() {
     }
 }
 
+/// The answer with this result to the last call.
+fn answer(result: &Value) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":@CALL@,"result":{result}}}"#)
+}
+
+// A resource of the server grows by lines while the call runs. Where it no longer begins with what it had, that stays.
+#[test]
+fn a_resource_that_grows_is_read_meanwhile() {
+    let resource = |text: &str| json!({"contents": [{"uri": "log://x/out", "text": text}]});
+    let updated =
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"log://a%20b%2F/out"}}"#;
+    let holds = |text: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{}}}"#, resource(text));
+        json!([{"script": {"resources/read": [line]}}, updated])
+    };
+    let whole = structured(&json!({ "rows": records(100) }));
+    let script = Script::new()
+        .steps("tools/call slow", json!([]))
+        .line("resources/read#1", r#"{"jsonrpc":"2.0","id":@ID@,"error":{"code":-32002,"message":"not yet"}}"#)
+        .result("resources/read", resource("{\"n\":0}\n\nstep 1\r\nha"))
+        .steps(MORE, holds("{\"n\":0}\n\nstep 1\r\nhalf\n[1, 2]\nmore"))
+        .steps("test/other", holds("another\n"))
+        .line(GO, answer(&whole));
+    let toml = format!("{ALWAYS}partial-resource = \"log://{{build}}/out\"\n");
+    for (name, mut way) in all_ways(&script, &toml) {
+        let job = job(&way.call("slow", json!({"build": "a b/"})));
+        partial(&mut way, &job, 2, None);
+        let page = read(&mut way, json!({ "handle": job }));
+        assert_eq!((&page["records"], &page["complete"]), (&json!([{"n": 0}, "step 1"]), &false.into()), "{name}");
+        partial(&mut way, &job, 4, Some(MORE));
+        way.notify("test/other");
+        way.gateway.told("does not follow a resource any more");
+        let page = read(&mut way, json!({ "handle": job, "from": 2 }));
+        assert_eq!((&page["records"], &page["total"]), (&json!(["half", [1, 2]]), &4.into()), "{name}");
+        way.notify(GO);
+        let result = way.call("lro_job", json!({"handle": job, "wait_ms": 60_000}));
+        assert_eq!(handle(&descriptor(&result).unwrap()), job, "{name}: {result}");
+        assert_eq!(read(&mut way, json!({ "handle": job }))["total"], 100, "{name}");
+    }
+}
+
+// Without the argument, or with more than the setting allows, the call goes on as if there were no resource.
+#[test]
+fn a_resource_that_cannot_be_followed_harms_no_call() {
+    let script = Script::new()
+        .steps("tools/call slow", json!([]))
+        .line(GO, answer(&text("done")))
+        .result("resources/read", json!({"contents": [{"uri": "a://b", "text": "x\n".repeat(600)}]}));
+    let toml = "[gateway]\nmessage-memory = 1000\n[tools.slow]\njob = \"always\"\npartial-resource = \"a://{name}\"\n";
+    let log = Setup { toml, log: "warn", ..Setup::default() };
+    let mut gateway = script.silent(&log);
+    for (arguments, said) in [
+        (json!({"name": ["a"]}), "the call lacks an argument that `partial-resource` names"),
+        (json!({"name": "a"}), "it has more than 1000 bytes (gateway.message-memory)"),
+    ] {
+        let job = job(&gateway.call("slow", arguments));
+        gateway.told(said);
+        gateway.send(&json!({"jsonrpc": "2.0", "method": GO}).to_string());
+        let fetched = gateway.call("lro_job", json!({"handle": job, "wait_ms": 60_000}));
+        assert_eq!(first_text(&fetched), "done");
+    }
+}
+
 #[test]
 fn parts_survive_a_killed_gateway_as_lost() {
     let (script, home) = (script(&text("never")), TempDir::new().unwrap());

@@ -50,6 +50,8 @@ pub const INITIALIZED: &str = "notifications/initialized";
 pub const CANCELLED: &str = "notifications/cancelled";
 /// A part of the result of `tools/call` before its end, as SEP-2998 proposes it.
 pub const PARTIAL_RESULT: &str = "notifications/tools/partial_result";
+/// Notification: a resource has changed.
+pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 /// Notification: progress of a request.
 pub const PROGRESS: &str = "notifications/progress";
 /// Notification: the state of a task has changed.

@@ -191,6 +191,8 @@ fn bad_values_are_errors_and_all_are_told() {
         ("[tools.x]\njob = \"slow\"", "expected one of `auto`, `always`, `never`"),
         ("[tools.x]\nwait-ms = 0", "`tools.x.wait-ms` = `0`"),
         ("[tools.x]\nheartbeat-ms = 0", "`tools.x.heartbeat-ms` = `0`"),
+        ("[tools.x]\npartial-resource = \"log://{a\"", "expected a URI with names of arguments in braces"),
+        ("[tools.x]\npartial-resource = \"out}\"", "expected a URI with names of arguments in braces"),
         ("[clients.x]\ndeclared-size = 0", "`clients.x.declared-size` = `0`"),
         ("[clients.x]\nsees = \"none\"", "expected one of `text`, `structured`, `both`"),
         ("[clients.x]\nresult-limit = 0", "`clients.x.result-limit` = `0`"),

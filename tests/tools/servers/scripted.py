@@ -10,10 +10,12 @@ WHAT is the member of the parameters that tells two of them apart (`name`, `task
 how often the method came for the same WHAT. A value is a list of steps:
 
     "TEXT"                 writes a line. @ID@ stands for the id of the request, @TOKEN@ for its progress token, @LINE@ for
-                           the line it came in and @ANSWER@ for the line of the last "await", both as JSON strings
+                           the line it came in and @ANSWER@ for the line of the last "await", both as JSON strings;
+                           @CALL@ for the id of the last call of a tool
     {"bytes": "BASE64"}    writes a line that need not be UTF-8
     {"await": METHOD}      waits for a message of this method, or for an answer to the request of this id
     {"sleep": SECONDS}
+    {"script": SCRIPT}     has other keys, or other values, from now on
 
 Without a value, `initialize` and `ping` are answered, `scripted/seen` gives all lines so far, another request is an error.
 """
@@ -38,6 +40,7 @@ class Server:
         self.seen = []
         self.waiting = collections.deque()
         self.answer = "null"
+        self.call = None
 
     def read(self):
         line = sys.stdin.buffer.readline()
@@ -75,16 +78,21 @@ class Server:
         return next((steps for steps in found if steps is not None), None)
 
     def run(self, steps, message, line):
+        if message.get("method") == "tools/call":
+            self.call = message.get("id")
         token = ((message.get("params") or {}).get("_meta") or {}).get("progressToken")
         for step in steps:
             match step:
                 case str():
                     text = step.replace("@ID@", json.dumps(message.get("id"))).replace("@TOKEN@", json.dumps(token))
+                    text = text.replace("@CALL@", json.dumps(self.call))
                     self.write(text.replace("@LINE@", json.dumps(line)).replace("@ANSWER@", self.answer).encode())
                 case {"bytes": data}:
                     self.write(base64.b64decode(data).replace(b"@ID@", json.dumps(message.get("id")).encode()))
                 case {"await": wanted}:
                     self.wait_for(wanted)
+                case {"script": script}:
+                    self.script |= script
                 case {"sleep": seconds}:
                     time.sleep(seconds)
 

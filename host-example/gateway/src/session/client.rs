@@ -82,6 +82,7 @@ impl Session {
             && let Some(parts) = self.parts_of(&call)
         {
             (call.detaches_after, call.form, call.parts) = (Some(after), form, Some(parts));
+            call.growing = self.growing_of(&call, &message);
         }
         call.beat = self.beat_of(&call);
         let message = if call.form == JobForm::AskedTask { task::without_task(&message) } else { message };

@@ -14,6 +14,7 @@ use super::collect::CollectState;
 use super::decision::Failure;
 use super::job::JobForm;
 use super::job::beat::Beat;
+use super::job::growing::GrowingResource;
 use super::list_pages::ListPage;
 use super::reuse::Reuse;
 use crate::settings::ClientProfile;
@@ -61,6 +62,8 @@ pub(crate) struct Call {
     pub(super) job: Option<Arc<RunningJob>>,
     /// What has come of its result, if it may become a job.
     pub(super) parts: Option<Arc<Parts>>,
+    /// The resource in which its result grows, if it may become a job.
+    pub(super) growing: Option<Arc<GrowingResource>>,
     /// With what the server names the call when it sends a part of the result.
     pub(super) parts_token: Option<PartsToken>,
     /// The collection of its pages, or what a job goes on with. The server has other requests of the gateway then, and not
@@ -102,6 +105,7 @@ impl Call {
             form: JobForm::default(),
             job: None,
             parts: None,
+            growing: None,
             parts_token: None,
             collect: None,
         }

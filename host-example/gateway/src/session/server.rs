@@ -60,6 +60,7 @@ impl Session {
             // After its answer, a client gets no progress.
             Some(method::PROGRESS) if self.handle_progress(&message) => return FromServer::Nothing.into(),
             Some(method::PARTIAL_RESULT) if self.hear_part(&message) => return FromServer::Nothing.into(),
+            Some(method::RESOURCE_UPDATED) => self.hear_update(&message),
             Some(method::CANCELLED) => {
                 let id = message.params().request_id.map(|id| Id::of_json(id.get()));
                 id.iter().for_each(|id| self.withdraw(id));

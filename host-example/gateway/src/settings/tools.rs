@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::patterns::{matches, most_specific};
 use super::{
     Action, ArgumentSettings, ClientProfile, CollectSettings, Config, DecisionMode, DescriptorDialect, DescriptorLevel,
-    DocumentMode, FailureMode, ImageMode, PolicySettings, SchemaStrategy, SectionRule, Size, SizeUnit, within,
+    DocumentMode, FailureMode, ImageMode, PolicySettings, ResourceTemplate, SchemaStrategy, SectionRule, Size,
+    SizeUnit, within,
 };
 
 /// Default of [`ToolOverride::wait_ms`]: clients give up after 30 to 60 seconds.
@@ -126,6 +127,10 @@ pub struct ToolOverride {
     /// Milliseconds without a result after which a call becomes a job if `job` is `auto` or absent. Default: 20,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<NonZeroU64>,
+    /// Resource of the server in which the result grows by lines. While a call is a job, the gateway reads it, and what has
+    /// come is readable under the handle of the job. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial_resource: Option<ResourceTemplate>,
     /// Milliseconds without progress after which the gateway reports some to a client that asked for it, if `job` is
     /// `auto` or `always`. Default: 15,000.
     #[serde(skip_serializing_if = "Option::is_none")]

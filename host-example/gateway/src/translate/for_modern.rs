@@ -33,7 +33,6 @@ const REMOVED: [&str; 6] =
 
 const SET_LEVEL: &str = "logging/setLevel";
 const LOG_MESSAGE: &str = "notifications/message";
-const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
 /// JSON-RPC code of a resource that does not exist, before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32_002;
@@ -505,7 +504,7 @@ impl ForModernClient {
         let method = message.method().unwrap_or_default().into_owned();
         let resource = || text(message, &["params", "uri"]).unwrap_or_default();
         let is_list = LISTS.iter().any(|(.., notification)| *notification == method);
-        if is_list || method == RESOURCE_UPDATED {
+        if is_list || method == method::RESOURCE_UPDATED {
             let listens = |subscription: &Subscription| match is_list {
                 true => subscription.notifications.contains(method.as_str()),
                 false => subscription.resources.contains(&resource()),

@@ -2,6 +2,7 @@
 
 pub(super) mod beat;
 mod continued;
+pub(super) mod growing;
 mod input;
 pub(super) mod parts;
 pub(super) mod server_task;
@@ -228,7 +229,7 @@ impl Session {
     }
 
     /// Begins the job of a call that the server has answered, if the call is to be one.
-    pub(super) fn begin_answered(&self, call: &Call, answer: &Message) -> Option<Arc<RunningJob>> {
+    pub(super) fn begin_answered(self: &Arc<Self>, call: &Call, answer: &Message) -> Option<Arc<RunningJob>> {
         let is_task = call.asks_task && ServerTask::created(answer, call).is_some();
         call.detaches_after.filter(|after| after.is_zero() || is_task)?;
         // A client that asked for a task reads nothing else, and this job ends at once; the task of the server is there.
@@ -238,7 +239,7 @@ impl Session {
     }
 
     /// Begins the job of a call; `None` if the tenant has `max` of them.
-    fn begin_job(&self, call: &Call, max: NonZeroU32) -> Option<Arc<RunningJob>> {
+    fn begin_job(self: &Arc<Self>, call: &Call, max: NonZeroU32) -> Option<Arc<RunningJob>> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let name = name_of(&tool.name).to_owned();
         let job = JobCall { tenant: self.owner.tenant.clone(), tool: name, arguments: tool.query.clone() };
@@ -247,6 +248,7 @@ impl Session {
         if let Some(progress) = call.reported.clone().or_else(collected) {
             job.report(progress);
         }
+        self.follow_resource(call, &job);
         Some(job)
     }
 

@@ -235,8 +235,18 @@ fn ended(task: &ServerTask) -> Result<Message, String> {
 
 /// A request about a task, with the metadata of its call; `None` if that was not kept.
 fn request(call: &Call, id: &Id, method: &str, task: &str, more: Option<(&str, Box<RawValue>)>) -> Option<Bytes> {
-    let mut params: BTreeMap<&str, Box<RawValue>> = more.into_iter().collect();
-    params.insert("taskId", to_raw_value(task).ok()?);
+    let task = to_raw_value(task).ok()?;
+    own_request(call, id, method, more.into_iter().chain([("taskId", task)]))
+}
+
+/// A request of the gateway itself on behalf of a call, with the metadata of the call; `None` if that was not kept.
+pub(super) fn own_request<'a>(
+    call: &Call,
+    id: &Id,
+    method: &str,
+    params: impl IntoIterator<Item = (&'a str, Box<RawValue>)>,
+) -> Option<Bytes> {
+    let mut params: BTreeMap<&str, Box<RawValue>> = params.into_iter().collect();
     if call.modern {
         let call = Message::read(call.message.clone()?);
         let mut meta: BTreeMap<String, Box<RawValue>> =

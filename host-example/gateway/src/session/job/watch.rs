@@ -176,7 +176,7 @@ impl Update {
             params = format!(r#"{params},"_meta":{}}}"#, subscription(of));
         }
         let method = match self.topic {
-            Topic::Resource => "notifications/resources/updated",
+            Topic::Resource => method::RESOURCE_UPDATED,
             Topic::Status => TASK_STATUS_2025,
             Topic::Task => method::TASK_STATUS,
         };

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use lro_host::mcp::{self, Id, Message, ToolPage};
 use lro_host::store::{Growing, Store, StoreError, Ulid};
+use lro_json::write::string;
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 
 /// Bytes that wait in memory before they are written for a call that is no job yet.
 const WAITING_BYTES: usize = 1 << 20;
@@ -87,6 +89,18 @@ impl Parts {
     /// Takes the items of a page: JSON values with commas between them. Returns as [`Parts::hear`].
     pub(crate) fn take_items(&self, items: &str) -> bool {
         self.push(lines_of(&format!("[{items}]")))
+    }
+
+    /// Takes the lines of a text, each a record: the JSON that it is, or else a string. Returns as [`Parts::hear`].
+    pub(crate) fn take_lines(&self, text: &str) -> bool {
+        let mut lines = Vec::with_capacity(text.len());
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            match serde_json::from_str::<&RawValue>(line) {
+                Ok(json) => push_line(&mut lines, json.get()),
+                Err(_) => push_line(&mut lines, &string(line)),
+            }
+        }
+        self.push(lines)
     }
 
     fn push(&self, lines: Vec<u8>) -> bool {
