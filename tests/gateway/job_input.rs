@@ -194,7 +194,14 @@ fn limits_of_input_are_settings() {
         .steps("tools/call slow-large", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
         .steps("tools/call slow#1", json!([{"await": GO}, asks(&json!({"a": question("?")}), "1")]))
         .steps("tools/call slow", again());
-    let toml = format!("{ALWAYS}[gateway]\ninput-rounds = 2\njob-call-bytes = 1000\n");
+    let script = script
+        .steps(
+            "tools/call slow-two",
+            json!([{"await": GO}, asks(&json!({"a": question("?"), "b": question("?")}), "1")]),
+        )
+        .steps("tools/call slow-long", json!([{"await": GO}, asks(&json!({"a": question(&"?".repeat(900))}), "1")]));
+    let toml =
+        format!("{ALWAYS}[gateway]\ninput-rounds = 2\njob-call-bytes = 1000\njob-inputs = 1\njob-input-bytes = 900\n");
     let (_, mut asker) = modern(&script, &toml).next().unwrap();
     let task = asker.begin("slow");
     in_state(&mut asker, &task, "input_required");
@@ -210,6 +217,12 @@ fn limits_of_input_are_settings() {
     let failed = in_state(&mut asker, &task, "failed");
     let text = failed["statusMessage"].as_str().unwrap();
     assert!(text.contains("more than 1000 bytes (gateway.job-call-bytes)"), "{text}");
+    for tool in ["slow-two", "slow-long"] {
+        let task = asker.begin(tool);
+        let failed = in_state(&mut asker, &task, "failed");
+        let expected = "at most 1 requests (gateway.job-inputs) of 900 bytes (gateway.job-input-bytes) are kept";
+        assert!(failed["statusMessage"].as_str().unwrap().contains(expected), "{failed}");
+    }
 }
 
 // Without input to wait for, the server only wants its state back.

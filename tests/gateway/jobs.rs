@@ -412,7 +412,7 @@ fn a_job_of_another_gateway_is_waited_for() {
     assert!(refused["isError"] == true && first_text(&refused).contains("another gateway process"), "{refused}");
     assert_eq!(state(&ask(&mut waits, "b", "lro_job", json!({"handle": handle, "wait_ms": 0}))), "running");
     let waiting = call("c", &json!({"name": "lro_job", "arguments": {"handle": handle, "wait_ms": 50_000}}), false);
-    let waited = std::thread::spawn(move || waits.result(&waiting));
+    let waited = std::thread::spawn(move || (waits.result(&waiting), waits));
     loop {
         runs.send(&json!({"jsonrpc": "2.0", "method": GO}).to_string());
         let polled = ask(&mut runs, "b", "lro_job", json!({"handle": handle, "wait_ms": 500}));
@@ -420,6 +420,21 @@ fn a_job_of_another_gateway_is_waited_for() {
             break;
         }
     }
-    let result = waited.join().unwrap();
+    let (result, mut waits) = waited.join().unwrap();
     assert_eq!((first_text(&result), state(&result)), ("slept", "done".to_owned()), "{result}");
+    // So does the request of clients that know tasks.
+    let second = job(&ask(&mut runs, "c", "slow", json!({})));
+    let asked = json!({"jsonrpc": "2.0", "id": "task", "method": "tasks/result", "params": {"taskId": second}});
+    waits.send(&asked.to_string());
+    assert_eq!(state(&ask(&mut waits, "d", "lro_job", json!({"handle": second, "wait_ms": 0}))), "running");
+    let waited = std::thread::spawn(move || waits.next());
+    loop {
+        runs.send(&json!({"jsonrpc": "2.0", "method": GO}).to_string());
+        let polled = ask(&mut runs, "d", "lro_job", json!({"handle": second, "wait_ms": 500}));
+        if state(&polled) != "running" {
+            break;
+        }
+    }
+    let answer = waited.join().unwrap();
+    assert_eq!((&answer["id"], first_text(&answer["result"])), (&"task".into(), "slept"), "{answer}");
 }

@@ -46,6 +46,12 @@ impl Wire {
         self.process.send(line);
     }
 
+    /// The first message that [`Self::ask`] has not waited for, or else the next.
+    pub(crate) fn next(&mut self) -> Value {
+        let line = if self.others.is_empty() { self.process.line() } else { self.others.remove(0) };
+        serde_json::from_str(&line).unwrap()
+    }
+
     /// Sends a request and returns the bytes of its answer.
     pub(crate) fn ask(&mut self, request: &str) -> String {
         let id = id(request).unwrap();

@@ -406,6 +406,7 @@ fn defaults_of_the_gateway_are_the_documented_ones() {
     assert_eq!((gateway.jobs_max.get(), gateway.jobs_kept.get()), (1000, 1000));
     assert_eq!((gateway.job_seconds_max.get(), gateway.job_result_bytes.get()), (3600, 4 << 20));
     assert_eq!((gateway.job_input_seconds.get(), gateway.input_rounds.get()), (600, 16));
+    assert_eq!((gateway.job_inputs.get(), gateway.job_input_bytes.get()), (16, 64 << 10));
     assert_eq!((gateway.job_call_bytes.get(), gateway.translate_timeout_ms.get()), (64 << 10, 5_000));
     assert_eq!((gateway.translate_held.get(), gateway.translate_waiting.get()), (1000, 100));
     assert_eq!((gateway.list_page_size, gateway.interceptor), (None, false));
@@ -509,6 +510,8 @@ fn bad_values_of_the_gateway_are_errors() {
         ("job-input-seconds = 0", "`gateway.job-input-seconds` = `0`"),
         ("input-rounds = 0", "`gateway.input-rounds` = `0`"),
         ("job-call-bytes = 0", "`gateway.job-call-bytes` = `0`"),
+        ("job-inputs = 0", "`gateway.job-inputs` = `0`"),
+        ("job-input-bytes = 0", "`gateway.job-input-bytes` = `0`"),
         ("translate-timeout-ms = 0", "`gateway.translate-timeout-ms` = `0`"),
         ("translate-held = 0", "`gateway.translate-held` = `0`"),
         ("translate-waiting = 0", "`gateway.translate-waiting` = `0`"),

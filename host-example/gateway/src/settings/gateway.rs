@@ -183,6 +183,10 @@ pub struct GatewaySettings {
     pub job_input_seconds: NonZeroU64,
     /// Maximum number of times that a server may ask for input in one job, or in one call that is translated. Default: 16.
     pub input_rounds: NonZeroU32,
+    /// Maximum number of requests for input of one job that wait for a client at a time. Default: 16.
+    pub job_inputs: NonZeroU32,
+    /// Maximum size in bytes of one such request. Default: 64 KiB.
+    pub job_input_bytes: NonZeroU64,
     /// Maximum size in bytes of a call that is kept while its job runs, to be sent again with input. Default: 64 KiB.
     pub job_call_bytes: NonZeroU64,
     /// Maximum size in bytes of the reply that is kept of a job; a larger one is offloaded, whatever its tool's
@@ -245,6 +249,8 @@ impl Default for GatewaySettings {
             job_seconds_max: at_least_one(3600),
             job_input_seconds: at_least_one(600),
             input_rounds: count(16),
+            job_inputs: count(16),
+            job_input_bytes: at_least_one(64 << 10),
             job_call_bytes: at_least_one(64 << 10),
             job_result_bytes: at_least_one(4 << 20),
         }

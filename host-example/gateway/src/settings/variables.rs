@@ -188,6 +188,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.job-seconds-max", ValueForm::Integer, "seconds after which a job is canceled"),
     variable("gateway.job-input-seconds", ValueForm::Integer, "seconds that input for a job is waited for while no client can be reached; then its server gets an error"),
     variable("gateway.input-rounds", ValueForm::Integer, "how often a server may ask for input in one job, or in one call that is translated"),
+    variable("gateway.job-inputs", ValueForm::Integer, "most requests for input of one job that wait for a client at a time"),
+    variable("gateway.job-input-bytes", ValueForm::Bytes, "most bytes of one such request"),
     variable("gateway.job-call-bytes", ValueForm::Bytes, "most bytes of a call that is kept while its job runs, to be sent again with input"),
     variable("gateway.job-result-bytes", ValueForm::Bytes, "most bytes of the reply that is kept of a job; a larger one is offloaded"),
 ];

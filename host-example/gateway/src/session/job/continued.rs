@@ -194,7 +194,7 @@ impl Session {
         questions: Vec<Question>,
         job: &RunningJob,
     ) -> Result<BTreeMap<String, Box<RawValue>>, String> {
-        self.rules.jobs.ask_all(job, questions)?;
+        self.rules.jobs.ask_all(job, questions, self.input_limits())?;
         let seconds = self.rules.config.gateway.job_input_seconds.get();
         let until = Instant::now().checked_add(Duration::from_secs(seconds));
         let late = || Err(format!("no client gave it within {seconds} s (gateway.job-input-seconds)"));

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::task::RELATED_TASK;
 use crate::session::Session;
-use crate::tenants::jobs::{INPUT_METHODS, Question, RunningJob};
+use crate::tenants::jobs::{INPUT_METHODS, InputLimits, Question, RunningJob};
 
 /// How the ids of requests to clients begin; the handle of the job, and the number of the question there, follow.
 const REQUEST_ID: &str = "lro-input";
@@ -89,8 +89,13 @@ impl Session {
             Some(call) => self.job_of(call),
             None => self.jobs().into_iter().max_by_key(|job| job.handle),
         };
-        job.iter().for_each(|job| self.rules.jobs.ask(job, question.clone()));
+        job.iter().for_each(|job| self.rules.jobs.ask(job, question.clone(), self.input_limits()));
         job.is_some()
+    }
+
+    pub(super) fn input_limits(&self) -> InputLimits {
+        let gateway = &self.rules.config.gateway;
+        InputLimits { count: gateway.job_inputs.get(), bytes: gateway.job_input_bytes.get() }
     }
 
     /// Takes back a request for input that the server has canceled.

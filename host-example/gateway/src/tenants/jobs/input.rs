@@ -7,11 +7,21 @@ use bytes::Bytes;
 use lro_host::mcp::{self, INTERNAL_ERROR, Id, Message};
 use serde_json::value::RawValue;
 
-/// Most questions of one job at a time: a server usually asks one.
-const QUESTIONS_MAX: usize = 16;
+/// What is kept of the questions of one job, which each status of the job shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InputLimits {
+    /// Most questions at a time.
+    pub(crate) count: u32,
+    /// Most bytes of one.
+    pub(crate) bytes: u64,
+}
 
-/// Largest question in bytes, as each status of the job shows it.
-const QUESTION_BYTES_MAX: usize = 64 << 10;
+impl InputLimits {
+    fn exceeded(&self) -> String {
+        let Self { count, bytes } = self;
+        format!("at most {count} requests (gateway.job-inputs) of {bytes} bytes (gateway.job-input-bytes) are kept")
+    }
+}
 
 /// Requests of a server that clients answer with what a person or a model says, each with the capability that the client
 /// declares.
@@ -55,8 +65,8 @@ impl Question {
         Ok(Self { key, id: None, method, params, number: 0, asked: Instant::now() })
     }
 
-    fn is_too_large(&self) -> bool {
-        self.params.as_ref().is_some_and(|params| params.get().len() > QUESTION_BYTES_MAX)
+    fn fits(&self, limits: InputLimits) -> bool {
+        self.params.as_ref().is_none_or(|params| params.get().len() as u64 <= limits.bytes)
     }
 
     /// The response with an error, if the server has sent a request.
@@ -84,9 +94,9 @@ impl Input {
     }
 
     /// Keeps a question. The server gets an error for one that is too large, or one too many.
-    pub(super) fn ask(&mut self, question: Question) {
-        if question.is_too_large() || self.questions.len() >= QUESTIONS_MAX {
-            return self.responses.extend(question.refused(&format!("no client waits; {}", limits())));
+    pub(super) fn ask(&mut self, question: Question, limits: InputLimits) {
+        if !question.fits(limits) || self.questions.len() >= limits.count as usize {
+            return self.responses.extend(question.refused(&format!("no client waits; {}", limits.exceeded())));
         }
         self.keep(question);
     }
@@ -95,9 +105,10 @@ impl Input {
     ///
     /// # Errors
     /// When one is too large, or they are too many.
-    pub(super) fn ask_all(&mut self, questions: Vec<Question>) -> Result<(), String> {
-        if questions.iter().any(Question::is_too_large) || self.questions.len() + questions.len() > QUESTIONS_MAX {
-            return Err(limits());
+    pub(super) fn ask_all(&mut self, questions: Vec<Question>, limits: InputLimits) -> Result<(), String> {
+        let all = self.questions.len() + questions.len();
+        if all > limits.count as usize || !questions.iter().all(|question| question.fits(limits)) {
+            return Err(limits.exceeded());
         }
         questions.into_iter().for_each(|question| self.keep(question));
         Ok(())
@@ -183,8 +194,4 @@ impl Input {
 
 fn asks_for_input(method: &str) -> bool {
     METHODS.iter().any(|(known, _)| *known == method)
-}
-
-fn limits() -> String {
-    format!("at most {QUESTIONS_MAX} requests of {QUESTION_BYTES_MAX} bytes are kept")
 }

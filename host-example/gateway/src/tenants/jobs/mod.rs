@@ -16,7 +16,7 @@ use bytes::Bytes;
 use lro_host::store::{JobState, Store, StoreError, Ulid};
 use parking_lot::Mutex;
 
-pub(crate) use self::input::{METHODS as INPUT_METHODS, Question};
+pub(crate) use self::input::{InputLimits, METHODS as INPUT_METHODS, Question};
 pub(crate) use self::parts::Parts;
 pub(crate) use self::record::{EndState, Ended, Outcome, Record};
 pub(crate) use self::running::{JobCall, Progress, RunningJob};
@@ -117,8 +117,8 @@ impl Jobs {
     }
 
     /// Keeps a request of the server for input, and wakes the calls that wait for the job.
-    pub(crate) fn ask(&self, job: &RunningJob, question: Question) {
-        job.ask(question);
+    pub(crate) fn ask(&self, job: &RunningJob, question: Question, limits: InputLimits) {
+        job.ask(question, limits);
         self.waiting.wake_asked(job.handle);
     }
 
@@ -126,8 +126,13 @@ impl Jobs {
     ///
     /// # Errors
     /// When it asks for too much.
-    pub(crate) fn ask_all(&self, job: &RunningJob, questions: Vec<Question>) -> Result<(), String> {
-        job.ask_all(questions)?;
+    pub(crate) fn ask_all(
+        &self,
+        job: &RunningJob,
+        questions: Vec<Question>,
+        limits: InputLimits,
+    ) -> Result<(), String> {
+        job.ask_all(questions, limits)?;
         self.waiting.wake_asked(job.handle);
         Ok(())
     }

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use super::input::{Input, Question};
+use super::input::{Input, InputLimits, Question};
 use super::parts::Parts;
 
 /// Length at which the message of a progress notification is cut, in bytes.
@@ -128,16 +128,16 @@ impl RunningJob {
     }
 
     /// Keeps a request of the server for input.
-    pub(super) fn ask(&self, question: Question) {
-        self.change(|state| state.input.ask(question));
+    pub(super) fn ask(&self, question: Question, limits: InputLimits) {
+        self.change(|state| state.input.ask(question, limits));
     }
 
     /// Keeps the requests for input of a result.
     ///
     /// # Errors
     /// When they are too many, or one is too large.
-    pub(super) fn ask_all(&self, questions: Vec<Question>) -> Result<(), String> {
-        self.change(|state| state.input.ask_all(questions))
+    pub(super) fn ask_all(&self, questions: Vec<Question>, limits: InputLimits) -> Result<(), String> {
+        self.change(|state| state.input.ask_all(questions, limits))
     }
 
     /// Waits for the input that a result asks for: the results of all of its requests, by their keys.

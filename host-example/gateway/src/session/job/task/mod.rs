@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use self::status::Task;
 use super::tool;
-use super::wait::Awaited;
+use super::wait::{Awaited, runs_elsewhere};
 use crate::session::Session;
 use crate::session::decision::{Filtering, FromServer};
 use crate::session::pending::Call;
@@ -129,9 +129,15 @@ impl TaskRequest {
         Some(Self { job, kind, running, input })
     }
 
-    /// Cancels the job if that is asked for. Returns the running job to wait for, and until when.
+    /// Cancels the job if that is asked for. Returns the job to wait for, and until when. Reads the record of a job that does
+    /// not run here.
     pub(in crate::session) fn begin(&self, session: &Session) -> Option<(Awaited, Instant)> {
-        let job = self.running.clone()?;
+        let longest = Duration::from_secs(session.rules.config.gateway.job_seconds_max.get());
+        let Some(job) = self.running.clone() else {
+            let store = session.rules.filter.store.as_ref().ok()?;
+            let waits = self.kind == TaskRequestKind::Result && runs_elsewhere(store, session.tenant(), self.job);
+            return Some((Awaited::Elsewhere(self.job), Instant::now().checked_add(longest)?)).filter(|_| waits);
+        };
         match self.kind {
             TaskRequestKind::Get => None,
             TaskRequestKind::Update => {
@@ -139,10 +145,7 @@ impl TaskRequest {
                 None
             }
             TaskRequestKind::Result if job.is_canceled() => None,
-            TaskRequestKind::Result => {
-                let longest = Duration::from_secs(session.rules.config.gateway.job_seconds_max.get());
-                Some((Awaited::End(job), Instant::now().checked_add(longest)?))
-            }
+            TaskRequestKind::Result => Some((Awaited::End(job), Instant::now().checked_add(longest)?)),
             TaskRequestKind::Cancel => {
                 job.cancel(false);
                 Some((Awaited::Here(job), Instant::now() + CANCEL_WAIT))
