@@ -25,11 +25,11 @@ mod upstream;
 
 pub use assembly::{Control, Gateway, GatewayError, ReloadError, counts_fuel, parts};
 pub use faces::{http, stdio};
-pub use metrics::{LABELS_MAX, Metrics, Sizes, Snapshot, Traffic, Verdicts};
+pub use metrics::{AUDITED_TOOLS_MAX, LABELS_MAX, Metrics, Sizes, Snapshot, ToolCost, Traffic, Verdicts};
 pub use operations::admin::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
 pub use operations::upkeep::Upkeep;
 pub use operations::{Operations, OperationsError, OperatorTokens, status};
-pub use recorded::{RECORDED_MAX, Recorded, ToolCost};
+pub use recorded::{RECORDED_MAX, Recorded};
 pub use session::{Failure, FromClient, FromServer, QUERY_BYTES_MAX, Refused, Session, SessionOwner};
 pub use tenants::Tenants;
 pub use tenants::rules::Rules;

@@ -1,14 +1,16 @@
-//! `lro audit`: what the tools of a recorded session cost.
+//! `lro audit`: what the tools of the running gateways, or of a recorded session, cost.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Args;
 use lro_gateway::settings::Config;
-use lro_gateway::{Recorded, ToolCost};
+use lro_gateway::status::live;
+use lro_gateway::{Recorded, Snapshot, ToolCost, parts};
+use lro_host::store::Store;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -16,19 +18,21 @@ use crate::output::{self, Terminal};
 use crate::status::drawn;
 
 const EXAMPLES: &str = "Examples:
+  lro audit
   lro audit session.jsonl
   lro audit --preset 25k session.jsonl
   lro audit --toml session.jsonl >> lro.toml
   lro audit --json - < session.jsonl | jq '.tools[] | select(.large > 0)'";
 
-/// Show what the tools of a recorded session cost, and which settings would help
+/// Show what tools cost, and which settings would help
 ///
-/// The file holds the JSON-RPC messages of client and server, one a line, in the order in which they were sent.
+/// Without a file, shows what the gateways have counted that run on this offload directory (--dir). A file holds the JSON-RPC
+/// messages of client and server, one a line, in the order in which they were sent.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// File of JSON-RPC messages, one a line; `-` is stdin
-    file: PathBuf,
+    /// File of JSON-RPC messages of a recorded session, one a line; `-` is stdin
+    file: Option<PathBuf>,
     /// Print one line of JSON: {"tools", "settings"}
     #[arg(long, conflicts_with = "toml")]
     json: bool,
@@ -39,8 +43,8 @@ pub(crate) struct Arguments {
 
 /// The output of `--json`.
 #[derive(Serialize)]
-struct Report<'a> {
-    tools: Vec<&'a ToolCost>,
+struct Report {
+    tools: Vec<ToolCost>,
     settings: String,
 }
 
@@ -59,14 +63,18 @@ struct Row<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
-    let recorded = read(arguments, config, terminal)?;
-    let report = Report { tools: recorded.tools(), settings: recorded.settings() };
+    let tools = match &arguments.file {
+        Some(file) => read(file, config, terminal)?.tools().into_iter().cloned().collect(),
+        None => running(config)?,
+    };
+    let settings = tools.iter().map(ToolCost::settings).collect();
+    let report = Report { tools, settings };
     if arguments.json {
         output::json(&report)?;
         return Ok(Exit::Success);
     }
     if !arguments.toml {
-        let rows: Vec<Row<'_>> = report.tools.iter().map(|tool| Row::of(tool)).collect();
+        let rows: Vec<Row<'_>> = report.tools.iter().map(Row::of).collect();
         output::text(&drawn(&rows)?)?;
     }
     if !report.settings.is_empty() {
@@ -76,9 +84,23 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
     Ok(Exit::Success)
 }
 
+/// What the running gateways have counted.
+fn running(config: &Config) -> anyhow::Result<Vec<ToolCost>> {
+    let store = Store::open_unswept(parts::store_config(config))?;
+    let gateways = live(&store)?;
+    let tools = gateways.iter().map(|gateway| &gateway.totals).sum::<Snapshot>().tools;
+    match (gateways.is_empty(), tools.is_empty()) {
+        (true, _) => bail!(
+            "no gateway runs on the directory `{}`: start one, name its directory with --dir, or name a file of a recorded session",
+            store.root().display()
+        ),
+        (false, true) => bail!("the running gateways have seen no list of tools and no result of one yet"),
+        (false, false) => Ok(tools),
+    }
+}
+
 /// Reads the messages. A line that is none is skipped with a warning, a line longer than a message may be is an error.
-fn read(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Recorded> {
-    let path = &arguments.file;
+fn read(path: &Path, config: &Config, terminal: &Terminal) -> anyhow::Result<Recorded> {
     let input: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(path).with_context(|| format!("cannot read `{}`", path.display()))?),

@@ -24,6 +24,10 @@ while read -r line; do
     *'"initialize"'*)
         printf '{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},' $n
         printf '"serverInfo":{"name":"sh","version":"1"}}}\n' ;;
+    *'"tools/list"'*)
+        printf '{"jsonrpc":"2.0","id":%d,"result":{"tools":[' $n
+        printf '{"name":"large","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},'
+        printf '{"name":"small","inputSchema":{"type":"object","properties":{"limit":{}}}}]}}\n' ;;
     *'"large"'*)
         printf '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' $n
         cat "$1"
@@ -372,6 +376,46 @@ fn status_shows_live_gateways_and_forgets_killed_ones() {
     assert_eq!(fs::metadata(path.join(&home.told()[0])).unwrap().permissions().mode() & 0o777, 0o600);
     one.end();
     assert!(home.told().is_empty(), "a gateway that ends removes its file");
+}
+
+#[test]
+fn tools_of_running_gateways_are_audited() {
+    let home = Home::new();
+    let none = home.run(&["audit"]);
+    assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("no gateway runs"), "{none:?}");
+    let (mut one, mut other) = (home.gateway(&[]), home.gateway(&["--audit", "on"]));
+    for gateway in [&mut one, &mut other] {
+        gateway.shake_hands();
+        gateway.ask("tools/list", &json!({}));
+        gateway.call("large");
+        gateway.call("small");
+    }
+    one.call("large");
+    one.call("odd\u{1b}[2J");
+    let report = eventually(|| {
+        let report: Value = serde_json::from_slice(&home.run(&["audit", "--json"]).stdout).ok()?;
+        let calls = report["tools"].as_array()?.iter().filter_map(|tool| tool["calls"].as_u64());
+        (calls.sum::<u64>() == 6).then_some(report)
+    });
+    let tools = report["tools"].as_array().unwrap();
+    let row = |tool: &Value| {
+        let [calls, large, repeated] = ["calls", "large", "repeated"].map(|key| tool[key].as_u64().unwrap());
+        (tool["tool"].as_str().unwrap().to_owned(), calls, large, repeated)
+    };
+    let expected = [("large", 3, 3, 1), ("odd_[2J", 1, 0, 0), ("small", 2, 0, 0)];
+    let mut rows: Vec<_> = tools.iter().map(row).collect();
+    rows.sort();
+    assert_eq!(rows, expected.map(|(name, calls, large, repeated)| (name.to_owned(), calls, large, repeated)));
+    let large = tools.iter().find(|tool| tool["tool"] == "large").unwrap();
+    // Three results of 30,000 words of one letter.
+    assert!((60_000..150_000).contains(&large["tokens"].as_u64().unwrap()), "{large}");
+    assert!(large["definition_tokens"].as_u64() > Some(10) && large["limiting"] == json!([]), "{large}");
+    let toml = String::from_utf8(home.run(&["audit", "--toml"]).stdout).unwrap();
+    let config = lro_gateway::settings::Config::from_toml(&toml).unwrap();
+    let tool = config.gateway_tool("large");
+    assert!(tool.ask && tool.reuse_seconds.is_some() && !config.gateway_tool("small").ask, "{toml}");
+    let table = String::from_utf8(home.run(&["audit"]).stdout).unwrap();
+    assert!(table.contains("limit") && table.ends_with(&toml), "{table}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! labels follow the conventions of Prometheus. The label `tool` is the server's name of the tool, `tenant` the name in
 //! the configuration. At most [`LABELS_MAX`] pairs have their own series, and one tenant cannot use up all of them.
 
+mod costs;
 mod methods;
 mod results;
 mod snapshot;
@@ -18,6 +19,8 @@ use lro_host::policy::{load_counts, parked_count};
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use parking_lot::Mutex;
 
+pub use self::costs::ToolCost;
+pub(crate) use self::costs::{CalledTool, ToolCosts};
 pub(crate) use self::methods::ERROR;
 use self::methods::Methods;
 pub use self::results::LABELS_MAX;
@@ -71,9 +74,13 @@ const FAILURES: [&str; 21] = [
     UNREADABLE,
 ];
 
+/// Maximum number of tools, and of different calls of each, whose costs are counted for `lro audit`. Further ones are not.
+pub const AUDITED_TOOLS_MAX: usize = 200;
+
 /// Counts since the start of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
+    costs: Mutex<ToolCosts>,
     results: Mutex<Results>,
     methods: Mutex<Methods>,
     /// By kind.
@@ -101,7 +108,13 @@ pub(crate) struct CountGuard {
 }
 
 impl Metrics {
+    /// Keeps what a list of tools, a result as JSON, says of them.
+    pub(crate) fn listed(&self, result: &[u8]) {
+        self.costs.lock().list(result);
+    }
+
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
+        observation.count(&mut self.costs.lock());
         self.results.lock().observe(observation);
         if let Some(kind) = observation.failure {
             self.failed(kind);
@@ -205,6 +218,7 @@ impl Metrics {
             from_server: self.from_server.total(),
             ..Snapshot::default()
         };
+        totals.tools = self.costs.lock().all().into_iter().cloned().collect();
         self.results.lock().add_to(&mut totals);
         self.methods.lock().add_to(&mut totals);
         totals

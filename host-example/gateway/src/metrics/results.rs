@@ -15,7 +15,8 @@ use lro_transport::{Permit, Pool};
 use metrics::{Histogram, counter, histogram};
 
 use super::snapshot::Snapshot;
-use super::{POLICY_MEMORY_BYTES, POLICY_SECONDS, shortened};
+use super::{CalledTool, POLICY_MEMORY_BYTES, POLICY_SECONDS, ToolCosts, shortened};
+use crate::session::ToolCall;
 
 /// Maximum number of pairs of a tool and a tenant with their own series; further ones count as the tool `other`. The
 /// last eighth is reserved for tenants that hold at most an eighth.
@@ -23,6 +24,9 @@ pub const LABELS_MAX: usize = 1_000;
 
 /// The label `tool` of all pairs beyond [`LABELS_MAX`].
 const OTHER_TOOL: &str = "other";
+
+/// Bytes of a message whose tokens are counted for `lro audit`.
+const TOKENS_BYTES_MAX: usize = 64 << 10;
 
 /// Counts of the results by tenant and tool.
 pub(super) struct Results {
@@ -56,14 +60,25 @@ pub(crate) struct Observation<'a> {
     bytes_in: u64,
     bytes_out: u64,
     tokens_saved: u64,
+    /// Estimated tokens of the result.
+    tokens_in: u64,
+    /// The arguments of the call, as JSON.
+    arguments: Option<&'a str>,
     time: Duration,
     memory_bytes: usize,
     pub(super) failure: Option<&'static str>,
 }
 
 impl<'a> Observation<'a> {
-    pub(crate) fn of(tool: &'a str, tenant: &'a str, result: &ToolResult, reply: &Bytes, decision: &Decision) -> Self {
-        let bytes_in = result.pass().len() as u64;
+    pub(crate) fn of(
+        tool: &'a ToolCall,
+        tenant: &'a str,
+        result: &ToolResult,
+        reply: &Bytes,
+        decision: &Decision,
+    ) -> Self {
+        let passed = result.pass();
+        let bytes_in = passed.len() as u64;
         let verdict = match &decision.outcome {
             Outcome::Pass => "pass",
             Outcome::Offload(_) => "offload",
@@ -76,34 +91,64 @@ impl<'a> Observation<'a> {
             Outcome::Offload(offloaded) => offloaded.offloaded_tokens.saturating_sub(tokens(reply)),
             _ => bytes_in.div_ceil(4).saturating_sub(tokens(reply)),
         };
+        let tokens_in = match &decision.outcome {
+            Outcome::Offload(offloaded) => offloaded.offloaded_tokens,
+            _ => tokens_by_beginning(&passed),
+        };
         let costs = || [&decision.inspect, &decision.write].into_iter().flatten();
         Self {
-            tool,
+            tool: &tool.name,
             tenant,
             verdict,
             audit: false,
             bytes_in,
             bytes_out: reply.len() as u64,
             tokens_saved,
+            tokens_in,
+            arguments: tool.query.as_deref(),
             time: costs().map(|cost| cost.time).sum(),
             memory_bytes: costs().map(|cost| cost.memory_bytes).max().unwrap_or(0),
             failure: decision.failure.as_ref().map(FilterError::kind),
         }
     }
 
-    pub(crate) fn audited(tool: &'a str, tenant: &'a str, verdict: &Verdict, cost: &Cost, bytes: u64) -> Self {
+    pub(crate) fn audited(tool: &'a ToolCall, tenant: &'a str, verdict: &Verdict, cost: &Cost, result: &Bytes) -> Self {
+        let bytes = result.len() as u64;
         Self {
-            tool,
+            tool: &tool.name,
             tenant,
             verdict: verdict_name(verdict),
             audit: true,
             bytes_in: bytes,
             bytes_out: bytes,
             tokens_saved: 0,
+            tokens_in: tokens_by_beginning(result),
+            arguments: tool.query.as_deref(),
             time: cost.time,
             memory_bytes: cost.memory_bytes,
             failure: None,
         }
+    }
+
+    /// Counts the call.
+    pub(super) fn count(&self, costs: &mut ToolCosts) {
+        costs.begin(self.tool, self.arguments);
+        costs.end(CalledTool { tool: self.tool, tokens: self.tokens_in, is_large: self.verdict != "pass" });
+    }
+}
+
+/// Estimated tokens of a message, by those of its beginning if it is long.
+fn tokens_by_beginning(message: &[u8]) -> u64 {
+    let beginning = message.get(..TOKENS_BYTES_MAX).map(|bytes| match std::str::from_utf8(bytes) {
+        Ok(_) => bytes,
+        Err(error) => &bytes[..error.valid_up_to()],
+    });
+    match beginning {
+        Some(beginning) if !beginning.is_empty() => {
+            let all = u128::from(tokens(beginning)) * message.len() as u128 / beginning.len() as u128;
+            u64::try_from(all).unwrap_or(u64::MAX)
+        }
+        _ => tokens(message),
     }
 }
 
@@ -220,7 +265,7 @@ impl Series {
 }
 
 /// The name of a tool as a label: truncated, without characters that control a terminal or the direction of text.
-fn label(name: &str) -> Cow<'_, str> {
+pub(super) fn label(name: &str) -> Cow<'_, str> {
     let is_hidden = |character: char| {
         let formats = ['\u{61C}', '\u{FEFF}'].contains(&character)
             || ('\u{200B}'..='\u{200F}').contains(&character)

@@ -6,6 +6,8 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
+use super::ToolCost;
+
 /// The totals at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -36,6 +38,9 @@ pub struct Snapshot {
     /// Answers and requests of servers other than tool results, by method; JSON-RPC errors as `error`.
     #[serde(default)]
     pub methods: BTreeMap<String, Sizes>,
+    /// What tools cost, of at most [`AUDITED_TOOLS_MAX`](super::AUDITED_TOOLS_MAX), those with most tokens first.
+    #[serde(default)]
+    pub tools: Vec<ToolCost>,
 }
 
 /// Messages and their sizes.
@@ -108,8 +113,20 @@ impl<'a> Sum<&'a Self> for Snapshot {
             from_client: sum.from_client + &one.from_client,
             from_server: sum.from_server + &one.from_server,
             methods: added(sum.methods, &one.methods),
+            tools: all_tools(sum.tools, &one.tools),
         })
     }
+}
+
+fn all_tools(mut sum: Vec<ToolCost>, more: &[ToolCost]) -> Vec<ToolCost> {
+    for one in more {
+        match sum.iter_mut().find(|tool| tool.tool == one.tool) {
+            Some(tool) => tool.add(one),
+            None => sum.push(one.clone()),
+        }
+    }
+    sum.sort_by_key(|tool| std::cmp::Reverse((tool.tokens, tool.definition_tokens)));
+    sum
 }
 
 fn added(mut sum: BTreeMap<String, Sizes>, one: &BTreeMap<String, Sizes>) -> BTreeMap<String, Sizes> {

@@ -30,7 +30,7 @@ const UNFINISHED: &str = "new";
 const GATEWAYS_MAX: usize = 1_000;
 
 /// Maximum size of a status file, in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 10;
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum length of the command or URL of a server, in characters.
 const SERVER_CHARACTERS_MAX: usize = 200;

@@ -337,10 +337,10 @@ impl Session {
         let request = self.policy_request(result, call, tool, settings);
         match self.rules.filter.inspect_in_job(&request, result.payload()).await {
             Ok((verdict, cost)) => {
-                let (tenant, verdict_name, bytes) =
-                    (&self.owner.tenant, verdict_name(&verdict), result.pass().len() as u64);
-                self.rules.metrics.observe(&Observation::audited(&tool.name, tenant, &verdict, &cost, bytes));
-                tracing::info!(tenant, tool = tool.name, bytes, verdict = verdict_name, "audit");
+                let (tenant, passed) = (&self.owner.tenant, result.pass());
+                self.rules.metrics.observe(&Observation::audited(tool, tenant, &verdict, &cost, &passed));
+                let (bytes, verdict) = (passed.len(), verdict_name(&verdict));
+                tracing::info!(tenant, tool = tool.name, bytes, verdict, "audit");
             }
             Err(error) => {
                 self.rules.metrics.failed("inspect");
@@ -351,7 +351,7 @@ impl Session {
     }
 
     fn observe(&self, tool: &ToolCall, result: &ToolResult, reply: &Bytes, decision: &Decision) {
-        self.rules.metrics.observe(&Observation::of(&tool.name, &self.owner.tenant, result, reply, decision));
+        self.rules.metrics.observe(&Observation::of(tool, &self.owner.tenant, result, reply, decision));
     }
 
     /// Whether this result exceeds the rest of the session's budget.

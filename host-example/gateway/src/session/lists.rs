@@ -18,6 +18,7 @@ impl Session {
         let modern = *modern;
         if matches!(kind, RequestKind::Tools { .. }) {
             self.learn_schemas(message);
+            message.result().iter().for_each(|result| self.rules.metrics.listed(result));
         }
         if !self.rules.enabled() || self.rules.audits() {
             return message.bytes().clone();
