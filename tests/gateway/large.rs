@@ -5,7 +5,9 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
+use crate::lasting::all_ways;
 use crate::scripted::{Script, Scripted, first_text, handle};
+use crate::wire::request;
 
 /// The series of a metric with all of these labels; 0 without it.
 fn metric(address: &str, name: &str, labels: &[&str]) -> usize {
@@ -180,6 +182,42 @@ fn a_large_prompt_is_whole_or_refused() {
     for toml in ["prompt-limit = 50000", "unit = \"tokens\"\nprompt-limit = 1000"] {
         let error = script.with_toml(toml).error("prompts/get", params.clone());
         assert!(error["code"] == -32603 && error["message"].as_str().unwrap().contains("prompt-limit"), "{error}");
+    }
+}
+
+// The server gets an error for a request that is too large, whatever the way, and the client nothing of it.
+#[test]
+fn a_large_request_for_input_is_refused() {
+    let ask = |id: &str, method: &str, length: usize| {
+        let params = json!({"message": "x".repeat(length), "messages": [], "maxTokens": 1, "requestedSchema": {"type": "object"}});
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    };
+    let answer = r#"{"jsonrpc":"2.0","id":@ID@,"result":{"content":[{"type":"text","text":@ANSWER@}]}}"#;
+    let required = json!({"resultType": "input_required", "inputRequests":
+        {"a": {"method": "elicitation/create", "params": {"message": "x".repeat(3_000)}}}});
+    let script = Script::new()
+        .steps("tools/call samples", json!([ask("s", "sampling/createMessage", 3_000), {"await": "s"}, answer]))
+        .steps("tools/call elicits", json!([ask("e", "elicitation/create", 3_000), {"await": "e"}, answer]))
+        .call("requires", required);
+    for (name, mut way) in all_ways(&script, "input-limit = 2000") {
+        for tool in ["samples", "elicits"] {
+            let result = way.call(tool, json!({}));
+            let refused: Value = serde_json::from_str(first_text(&result)).unwrap();
+            let message = refused["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains("`input-limit`") && refused["error"]["code"] == -32603, "{name}: {result}");
+        }
+        let error = way.answer("tools/call", json!({"name": "requires", "arguments": {}}))["error"].take();
+        assert!(error["message"].as_str().is_some_and(|text| text.contains("`input-limit`")), "{name}: {error}");
+    }
+    // What is not too large passes, and so does everything in an audit.
+    let small = Script::new()
+        .steps("tools/call samples", json!([ask("s", "sampling/createMessage", 1_000), {"await": "s"}, answer]));
+    for (script, toml) in [(&small, "input-limit = 2000"), (&script, "input-limit = 2000\n[gateway]\naudit = true")] {
+        let mut gateway = script.with_toml(toml);
+        gateway.send(&request("c", "tools/call", json!({"name": "samples", "arguments": {}})).to_string());
+        assert!(gateway.next().contains("sampling/createMessage"), "{toml}");
+        gateway.send(r#"{"jsonrpc":"2.0","id":"s","result":{"given":true}}"#);
+        assert!(gateway.next().contains("given"), "{toml}");
     }
 }
 

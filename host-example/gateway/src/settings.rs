@@ -211,6 +211,10 @@ pub struct Config {
     pub resources: ResourceSettings,
     /// Size in `unit` above which an answer to `prompts/get` is an error, at least 1. Default: none, it passes.
     pub prompt_limit: Option<NonZeroU64>,
+    /// Size in `unit` above which a request for input is refused, at least 1: `sampling/createMessage` and
+    /// `elicitation/create`, which the server gets an error for, and a result `input_required`, which becomes an error.
+    /// Default: none, they pass.
+    pub input_limit: Option<NonZeroU64>,
     /// Size in `unit` above which an error of the server is shortened, at least 1: the text of a JSON-RPC error, which loses its
     /// `data`, and the result of a tool with `isError`, unless its tool has the mode `never`. Default: none.
     pub error_limit: Option<NonZeroU64>,
@@ -290,6 +294,7 @@ impl Default for Config {
             tools_deny: Vec::new(),
             resources: ResourceSettings::default(),
             prompt_limit: None,
+            input_limit: None,
             error_limit: None,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),

@@ -12,6 +12,7 @@ mod decision;
 mod failure;
 mod filtering;
 mod handles;
+mod input;
 mod intercept;
 mod job;
 mod list_pages;

@@ -47,10 +47,7 @@ impl Session {
             (Kind::Response, _) => self.handle_response(message),
             (Kind::Notification, _) => self.server_notification(message),
             (Kind::Batch, _) => self.server_batch(message),
-            (Kind::Request, _) => {
-                self.measure_request(&message);
-                FromServer::Pass(message.bytes().clone()).into()
-            }
+            (Kind::Request, _) => self.server_request(&message).into(),
             (Kind::Other, _) => FromServer::Pass(message.bytes().clone()).into(),
         }
     }
@@ -169,6 +166,7 @@ impl Session {
             self.rules.record_dropped(&message, "it answers a call that the server did not get");
             return FromServer::Nothing.into();
         }
+        let message = self.bounded_input(message);
         // Clients may still read an unexpected response as the result of a call.
         let call = message.id().and_then(|id| self.take(&id)).unwrap_or_else(|| self.unknown_call());
         if let RequestKind::Resource(uri) = &call.kind

@@ -221,7 +221,7 @@ impl SharedServer {
         Arc::new(move |message| {
             let Some(shared) = shared.upgrade() else { return };
             let read = Message::read(message.clone());
-            if let Some(id) = read.id() {
+            if let Some(id) = read.id().filter(|_| read.kind() == Kind::Request) {
                 shared.exchanges.lock().insert(id, Arc::clone(&exchange));
             } else if let Some(id) = read.params().request_id {
                 shared.exchanges.lock().remove(&Id::of_json(id.get()));

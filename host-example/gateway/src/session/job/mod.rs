@@ -362,7 +362,7 @@ impl Drop for EndGuard {
 }
 
 /// Whether a response asks the client for input, as from 2026-07-28 on.
-pub(super) fn asks_for_input(response: &Message) -> bool {
+pub(in crate::session) fn asks_for_input(response: &Message) -> bool {
     response.value(&RESULT_TYPE).is_some_and(|kind| kind == INPUT_REQUIRED)
 }
 

@@ -215,6 +215,9 @@ impl Proxy {
             (Decided::Now(FromClient::Nothing), _) => return Ok(empty(StatusCode::ACCEPTED)),
             (Decided::Streaming(response), _) => return Ok(response),
         };
+        if session.rules.config.input_limit.is_some() {
+            session.set_send(Arc::clone(&send));
+        }
         let pending = PendingRequests { session: Arc::clone(&session), ids };
         let due = request_info.id.clone().and_then(|id| Some((session.detaches_at(&id)?, id)));
         if let Some((due, id)) = due {
