@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use lro_host::mcp::{self, Id, Kind, Message, method};
 
-use crate::metrics::{CalledTool, ToolCost, ToolCosts, tokens};
+use crate::metrics::{ArgumentsHash, ListedTool, ToolCost, ToolCosts, tokens};
 use crate::settings::Config;
 
 /// Maximum number of tools, and of requests without an answer, that are counted. Further ones are not.
@@ -55,7 +55,7 @@ impl Recorded {
         match (message.method().as_deref(), params.name) {
             (Some(method::TOOLS_LIST), _) => drop(self.pending.insert(id, None)),
             (Some(method::TOOLS_CALL), Some(name)) => {
-                self.tools.begin(&name, params.arguments.map(|json| json.get()));
+                self.tools.begin(&name, ArgumentsHash::of(params.arguments.map(|json| json.get())));
                 self.pending.insert(id, Some(name.into_owned()));
             }
             _ => {}
@@ -65,8 +65,8 @@ impl Recorded {
     fn response(&mut self, message: &Message, config: &Config) {
         let pending = message.id().and_then(|id| self.pending.remove(&id));
         let (Some(asked), Some(result)) = (pending, message.result()) else { return };
-        let Some(tool) = asked else { return self.tools.list(&result) };
+        let Some(tool) = asked else { return self.tools.list(ListedTool::all(&result)) };
         let is_large = mcp::exceeds(&result, config.for_tool(&tool).threshold);
-        self.tools.end(CalledTool { tool: &tool, tokens: tokens(&result), is_large });
+        self.tools.end(&tool, tokens(&result), is_large);
     }
 }

@@ -42,12 +42,46 @@ pub struct ToolCost {
     pub only_reads: bool,
 }
 
-/// One call and its result.
+/// What a list of tools says of one.
+#[derive(Debug)]
+pub(crate) struct ListedTool {
+    name: String,
+    definition_tokens: u64,
+    limiting: Vec<String>,
+    only_reads: bool,
+}
+
+impl ListedTool {
+    /// The tools of a list, a result as JSON.
+    pub(crate) fn all(result: &[u8]) -> Vec<Self> {
+        let mut list: Value = serde_json::from_slice(result).unwrap_or_default();
+        let Value::Array(tools) = list["tools"].take() else { return Vec::new() };
+        tools.iter().filter_map(Self::of).collect()
+    }
+
+    fn of(definition: &Value) -> Option<Self> {
+        let arguments = definition["inputSchema"]["properties"].as_object();
+        let names = arguments.into_iter().flat_map(serde_json::Map::keys).filter(|name| asks_for_less(name));
+        Some(Self {
+            name: definition["name"].as_str()?.to_owned(),
+            definition_tokens: tokens(definition.to_string().as_bytes()),
+            limiting: names.take(LIMITING_MAX).map(|name| label(name).into_owned()).collect(),
+            only_reads: definition["annotations"]["readOnlyHint"] == true,
+        })
+    }
+}
+
+/// The arguments of a call, the same for equal JSON.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CalledTool<'a> {
-    pub(crate) tool: &'a str,
-    pub(crate) tokens: u64,
-    pub(crate) is_large: bool,
+pub(crate) struct ArgumentsHash(u64);
+
+impl ArgumentsHash {
+    pub(crate) fn of(json: Option<&str>) -> Self {
+        let arguments: Value = json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        arguments.to_string().hash(&mut hasher);
+        Self(hasher.finish())
+    }
 }
 
 /// The costs of tools by name.
@@ -76,37 +110,31 @@ impl ToolCosts {
         Self { tools: BTreeMap::new(), max }
     }
 
-    /// Counts a call with these arguments as JSON.
-    pub(crate) fn begin(&mut self, name: &str, arguments: Option<&str>) {
-        let arguments: Value = arguments.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
-        let mut hasher = DefaultHasher::new();
-        arguments.to_string().hash(&mut hasher);
+    /// Counts a call.
+    pub(crate) fn begin(&mut self, name: &str, arguments: ArgumentsHash) {
         let max = self.max;
         if let Some(tool) = self.tool(name) {
-            let is_new = tool.arguments.len() >= max || tool.arguments.insert(hasher.finish());
+            let is_new = tool.arguments.len() >= max || tool.arguments.insert(arguments.0);
             tool.cost.repeated += u64::from(!is_new);
         }
     }
 
-    /// Counts a result.
-    pub(crate) fn end(&mut self, called: CalledTool<'_>) {
-        let Some(tool) = self.tool(called.tool) else { return };
+    /// Counts a result of so many tokens.
+    pub(crate) fn end(&mut self, name: &str, tokens: u64, is_large: bool) {
+        let Some(tool) = self.tool(name) else { return };
         tool.cost.calls += 1;
-        tool.cost.tokens += called.tokens;
-        tool.cost.tokens_max = tool.cost.tokens_max.max(called.tokens);
-        tool.cost.large += u64::from(called.is_large);
+        tool.cost.tokens += tokens;
+        tool.cost.tokens_max = tool.cost.tokens_max.max(tokens);
+        tool.cost.large += u64::from(is_large);
     }
 
-    /// Keeps what a list of tools, a result as JSON, says of them.
-    pub(crate) fn list(&mut self, result: &[u8]) {
-        let list: Value = serde_json::from_slice(result).unwrap_or_default();
-        for definition in list["tools"].as_array().into_iter().flatten() {
-            let Some(tool) = definition["name"].as_str().and_then(|name| self.tool(name)) else { continue };
-            tool.cost.definition_tokens = tokens(definition.to_string().as_bytes());
-            let arguments = definition["inputSchema"]["properties"].as_object();
-            let names = arguments.into_iter().flat_map(serde_json::Map::keys).filter(|name| asks_for_less(name));
-            tool.cost.limiting = Some(names.take(LIMITING_MAX).map(|name| label(name).into_owned()).collect());
-            tool.cost.only_reads = definition["annotations"]["readOnlyHint"] == true;
+    /// Keeps what a list says of tools.
+    pub(crate) fn list(&mut self, listed: Vec<ListedTool>) {
+        for ListedTool { name, definition_tokens, limiting, only_reads } in listed {
+            let Some(tool) = self.tool(&name) else { continue };
+            tool.cost.definition_tokens = definition_tokens;
+            tool.cost.limiting = Some(limiting);
+            tool.cost.only_reads = only_reads;
         }
     }
 
@@ -141,8 +169,8 @@ impl ToolCost {
         self.only_reads |= other.only_reads;
     }
 
-    /// The settings that would help, as TOML, empty if none would: a question with each call where results are large and the tool cannot give less, and
-    /// reuse where a tool that changes nothing was called again in the same way.
+    /// The settings that would help, as TOML: a question with each call where results are large and the tool cannot give
+    /// less, and reuse where a tool that changes nothing was called again in the same way. Empty if none would.
     pub fn settings(&self) -> String {
         let asks = self.large > 0 && self.limiting.as_ref().is_none_or(Vec::is_empty);
         let reuses = self.large > 0 && self.repeated > 0 && self.only_reads;

@@ -20,7 +20,7 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogra
 use parking_lot::Mutex;
 
 pub use self::costs::ToolCost;
-pub(crate) use self::costs::{CalledTool, ToolCosts};
+pub(crate) use self::costs::{ArgumentsHash, ListedTool, ToolCosts};
 pub(crate) use self::methods::ERROR;
 use self::methods::Methods;
 pub use self::results::LABELS_MAX;
@@ -77,6 +77,9 @@ const FAILURES: [&str; 21] = [
 /// Maximum number of tools, and of different calls of each, whose costs are counted for `lro audit`. Further ones are not.
 pub const AUDITED_TOOLS_MAX: usize = 200;
 
+/// Maximum size of a list of tools that is read for `lro audit`, in bytes.
+const AUDITED_LIST_BYTES_MAX: usize = 1 << 20;
+
 /// Counts since the start of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -110,11 +113,19 @@ pub(crate) struct CountGuard {
 impl Metrics {
     /// Keeps what a list of tools, a result as JSON, says of them.
     pub(crate) fn listed(&self, result: &[u8]) {
-        self.costs.lock().list(result);
+        if result.len() <= AUDITED_LIST_BYTES_MAX {
+            let listed = ListedTool::all(result);
+            self.costs.lock().list(listed);
+        }
     }
 
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
-        observation.count(&mut self.costs.lock());
+        let arguments = ArgumentsHash::of(observation.arguments);
+        {
+            let mut costs = self.costs.lock();
+            costs.begin(observation.tool, arguments);
+            costs.end(observation.tool, observation.tokens_in, observation.is_large());
+        }
         self.results.lock().observe(observation);
         if let Some(kind) = observation.failure {
             self.failed(kind);

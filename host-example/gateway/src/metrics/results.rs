@@ -15,7 +15,7 @@ use lro_transport::{Permit, Pool};
 use metrics::{Histogram, counter, histogram};
 
 use super::snapshot::Snapshot;
-use super::{CalledTool, POLICY_MEMORY_BYTES, POLICY_SECONDS, ToolCosts, shortened};
+use super::{POLICY_MEMORY_BYTES, POLICY_SECONDS, shortened};
 use crate::session::ToolCall;
 
 /// Maximum number of pairs of a tool and a tenant with their own series; further ones count as the tool `other`. The
@@ -53,7 +53,7 @@ struct Series {
 /// One tool result and its verdict.
 #[derive(Debug)]
 pub(crate) struct Observation<'a> {
-    tool: &'a str,
+    pub(super) tool: &'a str,
     tenant: &'a str,
     verdict: &'static str,
     audit: bool,
@@ -61,9 +61,9 @@ pub(crate) struct Observation<'a> {
     bytes_out: u64,
     tokens_saved: u64,
     /// Estimated tokens of the result.
-    tokens_in: u64,
+    pub(super) tokens_in: u64,
     /// The arguments of the call, as JSON.
-    arguments: Option<&'a str>,
+    pub(super) arguments: Option<&'a str>,
     time: Duration,
     memory_bytes: usize,
     pub(super) failure: Option<&'static str>,
@@ -130,10 +130,9 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// Counts the call.
-    pub(super) fn count(&self, costs: &mut ToolCosts) {
-        costs.begin(self.tool, self.arguments);
-        costs.end(CalledTool { tool: self.tool, tokens: self.tokens_in, is_large: self.verdict != "pass" });
+    /// Whether the policy has not passed the result, or would not.
+    pub(super) fn is_large(&self) -> bool {
+        self.verdict != "pass"
     }
 }
 
