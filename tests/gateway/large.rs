@@ -185,6 +185,61 @@ fn a_large_prompt_is_whole_or_refused() {
     }
 }
 
+// The whole description is read with the call that the short one names.
+#[test]
+fn a_long_description_is_shortened_and_read_back() {
+    let long: String = (0..200).map(|number| format!("Sentence number {number} is about é \"quoted\". ")).collect();
+    let tool = |name: &str, description: &str| {
+        let description = Value::from(description);
+        format!(r#"{{"name":"{name}","x":1.0,"description":{description},"inputSchema":{{"type":"object" }}}}"#)
+    };
+    let list = |first: &str| {
+        format!(r#"{{"tools":[{},{}],"y":[ 1]}}"#, tool("odd name/é", first), tool("short", "Short. As it is."))
+    };
+    let script = Script::new().result("tools/list", list(&long));
+    for (name, mut way) in all_ways(&script, "description-limit = 500") {
+        let tools = way.result("tools/list", json!({}))["tools"].take();
+        let shown = tools[0]["description"].as_str().unwrap();
+        assert!(shown.chars().count() <= 500 && shown.chars().count() > 200, "{name}: {shown}");
+        assert_eq!(tools[1]["description"], "Short. As it is.", "{name}");
+        assert_eq!(tools[0]["x"].to_string(), "1.0", "{name}");
+        let (beginning, note) = shown.split_once(" [shortened; lro_read ").unwrap();
+        assert!(long.starts_with(beginning) && beginning.ends_with('.'), "{name}: {beginning}");
+        let (arguments, rest) = note.split_once('}').unwrap();
+        assert_eq!(rest, format!(" gives all {} bytes]", long.len()), "{name}");
+        let arguments: Value = serde_json::from_str(&format!("{arguments}}}")).unwrap();
+        assert_eq!(first_text(&way.call("lro_read", arguments.clone())), long, "{name}");
+        let read = way.result("resources/read", json!({"uri": arguments["handle"]}));
+        assert_eq!(read["contents"][0]["text"], long.as_str(), "{name}");
+        // Page by page.
+        let (mut next, mut all) = (json!({"handle": arguments["handle"], "bytes": 300}), String::new());
+        loop {
+            let result = way.call("lro_read", next.clone());
+            let Some((text, rest)) = first_text(&result).split_once("\n[bytes ") else {
+                all.push_str(first_text(&result));
+                break;
+            };
+            all.push_str(text);
+            let call = rest.split_once("next: lro_read ").unwrap().1;
+            next = serde_json::from_str(call.strip_suffix(']').unwrap()).unwrap();
+        }
+        assert_eq!(all, long, "{name}");
+        let unknown = way.call("lro_read", json!({"handle": "lro://tools/short"}));
+        assert!(unknown["isError"] == true && first_text(&unknown).contains("no description"), "{name}: {unknown}");
+        assert!(way.answer("resources/read", json!({"uri": "lro://tools/none"}))["error"].is_object(), "{name}");
+        let wrong = way.call("lro_read", json!({"handle": arguments["handle"], "cursor": "99999"}));
+        assert!(wrong["isError"] == true && first_text(&wrong).contains("not a cursor"), "{name}: {wrong}");
+    }
+    // Nothing is shortened where it could not be read back, and nothing by default.
+    for toml in
+        ["", "description-limit = 500\ntools-deny = [\"lro_read\"]", "description-limit = 500\n[gateway]\naudit = true"]
+    {
+        let tools = script.with_toml(toml).tools();
+        let first = tools.iter().find(|tool| tool["name"] == "odd name/é").unwrap();
+        assert_eq!(first["description"], long.as_str(), "{toml}");
+    }
+}
+
 // The server gets an error for a request that is too large, whatever the way, and the client nothing of it.
 #[test]
 fn a_large_request_for_input_is_refused() {

@@ -35,6 +35,8 @@ pub struct ToolChange<'a> {
     pub rules: Vec<ArgumentRule>,
     /// Whether to declare that a call may be a task, as revision 2025-11-25 does. A tool that declares so itself is not changed.
     pub tasks: bool,
+    /// The text in the place of its description. A tool without a description gets none.
+    pub description: Option<String>,
 }
 
 /// How a server announces that it knows tasks.
@@ -60,6 +62,8 @@ const RESULT_CHARACTERS: &str = "anthropic/maxResultSizeChars";
 pub struct ListedTool<'a> {
     /// Its name.
     pub name: Cow<'a, str>,
+    /// Its description.
+    pub description: Option<Cow<'a, str>>,
     /// Its output schema as JSON.
     pub output_schema: Option<&'a [u8]>,
     /// Its input schema as JSON.
@@ -126,30 +130,36 @@ fn subscription_edit(bytes: &[u8], resources: &Span) -> Option<(Span, Vec<u8>)> 
 
 /// The tools of an answer to `tools/list`.
 pub fn listed_tools(answer: &Message) -> Vec<ListedTool<'_>> {
-    let bytes = answer.bytes();
-    let tool = |tool: &Span| {
-        let at = |span: Span| bytes.get(span);
-        Some(ListedTool {
-            name: span::string(bytes, &span::child(bytes, tool, "name")?)?,
-            output_schema: span::child(bytes, tool, "outputSchema").and_then(at),
-            input_schema: span::child(bytes, tool, "inputSchema").and_then(at),
-            runs_tasks: task_support(bytes, tool).is_some_and(|(_, support)| RUNS_TASKS.contains(&support.as_ref())),
-            requires_tasks: task_support(bytes, tool).is_some_and(|(_, support)| support == REQUIRES_TASKS),
-        })
-    };
-    tools(answer).iter().filter_map(tool).collect()
+    tools(answer).iter().filter_map(|tool| listed_tool(answer.bytes(), tool)).collect()
+}
+
+/// `None` for a tool without a name.
+fn listed_tool<'a>(bytes: &'a Bytes, tool: &Span) -> Option<ListedTool<'a>> {
+    let at = |span: Span| bytes.get(span);
+    let support = task_support(bytes, tool).map(|(_, support)| support);
+    Some(ListedTool {
+        name: span::string(bytes, &span::child(bytes, tool, "name")?)?,
+        description: span::child(bytes, tool, "description").and_then(|text| span::string(bytes, &text)),
+        output_schema: span::child(bytes, tool, "outputSchema").and_then(at),
+        input_schema: span::child(bytes, tool, "inputSchema").and_then(at),
+        runs_tasks: support.as_deref().is_some_and(|support| RUNS_TASKS.contains(&support)),
+        requires_tasks: support.as_deref() == Some(REQUIRES_TASKS),
+    })
 }
 
 /// Changes the tools of an answer to `tools/list` and appends more. Everything else is preserved byte for byte.
-pub fn with_tools<'a>(answer: &Message, change: impl Fn(&str) -> ToolChange<'a>, more: &[String]) -> Bytes {
+pub fn with_tools<'a>(answer: &Message, change: impl Fn(&ListedTool<'_>) -> ToolChange<'a>, more: &[String]) -> Bytes {
     let bytes = answer.bytes();
     let mut edits = Vec::new();
     for tool in tools(answer) {
-        let name = span::child(bytes, &tool, "name").and_then(|name| span::string(bytes, &name));
-        let Some(change) = name.map(|name| change(&name)) else { continue };
+        let Some(change) = listed_tool(bytes, &tool).map(|listed| change(&listed)) else { continue };
         let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
         of_tool.extend(change.argument.and_then(|argument| argument_edit(bytes, &tool, argument)));
         of_tool.extend(arguments::schema_edits(bytes, &tool, &change.rules));
+        of_tool.extend(change.description.and_then(|text| {
+            let description = span::child(bytes, &tool, "description")?;
+            Some((description, quoted(&text).into_bytes()))
+        }));
         of_tool.extend(if change.tasks { task_edit(bytes, &tool) } else { None });
         of_tool.extend(change.result_characters.and_then(|characters| size_edit(bytes, &tool, characters)));
         of_tool.sort_by_key(|(span, _)| span.start);

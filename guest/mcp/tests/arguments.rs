@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 use bytes::Bytes;
-use lro_mcp::{Message, SchemaChange, ToolChange, has_argument, with_tools};
+use lro_mcp::{ListedTool, Message, SchemaChange, ToolChange, has_argument, with_tools};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +13,14 @@ const ADDED: (&str, &str) = ("ask", r#"{"type":"object"}"#);
 fn with_argument(tool: &str) -> String {
     let list = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tool}]}}}}"#);
     let (schema, result_characters, argument) = (SchemaChange::Widen, Some(7), Some(ADDED));
-    let change = |_: &str| ToolChange { schema, result_characters, argument, rules: Vec::new(), tasks: false };
+    let change = |_: &ListedTool<'_>| ToolChange {
+        schema,
+        result_characters,
+        argument,
+        rules: Vec::new(),
+        tasks: false,
+        description: None,
+    };
     let changed = with_tools(&Message::read(Bytes::from(list)), change, &[]);
     String::from_utf8(changed.to_vec()).unwrap()
 }

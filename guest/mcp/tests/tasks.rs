@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use lro_mcp::{
-    Message, SchemaChange, TaskSupport, ToolChange, listed_tools, with_capabilities, with_items, with_result_type,
-    with_tools,
+    ListedTool, Message, SchemaChange, TaskSupport, ToolChange, listed_tools, with_capabilities, with_items,
+    with_result_type, with_tools,
 };
 use serde_json::{Value, json};
 
@@ -19,12 +19,13 @@ fn result(bytes: &Bytes) -> Value {
 
 #[test]
 fn a_tool_declares_tasks_unless_it_does() {
-    let change = |_: &str| ToolChange {
+    let change = |_: &ListedTool<'_>| ToolChange {
         schema: SchemaChange::Remove,
         result_characters: Some(9),
         argument: None,
         rules: Vec::new(),
         tasks: true,
+        description: None,
     };
     for (tool, execution, runs_tasks) in [
         (r#"{"name":"a","outputSchema":{}}"#, json!({"taskSupport": "optional"}), false),

@@ -218,6 +218,9 @@ pub struct Config {
     /// Size in `unit` above which an error of the server is shortened, at least 1: the text of a JSON-RPC error, which loses its
     /// `data`, and the result of a tool with `isError`, unless its tool has the mode `never`. Default: none.
     pub error_limit: Option<NonZeroU64>,
+    /// Size in `unit` above which the description of a tool is shortened in `tools/list`, at least 1. The whole description is read
+    /// with `lro_read`, so it passes where clients have no such tool. Default: none, it passes.
+    pub description_limit: Option<NonZeroU64>,
     /// Settings of the MCP gateway.
     pub gateway: GatewaySettings,
     /// Overrides by name of the client. `*` matches any characters; only the longest matching pattern applies, of two
@@ -296,6 +299,7 @@ impl Default for Config {
             prompt_limit: None,
             input_limit: None,
             error_limit: None,
+            description_limit: None,
             gateway: GatewaySettings::default(),
             clients: BTreeMap::new(),
             models: BTreeMap::new(),

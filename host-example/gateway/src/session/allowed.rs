@@ -13,7 +13,7 @@ use super::pending::{Call, RequestKind};
 
 impl Session {
     /// Whether clients may see and call a tool. The gateway's own are withheld only by their whole name.
-    fn allows(&self, tool: &str) -> bool {
+    pub(super) fn allows(&self, tool: &str) -> bool {
         let config = &self.rules.config;
         let is_own = [EXTRACT_TOOL, READ_TOOL, JOB_TOOL].contains(&tool);
         match is_own && self.rules.announces() && !self.rules.has_name_conflict() {

@@ -17,7 +17,7 @@ use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL, JobForm, server_task};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
-use super::{QUERY_BYTES_MAX, Session, arguments, handles, reuse};
+use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, reuse};
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
 
@@ -222,7 +222,8 @@ impl Session {
             }
             RequestKind::Tool(tool) if tool.name == EXTRACT_TOOL || tool.name == READ_TOOL => {
                 let arguments = params.arguments.map_or("{}", |arguments| arguments.get());
-                if self.rules.has_name_conflict() && !handles::knows(self, arguments) {
+                let is_known = || handles::knows(self, arguments) || description::knows(self, arguments);
+                if self.rules.has_name_conflict() && !is_known() {
                     return None;
                 }
                 Some(OwnCall::tool(self, id, call, &tool.name, arguments))

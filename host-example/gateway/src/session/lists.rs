@@ -1,13 +1,15 @@
 //! The tools and resources of the gateway in the lists of a server.
 
 use bytes::Bytes;
-use lro_host::mcp::{self, EXTRACT_TOOL, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, TaskSupport, ToolChange};
+use lro_host::mcp::{
+    self, EXTRACT_TOOL, ListedTool, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, TaskSupport, ToolChange,
+};
 
 use super::job::tool::{self, JOBS_TEMPLATE};
 use super::job::{JOB_TOOL, task};
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
-use super::{Session, arguments, ask, intercept};
+use super::{Session, arguments, ask, description, intercept};
 use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::{SchemaKind, TASKS_REQUIRED};
 
@@ -31,10 +33,10 @@ impl Session {
             };
         }
         let missing = message.error_code() == Some(i64::from(METHOD_NOT_FOUND));
-        let templates = match self.rules.config.has_jobs() {
-            true => format!("{TEMPLATE},{JOBS_TEMPLATE}"),
-            false => TEMPLATE.to_owned(),
-        };
+        let config = &self.rules.config;
+        let of_jobs = config.has_jobs().then_some(JOBS_TEMPLATE);
+        let of_tools = config.description_limit.map(|_| description::TEMPLATE);
+        let templates = [Some(TEMPLATE), of_jobs, of_tools].into_iter().flatten().collect::<Vec<_>>().join(",");
         let response = |members: String| {
             let result = if modern {
                 format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#)
@@ -94,8 +96,12 @@ impl Session {
         }
         let has_tasks = !call.modern && self.has_tasks(call) && self.asks_for_tasks();
         let question = self.rules.announces().then_some((ask::ARGUMENT, self.rules.question_schema.as_str()));
-        let change = |name: &str| {
+        let description_limit = self.description_limit();
+        description_limit.iter().for_each(|limit| self.keep_descriptions(&listed, *limit));
+        let change = |listed: &ListedTool<'_>| {
+            let name = listed.name.as_ref();
             let tool = config.gateway_tool(name);
+            let description = description_limit.and_then(|limit| self.short_description(listed, limit));
             let is_exempt = config.for_tool(name).mode == DecisionMode::Never;
             let schema = match tool.schema {
                 // The result of a call that became a job is replaced too.
@@ -107,10 +113,11 @@ impl Session {
             let tasks = has_tasks && tool.job.map_or(call.knows_tasks, |job| job != JobMode::Never);
             let rules = arguments::rules(self, name);
             if is_exempt {
-                return ToolChange { schema, result_characters: None, argument: None, rules, tasks };
+                return ToolChange { schema, result_characters: None, argument: None, rules, tasks, description };
             }
             let argument = question.filter(|_| tool.ask);
-            ToolChange { schema, result_characters: config.declared_size(name, client), argument, rules, tasks }
+            let result_characters = config.declared_size(name, client);
+            ToolChange { schema, result_characters, argument, rules, tasks, description }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
         let more = if adds_own { self.definitions(client) } else { Vec::new() };

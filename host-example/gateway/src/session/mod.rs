@@ -9,6 +9,7 @@ mod client;
 mod collect;
 mod collected;
 mod decision;
+mod description;
 mod failure;
 mod filtering;
 mod handles;

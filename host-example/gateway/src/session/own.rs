@@ -14,7 +14,7 @@ use super::job::wait::Awaited;
 use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
-use crate::session::{Call, FromClient, SendOwn, Session, arguments, handles, reuse};
+use crate::session::{Call, FromClient, SendOwn, Session, arguments, description, handles, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
@@ -208,6 +208,9 @@ impl OwnCall {
             (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(tool::JOBS_URI) => {
                 ("resource", self.message(tool::resource(&self.session, uri, self.modern)))
             }
+            (OwnCallKind::Resource(uri), Some(_)) if uri.starts_with(description::URI) => {
+                ("resource", self.message(description::resource(&self.session, uri, self.modern)))
+            }
             (OwnCallKind::Resource(_), Some(tools)) => ("resource", self.read_back(tools).await),
             (OwnCallKind::Download(uri), Some(tools)) => ("download", self.message(self.authorized(tools, uri))),
             (OwnCallKind::Tool(..) | OwnCallKind::Resource(_) | OwnCallKind::Download(_), None) => {
@@ -245,6 +248,11 @@ impl OwnCall {
 
     async fn read_once(&self, tools: &Tools) -> Result<String, ProtocolError> {
         let tenant = &self.session.owner.tenant;
+        if let OwnCallKind::Tool(READ_TOOL, arguments) = &self.kind
+            && let Some(asked) = description::asked(arguments)
+        {
+            return Ok(description::page(&self.session, &asked, tools.page_bytes_max()));
+        }
         match &self.kind {
             OwnCallKind::Tool(tool, arguments) => tools.call_async(tenant, tool, arguments).await,
             OwnCallKind::Resource(uri) => tools.resource(tenant, uri, self.modern),

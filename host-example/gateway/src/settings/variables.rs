@@ -99,6 +99,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("prompt-limit", ValueForm::Integer, "size in `unit` above which an answer to `prompts/get` is an error: a prompt is never cut; none: it passes"),
     variable("input-limit", ValueForm::Integer, "size in `unit` above which a request of the server for input, by sampling, elicitation or a result `input_required`, is refused; none: it passes"),
     variable("error-limit", ValueForm::Integer, "size in `unit` above which an error is cut to its beginning and end: a JSON-RPC error of the server, which loses its `data`, and the result of a tool with `isError`; none: JSON-RPC errors pass, and such results have the limits of others"),
+    variable("description-limit", ValueForm::Integer, "size in `unit` above which the description of a tool is shortened in `tools/list`; `lro_read` and the resource `lro://tools/NAME` give the whole; none: it passes"),
     variable("dir", ValueForm::Text, "root of the output directories; the default is below `XDG_CACHE_HOME`, if that is set"),
     variable("ttl-seconds", ValueForm::Integer, "age in seconds at which an offload expires"),
     variable("fsync", ValueForm::Boolean, "whether publishing an offload waits for the disk"),

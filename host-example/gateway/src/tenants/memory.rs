@@ -45,7 +45,7 @@ pub(crate) const CLIENTS_MAX: usize = 1_024;
 /// Length at which the name and the version of a client are truncated, in bytes.
 const CLIENT_BYTES_MAX: usize = 128;
 
-/// Maximum size of the schemas of a tenant's tools: 4 MiB.
+/// Maximum size of the schemas of a tenant's tools, with their descriptions that were shortened: 4 MiB.
 pub(crate) const SCHEMAS_BYTES_MAX: usize = 4 << 20;
 
 /// Maximum size of an input schema that is kept: 64 KiB. A policy gets it with each result of the tool.
@@ -62,6 +62,8 @@ const ENTRY_BYTES: usize = 128;
 pub(crate) enum SchemaKind {
     Input,
     Output,
+    /// No schema: the whole description of a tool that was listed with a shorter one, as text.
+    Description,
     /// No schema: whether the server runs calls as tasks, as JSON, or [`TASKS_REQUIRED`].
     Tasks,
 }
@@ -168,6 +170,11 @@ impl TenantCaches {
     /// The output schema of a tool that keeps its shape, if it has been listed.
     pub(crate) fn output_schema(&self, tenant: &str, tool: &str) -> Option<Bytes> {
         self.schema(tenant, (SchemaKind::Output, tool.to_owned()))
+    }
+
+    /// The whole description of a tool that was listed with a shorter one.
+    pub(crate) fn description(&self, tenant: &str, tool: &str) -> Option<Bytes> {
+        self.schema(tenant, (SchemaKind::Description, tool.to_owned()))
     }
 
     /// Whether the server runs calls of a tool as tasks, if the tool has been listed.

@@ -78,6 +78,11 @@ impl Tools {
         Self { budget, pages: self.pages.at_most(bytes), ..self.clone() }
     }
 
+    /// Most bytes of data in a page.
+    pub fn page_bytes_max(&self) -> u32 {
+        self.pages.bytes_max()
+    }
+
     /// Calls a tool for a tenant; `arguments` is the JSON object of the call. Returns the tool result as JSON, which
     /// may be a tool error. Blocks.
     ///

@@ -36,7 +36,7 @@ const LISTED_MAX: usize = 100;
 const LISTED_BYTES_MAX: u64 = 256 << 10;
 
 /// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
-const RESOURCE_NOT_FOUND: i32 = -32002;
+pub(in crate::session) const RESOURCE_NOT_FOUND: i32 = -32002;
 
 /// What input has to be.
 const RESULT_EXPECTED: &str = "expected the result of the request";
