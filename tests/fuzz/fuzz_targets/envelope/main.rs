@@ -9,9 +9,9 @@ mod tree;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use lro_mcp::{
-    BATCH_MESSAGES_MAX, Id, Kind, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolChange, ToolResult,
-    error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities, with_items,
-    with_result_type, with_tools,
+    BATCH_MESSAGES_MAX, Id, Kind, ListedTool, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolChange,
+    ToolResult, error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities,
+    with_items, with_result_type, with_tools,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -26,6 +26,9 @@ const PATHS: [&[&str]; 6] = [
     &["error"],
     &["params", "arguments"],
 ];
+
+/// The text in the place of some descriptions.
+const DESCRIPTION: &str = "A \"short\" é.";
 
 /// Characters of a result that some tools are to declare.
 const RESULT_CHARACTERS: u64 = 100_000;
@@ -180,6 +183,10 @@ fn expect_abilities(value: &mut Value) {
     }
 }
 
+fn change_of_listed(tool: &ListedTool<'_>) -> ToolChange<'static> {
+    change_of(&tool.name)
+}
+
 fn change_of(tool: &str) -> ToolChange<'static> {
     let schema = match tool.len() % 3 {
         0 => SchemaChange::Widen,
@@ -193,6 +200,7 @@ fn change_of(tool: &str) -> ToolChange<'static> {
         argument,
         rules: Vec::new(),
         tasks: false,
+        description: (tool.len() % 4 == 1).then(|| DESCRIPTION.to_owned()),
     }
 }
 
@@ -207,6 +215,9 @@ fn expect_tools(value: &mut Value) {
         }
         if change_of(name).result_characters.is_some() {
             expect_size(tool);
+        }
+        if let (Some(description), Some(own)) = (change_of(name).description, tool.get_mut("description")) {
+            *own = description.into();
         }
         if let Some((argument, _)) = change_of(name).argument {
             expect_argument(tool, argument);
@@ -264,7 +275,7 @@ fn check_widened(widened: &Value, original: &serde_json::Map<String, Value>) {
 fn check_announcements(message: &Message, text: &str) {
     let templates = with_items(message, "resourceTemplates", &[r#"{"uriTemplate":"lro://"}"#.to_owned()]);
     let (capabilities, tools) =
-        (with_capabilities(message, GUIDANCE, false, None), with_tools(message, change_of, &[TOOL.to_owned()]));
+        (with_capabilities(message, GUIDANCE, false, None), with_tools(message, change_of_listed, &[TOOL.to_owned()]));
     for changed in [&templates, &capabilities, &tools] {
         assert!(is_json(changed), "{text} became {}", String::from_utf8_lossy(changed));
     }
