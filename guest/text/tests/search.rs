@@ -261,6 +261,22 @@ fn an_expression_that_backtracks_elsewhere_takes_linear_time() {
     assert_eq!(found(&regex("(a|aa)+$"), text.as_bytes()).matches, 0);
 }
 
+// An expression may match nothing at the end of a text, where no line begins.
+#[test]
+fn an_empty_match_at_the_end_is_of_the_last_line() {
+    for expression in ["$", "^$", "^\\s*$", "\\s*$", "x*", "\\z", "c$|^$"] {
+        for text in ["", "abc", "abc\r", "\r", "a\r\r", "abc\n", "abc\n\r", "abc\r\n\r\n", "a\n\nb"] {
+            let search = regex(expression);
+            assert_as_expected(&search, text, &found(&search, text.as_bytes()));
+            assert_eq!(
+                sliced(&search, text.as_bytes(), 1),
+                found(&search, text.as_bytes()),
+                "{expression} in {text:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_shown_line_surrounds_its_match() {
     let line = format!("{}needle{}\n", "a ".repeat(4000), "b ".repeat(4000));

@@ -110,7 +110,8 @@ impl Term {
     }
 
     fn find(&mut self, region: Region<'_>, mut at: usize) -> Option<Match> {
-        loop {
+        // No line begins at the end, where an expression may still match nothing.
+        while at < region.bytes.len() {
             let Some(scanner) = &self.scanner else {
                 let found = self.regex.as_mut()?.find(region.bytes, at..region.bytes.len())?;
                 return Self::given(region, found);
@@ -134,11 +135,13 @@ impl Term {
                 _ => at = line.end,
             }
         }
+        None
     }
 
     /// The match, unless it begins where the next region begins, or behind the last line.
     fn given(region: Region<'_>, found: Range<usize>) -> Option<Match> {
-        let behind = found.start == region.bytes.len() && region.bytes.last().is_none_or(|&byte| byte == b'\n');
+        let ends_line = region.bytes.last().is_none_or(|&byte| matches!(byte, b'\n' | b'\r'));
+        let behind = found.start == region.bytes.len() && ends_line;
         let deferred = region.open && found.start >= region.last_start();
         (!behind && !deferred).then(|| Match { line: line_around(region, found.start).range, found })
     }
