@@ -1,5 +1,6 @@
 //! What tools cost, and which settings would help.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -141,7 +142,7 @@ impl ToolCosts {
     /// The tools, those with most tokens first.
     pub(crate) fn all(&self) -> Vec<&ToolCost> {
         let mut tools: Vec<&ToolCost> = self.tools.values().map(|tool| &tool.cost).collect();
-        tools.sort_by_key(|tool| std::cmp::Reverse((tool.tokens, tool.definition_tokens)));
+        tools.sort_by_key(|tool| tool.rank());
         tools
     }
 
@@ -157,6 +158,11 @@ impl ToolCosts {
 }
 
 impl ToolCost {
+    /// Orders tools: those with most tokens first.
+    pub(super) fn rank(&self) -> Reverse<(u64, u64)> {
+        Reverse((self.tokens, self.definition_tokens))
+    }
+
     /// Adds what another gateway has counted of the same tool.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;

@@ -125,7 +125,7 @@ fn all_tools(mut sum: Vec<ToolCost>, more: &[ToolCost]) -> Vec<ToolCost> {
             None => sum.push(one.clone()),
         }
     }
-    sum.sort_by_key(|tool| std::cmp::Reverse((tool.tokens, tool.definition_tokens)));
+    sum.sort_by_key(ToolCost::rank);
     sum
 }
 

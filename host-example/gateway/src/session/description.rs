@@ -1,13 +1,13 @@
 //! Long descriptions of tools: shortened in a list, and read back whole.
 
-use lro_host::mcp::{self, INVALID_PARAMS, ListedTool, ProtocolError, READ_TOOL};
+use lro_host::mcp::{self, ListedTool, ProtocolError, READ_TOOL};
 use lro_host::read::{PAGE_BYTES_DEFAULT, PAGE_BYTES_MIN};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Session;
 use super::ceiling::SHORTER_MAX;
-use super::job::tool::RESOURCE_NOT_FOUND;
+use super::resource::text_resource;
 use crate::settings::Size;
 use crate::tenants::memory::SchemaKind;
 
@@ -60,25 +60,17 @@ pub(super) fn page(session: &Session, asked: &Result<Asked, String>, bytes_max: 
 /// # Errors
 /// The gateway does not have it.
 pub(super) fn resource(session: &Session, uri: &str, modern: bool) -> Result<String, ProtocolError> {
-    let Some(text) = session.whole_description(uri) else {
-        let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
-        return Err(ProtocolError { code, message: unknown(uri) });
-    };
-    let mut result = json!({ "contents": [{ "uri": uri, "mimeType": "text/plain", "text": text }] });
-    if modern {
-        result["ttlMs"] = json!(0);
-        result["cacheScope"] = json!("private");
-    }
-    Ok(result.to_string())
+    let text = session.whole_description(uri);
+    let text = text.ok_or_else(|| ProtocolError::missing_resource(unknown(uri), modern))?;
+    Ok(text_resource(uri, "text/plain", &text, modern))
 }
 
 impl Session {
     /// The size above which descriptions are shortened; `None` when they are not, or could not be read back.
     pub(super) fn description_limit(&self) -> Option<Size> {
-        let (rules, config) = (&self.rules, &self.rules.config);
+        let rules = &self.rules;
         let is_readable = rules.announces() && !rules.has_name_conflict() && self.allows(READ_TOOL);
-        let amount = config.description_limit.filter(|_| is_readable && rules.changes())?;
-        Some(Size { amount: amount.get(), unit: config.unit })
+        self.limit(rules.config.description_limit.filter(|_| is_readable))
     }
 
     /// Keeps the descriptions that are too long.
@@ -148,7 +140,7 @@ fn beginning(text: &str, bytes: usize) -> String {
 /// A page of a description, with a last line that says where it goes on if it does.
 ///
 /// # Errors
-/// Why there is no such page.
+/// If the cursor does not point into the text.
 fn page_text(whole: &str, asked: &Asked, bytes_max: u32) -> Result<String, String> {
     let start = match &asked.cursor {
         None => 0,
@@ -169,5 +161,5 @@ fn page_text(whole: &str, asked: &Asked, bytes_max: u32) -> Result<String, Strin
 }
 
 fn unknown(uri: &str) -> String {
-    format!("there is no description `{uri}`: the list of tools has the whole, or is to be asked for again")
+    format!("there is no description `{uri}`: read the description in `tools/list`, or request that list again")
 }

@@ -9,9 +9,7 @@ use crate::settings::{DecisionMode, PolicySettings, Size};
 impl Session {
     /// The size above which an error is cut.
     fn error_limit(&self) -> Option<Size> {
-        let config = &self.rules.config;
-        let amount = config.error_limit.filter(|_| self.rules.changes())?;
-        Some(Size { amount: amount.get(), unit: config.unit })
+        self.limit(self.rules.config.error_limit)
     }
 
     /// The response, or, if it is an error above `error-limit`, one with the beginning and the end of its text.

@@ -5,7 +5,6 @@ use lro_host::mcp::{self, INTERNAL_ERROR, Kind, Message, method};
 use super::Session;
 use super::decision::FromServer;
 use super::job::asks_for_input;
-use crate::settings::Size;
 
 impl Session {
     /// What becomes of a request of the server. For one above `input-limit` the server gets an error.
@@ -33,9 +32,8 @@ impl Session {
 
     /// Why a message that asks for input is refused; `None` if it is not.
     fn input_excess(&self, message: &Message) -> Option<String> {
-        let config = &self.rules.config;
-        let limit = Size { amount: config.input_limit?.get(), unit: config.unit };
-        if !self.rules.changes() || !mcp::exceeds(message.bytes(), limit) {
+        let limit = self.limit(self.rules.config.input_limit)?;
+        if !mcp::exceeds(message.bytes(), limit) {
             return None;
         }
         let bytes = message.bytes().len();

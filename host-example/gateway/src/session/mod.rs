@@ -30,6 +30,7 @@ mod turns;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,7 +49,7 @@ use self::job::watch::Watched;
 pub(crate) use self::job::{Late, LateAnswer};
 pub(crate) use self::list_pages::KnownLists;
 pub(crate) use self::pending::{Call, RequestKind, ToolCall, cancellation, end_of_subscription};
-use crate::settings::ClientProfile;
+use crate::settings::{ClientProfile, Size};
 use crate::tenants::memory::TokenUsage;
 use crate::tenants::rules::Rules;
 
@@ -168,6 +169,12 @@ impl Session {
 
     fn send(&self) -> Option<SendOwn> {
         self.state().send.clone()
+    }
+
+    /// A limit of the settings in their unit; `None` without one, or where the gateway may change nothing.
+    fn limit(&self, amount: Option<NonZeroU64>) -> Option<Size> {
+        let amount = amount.filter(|_| self.rules.changes())?;
+        Some(Size { amount: amount.get(), unit: self.rules.config.unit })
     }
 
     /// The profile of the client.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::decision::{Filtering, FromServer};
 use super::pending::{Call, RequestKind, ToolCall};
 use super::{QUERY_BYTES_MAX, Session};
-use crate::settings::{ResourceMode, Size};
+use crate::settings::ResourceMode;
 
 /// A tool result in place of resource contents.
 #[derive(Deserialize)]
@@ -32,6 +32,16 @@ struct Block<'a> {
     resource: Option<&'a RawValue>,
 }
 
+/// The result of `resources/read` for one text that may change, as JSON.
+pub(super) fn text_resource(uri: &str, media_type: &str, text: &str, modern: bool) -> String {
+    let mut result = json!({ "contents": [{ "uri": uri, "mimeType": media_type, "text": text }] });
+    if modern {
+        result["ttlMs"] = json!(0);
+        result["cacheScope"] = json!("private");
+    }
+    result.to_string()
+}
+
 impl Session {
     pub(super) fn resource_answer(self: &Arc<Self>, message: Message, call: Call, uri: String) -> Filtering {
         let (session, bytes) = (Arc::clone(self), message.bytes().clone());
@@ -45,9 +55,7 @@ impl Session {
 
     /// An answer to `prompts/get`, unless it is too large: cut in its middle, a prompt would say something else.
     pub(super) fn prompt(&self, message: &Message) -> Bytes {
-        let config = &self.rules.config;
-        let limit = config.prompt_limit.map(|limit| Size { amount: limit.get(), unit: config.unit });
-        match limit.filter(|_| self.rules.changes() && message.result().is_some()) {
+        match self.limit(self.rules.config.prompt_limit).filter(|_| message.result().is_some()) {
             Some(limit) if mcp::exceeds(message.bytes(), limit) => {
                 let bytes = message.bytes().len();
                 let text = format!("the prompt has {bytes} bytes, more than the setting `prompt-limit` allows");

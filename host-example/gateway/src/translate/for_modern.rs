@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, INTERNAL_ERROR, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, TASKS_EXTENSION, method,
+    self, INTERNAL_ERROR, INVALID_PARAMS, Id, Kind, METHOD_NOT_FOUND, Message, RESOURCE_NOT_FOUND, TASKS_EXTENSION,
+    method,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -33,9 +34,6 @@ const REMOVED: [&str; 6] =
 
 const SET_LEVEL: &str = "logging/setLevel";
 const LOG_MESSAGE: &str = "notifications/message";
-
-/// JSON-RPC code of a resource that does not exist, before 2026-07-28.
-const RESOURCE_NOT_FOUND: i64 = -32_002;
 
 const CLIENT_INFO: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/clientInfo"];
 const LOG_LEVEL: [&str; 3] = ["params", "_meta", "io.modelcontextprotocol/logLevel"];
@@ -389,7 +387,7 @@ impl ForModernClient {
         if answer.result().is_none() {
             return match call.kind {
                 CallKind::TaskResult(state) => Steps::to_client(failed_task(&client, state, &answer)),
-                CallKind::Cacheable if answer.error_code() == Some(RESOURCE_NOT_FOUND) => {
+                CallKind::Cacheable if answer.error_code() == Some(RESOURCE_NOT_FOUND.into()) => {
                     let code = INVALID_PARAMS.to_string();
                     Steps::to_client(answer.with_bytes(&["error", "code"], code.as_bytes()))
                 }

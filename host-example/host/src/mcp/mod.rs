@@ -12,5 +12,6 @@ pub use list_items::{ListError, ListPage, list_items};
 pub use lro_mcp::*;
 pub use resource::resource_links;
 pub use tools::{
-    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, ToolQuestion, Tools, definitions, question_schema,
+    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, ToolQuestion, Tools, definitions,
+    question_schema,
 };

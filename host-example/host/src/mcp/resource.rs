@@ -5,12 +5,9 @@ use std::num::NonZero;
 use lro_mcp::percent_decoded as decoded;
 use serde_json::json;
 
-use super::tools::{INVALID_PARAMS, ProtocolError, Tools, client_message};
+use super::tools::{ProtocolError, Tools, client_message};
 use crate::read::{PAGE_BYTES_MIN, PageContent, PageError, PagePart, PageRequest, Start};
 use crate::store::{FileRecord, Offload, Ulid};
-
-/// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
-const RESOURCE_NOT_FOUND: i32 = -32002;
 
 /// Maximum size of a resource page, in bytes. Clients read larger pages than models.
 const PAGE_BYTES: u32 = 1 << 20;
@@ -47,8 +44,7 @@ impl Tools {
     /// When the URI is invalid or its resource does not exist. The code depends on the revision: `modern` from
     /// 2026-07-28 on.
     pub fn resource(&self, tenant: &str, uri: &str, modern: bool) -> Result<String, ProtocolError> {
-        let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
-        let failed = |message: String| ProtocolError { code, message };
+        let failed = |message: String| ProtocolError::missing_resource(message, modern);
         let wanted = wanted(uri).ok_or_else(|| {
             failed(format!("`{uri}` is not the URI of a section: expected lro://OFFLOAD/SECTION?offset=N&limit=N"))
         })?;

@@ -35,6 +35,9 @@ const PAGE_BYTES_MAX: u32 = 200_000;
 /// JSON-RPC error code "invalid params".
 pub const INVALID_PARAMS: i32 = -32602;
 
+/// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
+pub const RESOURCE_NOT_FOUND: i32 = -32002;
+
 /// The tools for one store.
 #[derive(Clone, Debug)]
 pub struct Tools {
@@ -52,6 +55,13 @@ pub struct ProtocolError {
     pub code: i32,
     /// What is wrong.
     pub message: String,
+}
+
+impl ProtocolError {
+    /// The error for a resource that does not exist. The code depends on the revision: `modern` from 2026-07-28 on.
+    pub fn missing_resource(message: String, modern: bool) -> Self {
+        Self { code: if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND }, message }
+    }
 }
 
 /// A failed call.

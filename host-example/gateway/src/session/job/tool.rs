@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INVALID_PARAMS, ProtocolError};
+use lro_host::mcp::{self, ProtocolError};
 use lro_host::store::{Store, StoreError, Ulid};
 use serde::Deserialize;
 use serde_json::json;
@@ -15,6 +15,7 @@ use super::status::{PartialStatus, Status};
 use super::wait::{Awaited, runs_elsewhere};
 use super::{JOB_TOOL, WAIT_MS_DEFAULT};
 use crate::session::Session;
+use crate::session::resource::text_resource;
 use crate::tenants::jobs::{Job, RunningJob};
 
 /// Beginning of the URIs of jobs.
@@ -34,9 +35,6 @@ const LISTED_MAX: usize = 100;
 
 /// Bytes of a record that are read for a list: more than a record has without its result.
 const LISTED_BYTES_MAX: u64 = 256 << 10;
-
-/// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
-pub(in crate::session) const RESOURCE_NOT_FOUND: i32 = -32002;
 
 /// What input has to be.
 const RESULT_EXPECTED: &str = "expected the result of the request";
@@ -206,18 +204,12 @@ pub(crate) fn resource(session: &Session, uri: &str, modern: bool) -> Result<Str
     let store = session.rules.filter.store.as_ref().ok();
     let partial = store.and_then(|store| PartialStatus::find(store, session.tenant(), handle, &job));
     let status = Status::of(handle, &job, partial).json();
-    let mut result = json!({ "contents": [{ "uri": uri, "mimeType": "application/json", "text": status }] });
-    if modern {
-        result["ttlMs"] = json!(0);
-        result["cacheScope"] = json!("private");
-    }
-    Ok(result.to_string())
+    Ok(text_resource(uri, "application/json", &status, modern))
 }
 
 /// The job with this URI. Blocks.
 pub(super) fn find_resource(session: &Session, uri: &str, modern: bool) -> Result<(Ulid, Job), ProtocolError> {
-    let code = if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
-    let failed = |message: String| ProtocolError { code, message };
+    let failed = |message: String| ProtocolError::missing_resource(message, modern);
     let store = session.rules.filter.store.as_ref().map_err(|_| failed("the gateway has no store".to_owned()))?;
     find(session, store, uri.strip_prefix(JOBS_URI).unwrap_or_default()).map_err(failed)
 }
