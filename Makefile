@@ -59,7 +59,9 @@ conformance: ready ## Run the official conformance suite, directly and through t
 	@LRO=$(LRO) bash tests/tools/conformance.sh $(TARGET)
 
 .PHONY: limits
-limits: ready ## What every known client gets of every kind of result: the table, and no cell beyond its limit
+limits: ready ## What every known client gets of every kind of result: the table, no cell beyond its limit, and what the packages of clients say
+	@sh tests/tools/set-up.sh $(TARGET)/test-data clients
+	@sh tests/tools/clients/limits.sh $(TARGET)
 	@$(CARGO) test --locked --release $(HOST) -p lro-tests --test gateway limits:: -- --nocapture
 
 .PHONY: packages

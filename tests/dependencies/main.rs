@@ -21,13 +21,14 @@ const LICENSES: [&str; 8] =
     ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Crates that the command contains in several versions, and which of its dependencies is behind the others.
-const DUPLICATES: [(&str, &str); 10] = [
+const DUPLICATES: [(&str, &str); 11] = [
     ("base64", "metrics-exporter-prometheus, and so we, use 0.22"),
     ("cpufeatures", "chacha20 uses 0.3, and sha2 0.2"),
     ("embedded-io", "postcard offers its users both"),
     ("getrandom", "ring uses 0.2, and rand 0.9 uses 0.3"),
     ("hashbrown", "gimli and metrics-util use 0.16"),
     ("io-lifetimes", "fs-set-times uses 2"),
+    ("itertools", "wasmtime uses 0.14"),
     ("rand", "metrics-util uses 0.9, and the fail points of tests 0.8"),
     ("rand_chacha", "for rand"),
     ("rand_core", "for rand"),

@@ -24,9 +24,15 @@ fn size(answer: &str) -> u64 {
 }
 
 /// Tokens of each message, the larger count of two tokenizers.
-fn counted(messages: &[String]) -> Vec<u64> {
+pub(crate) fn counted(messages: &[String]) -> Vec<u64> {
+    counted_by(&[], messages)
+}
+
+/// Tokens of each message by an encoding, such as `o200k_base`.
+pub(crate) fn counted_by(encoding: &[&str], messages: &[String]) -> Vec<u64> {
     let script = workspace().join("tests/tools/tokens/count.mjs");
-    let output = piped(Command::new(node()).arg(script).arg(target().join("test-data")), messages);
+    let mut count = Command::new(node());
+    let output = piped(count.arg(script).arg(target().join("test-data")).args(encoding), messages);
     serde_json::from_slice(&output).unwrap()
 }
 
@@ -41,6 +47,7 @@ fn kinds() -> Vec<(&'static str, String)> {
         ("identifiers", lines(&|n| format!("{:032x}", (n as u128 + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))),
         ("Chinese", "漢字とかな".repeat(1_500)),
         ("signs", "{[(<>)]};:,.".repeat(900)),
+        ("escapes", "\"\\\n".repeat(4_000)),
         ("emoji", "📦🎉".repeat(1_500)),
         ("letters", "qzxkvj".repeat(3_000)),
     ]
@@ -74,28 +81,54 @@ fn no_kind_of_answer_passes_the_ceiling() {
             .replace("\"@ID@\"", "@ID@"),
     );
     tools.push("protocol error".to_owned());
-    let (mut places, mut answers) = (Vec::new(), Vec::new());
-    for action in ["offload", "truncate", "reject"] {
-        let advice = "ask for less ".repeat(2_000);
-        let toml = format!("ceiling = {CEILING}\nthreshold = 10000\naction = \"{action}\"\nadvice = \"{advice}\"\n");
-        let mut gateway = start(&script, &toml, "any");
-        for tool in &tools {
-            let answer = gateway.answer(tool);
-            assert!(serde_json::from_str::<Value>(&answer).is_ok(), "{tool}: {answer:.500}");
-            places.push(format!("{action}, {tool}"));
-            answers.push(answer);
+    for (tokenizer, encoding) in [("estimate", &[][..]), ("o200k", &["o200k_base"]), ("cl100k", &["cl100k_base"])] {
+        let (mut places, mut answers) = (Vec::new(), Vec::new());
+        for action in ["offload", "truncate", "reject"] {
+            let advice = "ask for less ".repeat(2_000);
+            let toml = format!(
+                "ceiling = {CEILING}\nthreshold = 10000\naction = \"{action}\"\nadvice = \"{advice}\"\n\
+                 tokenizer = \"{tokenizer}\"\n"
+            );
+            let mut gateway = start(&script, &toml, "any");
+            for tool in &tools {
+                let answer = gateway.answer(tool);
+                assert!(serde_json::from_str::<Value>(&answer).is_ok(), "{tool}: {answer:.500}");
+                places.push(format!("{action}, {tool}"));
+                answers.push(answer);
+            }
         }
+        let found = places.iter().zip(counted_by(encoding, &answers)).zip(&answers);
+        let past: Vec<String> = found
+            .filter(|((_, tokens), _)| *tokens > CEILING)
+            .map(|((place, tokens), answer)| {
+                format!("{place}: {tokens} tokens, {} estimated: {answer:.200}", size(answer))
+            })
+            .collect();
+        assert!(past.is_empty(), "past the ceiling, {tokenizer}:\n{}", past.join("\n"));
+        assert!(counted_by(encoding, &["word ".repeat(3_000)])[0] > CEILING, "the count counts");
     }
-    let past: Vec<String> = places
-        .iter()
-        .zip(counted(&answers))
-        .zip(&answers)
-        // Signs in runs that no tokenizer has met are more tokens than estimated.
-        .filter(|((place, tokens), answer)| size(answer) > CEILING || *tokens > CEILING && !place.contains("signs"))
-        .map(|((place, tokens), answer)| format!("{place}: {tokens} tokens, {} estimated: {answer:.200}", size(answer)))
-        .collect();
-    assert!(past.is_empty(), "past the ceiling:\n{}", past.join("\n"));
-    assert!(counted(&["word ".repeat(3_000)])[0] > CEILING, "the count counts");
+}
+
+// To the token, whatever the estimate says: the text of a result, and by the table of its model.
+#[test]
+fn a_tokenizer_counts_thresholds() {
+    let texts: Vec<(&str, String)> = kinds().into_iter().chain([("Thai", "ข้อมูลการทดสอบ ".repeat(400))]).collect();
+    let script = texts.iter().fold(Script::new(), |script, (kind, data)| script.call(kind, text(data)));
+    let data: Vec<String> = texts.iter().map(|(_, data)| data.clone()).collect();
+    for (tokenizer, encoding) in [("o200k", "o200k_base"), ("cl100k", "cl100k_base")] {
+        let mut differ = 0;
+        for ((kind, data), tokens) in texts.iter().zip(counted_by(&[encoding], &data)) {
+            differ += usize::from(lro_jsonl::tokens(data).abs_diff(tokens) > tokens / 5);
+            for (threshold, passes) in [(tokens, true), (tokens - 1, false)] {
+                let toml = format!(
+                    "unit = \"tokens\"\nthreshold = {threshold}\n[models.\"*\"]\ntokenizer = \"{tokenizer}\"\n"
+                );
+                let result = start(&script, &toml, "any").call(kind, json!({}));
+                assert_eq!(descriptor(&result).is_none(), passes, "{tokenizer}, {kind}, {tokens}: {result:.300}");
+            }
+        }
+        assert!(differ >= 2, "{tokenizer}: the estimate would do, but for {differ} kinds");
+    }
 }
 
 // What does not fit is found by one call with the handle.

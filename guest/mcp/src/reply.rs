@@ -61,19 +61,35 @@ pub fn size_beyond(message: &[u8], limit: Size) -> Option<u64> {
     None
 }
 
-/// The size of the text of a response with a tool result, if it exceeds a limit: of the message without the data of images and
-/// sounds, and without `unseen`, one of `content` and `structuredContent`, if the result has both.
-pub fn text_size_beyond(response: &Bytes, unseen: Option<&str>, limit: Size) -> Option<u64> {
-    size_beyond(response, limit)?;
+/// The text of a response with a tool result: the message without the data of images and sounds, and without `unseen`, one of
+/// `content` and `structuredContent`, if the result has both.
+pub fn text_of_response(response: &Bytes, unseen: Option<&str>) -> Bytes {
     let result = Message::read(response.clone()).find(&["result"]);
-    let (mut measure, mut from) = (lro_jsonl::Measure::text(), 0);
-    let mut push = |span: Span| measure.push(&String::from_utf8_lossy(response.get(span).unwrap_or_default()));
-    for span in result.map(|result| not_text(response, &result, unseen)).unwrap_or_default() {
+    let skipped = result.map(|result| not_text(response, &result, unseen)).unwrap_or_default();
+    if skipped.is_empty() {
+        return response.clone();
+    }
+    let (mut text, mut from) = (Vec::new(), 0);
+    let mut push = |span: Span| text.extend_from_slice(response.get(span).unwrap_or_default());
+    for span in skipped {
         push(from..span.start);
         from = span.end;
     }
     push(from..response.len());
-    Some(in_unit(&measure, limit.unit)).filter(|size| *size > limit.amount)
+    text.into()
+}
+
+/// The lines of all text blocks of a response with a tool result, and one more for each block but the first, as clients join
+/// them with an empty line.
+pub fn lines_of_response(response: &Bytes) -> u64 {
+    let result = Message::read(response.clone()).find(&["result"]);
+    let content = result.and_then(|result| span::child(response, &result, "content"));
+    let content = content.filter(|content| response.get(content.start) == Some(&b'['));
+    let blocks = content.map(|content| span::elements(response, content.start, usize::MAX, |_| None).0);
+    let texts = blocks.into_iter().flatten().filter_map(|block| span::child(response, &block, "text"));
+    let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count() as u64 + 2;
+    let all: u64 = texts.filter_map(|text| span::string(response, &text)).map(|text| lines(&text)).sum();
+    all.saturating_sub(1)
 }
 
 /// What does not count as text of a result, in order.

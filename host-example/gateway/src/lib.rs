@@ -20,6 +20,7 @@ mod recorded;
 mod session;
 pub mod settings;
 mod tenants;
+mod tokenizer;
 mod translate;
 mod upstream;
 

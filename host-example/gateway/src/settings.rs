@@ -58,9 +58,7 @@ pub use self::server::{SERVER_VARIABLES, ServerEnvironment};
 pub use self::tenants::{SHARED_KEYS, TenantOverride};
 pub use self::tools::{GatewayTool, JobMode, ToolOverride};
 pub use self::variables::{CONFIG_KEY, FILE_KEYS, GATEWAY_TABLE, VARIABLE_PREFIX, VARIABLES, ValueForm, Variable};
-
-/// What part of a limit in tokens is kept back: text may have a quarter more tokens than the estimate says.
-const TOKEN_MARGIN: u64 = 5;
+pub use crate::tokenizer::Tokenizer;
 
 /// Characters of English that a token has, by the estimate of tokens.
 const CHARACTERS_A_TOKEN: u64 = 4;
@@ -70,14 +68,6 @@ const fn characters(size: Size) -> u64 {
     match size.unit {
         SizeUnit::Tokens => size.amount.saturating_mul(CHARACTERS_A_TOKEN),
         SizeUnit::Bytes | SizeUnit::Characters => size.amount,
-    }
-}
-
-/// A limit that holds although tokens are estimated.
-pub(crate) const fn without_margin(limit: Size) -> Size {
-    match limit.unit {
-        SizeUnit::Tokens => Size { amount: limit.amount - limit.amount / TOKEN_MARGIN, ..limit },
-        SizeUnit::Bytes | SizeUnit::Characters => limit,
     }
 }
 
@@ -156,6 +146,9 @@ pub struct Config {
     pub unit: SizeUnit,
     /// Sets `threshold` and `unit` together. Either of them overrides a preset of the same or an earlier layer.
     pub preset: Option<Preset>,
+    /// How tokens are counted in every limit in tokens but those of queries and budgets, which are estimated. The table of a
+    /// model overrides it. Default: `estimate`.
+    pub tokenizer: Tokenizer,
     /// Maximum size of any answer to a call of a tool as sent on the wire, in `ceiling-unit`, at least 1. Default: none.
     pub ceiling: Option<NonZeroU64>,
     /// Unit of `ceiling`. Default: `tokens`.
@@ -270,6 +263,7 @@ impl Default for Config {
             threshold: THRESHOLD_DEFAULT,
             unit: policy.threshold.unit,
             preset: None,
+            tokenizer: Tokenizer::default(),
             ceiling: None,
             ceiling_unit: SizeUnit::Tokens,
             action: policy.action,
@@ -389,7 +383,9 @@ impl Config {
             text_limit: chosen
                 .text_limit
                 .map(|limit| Size { amount: limit.get(), unit: chosen.text_unit.unwrap_or(SizeUnit::Bytes) }),
+            text_lines: chosen.text_lines.map(NonZeroU64::get),
             session_budget: None,
+            tokenizer: self.tokenizer,
             declared_size: chosen.declared_size.map(NonZeroU64::get),
         }
     }
@@ -402,13 +398,13 @@ impl Config {
 
     /// A ceiling, in its own unit or the general one.
     fn ceiling_of(&self, amount: Option<NonZeroU64>, unit: Option<SizeUnit>) -> Option<Size> {
-        Some(without_margin(Size { amount: amount?.get(), unit: unit.unwrap_or(self.ceiling_unit) }))
+        Some(Size { amount: amount?.get(), unit: unit.unwrap_or(self.ceiling_unit) })
     }
 
-    /// The ceilings that apply to answers to a call of a tool: the general one, that of the preset, and the tool's.
+    /// The ceilings that apply to answers to a call of a tool: the general one, and the tool's.
     pub(crate) fn ceilings(&self, tool: &str) -> impl Iterator<Item = Size> {
         let own = self.tool_override(tool).and_then(|own| self.ceiling_of(own.ceiling, own.ceiling_unit));
-        [self.ceiling_of(self.ceiling, None), self.preset.map(Preset::size), own].into_iter().flatten()
+        [self.ceiling_of(self.ceiling, None), own].into_iter().flatten()
     }
 
     /// Returns every effective value and its origin, in alphabetical order of the keys.

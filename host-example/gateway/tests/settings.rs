@@ -13,7 +13,7 @@ use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
     DescriptorLevel, DocumentMode, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, JobMode,
     KNOWN_CLIENTS, Origin, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token,
-    Trial, VARIABLES, ValueForm,
+    Tokenizer, Trial, VARIABLES, ValueForm,
 };
 use lro_host::policy::Digest;
 use tempfile::TempDir;
@@ -271,6 +271,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (_, "unit") => "tokens",
         (_, "ceiling-unit") => "bytes",
         (_, "preset") => "25k",
+        (_, "tokenizer") => "o200k",
         (_, "action") => "reject",
         (_, "level") => "full",
         (_, "dialect") => "specification",
@@ -688,7 +689,9 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         result_limit: None,
         ceiling: None,
         text_limit: None,
+        text_lines: None,
         session_budget: None,
+        tokenizer: Tokenizer::Estimate,
         declared_size: None,
     };
     assert_eq!(config.for_client("somebody", "1"), nothing_known);
@@ -720,7 +723,12 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
         ClientProfile { sees: Sees::Structured, text_limit: Some(size(10_000, SizeUnit::Bytes)), ..nothing_known };
     assert_eq!(config.for_client("codex-mcp-client", "1"), codex);
     for (name, text_limit) in limits {
-        assert_eq!(config.for_client(name, "1"), ClientProfile { text_limit, ..nothing_known }, "{name}");
+        let text_lines = match name.split('-').next() {
+            Some("opencode") => Some(2_000),
+            Some("qwen") => Some(1_000),
+            _ => None,
+        };
+        assert_eq!(config.for_client(name, "1"), ClientProfile { text_limit, text_lines, ..nothing_known }, "{name}");
     }
     assert!(config.for_client("inspector-client", "0.21.1").resource_links);
     assert!(KNOWN_CLIENTS.is_sorted_by_key(|known| known.pattern));
@@ -771,7 +779,9 @@ fn the_configuration_overrides_what_is_known_of_a_client_key_by_key() {
 #[test]
 fn models_have_a_share() {
     let file = r#"
+        tokenizer = "o200k"
         [models."*"]
+        tokenizer = "cl100k"
         window = 50_000
         [models."gpt-*"]
         window = 200_000
@@ -792,6 +802,8 @@ fn models_have_a_share() {
     assert_eq!(limit("codex", "gpt-9"), (tokens(2_000), Some(50_000)));
     assert_eq!(limit("codex", "other").0, Some(size(10_000, SizeUnit::Bytes)), "the client shows less than the share");
     let profile = config.for_client_and_model("any", "1", "gpt-9");
+    assert_eq!(profile.tokenizer, Tokenizer::O200k);
+    assert_eq!(config.for_client_and_model("any", "1", "").tokenizer, Tokenizer::Cl100k);
     assert_eq!(config.for_tool_and_client("any", &profile).threshold, size(2_000, SizeUnit::Tokens));
     assert_eq!(load("", &[], &[]).unwrap().for_client_and_model("any", "1", "gpt-9").text_limit, None);
     for (wrong, cause) in [
@@ -868,7 +880,7 @@ fn a_ceiling_has_its_own_unit_or_the_general_one() {
         "ceiling-unit = \"bytes\"\n[clients.a]\nceiling = 5\n[clients.b]\nceiling = 100\nceiling-unit = \"tokens\"\n";
     let config = load(file, &[], &[]).unwrap();
     assert_eq!(config.for_client("a", "1").ceiling, Some(size(5, SizeUnit::Bytes)));
-    assert_eq!(config.for_client("b", "1").ceiling, Some(size(80, SizeUnit::Tokens)), "four fifths");
+    assert_eq!(config.for_client("b", "1").ceiling, Some(size(100, SizeUnit::Tokens)));
     assert_eq!(config.for_client("c", "1").ceiling, None);
     assert_eq!(Config::default().ceiling_unit, SizeUnit::Tokens);
 }

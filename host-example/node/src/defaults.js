@@ -34,6 +34,7 @@ export const DEFAULTS = {
     "quotaTenant": 4294967296,
     "schema": "rewrite",
     "threshold": 50000,
+    "tokenizer": "estimate",
     "truncateSuffix": "\n\n[truncated: the result was larger than the limit]",
     "ttlSeconds": 3600,
     "unit": "characters"

@@ -1,4 +1,5 @@
-// Counts tokens as tokenizers do: node count.mjs TEST_DATA_DIR reads a JSON array of texts, and writes one of counts.
+// Counts tokens as tokenizers do: node count.mjs TEST_DATA_DIR [ENCODING] reads a JSON array of texts, and writes one of counts:
+// by `o200k_base` or `cl100k_base`; without an encoding the larger count of `o200k_base` and of Claude 2.
 
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
@@ -16,6 +17,16 @@ export function counter(data) {
     return (text) => Math.max(o200k.countTokens(text, PLAIN), claude.encode(text.normalize("NFKC"), "all").length);
 }
 
+/** A function that counts the tokens of a text by an encoding of OpenAI. */
+function encoding(data, name) {
+    const require = createRequire(join(resolve(data), "tokenizers/package.json"));
+    const { countTokens } = require(`gpt-tokenizer/encoding/${name}`);
+    return (text) => countTokens(text, PLAIN);
+}
+
 if (argv[1] === fileURLToPath(import.meta.url)) {
-    console.log(JSON.stringify(JSON.parse(await text(stdin)).map(counter(argv[2]))));
+    const [, , data, name] = argv;
+    const count = name ? encoding(data, name) : counter(data);
+    // Not as the argument of `map`: the functions take one text.
+    console.log(JSON.stringify(JSON.parse(await text(stdin)).map((text) => count(text))));
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::session::filtering::errors;
 use crate::session::{Call, RequestKind, Session, ToolCall};
-use crate::settings::{ClientProfile, DecisionMode, SchemaStrategy, Sees, Size, SizeUnit, without_margin};
+use crate::settings::{ClientProfile, DecisionMode, Preset, SchemaStrategy, Sees, Size, SizeUnit, Tokenizer};
 
 /// Error for a message that cannot be shortened.
 pub(super) const TOO_LARGE: &str = "the response of the server is larger than this client accepts: ask for less";
@@ -38,25 +38,33 @@ enum Limit {
     Message(Size),
     /// Of the text that the model of the client sees.
     Text(Size, Sees),
+    /// Of its lines.
+    Lines(u64),
 }
 
 impl Limit {
-    fn size(self) -> Size {
-        let (Self::Message(size) | Self::Text(size, _)) = self;
-        size
+    /// How a message exceeds the limit, if it does.
+    fn excess(self, message: &Bytes, tokenizer: Tokenizer) -> Option<Excess> {
+        let size = self.size_beyond(message, tokenizer)?;
+        Some(match self {
+            Self::Message(limit) | Self::Text(limit, _) => Excess { most: limit.amount, limit: Some(limit), size },
+            Self::Lines(most) => Excess { most, limit: None, size },
+        })
     }
 
-    /// The size of a message that exceeds the limit.
-    fn size_beyond(self, message: &Bytes) -> Option<u64> {
+    fn size_beyond(self, message: &Bytes, tokenizer: Tokenizer) -> Option<u64> {
         match self {
-            Self::Message(limit) => mcp::size_beyond(message, limit),
+            Self::Lines(most) => Some(mcp::lines_of_response(message)).filter(|lines| *lines > most),
+            Self::Message(limit) => tokenizer.answer_beyond(message, limit),
             Self::Text(limit, sees) => {
+                // Most are smaller as a whole.
+                tokenizer.answer_beyond(message, limit)?;
                 let unseen = match sees {
                     Sees::Structured => Some("content"),
                     Sees::Text => Some("structuredContent"),
                     Sees::Both => None,
                 };
-                mcp::text_size_beyond(message, unseen, limit)
+                tokenizer.answer_beyond(&mcp::text_of_response(message, unseen), limit)
             }
         }
     }
@@ -65,14 +73,16 @@ impl Limit {
 /// A message that is too large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Excess {
-    limit: Size,
+    most: u64,
     size: u64,
+    /// The limit, unless it is one of lines.
+    limit: Option<Size>,
 }
 
 impl Excess {
     /// The share of an amount that fits, if the message grows with it; a bit less, for what does not.
     pub(crate) fn share_of(&self, amount: u64) -> u64 {
-        let share = u128::from(amount) * u128::from(self.limit.amount) / u128::from(self.size.max(1));
+        let share = u128::from(amount) * u128::from(self.most) / u128::from(self.size.max(1));
         u64::try_from(share / 8 * 7).unwrap_or(u64::MAX)
     }
 }
@@ -82,7 +92,7 @@ impl Session {
     pub(super) fn reader<'a>(&self, call: &'a Call) -> Reader<'a> {
         let (client, tool) = (&*call.client, call.tool_name());
         let takes_all = match &call.kind {
-            _ if client.text_limit.is_none() || client.inline => true,
+            _ if client.inline || (client.text_limit.is_none() && client.text_lines.is_none()) => true,
             RequestKind::Tool(called) => called.inline || self.rules.config.for_tool(tool).mode == DecisionMode::Never,
             _ => true,
         };
@@ -91,8 +101,11 @@ impl Session {
 
     /// The limits of a whole message.
     fn message_limits<'a>(&'a self, reader: &Reader<'a>) -> impl Iterator<Item = Size> + use<'a> {
-        let own = reader.client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
-        [own, reader.client.ceiling].into_iter().flatten().chain(self.rules.config.ceilings(reader.tool))
+        let (client, config) = (reader.client, &self.rules.config);
+        let held = client.ceiling.into_iter().chain(config.ceilings(reader.tool));
+        let held = held.map(|limit| client.tokenizer.held(limit));
+        let own = client.result_limit.map(|amount| Size { amount, unit: SizeUnit::Bytes });
+        held.chain(own).chain(config.preset.map(Preset::size))
     }
 
     /// The limit that a policy plans with: the smallest of a whole message.
@@ -105,13 +118,13 @@ impl Session {
 
     /// The limit that a message exceeds most, if it exceeds one.
     pub(crate) fn excess(&self, message: &Bytes, reader: &Reader<'_>) -> Option<Excess> {
-        let shown = reader.client.text_limit.filter(|_| !reader.takes_all);
-        let shown = shown.map(|limit| Limit::Text(without_margin(limit), reader.client.sees));
+        let client = reader.client;
+        let text = client.text_limit.map(|limit| Limit::Text(client.tokenizer.held(limit), client.sees));
+        let shown = text.into_iter().chain(client.text_lines.map(Limit::Lines)).filter(|_| !reader.takes_all);
         let limits = self.message_limits(reader).map(Limit::Message).chain(shown);
-        let excesses =
-            limits.filter_map(|limit| Some(Excess { limit: limit.size(), size: limit.size_beyond(message)? }));
+        let excesses = limits.filter_map(|limit| limit.excess(message, client.tokenizer));
         // The larger quotient of size and limit.
-        excesses.max_by_key(|excess| excess.size.saturating_mul(1 << 16) / excess.limit.amount.max(1))
+        excesses.max_by_key(|excess| excess.size.saturating_mul(1 << 16) / excess.most.max(1))
     }
 
     pub(crate) fn is_too_large(&self, message: &Bytes, reader: &Reader<'_>) -> bool {
@@ -174,8 +187,8 @@ impl Session {
                 let mut reply = reply.clone();
                 for _ in 0..SHORTER_MAX {
                     let Some(excess) = self.excess(&reply, &reader) else { return Some(reply) };
-                    let is_new = limit.unit != excess.limit.unit || limit.amount > excess.limit.amount;
-                    limit = if is_new { excess.limit } else { Size { amount: excess.share_of(limit.amount), ..limit } };
+                    let other = excess.limit.filter(|most| limit.unit != most.unit || limit.amount > most.amount);
+                    limit = other.unwrap_or(Size { amount: excess.share_of(limit.amount), ..limit });
                     let truncation = Truncation { limit, suffix: truncation.suffix.clone() };
                     reply = self.truncated(result, tool, &Outcome::Truncate { truncation, warning: warning.clone() });
                 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Session;
 use super::ceiling::SHORTER_MAX;
 use super::resource::text_resource;
-use crate::settings::Size;
+use crate::settings::{Size, Tokenizer};
 use crate::tenants::memory::SchemaKind;
 
 /// Beginning of the URIs of whole descriptions. The percent-encoded name of the tool follows. They are handles of
@@ -75,8 +75,9 @@ impl Session {
 
     /// Keeps the descriptions that are too long.
     pub(super) fn keep_descriptions(&self, listed: &[ListedTool<'_>], limit: Size) {
+        let tokenizer = self.client().tokenizer;
         let long = listed.iter().filter(|tool| self.allows(&tool.name)).filter_map(|tool| {
-            let text = tool.description.as_ref().filter(|text| mcp::exceeds(text.as_bytes(), limit))?;
+            let text = tool.description.as_ref().filter(|text| tokenizer.exceeds(text.as_bytes(), limit))?;
             Some(((SchemaKind::Description, tool.name.as_ref().to_owned()), text.as_bytes()))
         });
         self.rules.caches.learn(self.tenant(), long);
@@ -85,12 +86,13 @@ impl Session {
     /// What a tool is listed with instead of its description; `None` if that is short enough, or is not kept: there may be no
     /// room for it, or another tool of its name.
     pub(super) fn short_description(&self, tool: &ListedTool<'_>, limit: Size) -> Option<String> {
-        let text = tool.description.as_ref().filter(|text| mcp::exceeds(text.as_bytes(), limit))?;
+        let tokenizer = self.client().tokenizer;
+        let text = tool.description.as_ref().filter(|text| tokenizer.exceeds(text.as_bytes(), limit))?;
         let kept = self.rules.caches.description(self.tenant(), &tool.name)?;
         if kept != text.as_bytes() {
             return None;
         }
-        Some(shortened(text, &tool.name, limit)).filter(|short| short.len() < text.len())
+        Some(shortened(text, &tool.name, limit, tokenizer)).filter(|short| short.len() < text.len())
     }
 
     fn whole_description(&self, uri: &str) -> Option<String> {
@@ -101,19 +103,19 @@ impl Session {
 }
 
 /// The beginning of a description, and where the whole is. Only that when nothing more fits.
-fn shortened(text: &str, tool: &str, limit: Size) -> String {
+fn shortened(text: &str, tool: &str, limit: Size, tokenizer: Tokenizer) -> String {
     let arguments = json!({ "handle": format!("{URI}{}", mcp::percent_encoded(tool)) });
     let note = format!("[shortened; {READ_TOOL} {arguments} gives all {} bytes]", text.len());
     let mut length = text.len() as u64;
     let mut short = text.to_owned();
     for _ in 0..SHORTER_MAX {
-        let Some(size) = mcp::size_beyond(short.as_bytes(), limit) else { return short };
+        let Some(size) = tokenizer.size_beyond(short.as_bytes(), limit) else { return short };
         // A bit less than its share, for the note.
         let share = u128::from(length) * u128::from(limit.amount) / u128::from(size.max(1)) / 8 * 7;
         length = u64::try_from(share).unwrap_or(u64::MAX);
         short = format!("{}{note}", beginning(text, usize::try_from(length).unwrap_or(usize::MAX)));
     }
-    if mcp::exceeds(short.as_bytes(), limit) { note } else { short }
+    if tokenizer.exceeds(short.as_bytes(), limit) { note } else { short }
 }
 
 /// The beginning of a text of at most so many bytes, up to the end of a sentence, or else of a word, if that is in its second

@@ -15,7 +15,8 @@ impl Session {
     /// The response, or, if it is an error above `error-limit`, one with the beginning and the end of its text.
     pub(super) fn bounded_error(&self, message: Message) -> Message {
         let (Some(code), Some(limit)) = (message.error_code(), self.error_limit()) else { return message };
-        if !mcp::exceeds(message.bytes(), limit) {
+        let tokenizer = self.client().tokenizer;
+        if !tokenizer.exceeds(message.bytes(), limit) {
             return message;
         }
         let code = i32::try_from(code).unwrap_or(INTERNAL_ERROR);
@@ -27,13 +28,13 @@ impl Session {
         let mut shorter = error(&format!("{text} {note}"));
         let mut length = text.len() as u64;
         for _ in 0..SHORTER_MAX {
-            let Some(size) = mcp::size_beyond(&shorter, limit) else { return Message::read(shorter) };
+            let Some(size) = tokenizer.size_beyond(&shorter, limit) else { return Message::read(shorter) };
             // A bit less than its share, for what does not shrink.
             length = length.saturating_mul(limit.amount) / size.max(1) / 8 * 7;
             let (head, tail) = ends(&text, usize::try_from(length).unwrap_or(usize::MAX));
             shorter = error(&format!("{head}… {note} …{tail}"));
         }
-        Message::read(if mcp::exceeds(&shorter, limit) { error(&note) } else { shorter })
+        Message::read(if tokenizer.exceeds(&shorter, limit) { error(&note) } else { shorter })
     }
 
     /// The settings for the result of a tool with `isError`: above `error-limit` it is truncated to that.

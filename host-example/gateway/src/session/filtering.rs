@@ -110,6 +110,13 @@ impl Session {
             // The answer says the rest.
             settings.level = DescriptorLevel::Pointer;
         }
+        let tokenizer = call.client.tokenizer;
+        let threshold = tokenizer.for_policy(settings.threshold, result.payload());
+        settings.truncate_limit = match settings.truncate_limit == settings.threshold {
+            true => threshold,
+            false => tokenizer.for_policy(settings.truncate_limit, result.payload()),
+        };
+        settings.threshold = threshold;
         if self.rules.audits() {
             return (self.audit(result, call, tool, settings).await, None);
         }

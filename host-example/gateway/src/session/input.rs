@@ -33,7 +33,7 @@ impl Session {
     /// Why a message that asks for input is refused; `None` if it is not.
     fn input_excess(&self, message: &Message) -> Option<String> {
         let limit = self.limit(self.rules.config.input_limit)?;
-        if !mcp::exceeds(message.bytes(), limit) {
+        if !self.client().tokenizer.exceeds(message.bytes(), limit) {
             return None;
         }
         let bytes = message.bytes().len();

@@ -56,7 +56,7 @@ impl Session {
     /// An answer to `prompts/get`, unless it is too large: cut in its middle, a prompt would say something else.
     pub(super) fn prompt(&self, message: &Message) -> Bytes {
         match self.limit(self.rules.config.prompt_limit).filter(|_| message.result().is_some()) {
-            Some(limit) if mcp::exceeds(message.bytes(), limit) => {
+            Some(limit) if self.client().tokenizer.exceeds(message.bytes(), limit) => {
                 let bytes = message.bytes().len();
                 let text = format!("the prompt has {bytes} bytes, more than the setting `prompt-limit` allows");
                 mcp::error_response(message.id().as_ref(), INTERNAL_ERROR, &text)
@@ -79,7 +79,7 @@ impl Session {
             (ResourceMode::Offload, Some(elements)) => (elements, message.without(&["result", "contents"])),
             _ => (Vec::new(), message.bytes().clone()),
         };
-        if !self.rules.audits() && mcp::exceeds(&fixed, threshold) {
+        if !self.rules.audits() && call.client.tokenizer.exceeds(&fixed, threshold) {
             return refused(
                 message,
                 &format!("its {} bytes are more than the limit: read less", message.bytes().len()),

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 
 use super::patterns::{matches, most_specific};
-use super::{Size, SizeUnit};
+use super::{Size, SizeUnit, Tokenizer};
 
 /// The part of a tool result that a client passes to its model, if a result has both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct ClientOverride {
     /// Unit of `text-limit`. Default: that of the built-in profile, else `bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_unit: Option<SizeUnit>,
+    /// Number of lines above which the client cuts the text of a result, at least 1. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_lines: Option<NonZeroU64>,
     /// Maximum result size in characters that tools declare in `anthropic/maxResultSizeChars`, at least 1: as many as
     /// the gateway lets pass, so that the client does not write results to its own files. Default: none, the
     /// declaration of the server is kept.
@@ -80,6 +83,7 @@ const UNCHANGED: ClientOverride = ClientOverride {
     ceiling_unit: None,
     text_limit: None,
     text_unit: None,
+    text_lines: None,
     declared_size: None,
 };
 
@@ -179,7 +183,8 @@ pub const KNOWN_CLIENTS: &[KnownClient] = &[
         pattern: "gemini-cli*",
         client: "Gemini CLI",
         profile: &text_limit(40_000, SizeUnit::Characters),
-        source: "truncateToolOutputThreshold, 40,000 characters, then a file: google-gemini/gemini-cli#18446, #19365",
+        source: "truncateToolOutputThreshold, 40,000 characters, then a file: google-gemini/gemini-cli#18446, #19365, \
+                 npm package @google/gemini-cli-core 0.61.0",
     },
     KnownClient {
         pattern: "github-copilot-developer*",
@@ -204,14 +209,16 @@ pub const KNOWN_CLIENTS: &[KnownClient] = &[
     KnownClient {
         pattern: "opencode*",
         client: "opencode",
-        profile: &text_limit(51_200, SizeUnit::Bytes),
-        source: "MAX_BYTES, 50 KiB, then a file: packages/opencode/src/tool/truncate.ts of anomalyco/opencode",
+        profile: &ClientOverride { text_lines: NonZeroU64::new(2_000), ..text_limit(51_200, SizeUnit::Bytes) },
+        source: "MAX_BYTES, 50 KiB, and MAX_LINES, 2,000 lines, then a file: packages/opencode/src/tool/truncate.ts of \
+                 anomalyco/opencode, npm package opencode-ai 1.18.33",
     },
     KnownClient {
         pattern: "qwen-*",
         client: "Qwen Code",
-        profile: &text_limit(25_000, SizeUnit::Characters),
-        source: "DEFAULT_TRUNCATE_TOOL_OUTPUT_THRESHOLD, 25,000 characters, then a file: QwenLM/qwen-code#2439, #2446",
+        profile: &ClientOverride { text_lines: NonZeroU64::new(1_000), ..text_limit(25_000, SizeUnit::Characters) },
+        source: "DEFAULT_TRUNCATE_TOOL_OUTPUT_THRESHOLD, 25,000 characters, and DEFAULT_TRUNCATE_TOOL_OUTPUT_LINES, 1,000 lines, \
+                 then a file: QwenLM/qwen-code#2439, #2446, npm package @qwen-code/qwen-code 0.15.10",
     },
 ];
 
@@ -239,6 +246,7 @@ impl ClientOverride {
             ceiling_unit: self.ceiling_unit.or(other.ceiling_unit),
             text_limit: self.text_limit.or(other.text_limit),
             text_unit: self.text_unit.or(other.text_unit),
+            text_lines: self.text_lines.or(other.text_lines),
             declared_size: self.declared_size.or(other.declared_size),
         }
     }
@@ -277,8 +285,12 @@ pub struct ClientProfile {
     pub ceiling: Option<Size>,
     /// Size above which the client cuts or hides the text of a result.
     pub text_limit: Option<Size>,
+    /// Number of lines above which the client cuts the text of a result.
+    pub text_lines: Option<u64>,
     /// Estimated tokens of results that a session receives inline, by the share of its model.
     pub session_budget: Option<u64>,
+    /// How tokens are counted for it.
+    pub tokenizer: Tokenizer,
     /// Maximum result size that tools declare, in characters.
     pub declared_size: Option<u64>,
 }

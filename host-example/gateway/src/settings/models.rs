@@ -1,4 +1,4 @@
-//! What share of a model's context window results may take.
+//! What share of a model's context window results may take, and how its tokens are counted.
 
 use std::num::NonZeroU64;
 
@@ -6,16 +6,19 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::patterns::{matches, most_specific};
-use super::{ClientProfile, Config, Size, SizeUnit, within};
+use super::{ClientProfile, Config, Size, SizeUnit, Tokenizer, within};
 
 /// Default of [`ModelSettings::result_share`].
 const RESULT_SHARE_DEFAULT: u64 = 10;
 
-/// The context window of the models of one pattern, and the shares of results in it.
+/// The context window and the tokenizer of the models of one pattern, and the shares of results in the window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ModelSettings {
-    /// Size of the context window, in tokens. Without it the entry has no effect.
+    /// How tokens are counted for these models. Default: [`Config::tokenizer`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Tokenizer>,
+    /// Size of the context window, in tokens. Without it the shares have no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
     /// What one result may take of the window, in percent from 1 to 100. Default: 10.
@@ -49,12 +52,13 @@ impl ModelSettings {
 }
 
 impl Config {
-    /// The profile of a client with the share of its model, by the most specific pattern of [`Config::models`]; the empty name
+    /// The profile of a client with the tokenizer and the share of its model, by the most specific pattern of [`Config::models`]; the empty name
     /// stands for a model that the client does not tell.
     pub fn for_client_and_model(&self, name: &str, version: &str, model: &str) -> ClientProfile {
-        let client = self.for_client(name, version);
+        let mut client = self.for_client(name, version);
         let models = self.models.iter().map(|(pattern, model)| (pattern.as_str(), model));
         let Some(model) = most_specific(models, |pattern| matches(pattern, model)) else { return client };
+        client.tokenizer = model.tokenizer.unwrap_or(client.tokenizer);
         let Some(amount) = model.tokens(model.result_share) else { return client };
         let share = Size { amount, unit: SizeUnit::Tokens };
         let text_limit = client.text_limit.map_or(share, |limit| within(limit, Some(share)));
