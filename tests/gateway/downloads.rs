@@ -5,6 +5,7 @@ use std::process::{Command, Output, Stdio};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lro_host::store::Digest;
+use lro_tests::target;
 use serde_json::{Value, json};
 
 use crate::faults::{FaultyHttp, Gate, wait_until};
@@ -261,7 +262,7 @@ fn addresses_cannot_be_forged() {
         let reply = get(&format!("{base}{path}"), &[("Authorization", "Bearer token-of-ann")]);
         assert_eq!(reply.status, 404, "{path}: {}", reply.text());
     }
-    // A query says nothing yet.
+    // A query says no more than a format.
     assert_eq!(get(&format!("{address}?file=1"), &[]).status, 200);
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let reply = Exchange::open(&address, method, &[("Content-Length", "0")], b"").finish();
@@ -335,6 +336,84 @@ fn files_and_addresses_expire() {
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
 }
 
+// The same values by another reader, in both formats.
+#[test]
+fn records_become_tables() {
+    let (_gateway, _, _, address) = one_file(&[]);
+    let folder = tempfile::TempDir::new().unwrap();
+    let mut tags = Vec::new();
+    for (format, media_type) in [("csv", "text/csv; charset=utf-8"), ("parquet", "application/vnd.apache.parquet")] {
+        let table = format!("{address}?format={format}");
+        let reply = get(&table, &[("Range", "bytes=0-9")]);
+        assert!(reply.status == 200 && reply.whole, "{format}: {} {}", reply.status, reply.text());
+        assert_eq!(reply.headers["content-type"], media_type);
+        assert_eq!(reply.headers["content-disposition"], format!("attachment; filename=\"items.{format}\""));
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+        assert_eq!(reply.headers.get("content-length"), None);
+        let etag = reply.headers["etag"].clone();
+        assert_eq!(get(&table, &[("If-None-Match", &etag)]).status, 304);
+        let head = Exchange::open(&table, "HEAD", &[], b"");
+        assert_eq!((head.status, &head.headers["etag"]), (200, &etag));
+        tags.push(etag);
+        let path = folder.path().join(format!("items.{format}"));
+        std::fs::write(&path, &reply.body).unwrap();
+        let query = format!("SELECT * FROM '{}' ORDER BY id", path.display());
+        assert_eq!(read_by_duckdb(&query), records(2_000), "{format}");
+    }
+    tags.push(get(&address, &[]).headers["etag"].clone());
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 3, "{tags:?}");
+    for query in ["format=xlsx", "format=", "format=CSV"] {
+        let refused = get(&format!("{address}?{query}"), &[]);
+        assert!(refused.status == 400 && refused.text().contains("`csv`"), "{query}: {}", refused.text());
+    }
+}
+
+/// Rows as objects.
+fn read_by_duckdb(query: &str) -> Value {
+    let program = "import duckdb, json, sys\n\
+                   rows = duckdb.sql(sys.argv[1])\n\
+                   print(json.dumps([dict(zip(rows.columns, row)) for row in rows.fetchall()], default=str))";
+    let python = target().join("test-data/venv/bin/python");
+    let output = Command::new(python).args(["-c", program, query]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+// Too many columns, and text: errors before the first byte. A client that leaves does not hold the gateway.
+#[test]
+fn what_becomes_no_table_says_why() {
+    let wide: Vec<Value> = (0..40)
+        .map(|row| {
+            Value::Object((0..40).map(|field| (format!("field_{row}_{field}"), json!("x".repeat(40)))).collect())
+        })
+        .collect();
+    let many: Vec<Value> = (0..200_000).map(|id| json!({"id": id, "name": format!("name {id}")})).collect();
+    let script = Script::new()
+        .call("wide", structured(&json!({ "items": wide })))
+        .call("text", text(&"many words ".repeat(10_000)))
+        .call("many", structured(&json!({ "items": many })));
+    let mut gateway = with_tokens(&script, &["--requests", "1"]);
+    let url = gateway.url();
+    let ann = Client::new(&url, "token-of-ann");
+    for (tool, reason) in [("wide", "more than 1000 fields"), ("text", "only files of records")] {
+        let (_, files) = ann.files(tool, json!({}));
+        for format in ["csv", "parquet"] {
+            let refused = get(&format!("{}?format={format}", ann.address(&files[0]["uri"])), &[]);
+            assert!(refused.status == 400 && refused.text().contains(reason), "{tool}, {format}: {}", refused.text());
+        }
+    }
+    let (_, files) = ann.files("many", json!({}));
+    let address = format!("{}?format=csv", ann.address(&files[0]["uri"]));
+    let mut left = connect(&address);
+    std::io::Write::write_all(&mut left, &bytes_of(&address, "GET", &[], b"")).unwrap();
+    assert!(left.peek(&mut [0]).is_ok_and(|bytes| bytes > 0));
+    drop(left);
+    wait_until("its place is free", || get(&address, &[]).status == 200);
+    assert_eq!(get(&address, &[]).text().lines().count(), 200_001);
+}
+
 #[test]
 fn a_changed_file_is_not_handed_out() {
     let (gateway, _, value, address) = one_file(&[]);
@@ -343,9 +422,11 @@ fn a_changed_file_is_not_handed_out() {
     let last = bytes.len() - 3;
     bytes[last] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let reply = get(&address, &[]);
     let root = gateway.directory().display().to_string();
-    assert!(reply.status == 500 && !reply.text().contains(&root), "{}: {}", reply.status, reply.text());
+    for address in [address.clone(), format!("{address}?format=csv")] {
+        let reply = get(&address, &[]);
+        assert!(reply.status == 500 && !reply.text().contains(&root), "{}: {}", reply.status, reply.text());
+    }
 }
 
 #[test]

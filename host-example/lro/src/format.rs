@@ -1,14 +1,15 @@
 //! The forms in which results are printed.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Seek, Write};
 
 use anyhow::bail;
 use clap::ValueEnum;
 use lro_host::extract::Answer;
+use lro_table::{Table, TableError, TableFormat, each_record};
 use serde::Serialize;
 
 use crate::rows::Rows;
-use crate::{csv, markdown, parquet, table};
+use crate::{markdown, table};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,14 +47,17 @@ impl Format {
         out: &mut (dyn Write + Send),
     ) -> anyhow::Result<()> {
         match self {
-            Self::Jsonl => drop(io::copy(&mut rows.read()?, out)?),
+            Self::Jsonl => {
+                rows.rewind()?;
+                io::copy(rows, out)?;
+            }
             Self::Json => {
                 serde_json::to_writer(&mut *out, whole)?;
                 out.write_all(b"\n")?;
             }
-            Self::Csv => csv::write(rows, out)?,
+            Self::Csv => write_table(TableFormat::Csv, rows, out)?,
             Self::Markdown => markdown::write(rows, out)?,
-            Self::Parquet => parquet::write(rows, out)?,
+            Self::Parquet => write_table(TableFormat::Parquet, rows, out)?,
             Self::Table => table::write(rows, out)?,
         }
         Ok(())
@@ -73,9 +77,13 @@ impl Format {
         let (before, behind) = answer.split_once("[]").unwrap_or((&answer, ""));
         write!(out, "{before}[")?;
         let mut separator = "";
-        rows.each(|line| Ok(write!(out, "{}{line}", std::mem::replace(&mut separator, ","))?))?;
+        each_record(rows, |line| write!(out, "{}{line}", std::mem::replace(&mut separator, ",")))?;
         Ok(writeln!(out, "]{behind}")?)
     }
+}
+
+fn write_table(format: TableFormat, rows: &mut Rows, out: &mut (dyn Write + Send)) -> Result<(), TableError> {
+    Table::of(format, rows)?.write(rows, out)
 }
 
 /// Writes the lines of an answer, and returns it without them.

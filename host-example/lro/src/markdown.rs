@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::columns::{Columns, text};
+use lro_table::{Columns, each_record, text};
+
 use crate::output::printable;
 use crate::rows::Rows;
 
@@ -15,7 +16,7 @@ pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> 
     row(columns.names().iter().map(|name| escaped(name)), out)?;
     row(columns.names().iter().map(|_| "---".to_owned()), out)?;
     let cell = |value: Option<&str>| value.map(|json| escaped(&text(json))).unwrap_or_default();
-    rows.each(|line| Ok(row(columns.values(line).into_iter().map(cell), out)?))
+    Ok(each_record(rows, |line| row(columns.values(line).into_iter().map(cell), out))?)
 }
 
 fn row(cells: impl Iterator<Item = String>, out: &mut dyn Write) -> io::Result<()> {

@@ -1,8 +1,9 @@
 //! Writes results as a table for people.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use crate::columns::{Columns, text};
+use lro_table::{Columns, each_record, text};
+
 use crate::output::printable;
 use crate::rows::Rows;
 
@@ -27,12 +28,12 @@ pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> 
         }
     };
     widen(&heading);
-    rows.each(|line| {
+    each_record(rows, |line| -> io::Result<()> {
         widen(&row(line));
         Ok(())
     })?;
     out.write_all(aligned(&heading, &widths).as_bytes())?;
-    rows.each(|line| Ok(out.write_all(aligned(&row(line), &widths).as_bytes())?))
+    Ok(each_record(rows, |line| out.write_all(aligned(&row(line), &widths).as_bytes()))?)
 }
 
 /// Converts a text to one line without control characters, so that its width is its number of characters.

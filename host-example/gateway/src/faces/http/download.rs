@@ -23,7 +23,7 @@ use lro_host::mcp::{Download, DownloadError};
 use lro_host::read::{Ticket, TicketError};
 use lro_host::store::StoreError;
 
-use super::HttpFace;
+use super::{HttpFace, table};
 use crate::listener::body::{self, PIECE_BYTES};
 use crate::listener::connections::Caller;
 use crate::listener::guard::{self, Refusal};
@@ -65,6 +65,7 @@ impl HttpFace {
 
     async fn downloaded(&self, caller: &Caller, head: &Parts) -> Result<Response, Refusal> {
         self.guard.check_source(&head.headers, &head.uri)?;
+        let wanted = table::wanted(head.uri.query())?;
         let tools = self.rules.tools.as_ref().ok_or(Refusal::NotFound)?;
         let text = head.uri.path().strip_prefix(PATH).unwrap_or_default();
         let ticket = tools.ticket(text).map_err(|error| refusal(&error))?;
@@ -84,7 +85,11 @@ impl HttpFace {
         let unavailable = |reason: String| Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, reason);
         let file = opened.map_err(|error| unavailable(error.to_string()))?;
         let file = file.map_err(|error| refusal(&DownloadError::Store(error)))?;
-        Ok(response(file, &head.headers, is_head).map(|body| body::until(body, removed(active))))
+        let response = match wanted {
+            None => response(file, &head.headers, is_head),
+            Some(wanted) => table::response(file, wanted, &head.headers, &head.method).await?,
+        };
+        Ok(response.map(|body| body::until(body, removed(active))))
     }
 }
 
@@ -120,28 +125,36 @@ fn response(file: Download, headers: &HeaderMap, is_head: bool) -> Response {
             return response;
         }
     };
-    let has_content = status != StatusCode::NOT_MODIFIED;
-    let content: [(HeaderName, Option<String>); 4] = [
-        (CONTENT_LENGTH, has_content.then(|| (range.end - range.start).to_string())),
-        (CONTENT_DISPOSITION, has_content.then(|| format!("attachment; filename=\"{}\"", file.name))),
+    let content = (status != StatusCode::NOT_MODIFIED).then_some((file.name.as_str(), file.media_type.as_str()));
+    let more: [(HeaderName, Option<String>); 2] = [
+        (CONTENT_LENGTH, content.map(|_| (range.end - range.start).to_string())),
         (
             CONTENT_RANGE,
             (status == StatusCode::PARTIAL_CONTENT)
                 .then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), file.bytes)),
         ),
-        (ETAG, Some(etag)),
     ];
-    let media_type = header_value(&file.media_type).unwrap_or(ANY_MEDIA_TYPE);
-    let body = if is_head || !has_content { Body::empty() } else { Body::from_stream(pieces(file, range)) };
+    let mut response = attachment(status, content, &etag, Body::empty());
+    let all = response.headers_mut();
+    all.extend(more.into_iter().filter_map(|(name, value)| Some((name, header_value(&value?)?))));
+    all.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if !is_head && status != StatusCode::NOT_MODIFIED {
+        *response.body_mut() = Body::from_stream(pieces(file, range));
+    }
+    response
+}
+
+/// A response that no browser runs. `content` is the name and the media type of what is in it, if there is anything.
+pub(super) fn attachment(status: StatusCode, content: Option<(&str, &str)>, etag: &str, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let all = response.headers_mut();
-    all.extend(content.into_iter().filter_map(|(name, value)| Some((name, header_value(&value?)?))));
-    all.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    all.extend(header_value(etag).map(|etag| (ETAG, etag)));
     all.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    if has_content {
-        // The server chose the content: no browser may run it.
-        all.insert(CONTENT_TYPE, media_type);
+    if let Some((name, media_type)) = content {
+        let disposition = header_value(&format!("attachment; filename=\"{name}\""));
+        all.extend(disposition.map(|disposition| (CONTENT_DISPOSITION, disposition)));
+        all.insert(CONTENT_TYPE, header_value(media_type).unwrap_or(ANY_MEDIA_TYPE));
         all.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         all.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     }
@@ -154,9 +167,7 @@ fn header_value(text: &str) -> Option<HeaderValue> {
 
 /// What a request selects, as RFC 9110 says. A range is for GET alone; several ranges are answered with the whole file.
 fn selection(headers: &HeaderMap, etag: &str, bytes: u64, is_head: bool) -> Selection {
-    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let mut known = known.flat_map(|value| value.split(',')).map(str::trim);
-    if known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == etag) {
+    if is_known(headers, etag) {
         return Selection::NotModified;
     }
     let is_same = !headers.contains_key(IF_RANGE) || guard::text(headers, &IF_RANGE) == Some(etag);
@@ -165,6 +176,13 @@ fn selection(headers: &HeaderMap, etag: &str, bytes: u64, is_head: bool) -> Sele
         Some(selection) if is_same && is_one && !is_head => selection,
         _ => Selection::Whole,
     }
+}
+
+/// Whether the client has what has this tag.
+pub(super) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut known = known.flat_map(|value| value.split(',')).map(str::trim);
+    known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == etag)
 }
 
 /// What a header `Range` selects; `None` if it is invalid, or has several ranges.

@@ -17,6 +17,7 @@ mod legacy;
 mod modern;
 mod proxy;
 mod streams;
+mod table;
 mod upstream;
 
 use std::net::{IpAddr, SocketAddr};

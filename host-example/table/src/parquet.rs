@@ -1,6 +1,6 @@
-//! Writes results as a Parquet file, with a column for each field.
+//! Writes records as a Parquet file, with a column for each field.
 
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 use std::sync::Arc;
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -11,9 +11,9 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use crate::columns::{Columns, text};
-use crate::rows::Rows;
+use crate::{TableError, each_record};
 
-/// Bytes of results and number of cells that are written together, and held in memory for that: 4 MiB, and as many cells as take
+/// Bytes of records and number of cells that are written together, and held in memory for that: 4 MiB, and as many cells as take
 /// 16 MiB.
 const GROUP_BYTES: usize = 4 << 20;
 const GROUP_CELLS: usize = 1 << 20;
@@ -23,7 +23,7 @@ const DOUBLE_DIGITS: usize = 15;
 
 /// The type of a column: the narrowest that keeps all of its values as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Boolean,
     /// Integers that doubles hold too.
     ShortInteger,
@@ -87,18 +87,20 @@ impl Kind {
     }
 }
 
-/// Writes the file. A field that is missing or null is null. A field with values of several types, with objects, arrays or
-/// numbers that no 64-bit type holds is a column of JSON.
-pub(crate) fn write(rows: &mut Rows, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
-    let columns = Columns::of(rows)?;
-    let kinds = kinds(&columns, rows)?;
-    let schema = schema(columns.names(), &kinds)?;
+/// Writes the file.
+pub(crate) fn write(
+    columns: &Columns,
+    kinds: &[Kind],
+    records: &mut (impl Read + Seek),
+    out: &mut (dyn Write + Send),
+) -> Result<(), TableError> {
+    let schema = schema(columns.names(), kinds)?;
     let mut writer = SerializedFileWriter::new(out, schema, Arc::new(WriterProperties::default()))?;
     let mut group = String::new();
     let mut cells = 0;
-    rows.each(|line| {
+    each_record(records, |line| -> Result<(), TableError> {
         if group.len() + line.len() > GROUP_BYTES || cells + kinds.len() > GROUP_CELLS {
-            write_group(&mut writer, &columns, &kinds, &group)?;
+            write_group(&mut writer, columns, kinds, &group)?;
             group.clear();
             cells = 0;
         }
@@ -107,14 +109,15 @@ pub(crate) fn write(rows: &mut Rows, out: &mut (dyn Write + Send)) -> anyhow::Re
         cells += kinds.len();
         Ok(())
     })?;
-    write_group(&mut writer, &columns, &kinds, &group)?;
+    write_group(&mut writer, columns, kinds, &group)?;
     writer.close()?;
     Ok(())
 }
 
-fn kinds(columns: &Columns, rows: &mut Rows) -> anyhow::Result<Vec<Kind>> {
+/// The types of the columns.
+pub(crate) fn kinds(columns: &Columns, records: &mut (impl Read + Seek)) -> Result<Vec<Kind>, TableError> {
     let mut kinds = vec![None::<Kind>; columns.names().len()];
-    rows.each(|line| {
+    each_record(records, |line| -> Result<(), TableError> {
         for (kind, value) in kinds.iter_mut().zip(columns.values(line)) {
             *kind = [*kind, value.and_then(Kind::of)].into_iter().flatten().reduce(Kind::with);
         }
@@ -129,7 +132,7 @@ fn write_group<W: Write + Send>(
     columns: &Columns,
     kinds: &[Kind],
     lines: &str,
-) -> anyhow::Result<()> {
+) -> Result<(), TableError> {
     let rows: Vec<Vec<Option<&str>>> = lines.lines().map(|line| columns.values(line)).collect();
     let mut group = writer.next_row_group()?;
     for (number, kind) in kinds.iter().enumerate() {
@@ -154,22 +157,29 @@ fn write_column<'a>(
     column: &mut SerializedColumnWriter<'_>,
     kind: Kind,
     cells: impl Iterator<Item = Option<&'a str>>,
-) -> anyhow::Result<()> {
+) -> Result<(), ParquetError> {
     let cells = cells.map(|cell| cell.filter(|json| *json != "null"));
     match kind {
         Kind::Boolean => write_cells::<BoolType>(column, cells, |json| Ok(json == "true")),
-        Kind::ShortInteger | Kind::Integer => write_cells::<Int64Type>(column, cells, |json| Ok(json.parse()?)),
-        Kind::Double => write_cells::<DoubleType>(column, cells, |json| Ok(json.parse()?)),
+        Kind::ShortInteger | Kind::Integer => {
+            write_cells::<Int64Type>(column, cells, |json| json.parse().map_err(invalid))
+        }
+        Kind::Double => write_cells::<DoubleType>(column, cells, |json| json.parse().map_err(invalid)),
         Kind::Text => write_cells::<ByteArrayType>(column, cells, |json| Ok(ByteArray::from(text(json).as_ref()))),
         Kind::Json => write_cells::<ByteArrayType>(column, cells, |json| Ok(ByteArray::from(json))),
     }
 }
 
+/// A value that is no longer of the type of its column.
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
 fn write_cells<'a, T: DataType>(
     column: &mut SerializedColumnWriter<'_>,
     cells: impl Iterator<Item = Option<&'a str>>,
-    value: impl Fn(&str) -> anyhow::Result<T::T>,
-) -> anyhow::Result<()> {
+    value: impl Fn(&str) -> Result<T::T, ParquetError>,
+) -> Result<(), ParquetError> {
     // A definition level says whether a cell has a value.
     let (mut levels, mut values) = (Vec::new(), Vec::new());
     for cell in cells {

@@ -1,14 +1,16 @@
-//! Writes results as comma-separated values (RFC 4180, with line feeds).
+//! Writes records as comma-separated values.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 
 use crate::columns::{Columns, text};
-use crate::rows::Rows;
+use crate::{TableError, each_record};
 
-/// Writes a header, and a row for each result. A string is its text, any other value its JSON. A field that is missing or
-/// null is empty; an empty string is `""`.
-pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> {
-    let columns = Columns::of(rows)?;
+/// Writes a header, and a row for each record.
+pub(crate) fn write(
+    columns: &Columns,
+    records: &mut (impl Read + Seek),
+    out: &mut dyn Write,
+) -> Result<(), TableError> {
     if columns.names().is_empty() {
         return Ok(());
     }
@@ -19,7 +21,7 @@ pub(crate) fn write(rows: &mut Rows, out: &mut dyn Write) -> anyhow::Result<()> 
         None | Some("null") => nothing.to_owned(),
         Some(json) => quoted(&text(json)),
     };
-    rows.each(|line| Ok(row(columns.values(line).into_iter().map(cell), out)?))
+    each_record(records, |line| Ok(row(columns.values(line).into_iter().map(cell), out)?))
 }
 
 fn row(cells: impl Iterator<Item = String>, out: &mut dyn Write) -> io::Result<()> {

@@ -1,39 +1,41 @@
-//! Results as rows: a column for each member of an object, in the order of first appearance.
+//! A column for each member of an object, in the order of first appearance.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::{Read, Seek};
 
-use anyhow::bail;
-
-use crate::rows::Rows;
+use crate::{TableError, each_record};
 
 /// Most columns: 1,000. Each row has all of them, so they bound how much longer a table is than its JSON.
-const COLUMNS_MAX: usize = 1_000;
+pub const COLUMNS_MAX: usize = 1_000;
 
 /// The column of values that are not objects.
 const VALUE: &str = "value";
 
-/// The columns of some results.
-#[derive(Default)]
-pub(crate) struct Columns {
+/// The columns of some records.
+#[derive(Debug, Default)]
+pub struct Columns {
     names: Vec<String>,
     places: HashMap<String, usize>,
 }
 
 impl Columns {
-    /// Finds the columns. Fails when there are more than [`COLUMNS_MAX`].
-    pub(crate) fn of(rows: &mut Rows) -> anyhow::Result<Self> {
+    /// Finds the columns. A value that is no object is in a column `value`.
+    ///
+    /// # Errors
+    /// [`TableError::Columns`] when there are more than [`COLUMNS_MAX`], and those of reading.
+    pub fn of(records: &mut (impl Read + Seek)) -> Result<Self, TableError> {
         let mut columns = Self::default();
-        rows.each(|line| members(line).into_iter().try_for_each(|(name, _)| columns.add(name)))?;
+        each_record(records, |line| members(line).into_iter().try_for_each(|(name, _)| columns.add(name)))?;
         Ok(columns)
     }
 
-    fn add(&mut self, name: Cow<'_, str>) -> anyhow::Result<()> {
+    fn add(&mut self, name: Cow<'_, str>) -> Result<(), TableError> {
         if self.places.contains_key(name.as_ref()) {
             return Ok(());
         }
         if self.names.len() == COLUMNS_MAX {
-            bail!("the results have more than {COLUMNS_MAX} fields: select some, or use --format jsonl");
+            return Err(TableError::Columns);
         }
         self.places.insert(name.to_string(), self.names.len());
         self.names.push(name.into_owned());
@@ -41,13 +43,13 @@ impl Columns {
     }
 
     /// Their names.
-    pub(crate) fn names(&self) -> &[String] {
+    pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The values of a result as JSON, one for each column; `None` where it has none. Of a member that is there twice, the
+    /// The values of a record as JSON, one for each column; `None` where it has none. Of a member that is there twice, the
     /// last one counts.
-    pub(crate) fn values<'a>(&self, line: &'a str) -> Vec<Option<&'a str>> {
+    pub fn values<'a>(&self, line: &'a str) -> Vec<Option<&'a str>> {
         let mut values = vec![None; self.names.len()];
         for (name, value) in members(line) {
             if let Some(found) = self.places.get(name.as_ref()).and_then(|place| values.get_mut(*place)) {
@@ -67,7 +69,7 @@ fn members(line: &str) -> Vec<(Cow<'_, str>, &str)> {
 }
 
 /// A string without quotes and escapes; any other value as it is.
-pub(crate) fn text(json: &str) -> Cow<'_, str> {
+pub fn text(json: &str) -> Cow<'_, str> {
     if !json.starts_with('"') {
         return json.into();
     }
