@@ -64,12 +64,11 @@ impl Tokenizer {
     /// may be a token too, as in runs of them that a tokenizer has seldom met.
     pub(crate) fn answer_beyond(self, answer: &[u8], held: Size) -> Option<u64> {
         let size = self.size_beyond(answer, held);
-        if !self.estimates(held.unit) || answer.len() as u64 <= held.amount {
+        if size.is_some() || !self.estimates(held.unit) || answer.len() as u64 <= held.amount {
             return size;
         }
         let signs = signs(answer);
-        let by_signs = Some(signs - signs / ESTIMATE_MARGIN).filter(|signs| *signs > held.amount);
-        size.max(by_signs)
+        Some(signs - signs / ESTIMATE_MARGIN).filter(|signs| *signs > held.amount)
     }
 
     /// The size of a message that exceeds a limit. It is counted until it does; the rest is extrapolated.
