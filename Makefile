@@ -13,8 +13,8 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp -p lro-document
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text
 HOST      := -p lro-transport -p lro-table -p lro-host -p lro-gateway -p lro
-# Failures at places that are marked for it are another build, whose speed does not matter.
-FAILING   := -p lro-fail-points $(foreach crate,lro-transport lro-table lro-host lro-gateway lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
+# What fails at marked places is another build, whose speed does not matter.
+UNOPTIMIZED := $(foreach crate,lro-transport lro-table lro-host lro-gateway lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
 .PHONY: help
 help: ## This list
@@ -53,7 +53,7 @@ test: ready ## Run all tests
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
 	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
 	@$(CARGO) test --locked --release --no-fail-fast $(GUEST) -p lro-answer -p lro-redact
-	@$(CARGO) test --locked --release --no-fail-fast $(FAILING)
+	@$(CARGO) test --locked --release --no-fail-fast $(UNOPTIMIZED) -p lro-fail-points
 
 .PHONY: conformance
 conformance: ready ## Run the official conformance suite, directly and through the gateway

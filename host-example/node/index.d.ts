@@ -111,6 +111,11 @@ export interface Options extends Settings {
     directory: string;
     /** Folder of a policy that `build.js` transpiled. Default: the default policy. */
     policy?: string;
+    /**
+     * Digest that the policy must have: what `sha256sum policy.* | sha256sum` prints in its folder, 64 hexadecimal digits.
+     * Default: none is asked for.
+     */
+    sha256?: string;
     /** Age in seconds at which files are removed. Default: 3,600. */
     ttlSeconds?: number;
     /**
@@ -139,6 +144,14 @@ export class Filter {
      * gives the reason.
      */
     apply<Result extends ToolResult>(call: Call, result: Result): Promise<Result>;
+
+    /**
+     * Uses another policy, a folder that `build.js` transpiled, for the results from now on, and returns its digest. A result
+     * that the policy before has begun stays with it to its end. `sha256` is the digest that it must have.
+     *
+     * Throws when the policy cannot be used: nothing changes.
+     */
+    swap(policy: string, options?: { sha256?: string }): Promise<string>;
 
     /** Ends the threads. They do not keep the process alive. */
     close(): Promise<void>;

@@ -14,7 +14,7 @@ import { Store } from "./store.js";
 import { ulid } from "./ulid.js";
 
 const POLICY = fileURLToPath(new URL("../component/", import.meta.url));
-const NAMES = ["directory", "policy", "ttlSeconds", "failure", "threads", "abilities", "limits", ...SETTING_NAMES];
+const NAMES = ["directory", "policy", "sha256", "ttlSeconds", "failure", "threads", "abilities", "limits", ...SETTING_NAMES];
 const ABILITIES = ["shell", "extractTool", "readTool"];
 const THREADS_MAX = 2;
 
@@ -24,7 +24,13 @@ export class Filter {
     #failure;
     #abilities;
     #limits;
+    #threads;
     #policy;
+    /** Policies that were swapped and still have calls. */
+    #retiring = new Set();
+    /** Settles when the last swap has, whether it failed or not. */
+    #swapped = Promise.resolve();
+    #isClosed = false;
     #store;
 
     constructor(options = {}) {
@@ -32,6 +38,7 @@ export class Filter {
         const {
             directory,
             policy = POLICY,
+            sha256,
             ttlSeconds = DEFAULTS.ttlSeconds,
             failure = DEFAULTS.failure,
             abilities = { shell: true },
@@ -51,7 +58,8 @@ export class Filter {
         this.#failure = failure;
         this.#abilities = abilities;
         this.#limits = limits === undefined ? LIMITS : withLimits(limits);
-        this.#policy = new Policy(resolve(policy), threads, this.#limits);
+        this.#threads = threads;
+        this.#policy = new Policy(resolve(policy), threads, this.#limits, sha256);
         this.#store = Store.open(resolve(directory), ttlSeconds * 1000);
         // `apply` reports the error.
         this.#store.then(sweep, () => {});
@@ -65,12 +73,53 @@ export class Filter {
             return result;
         }
         const store = await this.#store;
-        await this.#policy.ready();
+        // One policy for the verdict and the files.
+        const policy = this.#policy;
+        policy.enter();
+        try {
+            await policy.ready();
+            return await this.#answer(call, result, taken, store, policy);
+        } finally {
+            policy.leave();
+        }
+    }
+
+    /**
+     * Uses another policy for the results from now on, and returns its digest. A result that the policy before has begun
+     * stays with it to its end. Throws when it cannot be used: nothing changes.
+     */
+    async swap(policy, { sha256 } = {}) {
+        expect(typeof policy === "string", "policy", "a folder of a policy that `build.js` transpiled", policy);
+        // In turn, so that of two swaps the later one lasts.
+        const swapped = this.#swapped.then(() => this.#swap(resolve(policy), sha256));
+        this.#swapped = swapped.catch(() => {});
+        return swapped;
+    }
+
+    async #swap(folder, sha256) {
+        const next = new Policy(folder, this.#threads, this.#limits, sha256);
+        try {
+            const digest = await next.ready();
+            if (this.#isClosed) {
+                throw new Error("the filter was closed");
+            }
+            const old = this.#policy;
+            this.#policy = next;
+            this.#retiring.add(old);
+            old.retire().then(() => this.#retiring.delete(old));
+            return digest;
+        } catch (error) {
+            await next.close();
+            throw error;
+        }
+    }
+
+    async #answer(call, result, taken, store, policy) {
         const id = ulid();
         const record = callRecord(call, id, result.isError === true, store.path(id), this.#abilities, this.#settings);
         let verdict;
         try {
-            const answer = await this.#policy.call(record, encoded(taken.parts), store.staging(id));
+            const answer = await policy.call(record, encoded(taken.parts), store.staging(id));
             ({ verdict } = answer);
             if (verdict.tag === "offload") {
                 checkDescriptor(answer.descriptor, this.#settings);
@@ -91,7 +140,8 @@ export class Filter {
 
     /** Ends the threads. Running calls fail; files stay until they expire. */
     async close() {
-        await this.#policy.close();
+        this.#isClosed = true;
+        await Promise.all([this.#policy, ...this.#retiring].map((policy) => policy.close()));
     }
 }
 

@@ -1,8 +1,8 @@
 /** A policy in a folder from `build.js`, and the threads that run its calls. */
 
+import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 
 import { bounded } from "./bounds.js";
@@ -11,26 +11,47 @@ import { CallError } from "./error.js";
 /** JavaScript memory of a thread, besides linear memory and the result. */
 const HEAP_MB = 256;
 
-/** Reads and compiles a policy: the URL of its module, and its core modules by name. */
-export async function load(folder, limits) {
-    const names = await readdir(folder).catch(() => []);
+/** Least milliseconds in which a policy is checked: a thread is started for it. */
+const CHECK_MS = 10_000;
+
+/**
+ * Reads and compiles a policy: the URL of its module, its core modules by name, and the digest of both. All of it is read once,
+ * so that a folder may change while its policy runs.
+ */
+export async function load(folder, limits, sha256) {
+    const names = (await readdir(folder).catch(() => [])).filter((name) => /^policy\..*(js|wasm)$/.test(name)).sort();
     if (!names.includes("policy.js")) {
         throw new Error(
             `no policy in ${folder}: build the default one with \`make packages\`, ` +
                 "or your own with `node build.js POLICY.wasm FOLDER`",
         );
     }
+    const files = new Map();
+    for (const name of names) {
+        files.set(name, await readFile(join(folder, name)));
+    }
+    const digest = digestOf(files);
+    if (sha256 !== undefined && digest !== String(sha256).toLowerCase()) {
+        throw new Error(`the policy in ${folder} has the digest ${digest}, not ${sha256}`);
+    }
     const modules = {};
     let memories = 0;
-    for (const name of names.filter((name) => name.endsWith(".wasm"))) {
-        const core = bounded(await readFile(join(folder, name)), limits);
+    for (const [name, bytes] of [...files].filter(([name]) => name.endsWith(".wasm"))) {
+        const core = bounded(bytes, limits);
         memories += core.memories;
         modules[name] = await WebAssembly.compile(core.bytes);
     }
     if (memories > 1) {
         throw new Error(`the policy in ${folder} has ${memories} memories; one is allowed`);
     }
-    return { url: pathToFileURL(join(folder, "policy.js")).href, modules };
+    const url = `data:text/javascript;base64,${files.get("policy.js").toString("base64")}`;
+    return { url, modules, digest };
+}
+
+/** The SHA-256 of a list of the files and their SHA-256, as `sha256sum policy.* | sha256sum` in the folder prints it. */
+function digestOf(files) {
+    const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
+    return sha256([...files].map(([name, bytes]) => `${sha256(bytes)}  ${name}\n`).join(""));
 }
 
 /** Runs calls of one policy, each in a new instance, in at most `size` threads that are reused between calls. */
@@ -42,18 +63,46 @@ export class Policy {
     #idle = [];
     #waiting = [];
     #running = new Set();
+    #users = 0;
+    /** Ends `retire`; `undefined` before it. */
+    #retired;
 
-    constructor(folder, size, limits) {
+    constructor(folder, size, limits, sha256) {
         this.#size = size;
         this.#limits = limits;
-        this.#loaded = this.#load(folder);
+        this.#loaded = this.#load(folder, sha256);
         // `ready` and `call` report the error.
         this.#loaded.catch(() => {});
     }
 
-    /** Waits until the policy is loaded. Throws when it cannot be used. */
+    /** Waits until the policy is loaded, and returns its digest. Throws when it cannot be used. */
     async ready() {
-        await this.#loaded;
+        return (await this.#loaded).digest;
+    }
+
+    /** Begins to use the policy, so that it is not closed until `leave`. */
+    enter() {
+        this.#users += 1;
+    }
+
+    /** Ends what `enter` began. */
+    leave() {
+        this.#users -= 1;
+        this.#closeUnused();
+    }
+
+    /** Closes the policy when nothing uses it any more. */
+    retire() {
+        return new Promise((resolve) => {
+            this.#retired = resolve;
+            this.#closeUnused();
+        });
+    }
+
+    #closeUnused() {
+        if (this.#retired !== undefined && this.#users === 0) {
+            this.close().then(this.#retired);
+        }
     }
 
     /**
@@ -65,7 +114,7 @@ export class Policy {
     async call(call, parts, path) {
         const loaded = await this.#loaded;
         const buffers = new Set(parts.map((part) => part.bytes.buffer));
-        return this.#run(loaded, { call, parts, path }, [...buffers]);
+        return this.#run(loaded, { call, parts, path }, [...buffers], this.#limits.wallTimeMs);
     }
 
     /** Ends the threads; running calls fail. */
@@ -77,23 +126,23 @@ export class Policy {
         await Promise.all([...this.#idle.splice(0), ...this.#running].map((worker) => worker.terminate()));
     }
 
-    async #load(folder) {
-        const loaded = { ...(await load(folder, this.#limits)), limits: this.#limits };
+    async #load(folder, sha256) {
+        const loaded = { ...(await load(folder, this.#limits, sha256)), limits: this.#limits };
         try {
-            await this.#run(loaded, {}, []);
+            await this.#run(loaded, {}, [], Math.max(CHECK_MS, this.#limits.wallTimeMs));
         } catch (error) {
             throw new Error(`the policy in ${folder} ${error.message}`);
         }
         return loaded;
     }
 
-    async #run(loaded, job, transfer) {
+    async #run(loaded, job, transfer, wallTimeMs) {
         const worker = await this.#acquire(loaded);
         this.#running.add(worker);
         worker.ref();
         let isAlive = true;
         try {
-            return await conversation(worker, job, transfer, this.#limits.wallTimeMs);
+            return await conversation(worker, job, transfer, wallTimeMs);
         } catch (error) {
             isAlive = error.isThreadAlive ?? true;
             throw error;

@@ -11,6 +11,7 @@ import itertools
 import math
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,16 +118,21 @@ def _engine() -> Engine:
 
 _ENGINE = _engine()
 _CLOCK = _Clock(_ENGINE)
-_LOADED: dict[str, "Policy"] = {}
+_LOADED: weakref.WeakValueDictionary[str, "Policy"] = weakref.WeakValueDictionary()
+_DEFAULT: list["Policy"] = []
 _LOADING = threading.Lock()
 
 
-def load(source: str | Path | bytes | None = None) -> "Policy":
-    """Loads a policy from a file or from bytes, or the default policy; compiles it once per digest and process.
+def load(source: str | Path | bytes | None = None, *, sha256: str | None = None) -> "Policy":
+    """Loads a policy from a file or from bytes, or the default policy; compiles it once while it is in use.
+
+    `sha256` is the digest that it must have, in hexadecimal digits; it is compared before anything is compiled.
 
     Raises:
-        ComponentError: The policy is missing, not a component, imports more than its world, or has another version.
+        ComponentError: The policy is missing, has another digest, is not a component, imports more than its world, or has
+            another version.
     """
+    is_default = source is None
     if not isinstance(source, bytes):
         path = DEFAULT_COMPONENT if source is None else Path(source)
         try:
@@ -135,10 +141,16 @@ def load(source: str | Path | bytes | None = None) -> "Policy":
             hint = "" if path != DEFAULT_COMPONENT else "; `make packages` puts it there, or give component=PATH"
             raise ComponentError(f"cannot read the policy {path}: {error.strerror}{hint}") from error
     digest = hashlib.sha256(source).hexdigest()
+    if sha256 is not None and sha256.lower() != digest:
+        raise ComponentError(f"the policy has the SHA-256 {digest}, not {sha256}")
     with _LOADING:
-        if digest not in _LOADED:
-            _LOADED[digest] = Policy(source, digest)
-        return _LOADED[digest]
+        policy = _LOADED.get(digest)
+        if policy is None:
+            policy = _LOADED[digest] = Policy(source, digest)
+        if is_default:
+            # Tools that come and go have it, too.
+            _DEFAULT[:] = [policy]
+        return policy
 
 
 class Policy:

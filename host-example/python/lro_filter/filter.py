@@ -10,9 +10,10 @@ from typing import Any
 
 from . import store, ulid
 from .component import Part, Policy, load, printable
-from .errors import LROError, PolicyError, ResultError, StoreError
+from .errors import LROError, PolicyError, ResultError, SettingsError, StoreError
 from .settings import Settings, default_dir
 from .sizes import from_json
+from .watch import watch_file
 
 __all__ = ["Decision", "Filter"]
 
@@ -39,11 +40,29 @@ class Decision:
 
 
 class Filter:
-    """A policy, its store and its settings. Can be shared by calls and threads."""
+    """A policy, its store and its settings. Can be shared by calls and threads.
 
-    def __init__(self, settings: Settings, component: str | Path | None = None):
+    `sha256` is the digest that the policy must have. With `watch`, another policy in the file `component` takes its place.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        component: str | Path | bytes | None = None,
+        *,
+        sha256: str | None = None,
+        watch: bool = False,
+    ):
         self.settings = settings
-        self.policy: Policy = load(component)
+        self._swapping = threading.Lock()
+        if watch and not isinstance(component, str | Path):
+            raise SettingsError("watch: needs `component`, the path of the file that is watched")
+        if watch and sha256 is not None:
+            raise SettingsError("watch: a file with another policy never has the digest `sha256`: give one of them")
+        if watch:
+            # Before it is loaded, so that no change is missed.
+            watch_file(self, component)
+        self.policy: Policy = load(component, sha256=sha256)
         self._record = settings.record()
         self._store: store.Store | None = None
         self._opening = threading.Lock()
@@ -61,6 +80,21 @@ class Filter:
                 root = of.dir or default_dir()
                 self._store = store.Store(root, of.tenant, of.ttl_seconds, of.fsync, of.quota_file, of.quota_tenant)
             return self._store
+
+    def swap(self, component: str | Path | bytes, *, sha256: str | None = None) -> str:
+        """Uses another policy for the results from now on, and returns its SHA-256. Blocks while it is compiled.
+
+        A result that the policy before has begun stays with it to its end.
+
+        Raises:
+            ComponentError: It cannot be used: nothing changes.
+        """
+        # In turn, so that of two swaps the later one lasts.
+        with self._swapping:
+            policy = load(component, sha256=sha256)
+            self.policy = policy
+        log.info("the policy is now the one with the SHA-256 %s", policy.digest)
+        return policy.digest
 
     def apply(
         self,
@@ -89,10 +123,11 @@ class Filter:
             "reader": {"abilities": list(self.settings.abilities)},
             "settings": self._record | (settings or {}),
         }
-        wrote = False
+        # One policy for the verdict and the files.
+        policy, wrote = self.policy, False
         try:
             call["shown-path"] = self._shown_path(id)
-            verdict = self.policy.inspect(call, parts, self.settings.limits)
+            verdict = policy.inspect(call, parts, self.settings.limits)
             match verdict:
                 case "pass":
                     return Decision("pass")
@@ -102,7 +137,7 @@ class Filter:
                     return self._logged(Decision("reject", advice[: self.settings.descriptor_limit]), tool)
                 case {"offload": plan}:
                     wrote = True
-                    return self._logged(self._offload(call, parts, plan), tool)
+                    return self._logged(self._offload(policy, call, parts, plan), tool)
             raise PolicyError("answer", f"the policy answered with {verdict}")
         except (LROError, OSError, RecursionError, UnicodeEncodeError) as error:
             return self.failed(error, tool, wrote)
@@ -124,12 +159,12 @@ class Filter:
             # An unusable store only matters when a result has to be written.
             return ""
 
-    def _offload(self, call: dict, parts: Sequence[Part], plan: dict) -> Decision:
+    def _offload(self, policy: Policy, call: dict, parts: Sequence[Part], plan: dict) -> Decision:
         limits, id = self.settings.limits, call["id"]
         if len(plan["parts"]) != len(parts):
             raise PolicyError("answer", "the number of parts in the plan differs from that of the result")
         with self.store.staging(id) as directory:
-            written = self.policy.write(call, parts, plan, directory, limits)
+            written = policy.write(call, parts, plan, directory, limits)
             descriptor, files = written["content"], written["files"]
             self._check(descriptor, files)
             entries = self.store.publish(directory, id, call, descriptor, files)

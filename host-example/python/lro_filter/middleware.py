@@ -35,7 +35,9 @@ class LROMiddleware(Middleware):
     Args:
         tools: Names of the tools; `None` for all.
         env_prefix: Prefix of the environment variables with settings.
-        component: Path of another policy.
+        component: Another policy: its path, or its bytes.
+        sha256: The digest that it must have, in hexadecimal digits.
+        watch: Whether another policy in the file `component` takes its place.
         settings: Any setting by its name, such as `threshold`, `dir`, `level`.
 
     Raises:
@@ -48,12 +50,24 @@ class LROMiddleware(Middleware):
         *,
         tools: Sequence[str] | None = None,
         env_prefix: str = "MCP_LRO",
-        component: str | Path | None = None,
+        component: str | Path | bytes | None = None,
+        sha256: str | None = None,
+        watch: bool = False,
         **settings: Any,
     ):
         self.settings = Settings.read(env_prefix, **settings)
         self._tools = None if tools is None else set(tools)
-        self._filter = Filter(self.settings, component)
+        self._filter = Filter(self.settings, component, sha256=sha256, watch=watch)
+
+    def swap(self, component: str | Path | bytes, *, sha256: str | None = None) -> str:
+        """Uses another policy for the results from now on, and returns its SHA-256. Blocks while it is compiled.
+
+        A result that the policy before has begun stays with it to its end.
+
+        Raises:
+            ComponentError: It cannot be used: nothing changes.
+        """
+        return self._filter.swap(component, sha256=sha256)
 
     async def on_call_tool(
         self, context: MiddlewareContext[mt.CallToolRequestParams], call_next: CallNext[mt.CallToolRequestParams, Any]

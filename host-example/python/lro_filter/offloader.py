@@ -1,7 +1,8 @@
 """Interfaces for the code of a tool: an object, a decorator and a context manager.
 
 Each takes `sections`, `inline_keys`, `threshold`, `output_dir`, `ttl_seconds`, `enabled`, `header_type` and
-`env_prefix`, any other setting by its name, and `component`, the path of another policy.
+`env_prefix`, any other setting by its name, `component`, another policy as its path or its bytes, `sha256`, the digest that it
+must have, and `watch`, whether another policy in the file `component` takes its place.
 """
 
 import asyncio
@@ -41,7 +42,9 @@ class LROOffloader:
         enabled: bool | None = None,
         ttl_seconds: int | None = None,
         *,
-        component: str | Path | None = None,
+        component: str | Path | bytes | None = None,
+        sha256: str | None = None,
+        watch: bool = False,
         **settings: Any,
     ):
         self.settings = Settings.read(
@@ -52,7 +55,7 @@ class LROOffloader:
             enabled=enabled,
             ttl_seconds=ttl_seconds,
         )
-        self._filter = Filter(self.settings, component)
+        self._filter = Filter(self.settings, component, sha256=sha256, watch=watch)
 
     def offload_if_needed(
         self,
@@ -85,6 +88,16 @@ class LROOffloader:
         settings = {name: changed[name] for name, value in given.items() if value is not None}
         decision = self._filter.apply([part], tool, query=query, session=session_id, settings=settings)
         return self._answer(data, part, decision)
+
+    def swap(self, component: str | Path | bytes, *, sha256: str | None = None) -> str:
+        """Uses another policy for the values from now on, and returns its SHA-256. Blocks while it is compiled.
+
+        A value that the policy before has begun stays with it to its end.
+
+        Raises:
+            ComponentError: It cannot be used: nothing changes.
+        """
+        return self._filter.swap(component, sha256=sha256)
 
     def estimate_size(self, data: Any) -> int:
         """The size that is compared with the threshold, in its unit."""
