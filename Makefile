@@ -14,7 +14,7 @@ GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p l
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text
 HOST      := -p lro-transport -p lro-table -p lro-host -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
-UNOPTIMIZED := $(foreach crate,lro-transport lro-table lro-host lro-gateway lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
+UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
 .PHONY: help
 help: ## This list

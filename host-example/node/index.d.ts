@@ -112,7 +112,8 @@ export interface Options extends Settings {
     /** Folder of a policy that `build.js` transpiled. Default: the default policy. */
     policy?: string;
     /**
-     * Digest that the policy must have: what `sha256sum policy.* | sha256sum` prints in its folder, 64 hexadecimal digits.
+     * Digest that the policy must have: what `sha256sum policy.* | sha256sum` prints in its folder
+     * in a shell with `LC_ALL=C`, 64 hexadecimal digits.
      * Default: none is asked for.
      */
     sha256?: string;

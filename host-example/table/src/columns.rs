@@ -20,7 +20,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Finds the columns. A value that is no object is in a column `value`.
+    /// Finds the columns. Values other than objects go into the column `value`.
     ///
     /// # Errors
     /// [`TableError::Columns`] when there are more than [`COLUMNS_MAX`], and those of reading.

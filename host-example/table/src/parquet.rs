@@ -170,7 +170,7 @@ fn write_column<'a>(
     }
 }
 
-/// A value that is no longer of the type of its column.
+/// The error for a value that cannot be read as the type of its column.
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> ParquetError {
     ParquetError::External(Box::new(error))
 }

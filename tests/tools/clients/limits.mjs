@@ -31,6 +31,11 @@ function number(text, expression, what) {
     return Number(found(text, expression, what)[0].replaceAll("_", ""));
 }
 
+/** A name of JavaScript in an expression. */
+function escaped(name) {
+    return name.replaceAll("$", "\\$");
+}
+
 const gemini = source("gemini-cli-core/dist/src/config/config.js");
 const geminiCharacters = number(gemini, /DEFAULT_TRUNCATE_TOOL_OUTPUT_THRESHOLD = ([\d_e]+);/, "Gemini CLI's threshold");
 
@@ -69,23 +74,21 @@ same("Qwen Code", "text-lines", qwenLines);
 
 // Programs are for this platform alone.
 const platform = { x64: "linux-x64", arm64: "linux-arm64" }[process.arch];
-let opencodeLines = 2_000;
-let opencodeBytes = 51_200;
 if (process.platform === "linux" && platform) {
     const opencode = source(`opencode-${platform}`, "bin/opencode");
     const names = found(opencode, /MAX_LINES:\(\)=>([\w$]+),MAX_BYTES:\(\)=>([\w$]+)/, "opencode's limits");
-    const [lines, bytes] = names.map((name) => name.replaceAll("$", "\\$"));
-    [opencodeLines, opencodeBytes] = found(opencode, new RegExp(`[ ,]${lines}=(\\d+),${bytes}=(\\d+)`), "opencode's limits").map(Number);
-    same("opencode", "text-limit", opencodeBytes);
+    const [lines, bytes] = names.map(escaped);
+    const values = found(opencode, new RegExp(`[ ,]${lines}=(\\d+),${bytes}=(\\d+)`), "opencode's limits").map(Number);
+    same("opencode", "text-lines", values[0]);
+    same("opencode", "text-limit", values[1]);
     same("opencode", "text-unit", "bytes");
-    same("opencode", "text-lines", opencodeLines);
 
     const claude = source(`claude-code-${platform}`, "claude");
     // The share of the estimate above which it counts, the tokens of an image, and the most tokens, in one declaration.
     same("Claude Code", "text-limit", number(claude, /[ ,][\w$]+=0\.5,[\w$]+=1600,[\w$]+=(\d+)/, "Claude Code's tokens"));
     same("Claude Code", "text-unit", "tokens");
     const [most] = found(claude, /persistenceThresholdCeiling:[\w$]+\?([\w$]+):void 0/, "Claude Code's characters");
-    const declared = new RegExp(`[ ,]${most.replaceAll("$", "\\$")}=([\\de]+)[,;]`);
+    const declared = new RegExp(`[ ,]${escaped(most)}=([\\de]+)[,;]`);
     same("Claude Code", "declared-size", number(claude, declared, "Claude Code's characters"));
 
     const codex = source("codex", "vendor", { x64: "x86_64", arm64: "aarch64" }[process.arch] + "-unknown-linux-musl", "bin/codex");
@@ -127,7 +130,8 @@ const RULES = [
         name: "opencode",
         cuts(texts) {
             const all = texts.join("\n\n");
-            return all.split("\n").length > opencodeLines || Buffer.byteLength(all) > opencodeBytes;
+            const { "text-lines": lines, "text-limit": bytes } = profile("opencode");
+            return all.split("\n").length > lines || Buffer.byteLength(all) > bytes;
         },
     },
 ];

@@ -12,9 +12,9 @@ const PLAIN = { disallowedSpecial: new Set() };
 /** A function that counts the tokens of a text: the larger count of `o200k_base` and of Claude 2. */
 export function counter(data) {
     const require = createRequire(join(resolve(data), "tokenizers/package.json"));
-    const o200k = require("gpt-tokenizer/encoding/o200k_base");
+    const o200k = encoding(data, "o200k_base");
     const claude = require("@anthropic-ai/tokenizer").getTokenizer();
-    return (text) => Math.max(o200k.countTokens(text, PLAIN), claude.encode(text.normalize("NFKC"), "all").length);
+    return (text) => Math.max(o200k(text), claude.encode(text.normalize("NFKC"), "all").length);
 }
 
 /** A function that counts the tokens of a text by an encoding of OpenAI. */
