@@ -33,6 +33,7 @@ mod limits;
 mod lists;
 mod neighbours;
 mod nosy;
+mod outputs;
 mod partial;
 mod policies;
 mod profiles;

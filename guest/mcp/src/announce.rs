@@ -7,6 +7,7 @@ use lro_json::walk::skip_white;
 
 use super::arguments::{self, ArgumentRule};
 use super::message::Message;
+use super::outputs;
 use super::schema;
 use super::span::{self, Span};
 use super::text::quoted;
@@ -37,6 +38,9 @@ pub struct ToolChange<'a> {
     pub tasks: bool,
     /// The text in the place of its description. A tool without a description gets none.
     pub description: Option<String>,
+    /// Whether it is declared for a client of [`OUTPUTS_REVISION`](super::OUTPUTS_REVISION): with the outputs of its results in
+    /// place of the output schema.
+    pub outputs: bool,
 }
 
 /// How a server announces that it knows tasks.
@@ -153,7 +157,10 @@ pub fn with_tools<'a>(answer: &Message, change: impl Fn(&ListedTool<'_>) -> Tool
     let mut edits = Vec::new();
     for tool in tools(answer) {
         let Some(change) = listed_tool(bytes, &tool).map(|listed| change(&listed)) else { continue };
-        let mut of_tool = Vec::from_iter(schema_edit(bytes, &tool, change.schema));
+        let mut of_tool = match change.outputs {
+            true => output_edits(bytes, &tool, change.schema),
+            false => Vec::from_iter(schema_edit(bytes, &tool, change.schema)),
+        };
         of_tool.extend(change.argument.and_then(|argument| argument_edit(bytes, &tool, argument)));
         of_tool.extend(arguments::schema_edits(bytes, &tool, &change.rules));
         of_tool.extend(change.description.and_then(|text| {
@@ -195,6 +202,27 @@ pub fn with_result_characters(definition: &str, characters: u64) -> String {
     String::from_utf8_lossy(&span::spliced(&definition, Vec::from_iter(edit))).into_owned()
 }
 
+/// The definition of a tool as JSON, for a client of [`OUTPUTS_REVISION`](super::OUTPUTS_REVISION).
+pub fn with_outputs(definition: &str) -> String {
+    let definition = Bytes::copy_from_slice(definition.as_bytes());
+    let mut edits = output_edits(&definition, &(0..definition.len()), SchemaChange::Keep);
+    edits.sort_by_key(|(span, _)| span.start);
+    String::from_utf8_lossy(&span::spliced(&definition, edits)).into_owned()
+}
+
+/// The answer to `server/discover` with one more revision that is spoken.
+pub fn with_revision(answer: &Message, revision: &str) -> Bytes {
+    let bytes = answer.bytes();
+    let versions = answer.find(&["result", "supportedVersions"]);
+    let edit = versions.and_then(|versions| {
+        let (known, _) = span::elements(bytes, versions.start, usize::MAX, |_| None);
+        let is_known = known.iter().any(|known| span::string(bytes, known).as_deref() == Some(revision));
+        let more = if is_known { Vec::new() } else { vec![quoted(revision)] };
+        appended(bytes, &versions, b"[]", &more)
+    });
+    span::spliced(bytes, edit.into_iter().collect())
+}
+
 /// A result object with one more metadata entry.
 pub fn with_metadata(result: &Bytes, key: &str, json: &str) -> Bytes {
     let entry = format!("{}:{json}", quoted(key));
@@ -216,6 +244,26 @@ fn schema_edit(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Option<(Span
         SchemaChange::Keep => None,
         SchemaChange::Widen => Some((schema.clone(), schema::or_replacement(bytes.get(schema)?)?)),
         SchemaChange::Remove => Some((span::removal(bytes, tool, "outputSchema")?, Vec::new())),
+    }
+}
+
+/// The edits that put the outputs of a tool in the place of its output schema.
+fn output_edits(bytes: &Bytes, tool: &Span, change: SchemaChange) -> Vec<(Span, Vec<u8>)> {
+    let schema = object(bytes, span::child(bytes, tool, "outputSchema")).and_then(|schema| bytes.get(schema));
+    let widened = schema.filter(|_| change == SchemaChange::Widen).and_then(schema::or_replacement);
+    let shown = schema.filter(|_| change != SchemaChange::Remove).map(|schema| widened.as_deref().unwrap_or(schema));
+    let outputs = outputs::declaration(shown, schema);
+    let declared = format!(r#""outputVariants":{outputs}"#);
+    let (members, _) = span::members(bytes, tool.start, usize::MAX, |_, _| None);
+    let of_schema = members.iter().find(|member| span::string(bytes, &member.key).as_deref() == Some("outputSchema"));
+    match (span::child(bytes, tool, "outputVariants"), of_schema) {
+        // In an older revision it says nothing.
+        (Some(other), _) => {
+            let removed = span::removal(bytes, tool, "outputSchema").map(|removed| (removed, Vec::new()));
+            removed.into_iter().chain([(other, outputs.into_bytes())]).collect()
+        }
+        (None, Some(member)) => vec![(member.key.start..member.value.end, declared.into_bytes())],
+        (None, None) => appended(bytes, tool, b"{}", &[declared]).into_iter().collect(),
     }
 }
 

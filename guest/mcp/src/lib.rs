@@ -17,6 +17,7 @@ mod list;
 mod message;
 pub mod method;
 mod output_schema;
+mod outputs;
 mod paging;
 mod percent;
 mod records;
@@ -33,8 +34,8 @@ mod truncate;
 pub use advice::{ADVICE_CHARACTERS_MAX, ResultSize, advice, largest_field};
 pub use announce::{
     ListedTool, SchemaChange, TASKS_EXTENSION, TaskSupport, ToolChange, has_argument, listed_tools, with_capabilities,
-    with_extension, with_items, with_metadata, with_response_metadata, with_result_characters, with_tools,
-    with_tools_that,
+    with_extension, with_items, with_metadata, with_outputs, with_response_metadata, with_result_characters,
+    with_revision, with_tools, with_tools_that,
 };
 pub use arguments::{ArgumentError, ArgumentRule, BoundedCall, bounded_call, check_argument};
 pub use blocks::{BLOCK_EXTRA_BYTES_MAX, ESCAPED_BASE64_BYTES_MAX};
@@ -46,6 +47,9 @@ pub use message::{
     with_result_type,
 };
 pub use output_schema::{LEVELS_MAX, OutputSchema, SCHEMA_BYTES_MAX, STEPS_MAX, SchemaError};
+pub use outputs::{
+    Audience, OUTPUTS_REVISION, Output, OutputFormat, OutputsError, REVISION_BEFORE_OUTPUTS, RequestedOutputs,
+};
 pub use paging::{Following, Paging, PagingStyle, page_request, with_arguments};
 pub use percent::{decoded as percent_decoded, encoded as percent_encoded};
 pub use reply::{Replacement, exceeds, lines_of_response, size_beyond, text_of_response, wire_size};

@@ -20,6 +20,7 @@ fn with_argument(tool: &str) -> String {
         rules: Vec::new(),
         tasks: false,
         description: None,
+        outputs: false,
     };
     let changed = with_tools(&Message::read(Bytes::from(list)), change, &[]);
     String::from_utf8(changed.to_vec()).unwrap()

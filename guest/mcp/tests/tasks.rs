@@ -26,6 +26,7 @@ fn a_tool_declares_tasks_unless_it_does() {
         rules: Vec::new(),
         tasks: true,
         description: None,
+        outputs: false,
     };
     for (tool, execution, runs_tasks) in [
         (r#"{"name":"a","outputSchema":{}}"#, json!({"taskSupport": "optional"}), false),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lro_host::mcp::{
     self, EXTRACT_TOOL, FILE_URI, INLINE_MODE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Implementation,
-    Kind, Message, Params, READ_TOOL, method,
+    Kind, Message, Params, READ_TOOL, RequestedOutputs, method,
 };
 
 use super::ask::{self, Asked, Asking};
@@ -17,7 +17,7 @@ use super::job::watch::WatchCall;
 use super::job::{self, JOB_TOOL, JobForm, server_task};
 use super::own::OwnCall;
 use super::pending::{Call, RequestKind, ToolCall};
-use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, reuse};
+use super::{QUERY_BYTES_MAX, Session, arguments, description, handles, outputs, reuse};
 use crate::tenants::memory::{ClientKey, TokenUsage};
 use crate::tenants::waiting::CALLS_MAX;
 
@@ -28,8 +28,12 @@ impl Session {
         if let Some(refusal) = self.refusal(&message) {
             return refusal.into();
         }
+        let (message, outputs) = match self.requested_outputs(message) {
+            Ok(taken) => taken,
+            Err(refusal) => return FromClient::Answer(refusal).into(),
+        };
         match message.kind() {
-            Kind::Request => self.request(message),
+            Kind::Request => self.request(message, outputs),
             Kind::Notification => self.client_notification(message).into(),
             Kind::Batch => self.client_batch(&message).into(),
             Kind::Response if self.give_response(&message) => FromClient::Nothing.into(),
@@ -37,13 +41,13 @@ impl Session {
         }
     }
 
-    fn request(self: &Arc<Self>, message: Message) -> ClientDecision {
+    fn request(self: &Arc<Self>, message: Message, outputs: Option<Arc<RequestedOutputs>>) -> ClientDecision {
         let Some(id) = message.id() else { return FromClient::Forward(message.bytes().clone()).into() };
         let Asking { message: without_question, asked } = match ask::taken(self, &message) {
             Ok(asking) => asking,
             Err(reason) => {
                 let error = mcp::with_result_type(mcp::tool_error(&reason), message.params().is_modern());
-                return FromClient::Answer(mcp::response(&id, &error)).into();
+                return FromClient::Answer(outputs::shaped(outputs.as_deref(), mcp::response(&id, &error))).into();
             }
         };
         let (message, changed) = arguments::bounded(self, without_question.unwrap_or(message));
@@ -62,6 +66,7 @@ impl Session {
             return FromClient::Answer(mcp::error_response(Some(&id), INVALID_REQUEST, &text)).into();
         }
         call.page = page;
+        call.want(outputs);
         if let Some(own) = self.own(&id, &call, &message, &params) {
             return own.into();
         }

@@ -133,7 +133,8 @@ impl Session {
             self.end_job(job, Outcome::Failed(reason));
             return FromClient::Nothing;
         }
-        FromClient::Answer(mcp::response(id, &mcp::with_result_type(mcp::tool_error(&reason), call.modern)))
+        let error = mcp::with_result_type(mcp::tool_error(&reason), call.modern);
+        FromClient::Answer(call.shaped(mcp::response(id, &error)))
     }
 
     /// Waits until the client cancels the call, or the job that it has become.

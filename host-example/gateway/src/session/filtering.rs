@@ -12,7 +12,9 @@ use lro_host::sandbox::types::Abilities;
 use lro_host::store::Ulid;
 
 use crate::metrics::{Observation, tokens, verdict_name};
-use crate::session::{Call, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, own, reuse, shape};
+use crate::session::{
+    Call, RequestKind, Session, ToolCall, arguments, ask, batch_of, ceiling, outputs, own, reuse, shape,
+};
 use crate::settings::{DecisionMode, DescriptorLevel, ImageMode, PolicySettings, SchemaStrategy, Sees};
 use crate::tenants::tasks::{self, TaskAnswer, TaskCall};
 
@@ -30,7 +32,8 @@ impl Session {
                     return mcp::error_response(id.as_ref(), INTERNAL_ERROR, ceiling::TOO_LARGE);
                 }
                 self.keep_for_reuse(&result, call, offload, &reply);
-                arguments::noted(self, reply, call)
+                let noted = arguments::noted(self, reply, call);
+                self.with_outputs(noted, &result, outcome.as_ref(), call).await
             }
             Err(error) => self.unreadable_result(&bytes, &error, || {
                 let text = format!("cannot read the response of the server: {error}");
@@ -64,13 +67,15 @@ impl Session {
         if let Some(known) = known
             && self.rules.filter.store.as_ref().is_ok_and(|store| store.find(tenant, known.offload).is_ok())
         {
-            return self.within_ceiling(message.with_bytes(path, &known.result), message, call);
+            let answer = outputs::shaped_task(call.outputs.as_deref(), message.with_bytes(path, &known.result));
+            return self.within_ceiling(answer, message, call);
         }
         let (reply, outcome) = self.filtered_reply(&result, call).await;
         if let Some(offload) = outcome.as_ref().and_then(offload_of) {
             self.rules.tasks.answered(tenant, task, TaskAnswer { digest, offload, result: reply.clone() });
         }
-        self.within_ceiling(message.with_bytes(path, &reply), message, call)
+        let answer = outputs::shaped_task(call.outputs.as_deref(), message.with_bytes(path, &reply));
+        self.within_ceiling(answer, message, call)
     }
 
     /// Replaces a message that could not be filtered: an error for each response in it, or a notification without its
@@ -86,8 +91,23 @@ impl Session {
         }
     }
 
+    /// Filters a result for a program, beside the reply for a model. Returns the reply, and its outcome if a policy decided.
+    pub(super) async fn whole_result(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Outcome>) {
+        let (reply, decision) = self.decided_reply(result, &call.of_program()).await;
+        (reply, decision.map(|decision| decision.outcome))
+    }
+
     /// Filters a result. Returns the reply, and its outcome if a policy decided.
     pub(super) async fn filtered_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Outcome>) {
+        let (reply, decision) = self.decided_reply(result, call).await;
+        if let (Some(decision), RequestKind::Tool(tool)) = (&decision, &call.kind) {
+            self.observe(tool, result, &reply, decision);
+        }
+        (reply, decision.map(|decision| decision.outcome))
+    }
+
+    /// As [`Self::filtered_reply`], with the whole decision and without counting it.
+    async fn decided_reply(&self, result: &ToolResult, call: &Call) -> (Bytes, Option<Decision>) {
         let RequestKind::Tool(tool) = &call.kind else { return (result.pass(), None) };
         if result.not_for_policy() {
             if let Some(task) = result.task() {
@@ -147,11 +167,10 @@ impl Session {
                 None => self.refused_result(result, call, tool, &settings, &mut decision),
             };
         }
-        self.observe(tool, result, &reply, &decision);
         if matches!(decision.outcome, Outcome::Pass) && self.rules.config.has_budgets() {
             call.usage.add(shown_tokens(result, call.client.sees));
         }
-        (reply, Some(decision.outcome))
+        (reply, Some(decision))
     }
 
     /// Refuses a result that is too large in every form.

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use lro_host::mcp::{
-    self, EXTRACT_TOOL, ListedTool, METHOD_NOT_FOUND, Message, READ_TOOL, SchemaChange, TaskSupport, ToolChange,
+    self, EXTRACT_TOOL, ListedTool, METHOD_NOT_FOUND, Message, OUTPUTS_REVISION, READ_TOOL, SchemaChange, TaskSupport,
+    ToolChange,
 };
 
 use super::job::tool::{self, JOBS_TEMPLATE};
@@ -10,13 +11,13 @@ use super::job::{JOB_TOOL, task};
 use super::own::{TEMPLATE, guidance};
 use super::pending::{Call, RequestKind};
 use super::{Session, arguments, ask, description, intercept};
-use crate::settings::{ClientProfile, DecisionMode, JobMode, SchemaStrategy};
+use crate::settings::{DecisionMode, JobMode, SchemaStrategy};
 use crate::tenants::memory::{SchemaKind, TASKS_REQUIRED};
 
 impl Session {
     /// Adds the gateway's tools and resources to a server's lists and capabilities.
     pub(super) fn with_own_items(&self, call: &Call, message: &Message) -> Bytes {
-        let Call { kind, modern, client, .. } = call;
+        let Call { kind, modern, .. } = call;
         let modern = *modern;
         if matches!(kind, RequestKind::Tools { .. }) {
             self.learn_schemas(message);
@@ -53,15 +54,18 @@ impl Session {
                     RequestKind::Discovery => Some(TaskSupport::Extension),
                     _ => self.asks_for_tasks().then_some(TaskSupport::Capability),
                 };
-                let answer = mcp::with_capabilities(message, &guidance(has_jobs), has_jobs, tasks);
-                match self.rules.config.gateway.interceptor {
-                    true => mcp::with_extension(&Message::read(answer), intercept::EXTENSION, intercept::SUPPORT),
-                    false => answer,
+                let mut answer = mcp::with_capabilities(message, &guidance(has_jobs), has_jobs, tasks);
+                if self.rules.config.gateway.interceptor {
+                    answer = mcp::with_extension(&Message::read(answer), intercept::EXTENSION, intercept::SUPPORT);
                 }
+                if self.rules.gives_outputs() {
+                    answer = mcp::with_revision(&Message::read(answer), OUTPUTS_REVISION);
+                }
+                answer
             }
             RequestKind::Tools { first_page } => {
                 if missing {
-                    let tools = self.definitions(client).join(",");
+                    let tools = self.definitions(call).join(",");
                     return response(format!(r#""tools":[{tools}]"#)).unwrap_or_else(|| message.bytes().clone());
                 }
                 self.tools(message, call, *first_page)
@@ -112,15 +116,24 @@ impl Session {
             };
             let tasks = has_tasks && tool.job.map_or(call.knows_tasks, |job| job != JobMode::Never);
             let rules = arguments::rules(self, name);
+            let outputs = call.outputs.is_some();
             if is_exempt {
-                return ToolChange { schema, result_characters: None, argument: None, rules, tasks, description };
+                return ToolChange {
+                    schema,
+                    result_characters: None,
+                    argument: None,
+                    rules,
+                    tasks,
+                    description,
+                    outputs,
+                };
             }
             let argument = question.filter(|_| tool.ask);
             let result_characters = config.declared_size(name, client);
-            ToolChange { schema, result_characters, argument, rules, tasks, description }
+            ToolChange { schema, result_characters, argument, rules, tasks, description, outputs }
         };
         let adds_own = first_page && !self.rules.has_name_conflict();
-        let more = if adds_own { self.definitions(client) } else { Vec::new() };
+        let more = if adds_own { self.definitions(call) } else { Vec::new() };
         mcp::with_tools(message, change, &more)
     }
 
@@ -142,19 +155,22 @@ impl Session {
                 (false, false) => b"false",
             };
             let tasks = (own.job != Some(JobMode::Never)).then_some((SchemaKind::Tasks, runs_tasks));
-            let of_tool = input.into_iter().chain(output).chain(tasks);
+            let is_structured: &[u8] = if tool.output_schema.is_some() { b"true" } else { b"false" };
+            let structured = self.rules.gives_outputs().then_some((SchemaKind::Structured, is_structured));
+            let of_tool = input.into_iter().chain(output).chain(tasks).chain(structured);
             of_tool.map(|(kind, schema)| ((kind, tool.name.as_ref().to_owned()), schema))
         });
         self.rules.caches.learn(&self.owner.tenant, schemas);
     }
 
-    /// The definitions of the gateway's tools for a client. The model chooses the length of their results.
-    fn definitions(&self, client: &ClientProfile) -> Vec<String> {
+    /// The definitions of the gateway's tools for the client of a call. The model chooses the length of their results.
+    fn definitions(&self, call: &Call) -> Vec<String> {
         let jobs = self.rules.config.has_jobs().then(tool::definition);
         let definitions = self.rules.definitions.iter().cloned().chain(jobs);
-        match client.declared_size {
-            Some(size) => definitions.map(|tool| mcp::with_result_characters(&tool, size)).collect(),
-            None => definitions.collect(),
-        }
+        let sized = definitions.map(|tool| match call.client.declared_size {
+            Some(size) => mcp::with_result_characters(&tool, size),
+            None => tool,
+        });
+        sized.map(|tool| if call.outputs.is_some() { mcp::with_outputs(&tool) } else { tool }).collect()
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, EXTRACT_TOOL, INTERNAL_ERROR, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, Tools};
+use lro_host::mcp::{
+    self, EXTRACT_TOOL, INTERNAL_ERROR, INVALID_PARAMS, Id, Message, ProtocolError, READ_TOOL, RequestedOutputs, Tools,
+};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::ceiling::{Reader, SHORTER_MAX};
@@ -14,7 +16,7 @@ use super::job::wait::Awaited;
 use super::job::watch::WatchCall;
 use super::job::{JOB_TOOL, tool};
 use crate::session::collect::Collecting;
-use crate::session::{Call, FromClient, SendOwn, Session, arguments, description, handles, reuse};
+use crate::session::{Call, FromClient, SendOwn, Session, arguments, description, handles, outputs, reuse};
 use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
@@ -44,6 +46,7 @@ pub(crate) struct OwnCall {
     id: Id,
     client: Arc<ClientProfile>,
     modern: bool,
+    outputs: Option<Arc<RequestedOutputs>>,
     kind: OwnCallKind,
 }
 
@@ -152,7 +155,7 @@ impl OwnCall {
 
     fn new(session: &Arc<Session>, id: &Id, call: &Call, kind: OwnCallKind) -> Self {
         let (session, client) = (Arc::clone(session), Arc::clone(&call.client));
-        Self { session, id: id.clone(), client, modern: call.modern, kind }
+        Self { session, id: id.clone(), client, modern: call.modern, outputs: call.outputs.clone(), kind }
     }
 
     /// Does what need not wait for a thread. Returns the job that the call waits for before it runs, and until when.
@@ -220,9 +223,19 @@ impl OwnCall {
         };
         self.session.rules.metrics.own_call(name, start.elapsed());
         if !self.session.is_too_large(&answer, &self.reader()) {
-            return FromClient::Answer(answer);
+            return FromClient::Answer(self.shaped(answer));
         }
         self.refused(ANSWER_TOO_LARGE)
+    }
+
+    /// The answer with the outputs that the client wants of a tool.
+    fn shaped(&self, answer: Bytes) -> Bytes {
+        let outputs = self.outputs.as_deref();
+        match &self.kind {
+            OwnCallKind::Tool(..) | OwnCallKind::Job { .. } => outputs::shaped(outputs, answer),
+            OwnCallKind::Task { .. } => outputs::shaped_task(outputs, answer),
+            _ => answer,
+        }
     }
 
     fn message(&self, answered: Result<String, ProtocolError>) -> Bytes {
@@ -310,7 +323,7 @@ impl OwnCall {
             // The server can answer the call as well.
             OwnCallKind::Reused { message, .. } => return self.forwarded(message.clone()),
         };
-        FromClient::Answer(error)
+        FromClient::Answer(self.shaped(error))
     }
 
     fn reuse_reply(&self, call: &Call, cached: &CachedReply, message: &Bytes) -> FromClient {

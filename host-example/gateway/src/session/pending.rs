@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message};
+use lro_host::mcp::{self, INTERNAL_ERROR, Id, METHOD_NOT_FOUND, Message, RequestedOutputs};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::Session;
@@ -31,6 +31,8 @@ pub(crate) struct Call {
     pub(crate) usage: Arc<TokenUsage>,
     /// Whether the client speaks 2026-07-28 or later.
     pub(crate) modern: bool,
+    /// The outputs that a client of 2026-12-01 gets in place of the halves of a result.
+    pub(super) outputs: Option<Arc<RequestedOutputs>>,
     /// Whether the client says that it knows tasks.
     pub(super) knows_tasks: bool,
     /// Whether the client gets the files of an offload as file values.
@@ -88,6 +90,7 @@ impl Call {
             client,
             usage,
             modern: false,
+            outputs: None,
             knows_tasks: false,
             downloads: false,
             page: None,
@@ -296,7 +299,7 @@ impl Session {
     /// Fails a pending call as a tool error of the gateway.
     pub(crate) fn refuse(&self, id: &Id, reason: &str) -> Option<Bytes> {
         let call = self.take(id)?;
-        Some(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern)))
+        Some(call.shaped(mcp::response(id, &mcp::with_result_type(mcp::tool_error(reason), call.modern))))
     }
 
     /// Ends the collecting of pages. Returns whether there was any.

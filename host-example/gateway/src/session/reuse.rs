@@ -88,7 +88,7 @@ pub(crate) fn answer(session: &Session, id: &Id, call: &Call, cached: &CachedRep
     }
     session.rules.metrics.reused();
     tracing::info!(tenant = session.tenant(), offload = %cached.offload, age, "reused the reply to an identical call");
-    Some(answer)
+    Some(call.shaped(answer))
 }
 
 /// Caches the reply to a call whose result was offloaded.

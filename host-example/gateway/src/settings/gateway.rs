@@ -77,6 +77,8 @@ pub struct GatewaySettings {
     /// Whether the gateway answers `interceptors/list` and `interceptor/invoke` with its policy as a mutator of tool
     /// results: the proposal SEP-2624. Default: false.
     pub interceptor: bool,
+    /// Whether clients of revision 2026-12-01 are served, with results by audience: the proposal SEP-3279. Default: false.
+    pub output_variants: bool,
     /// Whether clients that declare the capability `files` get the files of an offload as file values, and addresses to
     /// download them from: the proposal SEP-2631. Requires `listen`. Default: false.
     pub file_transfer: bool,
@@ -210,6 +212,7 @@ impl Default for GatewaySettings {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             interceptor: false,
+            output_variants: false,
             file_transfer: false,
             public_url: None,
             download_seconds: at_least_one(300),

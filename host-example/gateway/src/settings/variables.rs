@@ -155,6 +155,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("gateway.allowed-hosts", ValueForm::List, "hosts that requests may name besides the loopback names and the address listened on"),
     variable("gateway.allowed-origins", ValueForm::List, "origins that requests may have besides those on a loopback name"),
     variable("gateway.interceptor", ValueForm::Boolean, "proposal SEP-2624: the gateway answers `interceptors/list` and `interceptor/invoke` with its policy as a mutator of tool results"),
+    variable("gateway.output-variants", ValueForm::Boolean, "proposal SEP-3279: the gateway serves clients of revision 2026-12-01 too, with results by audience: what the policy makes of them for models, whole for programs and people"),
     variable("gateway.file-transfer", ValueForm::Boolean, "proposal SEP-2631: clients that declare the capability `files` get file values and addresses of downloads; needs `listen`"),
     variable("gateway.public-url", ValueForm::Text, "URL under which clients reach the gateway, `https://…`: addresses of downloads begin with it; none: the address listened on, if only this machine reaches it"),
     variable("gateway.download-seconds", ValueForm::Integer, "seconds for which an address of a download is valid"),

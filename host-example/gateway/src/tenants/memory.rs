@@ -66,6 +66,8 @@ pub(crate) enum SchemaKind {
     Description,
     /// No schema: whether the server runs calls as tasks, as JSON, or [`TASKS_REQUIRED`].
     Tasks,
+    /// No schema: whether a tool declares structured content, as JSON.
+    Structured,
 }
 
 /// The value of [`SchemaKind::Tasks`] of a tool whose calls have to be tasks.
@@ -185,6 +187,11 @@ impl TenantCaches {
     /// Whether the server runs calls of a tool as tasks alone.
     pub(crate) fn requires_tasks(&self, tenant: &str, tool: &str) -> bool {
         self.schema(tenant, (SchemaKind::Tasks, tool.to_owned())).is_some_and(|runs| runs == TASKS_REQUIRED)
+    }
+
+    /// Whether a tool declares structured content, if it has been listed while the gateway gives outputs.
+    pub(crate) fn is_structured(&self, tenant: &str, tool: &str) -> Option<bool> {
+        self.schema(tenant, (SchemaKind::Structured, tool.to_owned())).map(|structured| structured == "true")
     }
 
     fn schema(&self, tenant: &str, key: (SchemaKind, String)) -> Option<Bytes> {

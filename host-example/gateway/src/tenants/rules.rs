@@ -165,6 +165,11 @@ impl Rules {
         self.changes() && self.tools.is_some()
     }
 
+    /// Whether clients of revision 2026-12-01 are served.
+    pub(crate) fn gives_outputs(&self) -> bool {
+        self.changes() && self.config.gateway.output_variants
+    }
+
     /// Whether clients may download files.
     pub(crate) fn transfers_files(&self) -> bool {
         self.announces() && self.config.gateway.file_transfer

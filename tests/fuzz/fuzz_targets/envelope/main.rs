@@ -9,9 +9,9 @@ mod tree;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use lro_mcp::{
-    BATCH_MESSAGES_MAX, Id, Kind, ListedTool, MEMBERS_MAX, Message, ParseError, Replacement, SchemaChange, ToolChange,
-    ToolResult, error_response, listed_tools, looks_like_tool_result, response, shortened, with_capabilities,
-    with_items, with_result_type, with_tools,
+    BATCH_MESSAGES_MAX, Id, Kind, ListedTool, MEMBERS_MAX, Message, ParseError, Replacement, RequestedOutputs,
+    SchemaChange, ToolChange, ToolResult, error_response, listed_tools, looks_like_tool_result, response, shortened,
+    with_capabilities, with_items, with_outputs, with_result_type, with_revision, with_tools,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -201,6 +201,7 @@ fn change_of(tool: &str) -> ToolChange<'static> {
         rules: Vec::new(),
         tasks: false,
         description: (tool.len() % 4 == 1).then(|| DESCRIPTION.to_owned()),
+        outputs: false,
     }
 }
 
@@ -320,6 +321,24 @@ fn check_result(bytes: &Bytes, is_json_too: bool) {
     assert!(is_json(&result.rejected("no")));
 }
 
+/// Outputs of any result, and of any tool, are JSON.
+fn check_outputs(message: &Message, text: &str) {
+    let all = br#"[{"audience":"assistant","format":"content"},{"audience":"programmatic","format":"structured"}]"#;
+    let Ok(all) = RequestedOutputs::read(all) else { unreachable!("both are outputs") };
+    let bytes = message.bytes();
+    for outputs in [RequestedOutputs::default(), all] {
+        assert!(is_json(&outputs.of_response(bytes, None)));
+        assert!(is_json(&outputs.of_response(bytes, Some(Err("why")))));
+        let of_result = outputs.of_result(bytes, Ok(bytes)).unwrap_or_default();
+        assert!(of_result.is_empty() || is_json(&of_result), "{}", String::from_utf8_lossy(&of_result));
+    }
+    let as_outputs = |_: &ListedTool<'_>| ToolChange { outputs: true, ..change_of("") };
+    for changed in [with_tools(message, as_outputs, &[]), with_revision(message, "2026-12-01")] {
+        assert!(is_json(&changed), "{}", String::from_utf8_lossy(&changed));
+    }
+    assert!(is_json(with_outputs(text.trim()).as_bytes()));
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((cut, data)) = data.split_first_chunk() else { return };
     let cut = usize::from(u16::from_le_bytes(*cut)) % (data.len() + 1);
@@ -341,6 +360,7 @@ fuzz_target!(|data: &[u8]| {
     check_parts(text, members.as_ref(), cut);
     check_changes(&message, text);
     check_announcements(&message, text);
+    check_outputs(&message, text);
     if let Some(short) = shortened(data, 2, 4000) {
         assert!(tree::is_json(&short), "{}", String::from_utf8_lossy(&short));
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lro_host::job::{Job as Work, pause};
-use lro_host::mcp::{self, Id, Message};
+use lro_host::mcp::{Id, Message};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -90,7 +90,7 @@ impl Session {
         // The server has its request behind it, and the session keeps the job.
         let call = Call { collect: Some(Arc::<CollectState>::default()), job: Some(Arc::clone(&job)), ..call };
         id.iter().for_each(|id| self.remember(id.clone(), call.clone()));
-        let begun = id.clone().filter(|_| !is_answered).map(|id| mcp::response(&id, &self.begun(&call, &job)));
+        let begun = id.clone().filter(|_| !is_answered).map(|id| self.begun(&id, &call, &job));
         let (session, ended, running) = (Arc::clone(self), Arc::clone(self), Arc::clone(&job));
         let recorded = (Arc::clone(self), Arc::clone(&job));
         let run = async move { session.pursue(answer, &call, &running).await };

@@ -113,7 +113,9 @@ impl Session {
     pub(super) fn detachment(&self, call: &Call, message: &Message) -> Option<(Duration, JobForm)> {
         let RequestKind::Tool(tool) = &call.kind else { return None };
         let own = self.rules.config.gateway_tool(&tool.name);
-        if own.job == Some(JobMode::Never) || !self.rules.announces() {
+        // What is fetched from a job has no outputs for programs.
+        let is_for_model = call.outputs.as_ref().is_none_or(|outputs| outputs.is_fallback());
+        if own.job == Some(JobMode::Never) || !self.rules.announces() || !is_for_model {
             return None;
         }
         let form = JobForm::of(message, call);
@@ -179,7 +181,7 @@ impl Session {
             return None;
         }
         let job = self.begin_job(call, self.rules.config.gateway.jobs_max)?;
-        let message = mcp::response(id, &self.begun(call, &job));
+        let message = self.begun(id, call, &job);
         call.job = Some(Arc::clone(&job));
         Some(LateAnswer { id: id.clone(), message, begun: Some((Arc::clone(self), job, call.form)) })
     }
@@ -252,12 +254,15 @@ impl Session {
         Some(job)
     }
 
-    /// What the client gets in place of the result, as JSON.
-    fn begun(&self, call: &Call, job: &Arc<RunningJob>) -> String {
-        match call.form {
-            JobForm::Descriptor => self.descriptor(call, job),
-            JobForm::AskedTask | JobForm::Task => task::created(self, call, job),
-        }
+    /// The response that the client gets in place of the result.
+    fn begun(&self, id: &Id, call: &Call, job: &Arc<RunningJob>) -> Bytes {
+        call.shaped(mcp::response(
+            id,
+            &match call.form {
+                JobForm::Descriptor => self.descriptor(call, job),
+                JobForm::AskedTask | JobForm::Task => task::created(self, call, job),
+            },
+        ))
     }
 
     /// A tool result that describes a job, as JSON.
@@ -297,7 +302,7 @@ impl Session {
             pause().await;
             guard.end(outcome);
             match id.filter(|_| !is_answered) {
-                Some(id) => FromServer::Pass(mcp::response(&id, &session.begun(&call, &running))),
+                Some(id) => FromServer::Pass(session.begun(&id, &call, &running)),
                 None => FromServer::Nothing,
             }
         });

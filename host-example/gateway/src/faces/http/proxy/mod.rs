@@ -22,7 +22,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use lro_host::job::INLINE_BYTES;
-use lro_host::mcp::{Id, Kind, Message, method};
+use lro_host::mcp::{Id, Kind, Message, REVISION_BEFORE_OUTPUTS, method};
 use reqwest::RequestBuilder;
 use tokio::sync::watch;
 
@@ -34,11 +34,11 @@ use self::waits::Decided;
 use super::bridge::Bridge;
 use super::streams::empty;
 use super::{RequestHead, upstream};
-use crate::headers::{ACCEL_BUFFERING, SESSION_ID};
+use crate::headers::{ACCEL_BUFFERING, PROTOCOL_VERSION, SESSION_ID};
 use crate::listener::body;
 use crate::listener::guard::{self, Refusal, json};
 use crate::listener::shares::Holder;
-use crate::session::{FromClient, Session, SessionOwner};
+use crate::session::{FromClient, Session, SessionOwner, is_of_outputs_revision};
 use crate::tenants::rules::Rules;
 use crate::upstream::content::{Chunks, Content};
 use crate::upstream::{Endpoint, Upstream};
@@ -190,7 +190,11 @@ impl Proxy {
         let is_first = message.method().as_deref() == Some(method::INITIALIZE);
         let address = (!is_first).then_some(*address);
         let session = self.session(&holder.tenant, &parts.headers, modern, address)?;
-        let headers = self.request_headers(&parts.headers);
+        let mut headers = self.request_headers(&parts.headers);
+        if modern && session.rules.gives_outputs() && is_of_outputs_revision(&message) {
+            // As the message that the server gets.
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(REVISION_BEFORE_OUTPUTS));
+        }
         if upstream::may_identify_user(&headers) {
             session.never_reuse();
         }

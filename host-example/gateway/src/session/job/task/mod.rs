@@ -91,6 +91,11 @@ pub(in crate::session) fn without_task(message: &Message) -> Message {
     Message::read(message.without(&TASK))
 }
 
+/// The request of a client that is not to get a task, as from revision 2026-07-28 on.
+pub(in crate::session) fn without_support(request: Message) -> Message {
+    if is_accepted(&request) { Message::read(request.without(&ACCEPTS_TASKS)) } else { request }
+}
+
 /// A request about a task that is a job.
 #[derive(Debug)]
 pub(in crate::session) struct TaskRequest {
