@@ -66,11 +66,11 @@ pub mod mcp;
 pub mod policy;
 pub mod read;
 pub mod sandbox;
-pub mod settings;
 pub mod store;
 mod units;
 
 pub use job::Job;
+pub use lro_contract::settings;
 
 #[cfg(doc)]
 #[doc = include_str!("../../../SECURITY.md")]
