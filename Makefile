@@ -10,8 +10,9 @@ CARGO     := cargo
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
-GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-mcp -p lro-document
-COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text
+GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-mcp -p lro-document
+COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
+	-p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory
 HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-host -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
@@ -108,7 +109,7 @@ lint: setup ## Check formatting, spelling, lints and documentation
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
 	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
-	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_adapter lro_bridge lro_results_memory lro_results_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 

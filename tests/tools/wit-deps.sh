@@ -4,7 +4,7 @@
 # So host and guests always agree on them. Installed, not kept in git; quick when it is done already.
 set -eu
 
-FILES="filesystem clocks io"
+FILES="filesystem clocks io cli random sockets"
 
 cd "$(dirname "$0")/../.."
 # With each key of the metadata on a separate line, the path can be found without a JSON parser.

@@ -6,11 +6,9 @@
 //! returns no answer if one has changed.
 
 mod answer;
-mod contract;
 mod export;
 mod files;
 mod fit;
-pub(crate) mod query;
 mod schema;
 mod search;
 mod sql;
@@ -20,12 +18,12 @@ use std::fs::File;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+pub use lro_contract::query::{
+    Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
+};
 use serde_json::value::RawValue;
 
 pub use self::answer::{Answer, Cut, Failures};
-pub use self::query::{
-    Aggregate, AggregateKind, Condition, Group, Operator, Query, QueryError, Selection, SortKey, Test,
-};
 pub use self::search::{HITS_MAX, LineRange, Pattern, Search};
 pub use self::sql::{Sql, TABLES_MAX, Tables};
 use crate::ahead::{Giver, ahead};

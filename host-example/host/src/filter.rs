@@ -5,20 +5,21 @@ mod convert;
 mod documents;
 mod trial;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use lro_contract::manifest::{check_origins, with_integrity};
 use serde_json::value::RawValue;
 
+use self::convert::check_plan;
 use crate::documents::Documents;
 use crate::faults::{caught, caught_while};
 use crate::job::{self, INLINE_BYTES, Job};
 use crate::policy::{Admitted, Policy, Slot, SlotError};
 use crate::sandbox::types::{self, Abilities, PlannedPart};
 use crate::sandbox::{CallError, Cost, Limits, OutputDirectory, Payload, Plan, Verdict, Written, one_line};
-use crate::settings::{DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
-use crate::store::{FileRecord, Offload, OffloadRecord, Origin, Staging, Store, StoreError, Ulid, rfc3339};
+use crate::settings::{AfterFailure, DocumentMode, FailureMode, PolicySettings, Size, SizeUnit};
+use crate::store::{FileRecord, Offload, OffloadRecord, Staging, Store, StoreError, Ulid, rfc3339};
 
 /// Added to the time limits of both calls before an asynchronous caller stops waiting for them.
 const GRACE: Duration = Duration::from_secs(5);
@@ -439,7 +440,7 @@ impl Filter {
         payload: &Arc<Payload>,
         plan: &Plan,
     ) -> Result<(Offloaded, Cost), FilterError> {
-        check(plan)?;
+        check_plan(plan).map_err(FilterError::Answer)?;
         let staging = self.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;
         let staging = match request.handle {
             Some(_) => staging.with_time_to_live_from_now(request.time_to_live),
@@ -510,20 +511,16 @@ impl Filter {
     }
 
     fn fail(&self, request: &Request, wrote: bool, error: &FilterError) -> Outcome {
-        match self.failure {
-            FailureMode::Closed => Outcome::Fail(format!("the result could not be filtered: {}", error.for_client())),
-            FailureMode::Open if !wrote && !error.is_busy() => Outcome::Pass,
-            FailureMode::Open | FailureMode::Truncate => {
-                let missing = if error.is_busy() { "looked at" } else { "written to files" };
-                let error = error.for_client();
-                Outcome::Truncate {
-                    truncation: Truncation {
-                        limit: request.settings.truncate_limit,
-                        suffix: request.settings.truncate_suffix.clone(),
-                    },
-                    warning: Some(format!("The result could not be {missing} ({error}), so a part of it follows.")),
-                }
-            }
+        match self.failure.after(&error.for_client(), wrote, error.is_busy()) {
+            AfterFailure::Pass => Outcome::Pass,
+            AfterFailure::Fail(text) => Outcome::Fail(text),
+            AfterFailure::Truncate(warning) => Outcome::Truncate {
+                truncation: Truncation {
+                    limit: request.settings.truncate_limit,
+                    suffix: request.settings.truncate_suffix.clone(),
+                },
+                warning: Some(warning),
+            },
         }
     }
 }
@@ -542,51 +539,15 @@ fn settle(admitted: &Admitted, tenant: &str, failure: Option<&FilterError>) {
     }
 }
 
-/// Checks that every part which joins another one joins an earlier part that is written.
-fn check(plan: &Plan) -> Result<(), FilterError> {
-    for (index, part) in plan.parts.iter().enumerate() {
-        let PlannedPart::Joined(joins) = part else { continue };
-        let target = plan.parts.get(*joins as usize).filter(|_| (*joins as usize) < index);
-        if target.is_none_or(|target| matches!(target, PlannedPart::Keep | PlannedPart::Joined(_))) {
-            let wrong =
-                format!("a plan whose part {index} joins part {joins}, which is not an earlier part that is written");
-            return Err(FilterError::Answer(wrong));
-        }
-    }
-    Ok(())
-}
-
 /// Converts the file list of a policy into records of the store.
 fn records(files: Vec<types::File>) -> Result<Vec<FileRecord>, FilterError> {
-    let wrong = |name: &str, wrong: &str| FilterError::Answer(format!("`{name}`: {wrong}"));
     let record = |file: types::File| {
         let name = file.name.clone();
-        FileRecord::try_from(file).map_err(|error| wrong(&name, error))
+        FileRecord::try_from(file).map_err(|error| FilterError::Answer(format!("`{name}`: {error}")))
     };
     let records: Vec<FileRecord> = files.into_iter().map(record).collect::<Result<_, _>>()?;
-    let originals: HashSet<&str> =
-        records.iter().filter(|file| file.origin == Origin::Content).map(|file| file.name.as_str()).collect();
-    for file in &records {
-        match (file.origin, &file.derived_from) {
-            (Origin::Content, None) => {}
-            (Origin::Content, Some(_)) => return Err(wrong(&file.name, "content that is derived from a file")),
-            (_, Some(original)) if originals.contains(original.as_str()) => {}
-            (_, Some(_)) => return Err(wrong(&file.name, "derived from a file that keeps no content of the result")),
-            (_, None) => return Err(wrong(&file.name, "derived from no file")),
-        }
-    }
+    check_origins(&records).map_err(FilterError::Answer)?;
     Ok(records)
-}
-
-/// Appends size and digest of each file to a descriptor, as its last member.
-fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
-    let entry = |file: &FileRecord| {
-        let value = serde_json::json!({ "bytes": file.bytes, "sha256": file.sha256, "digest_from": file.digest_from });
-        (file.name.clone(), value)
-    };
-    let integrity: serde_json::Map<String, serde_json::Value> = files.iter().map(entry).collect();
-    let members = descriptor.trim_end().strip_suffix('}').unwrap_or(descriptor);
-    format!("{members},\"integrity\":{}}}", serde_json::Value::Object(integrity))
 }
 
 /// Logs one line for each result that did not pass: tool, size, limit, and the handle of an offload.

@@ -44,6 +44,7 @@
 //! | [`documents`] | the text of PDF and Word documents and of spreadsheets | `policy` |
 //! | [`read`] | pages of an offload, signed cursors | `store` |
 //! | [`extract`] | queries over an offload | `policy`, `store` |
+//! | [`compose`] | a policy and what a host does around it, as one component for any runtime | nothing |
 //! | [`settings`] | the policy settings of a tool, the failure mode | nothing |
 //! | [`policy`] | loads policies: checks, compiles, caches, swaps, parks | `sandbox`, `store` |
 //! | [`store`] | offload directories: staging, publishing, expiry, quotas | nothing |
@@ -56,6 +57,7 @@
 //! The threat model is in [`threat_model`], how to embed the crate in `host-example/docs/how-to/embedding.md`.
 
 mod ahead;
+pub mod compose;
 mod digest;
 pub mod documents;
 pub mod extract;
@@ -66,11 +68,11 @@ pub mod mcp;
 pub mod policy;
 pub mod read;
 pub mod sandbox;
-pub mod settings;
 pub mod store;
 mod units;
 
 pub use job::Job;
+pub use lro_contract::settings;
 
 #[cfg(doc)]
 #[doc = include_str!("../../../SECURITY.md")]

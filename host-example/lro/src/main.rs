@@ -6,6 +6,7 @@ mod clean;
 mod clients;
 mod collect;
 mod compile;
+mod compose;
 mod config;
 mod destination;
 mod enter;
@@ -97,6 +98,7 @@ enum Command {
     Status(status::Arguments),
     Audit(audit::Arguments),
     Policy(policy::Arguments),
+    Compose(compose::Arguments),
     Clients(clients::Arguments),
     Clean(clean::Arguments),
     Config(config::Arguments),
@@ -128,6 +130,9 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
     if let Command::Compile(arguments) = &arguments.command {
         return compile::run(arguments);
     }
+    if let Command::Compose(arguments) = &arguments.command {
+        return compose::run(arguments);
+    }
     let mut flags = arguments.settings.pairs().to_vec();
     if let Command::Gateway(arguments) = &arguments.command {
         flags.extend_from_slice(arguments.settings.pairs());
@@ -151,6 +156,7 @@ fn run(arguments: &Arguments, terminal: &Terminal) -> anyhow::Result<Exit> {
         Command::Clean(arguments) => clean::run(arguments, &config),
         Command::Config(arguments) => config::run(arguments, &config),
         Command::Compile(arguments) => compile::run(arguments),
+        Command::Compose(arguments) => compose::run(arguments),
         Command::Enter(arguments) => Ok(enter::run(arguments)),
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! Each change of a value, and each test that holds for less than it seems to, gets a note.
 
+use lro_contract::query::document::shown;
+use lro_contract::query::{Group, Operator, Query, Selection, Test};
 use serde_json::value::RawValue;
 
-use super::query::document::shown;
-use super::query::{Group, Operator, Query, Selection, Test};
 use super::schema::{Schema, Types, keys, spelled};
 
 /// Most notes of an answer.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::convert::check_plan;
 use super::documents::write_from;
 use super::{Filter, FilterError, Outcome, Request, Truncation};
 use crate::job;
@@ -71,7 +72,7 @@ fn choose(
         Verdict::Offload(plan) => plan,
     };
     write_from(&mut plan, own_parts);
-    super::check(&plan)?;
+    check_plan(&plan).map_err(FilterError::Answer)?;
     // The call keeps its id, and so the path in the descriptor stays the same; only the directory differs.
     let id = Ulid::generate().map_err(FilterError::Random)?;
     let staging = filter.store.as_ref().map_err(Arc::clone)?.stage(&request.tenant, id)?;

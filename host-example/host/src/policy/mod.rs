@@ -34,6 +34,7 @@ pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
 };
 pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSIONS, WORLD};
+pub use lro_contract::digest::{Digest, ParseDigestError};
 pub use minisign_verify::PublicKey;
 pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy, load_counts};
 pub(crate) use slot::Admitted;
@@ -45,7 +46,6 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 pub use watch::{DEBOUNCE, DEBOUNCE_MAX, Watch};
 
-pub use crate::digest::{Digest, ParseDigestError};
 use crate::faults::fail_point;
 use crate::sandbox::{Limits, Prepared, Sandbox, gate, one_line};
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lro_contract::digest::FileDigest;
 use parking_lot::Mutex;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
@@ -19,11 +20,10 @@ use super::limits::Limits;
 use super::output::{Quota, WriteError};
 use super::permits::PoolPermit;
 use super::state::{CallState, Clock};
-use super::text::{one_line, sanitize_descriptor, sanitize_error, truncate_advice};
+use super::text::{describe, sanitize_descriptor, sanitize_error, truncate_advice};
 use super::versions::PolicyInstance;
-use super::{Payload, PayloadReader};
+use super::{Payload, PayloadReader, one_line};
 use crate::ahead::Ahead;
-use crate::digest::FileDigest;
 use crate::faults::fail_point;
 use crate::job;
 
@@ -83,17 +83,6 @@ impl CallError {
             ),
             _ => false,
         }
-    }
-}
-
-fn describe(error: &PolicyError) -> String {
-    match error {
-        PolicyError::Invalid(text) => format!("invalid settings or plan: {text}"),
-        PolicyError::Read(error) => format!("a part could not be read: {error:?}"),
-        PolicyError::NoSpace => "no space left for its output".to_owned(),
-        PolicyError::Io(text) => format!("its output could not be written: {text}"),
-        PolicyError::Limit(text) => format!("limit {text}"),
-        PolicyError::Other(text) => text.clone(),
     }
 }
 
@@ -171,7 +160,7 @@ impl Prepared {
         };
         fail_point!("sandbox::inspect", CallError::Output);
         let answer = run.inspect(&policy, call, payload).await.map_err(|error| run.explain(&error))?;
-        let mut verdict = answer.map_err(|error| CallError::Policy(sanitize_error(error, limits)))?;
+        let mut verdict = answer.map_err(|error| CallError::Policy(sanitize_error(error, limits.log_bytes)))?;
         truncate_advice(&mut verdict, call.settings.descriptor_limit);
         let cost = run.cost();
         if is_stocked && let Some(permit) = self.permits.stock() {
@@ -237,8 +226,8 @@ impl Prepared {
         if let Some(quota) = exceeded {
             return Err(CallError::Quota(quota));
         }
-        let mut descriptor = answer.map_err(|error| CallError::Policy(sanitize_error(error, limits)))?;
-        sanitize_descriptor(&mut descriptor, limits);
+        let mut descriptor = answer.map_err(|error| CallError::Policy(sanitize_error(error, limits.log_bytes)))?;
+        sanitize_descriptor(&mut descriptor, limits.log_bytes);
         let digests = finished.map_err(|error| write_error(error, limits))?;
         Ok((Written { descriptor, digests }, cost))
     }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use lro_contract::settings::{Bounds, LOG_BYTES_DEFAULT};
 use serde::{Deserialize, Serialize};
 use wasmtime::ResourceLimiter;
 
 use crate::units::{in_milliseconds, positive, positive_milliseconds, some_positive};
-
-/// Maximum length of a file name in the contract, in bytes.
-pub(super) const NAME_BYTES_MAX: usize = 128;
 
 /// Limits of one call into a policy. Each has its own error in [`CallError`](super::CallError). In a configuration they
 /// are at least 1, times in milliseconds.
@@ -67,12 +65,12 @@ impl Default for Limits {
             memory_bytes: 64 << 20,
             table_elements: 100_000,
             instances: 16,
-            written_bytes: 4 << 30,
-            files: 256,
-            name_bytes: NAME_BYTES_MAX,
-            open_files: 64,
+            written_bytes: Bounds::default().written_bytes,
+            files: Bounds::default().files,
+            name_bytes: Bounds::default().name_bytes as usize,
+            open_files: Bounds::default().open_files,
             crossing_bytes: 8 << 20,
-            log_bytes: 4 << 10,
+            log_bytes: LOG_BYTES_DEFAULT,
             fuel: None,
         }
     }

@@ -26,7 +26,7 @@ pub use call::{CallError, Cost, OutputDirectory, Written};
 pub use document::PreparedDocumentReader;
 pub use engine::{CONCURRENT_CALLS_MAX, EPOCH_TICK, Prepared, PreparedExtraction, Sandbox};
 pub use limits::Limits;
+pub(crate) use lro_contract::text::one_line;
 pub use lro_payload::{Part, PartError, PartKind, Payload, PayloadReader, ReadError, SLICE_BYTES_MAX};
 pub use output::Quota;
 pub use permits::{CONCURRENT_QUESTIONS_MAX, STOCK_MAX};
-pub(crate) use text::one_line;

@@ -14,13 +14,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use lro_contract::digest::{FileDigest, FileHasher};
 use parking_lot::Mutex;
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, retry_on_intr};
 
 use super::Limits;
 use crate::ahead::Ahead;
-use crate::digest::{FileDigest, FileHasher};
 use crate::faults::fail_point;
 
 /// Maximum bytes of one read: 256 KiB, as much as a search looks at, which stays in a processor's own cache on the way. The

@@ -16,7 +16,6 @@ mod expiry;
 mod growing;
 mod jobs;
 pub(crate) mod key;
-mod manifest;
 mod names;
 mod offload;
 mod owner;
@@ -24,7 +23,6 @@ mod quota;
 mod reader;
 mod staging;
 mod sweep;
-mod ulid;
 mod usage;
 mod verified;
 
@@ -34,6 +32,13 @@ use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub use lro_contract::digest::{Checksum, Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
+pub use lro_contract::manifest::{
+    FILE_NAME_BYTES_MAX, FileKind, FileRecord, Form, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
+    Origin, RecordShape, StoredQuery,
+};
+use lro_contract::manifest::{MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest};
+pub use lro_contract::ulid::{ParseUlidError, Ulid, rfc3339};
 use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
@@ -43,11 +48,6 @@ use self::error::failed;
 pub use self::growing::{Growing, Growth, PARTIAL_SECTION};
 pub use self::jobs::{JobRecord, JobState};
 use self::key::Key;
-pub use self::manifest::{
-    FILE_NAME_BYTES_MAX, FileKind, FileRecord, Form, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, OffloadRecord,
-    Origin, RecordShape, StoredQuery,
-};
-use self::manifest::{MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest};
 pub use self::names::safe_name;
 pub use self::offload::Offload;
 use self::owner::Owner;
@@ -55,11 +55,9 @@ pub use self::quota::QuotaKind;
 pub use self::reader::Reader;
 pub use self::staging::Staging;
 pub use self::sweep::{Removal, Sweep};
-pub use self::ulid::{ParseUlidError, Ulid, rfc3339};
 use self::usage::Ledger;
 pub use self::verified::VERIFIED_FILES_MAX;
 use self::verified::Verified;
-pub use crate::digest::{Checksum, Digest, FileDigest, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES};
 use crate::faults::fail_point;
 
 /// Default of [`StoreConfig::time_to_live`].

@@ -13,8 +13,9 @@ use memchr::{memchr, memchr_iter};
 use super::directory::Directory;
 use super::error::failed;
 use super::verified::{FileState, Verified};
-use super::{Checksum, Digest, FileDigest, FileKind, FileRecord, StoreError};
+use super::{Digest, FileKind, FileRecord, StoreError};
 use crate::ahead::Giver;
+use crate::digest;
 
 /// Bytes per read when searching for a line: about the distance between index entries.
 const SEARCH_BYTES: usize = 64 * 1024;
@@ -113,13 +114,13 @@ impl Reader {
         let Some(expected) = xxh3 else { return Ok(false) };
         let header = self.bytes(0, usize::try_from(*digest_from).unwrap_or(usize::MAX))?;
         let header_bytes = memchr(b'\n', &header).map_or(0, |feed| feed + 1);
-        let found = Checksum::of(&self.file, *digest_from, giver).map_err(failed("read", &self.path))?;
+        let found = digest::checksum(&self.file, *digest_from, giver).map_err(failed("read", &self.path))?;
         Ok(header_bytes as u64 == *digest_from && found == (*expected, *bytes))
     }
 
     fn compare_digest(&self, expected: Digest) -> Result<(), StoreError> {
         let has_header = self.record.kind == FileKind::Records;
-        let found = FileDigest::of(&self.file, has_header).map_err(failed("read", &self.path))?;
+        let found = digest::digest(&self.file, has_header).map_err(failed("read", &self.path))?;
         let Some(found) = found else { return Err(self.changed("no header line".to_owned())) };
         let listed = (expected, self.record.digest_from, self.record.bytes);
         if (found.sha256, found.digest_from, found.bytes) != listed {

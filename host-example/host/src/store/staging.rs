@@ -9,16 +9,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use lro_contract::manifest::{MANIFEST_VERSION, Manifest, is_file_name};
 use tracing::warn;
 
 use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::expiry::{TIME_TO_LIVE_NAME, time_to_live_text};
-use super::manifest::{MANIFEST_VERSION, Manifest, is_file_name};
 use super::{
-    Digest, FileDigest, FileKind, FileRecord, INDEX_STEP_BYTES, IndexRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME,
-    Offload, OffloadRecord, OpenRoot, QuotaKind, Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
+    FileDigest, FileKind, FileRecord, MANIFEST_BYTES_MAX, MANIFEST_NAME, Offload, OffloadRecord, OpenRoot, QuotaKind,
+    Store, StoreError, TIME_TO_LIVE_MAX, Ulid, staging_name, tenant_name,
 };
+use crate::digest;
 use crate::faults::fail_point;
 
 /// Number of files synced in parallel: a journal commits them together.
@@ -123,7 +124,7 @@ impl Staging {
         let mut additions = Vec::new();
         for file in &mut record.files {
             let digest = self.check_file(file)?;
-            additions.extend(complete(file, digest));
+            additions.extend(file.complete(digest).map(|bytes| Addition { name: file.index_name(), bytes }));
         }
         Ok(additions)
     }
@@ -187,7 +188,7 @@ impl Staging {
         let is_of_file = |digest: &&FileDigest| digest.bytes == record.bytes && (digest.digest_from > 0) == has_header;
         let digest = match self.digests.get(&record.name).filter(is_of_file) {
             Some(digest) => Some(digest.clone()),
-            None => FileDigest::of(&file, has_header).map_err(failed("read", &path))?,
+            None => digest::digest(&file, has_header).map_err(failed("read", &path))?,
         };
         let digest = digest.ok_or_else(|| unexpected("it has no header line"))?;
         if has_header && digest.lines != record.records {
@@ -262,21 +263,4 @@ impl Drop for Staging {
         }
         self.store.delete(self.path(), &self.tenant, self.id, 0);
     }
-}
-
-/// Completes the record of a file. Returns its index, if it needs one.
-fn complete(record: &mut FileRecord, digest: FileDigest) -> Option<Addition> {
-    record.sha256 = Some(digest.sha256);
-    record.xxh3 = Some(digest.xxh3);
-    record.digest_from = digest.digest_from;
-    record.index = None;
-    if !record.has_lines() {
-        return None;
-    }
-    record.records = digest.lines;
-    if record.bytes <= INDEX_STEP_BYTES {
-        return None;
-    }
-    record.index = Some(IndexRecord { bytes: digest.index.len() as u64, sha256: Digest::of(&digest.index) });
-    Some(Addition { name: record.index_name(), bytes: digest.index })
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use lro_contract::query::document::{Known, Members, Node};
+use lro_contract::query::read as query;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::sql::{self, TableArguments};
 use super::{EXTRACT_TOOL, Failure, READ_TOOL, search};
-use crate::extract::query::document::{Known, Members, Node};
-use crate::extract::query::read as query;
 use crate::extract::{Jq, QueryError, Question, Sql};
 use crate::read::Start;
 

@@ -1,9 +1,9 @@
 //! The definitions of the tools, as in `tools/list`.
 
+use lro_contract::query::operator::OPERATORS;
 use serde_json::{Value, json};
 
 use super::{EXTRACT_TOOL, READ_TOOL};
-use crate::extract::query::operator::OPERATORS;
 
 /// Definitions of both tools, as in `tools/list`.
 pub fn definitions() -> [Value; 2] {

@@ -1,7 +1,8 @@
 //! The arguments of a search, and of lines by their numbers.
 
+use lro_contract::query::document::{Members, Node};
+
 use super::Failure;
-use crate::extract::query::document::{Members, Node};
 use crate::extract::{LineRange, Pattern, QueryError, Question, Search};
 
 /// What `lines` is.

@@ -1,8 +1,9 @@
 //! The arguments of a query in SQL.
 
+use lro_contract::query::document::{Known, Members};
+
 use super::Failure;
 use crate::extract::Sql;
-use crate::extract::query::document::{Known, Members};
 
 /// Members of an element of `from`.
 const TABLE: &Known = &[("handle", &[]), ("section", &[]), ("as", &["alias", "name"])];

@@ -15,16 +15,20 @@
 //! `wit/types.wit` documents each member. Other spellings are read where they have one meaning; see `how-to/queries.md`
 //! of the documentation. Unknown members are an error.
 
-pub(crate) mod document;
+pub mod document;
 mod expression;
-pub(crate) mod operator;
-pub(crate) mod read;
+pub mod operator;
+pub mod read;
 
 use std::collections::BTreeMap;
 
 pub use document::QueryError;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+
+/// Maximum number of steps in a stored condition. A condition can be as deep as it has steps, and walking or dropping
+/// it recurses.
+pub const STEPS_MAX: usize = 256;
 
 /// A typed query. The default selects the first 50 records.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -165,7 +169,8 @@ pub enum AggregateKind {
 impl AggregateKind {
     const ALL: [Self; 5] = [Self::Count, Self::Sum, Self::Min, Self::Max, Self::Avg];
 
-    pub(super) const fn name(self) -> &'static str {
+    /// Its name in JSON.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
             Self::Sum => "sum",
@@ -202,13 +207,13 @@ fn is_zero(number: &u64) -> bool {
 
 impl Query {
     /// Whether it only counts all records.
-    pub(super) fn counts_all(&self) -> bool {
+    pub fn counts_all(&self) -> bool {
         let Self { conditions, group, select: _, distinct, sort, sample, count, offset: _, limit: _ } = self;
         *count && conditions.is_empty() && group.is_none() && !distinct && sort.is_empty() && sample.is_none()
     }
 
     /// Whether the results of a part of the records do not depend on the other records.
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         let Self { conditions: _, group, select: _, distinct, sort, sample, count, offset: _, limit: _ } = self;
         !count && group.is_none() && !distinct && sort.is_empty() && sample.is_none()
     }
@@ -217,7 +222,7 @@ impl Query {
     ///
     /// # Errors
     /// The existing parameter names, when a given name is not one of them.
-    pub(super) fn set(&mut self, values: &BTreeMap<String, Box<RawValue>>) -> Result<(), Vec<String>> {
+    pub fn set(&mut self, values: &BTreeMap<String, Box<RawValue>>) -> Result<(), Vec<String>> {
         let tests = self.tests();
         let names = tests.iter().filter_map(|test| test.parameter.clone()).collect::<Vec<_>>();
         if values.keys().any(|name| !names.contains(name)) {
@@ -232,7 +237,7 @@ impl Query {
     }
 
     /// All tests of its conditions.
-    pub(super) fn tests(&mut self) -> Vec<&mut Test> {
+    pub fn tests(&mut self) -> Vec<&mut Test> {
         let mut tests = Vec::new();
         self.conditions.iter_mut().for_each(|condition| condition.tests(&mut tests));
         tests

@@ -1,10 +1,11 @@
 //! ULIDs: unique ids, sorted by time.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{fmt, io};
 
 use ::ulid::ULID_LEN;
+#[cfg(not(target_family = "wasm"))]
 use parking_lot::Mutex;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Ulid(::ulid::Ulid);
 
 /// The last id of this process.
+#[cfg(not(target_family = "wasm"))]
 static LAST: Mutex<::ulid::Ulid> = Mutex::new(::ulid::Ulid::nil());
 
 impl Ulid {
@@ -23,7 +25,8 @@ impl Ulid {
     ///
     /// # Errors
     /// When the system provides no random bytes.
-    pub fn generate() -> io::Result<Self> {
+    #[cfg(not(target_family = "wasm"))]
+    pub fn generate() -> std::io::Result<Self> {
         let mut last = LAST.lock();
         let milliseconds = milliseconds_since_1970(SystemTime::now());
         if milliseconds > u128::from(last.timestamp_ms()) {
@@ -44,12 +47,12 @@ impl Ulid {
     }
 
     /// The id as a number.
-    pub(crate) const fn bits(self) -> u128 {
+    pub const fn bits(self) -> u128 {
         self.0.0
     }
 
     /// The id of a number.
-    pub(crate) const fn from_bits(bits: u128) -> Self {
+    pub const fn from_bits(bits: u128) -> Self {
         Self(::ulid::Ulid(bits))
     }
 
@@ -60,6 +63,7 @@ impl Ulid {
 }
 
 /// Milliseconds since 1970; 0 before.
+#[cfg(not(target_family = "wasm"))]
 fn milliseconds_since_1970(time: SystemTime) -> u128 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }

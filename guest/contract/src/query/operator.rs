@@ -6,7 +6,7 @@ use super::document::squashed;
 use super::{Condition, Operator, Test};
 
 /// The operators as documented.
-pub(crate) const OPERATORS: [&str; 13] =
+pub const OPERATORS: [&str; 13] =
     ["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "starts_with", "ends_with", "matches", "exists", "is_null"];
 
 /// What a written operator stands for.

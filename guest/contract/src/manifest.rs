@@ -1,10 +1,12 @@
 //! The content of an offload, as recorded in its `manifest.json`.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::Ulid;
-use crate::digest::{Checksum, Digest, index_bytes};
+use crate::digest::{Checksum, Digest, FileDigest, INDEX_STEP_BYTES, index_bytes};
+use crate::ulid::Ulid;
 
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -16,10 +18,10 @@ pub const MANIFEST_BYTES_MAX: u64 = 8 * 1024 * 1024;
 pub const FILE_NAME_BYTES_MAX: usize = 128;
 
 /// Version of the manifest format that this module writes.
-pub(super) const MANIFEST_VERSION: u32 = 2;
+pub const MANIFEST_VERSION: u32 = 2;
 
 /// The first version of the manifest format, which it reads too: an entry names one `part`, and has no origin.
-pub(super) const MANIFEST_VERSION_MIN: u32 = 1;
+pub const MANIFEST_VERSION_MIN: u32 = 1;
 
 /// One offload: the call, the descriptor and the files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,7 +30,7 @@ pub struct OffloadRecord {
     pub tool: String,
     /// Session of the client, any text.
     pub session: Option<String>,
-    /// Time of the result, RFC 3339 in UTC; see [`rfc3339`](super::rfc3339).
+    /// Time of the result, RFC 3339 in UTC; see [`rfc3339`](crate::ulid::rfc3339).
     pub created: String,
     /// The descriptor as the policy wrote it: a JSON object, kept byte for byte.
     pub descriptor: Box<RawValue>,
@@ -74,7 +76,7 @@ pub struct FileRecord {
     /// Stored queries over its records, which a reader may run by name.
     pub queries: Vec<StoredQuery>,
     /// SHA-256 of the bytes from `digest_from` on, as 64 hexadecimal digits. Set by
-    /// [`Staging::publish`](super::Staging::publish), so every published file has one.
+    /// [`FileRecord::complete`], so every published file has one.
     ///
     /// The digest of a JSONL file covers its records, that is all bytes after the header line, because the header is
     /// completed in place after the records are written. `tail -n +2 FILE | sha256sum` checks it. The digest of any
@@ -87,23 +89,40 @@ pub struct FileRecord {
     /// Offset of the first byte that the digest covers: the length of a JSONL file's header line including the line
     /// feed, otherwise 0. Set by publishing.
     pub digest_from: u64,
-    /// Line index of a JSONL or text file larger than [`INDEX_STEP_BYTES`](super::INDEX_STEP_BYTES). Set by publishing.
+    /// Line index of a JSONL or text file larger than [`INDEX_STEP_BYTES`]. Set by publishing.
     pub index: Option<IndexRecord>,
 }
 
 impl FileRecord {
     /// File name of its index. It begins with a dot, so no policy can use it.
-    pub(super) fn index_name(&self) -> String {
+    pub fn index_name(&self) -> String {
         format!(".{}.index", self.name)
     }
 
     /// Whether its lines are counted.
-    pub(crate) fn has_lines(&self) -> bool {
+    pub fn has_lines(&self) -> bool {
         matches!(self.kind, FileKind::Records | FileKind::Text)
     }
 
+    /// Sets digest, checksum, index and number of lines from the bytes of the file. Returns the index, if it needs one.
+    pub fn complete(&mut self, digest: FileDigest) -> Option<Vec<u8>> {
+        self.sha256 = Some(digest.sha256);
+        self.xxh3 = Some(digest.xxh3);
+        self.digest_from = digest.digest_from;
+        self.index = None;
+        if !self.has_lines() {
+            return None;
+        }
+        self.records = digest.lines;
+        if self.bytes <= INDEX_STEP_BYTES {
+            return None;
+        }
+        self.index = Some(IndexRecord { bytes: digest.index.len() as u64, sha256: Digest::of(&digest.index) });
+        Some(digest.index)
+    }
+
     /// Whether it has all that publishing sets.
-    pub(super) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         is_file_name(&self.name)
             && self.sha256.is_some()
             && self.index.as_ref().is_none_or(|index| index.bytes == index_bytes(self.bytes))
@@ -126,8 +145,6 @@ pub struct StoredQuery {
 /// Entry `k` is the number and the offset of the first line that begins at or after byte `k` × 65,536, each 8 bytes,
 /// little-endian. Lines are counted from 0, in a JSONL file after its header line. If no such line exists, the entry is
 /// the number of lines and the size of the file.
-///
-/// [`INDEX_STEP_BYTES`]: super::INDEX_STEP_BYTES
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IndexRecord {
     /// Size of the index in bytes.
@@ -224,18 +241,53 @@ fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>
 
 /// The content of `manifest.json`. Generic, to write borrowed data and read owned data.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Manifest<Text, Record> {
-    pub(super) version: u32,
-    pub(super) id: Ulid,
-    pub(super) tenant: Text,
-    pub(super) record: Record,
+pub struct Manifest<Text, Record> {
+    /// [`MANIFEST_VERSION`], or an older one.
+    pub version: u32,
+    /// Id of the offload.
+    pub id: Ulid,
+    /// The tenant that owns it.
+    pub tenant: Text,
+    /// An [`OffloadRecord`].
+    pub record: Record,
 }
 
 /// Whether this is a valid file name in an offload.
-pub(super) fn is_file_name(name: &str) -> bool {
+pub fn is_file_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=FILE_NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
         && name != MANIFEST_NAME
         && name.bytes().all(allowed)
+}
+
+/// Checks that every file which is not content of the result is derived from one that is.
+///
+/// # Errors
+/// What is wrong with which file.
+pub fn check_origins(files: &[FileRecord]) -> Result<(), String> {
+    let content = files.iter().filter(|file| file.origin == Origin::Content);
+    let originals: HashSet<&str> = content.map(|file| file.name.as_str()).collect();
+    for file in files {
+        let wrong = match (file.origin, &file.derived_from) {
+            (Origin::Content, None) => continue,
+            (Origin::Content, Some(_)) => "content that is derived from a file",
+            (_, Some(original)) if originals.contains(original.as_str()) => continue,
+            (_, Some(_)) => "derived from a file that keeps no content of the result",
+            (_, None) => "derived from no file",
+        };
+        return Err(format!("`{}`: {wrong}", file.name));
+    }
+    Ok(())
+}
+
+/// Appends size and digest of each file to a descriptor, as its last member.
+pub fn with_integrity(descriptor: &str, files: &[FileRecord]) -> String {
+    let entry = |file: &FileRecord| {
+        let value = serde_json::json!({ "bytes": file.bytes, "sha256": file.sha256, "digest_from": file.digest_from });
+        (file.name.clone(), value)
+    };
+    let integrity: serde_json::Map<String, serde_json::Value> = files.iter().map(entry).collect();
+    let members = descriptor.trim_end().strip_suffix('}').unwrap_or(descriptor);
+    format!("{members},\"integrity\":{}}}", serde_json::Value::Object(integrity))
 }

@@ -6,7 +6,8 @@ pub use lro_payload::{Size, SizeUnit};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::extract::Query;
+use crate::manifest::FILE_NAME_BYTES_MAX;
+use crate::query::Query;
 
 /// Default of [`PolicySettings::threshold`], in characters.
 pub const THRESHOLD_DEFAULT: NonZeroU64 = match NonZeroU64::new(50_000) {
@@ -30,6 +31,39 @@ pub const IMAGES_BYTES_DEFAULT: u64 = 8 << 20;
 /// Default of [`PolicySettings::truncate_suffix`].
 pub const TRUNCATE_SUFFIX_DEFAULT: &str = "\n\n[truncated: the result was larger than the limit]";
 
+/// Maximum bytes of text from a policy in a log.
+pub const LOG_BYTES_DEFAULT: usize = 4 << 10;
+
+/// The threshold that a setting `preset` names.
+pub fn preset(name: &str) -> Option<Size> {
+    let amount = match name {
+        "1600-tokens" => 1_600,
+        "25k" => 25_000,
+        _ => return None,
+    };
+    Some(Size { amount, unit: SizeUnit::Tokens })
+}
+
+/// What a policy may write in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Bounds {
+    /// Maximum bytes written to files, gaps included. Default: 4 GiB.
+    pub written_bytes: u64,
+    /// Maximum files created. Default: 256.
+    pub files: u32,
+    /// Maximum files and listings open at the same time, including the preopened directory. Default: 64.
+    pub open_files: u32,
+    /// Maximum length of the name of a new file, in bytes. Default: 128, the maximum of the contract.
+    pub name_bytes: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { written_bytes: 4 << 30, files: 256, open_files: 64, name_bytes: FILE_NAME_BYTES_MAX as u32 }
+    }
+}
+
 /// What a client gets when a policy fails, or its offload cannot be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -41,6 +75,33 @@ pub enum FailureMode {
     Closed,
     /// A truncated result.
     Truncate,
+}
+
+/// What becomes of a result after its policy has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// It goes on unchanged.
+    Pass,
+    /// It is truncated, with this warning.
+    Truncate(String),
+    /// Only this error goes on.
+    Fail(String),
+}
+
+impl FailureMode {
+    /// What becomes of a result. `error` is for the client. `wrote` says that the policy had already decided to write it,
+    /// `unseen` that the policy was not called at all, so that it must not pass.
+    pub fn after(self, error: &str, wrote: bool, unseen: bool) -> AfterFailure {
+        match self {
+            Self::Closed => AfterFailure::Fail(format!("the result could not be filtered: {error}")),
+            Self::Open if !wrote && !unseen => AfterFailure::Pass,
+            Self::Open | Self::Truncate => {
+                let missing = if unseen { "looked at" } else { "written to files" };
+                let warning = format!("The result could not be {missing} ({error}), so a part of it follows.");
+                AfterFailure::Truncate(warning)
+            }
+        }
+    }
 }
 
 /// When the policy acts on a result.

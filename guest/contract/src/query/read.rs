@@ -62,12 +62,12 @@ impl Query {
 }
 
 /// The members of a query, beside others of the same object.
-pub(crate) fn members<'a>(node: &Node<'a>, others: &Known) -> Result<Members<'a>, QueryError> {
+pub fn members<'a>(node: &Node<'a>, others: &Known) -> Result<Members<'a>, QueryError> {
     node.members("a query such as {\"where\": […], \"select\": […]}", &[others, QUERY])
 }
 
 /// Takes the members of a query.
-pub(crate) fn query(members: &mut Members<'_>) -> Result<Query, QueryError> {
+pub fn query(members: &mut Members<'_>) -> Result<Query, QueryError> {
     let ignore_case = members.boolean("ignore_case")?;
     let mut conditions = members.take("where").map_or(Ok(Vec::new()), |node| conditions(&node))?;
     if ignore_case {

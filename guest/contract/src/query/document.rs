@@ -13,7 +13,7 @@ const SIMILARITY_MIN: f64 = 0.6;
 const SHOWN_CHARACTERS: usize = 60;
 
 /// Known members of an object: the name of each, and its other names. Case, `_` and `-` in a name do not count.
-pub(crate) type Known = [(&'static str, &'static [&'static str])];
+pub type Known = [(&'static str, &'static [&'static str])];
 
 /// Why a query cannot be read. The place is a path such as `where[0].value`; empty for the whole query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +87,7 @@ impl QueryError {
 }
 
 /// The beginning of a text, for an error or a note.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
@@ -103,7 +103,7 @@ pub(super) fn squashed(name: &str) -> String {
 
 /// A value of a query, and its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Node<'a> {
+pub struct Node<'a> {
     json: &'a RawValue,
     pub(super) place: String,
 }
@@ -120,12 +120,12 @@ pub(super) enum Kind {
 
 impl<'a> Node<'a> {
     /// The whole query.
-    pub(crate) fn root(json: &'a RawValue) -> Self {
+    pub fn root(json: &'a RawValue) -> Self {
         Self { json, place: String::new() }
     }
 
     /// Reads JSON text.
-    pub(crate) fn parse(text: &'a str) -> Result<Self, QueryError> {
+    pub fn parse(text: &'a str) -> Result<Self, QueryError> {
         serde_json::from_str(text).map(Self::root).map_err(|error| QueryError::Syntax(error.to_string()))
     }
 
@@ -145,12 +145,12 @@ impl<'a> Node<'a> {
     }
 
     /// The JSON text.
-    pub(crate) fn json(&self) -> &'a RawValue {
+    pub fn json(&self) -> &'a RawValue {
         self.json
     }
 
     /// The error for a value that is not of the expected form.
-    pub(crate) fn unexpected(&self, expected: &str) -> QueryError {
+    pub fn unexpected(&self, expected: &str) -> QueryError {
         let found = shown(self.json.get());
         QueryError::Unexpected { place: self.place.clone(), expected: format!("{expected}, found {found}") }
     }
@@ -160,32 +160,32 @@ impl<'a> Node<'a> {
     }
 
     /// A text.
-    pub(crate) fn text(&self) -> Result<String, QueryError> {
+    pub fn text(&self) -> Result<String, QueryError> {
         self.as_a("a text")
     }
 
     /// `true` or `false`.
-    pub(crate) fn boolean(&self) -> Result<bool, QueryError> {
+    pub fn boolean(&self) -> Result<bool, QueryError> {
         self.as_a("true or false")
     }
 
     /// A whole number, not negative.
-    pub(crate) fn count<T: Deserialize<'a>>(&self) -> Result<T, QueryError> {
+    pub fn count<T: Deserialize<'a>>(&self) -> Result<T, QueryError> {
         self.as_a("a whole number, not negative")
     }
 
     /// A whole number.
-    pub(crate) fn integer(&self) -> Result<i64, QueryError> {
+    pub fn integer(&self) -> Result<i64, QueryError> {
         self.as_a("a whole number")
     }
 
     /// An object of any values.
-    pub(crate) fn map(&self) -> Result<BTreeMap<String, Box<RawValue>>, QueryError> {
+    pub fn map(&self) -> Result<BTreeMap<String, Box<RawValue>>, QueryError> {
         self.as_a("an object")
     }
 
     /// The elements of an array.
-    pub(crate) fn elements(&self) -> Result<Vec<Self>, QueryError> {
+    pub fn elements(&self) -> Result<Vec<Self>, QueryError> {
         let elements: Vec<&'a RawValue> = self.as_a("an array")?;
         let place = |index| format!("{}[{index}]", self.place);
         Ok(elements.into_iter().enumerate().map(|(index, json)| Self { json, place: place(index) }).collect())
@@ -203,7 +203,7 @@ impl<'a> Node<'a> {
     }
 
     /// The members of an object, by their names in `known`.
-    pub(crate) fn members(&self, expected: &str, known: &[&Known]) -> Result<Members<'a>, QueryError> {
+    pub fn members(&self, expected: &str, known: &[&Known]) -> Result<Members<'a>, QueryError> {
         let known: Vec<_> = known.iter().flat_map(|known| known.iter()).collect();
         let mut members = Members { place: self.place.clone(), by_name: BTreeMap::new() };
         for (written, node) in self.entries(expected)? {
@@ -225,14 +225,14 @@ impl<'a> Node<'a> {
 
 /// The members of an object, by their known names.
 #[derive(Debug)]
-pub(crate) struct Members<'a> {
+pub struct Members<'a> {
     place: String,
     by_name: BTreeMap<&'static str, Node<'a>>,
 }
 
 impl<'a> Members<'a> {
     /// Removes a member. A member that is null counts as missing.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Node<'a>> {
+    pub fn take(&mut self, name: &str) -> Option<Node<'a>> {
         self.take_any(name).filter(|node| node.kind() != Kind::Null)
     }
 
@@ -247,17 +247,17 @@ impl<'a> Members<'a> {
     }
 
     /// The names of the members that were not taken and are not null.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
+    pub fn names(&self) -> Vec<&'static str> {
         self.by_name.iter().filter(|(_, node)| node.kind() != Kind::Null).map(|(name, _)| *name).collect()
     }
 
     /// An optional `true` or `false`.
-    pub(crate) fn boolean(&mut self, name: &str) -> Result<bool, QueryError> {
+    pub fn boolean(&mut self, name: &str) -> Result<bool, QueryError> {
         self.take(name).map_or(Ok(false), |node| node.boolean())
     }
 
     /// An optional text.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, QueryError> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, QueryError> {
         self.take(name).map(|node| node.text()).transpose()
     }
 

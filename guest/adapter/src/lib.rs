@@ -1,0 +1,106 @@
+//! What a host does around a policy, as a component of the world `lro-adapter`.
+//!
+//! It is the same code as the host in Rust: `lro-mcp` takes results apart and puts replies together, `lro-contract` has settings,
+//! conversions and the manifest.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `settings` | the settings of a request, from JSON |
+//! | `filter` | one result through the policy |
+//! | `record` | checks the files of an offload, and writes its manifest |
+#![cfg(target_arch = "wasm32")]
+
+mod filter;
+mod record;
+mod settings;
+
+#[expect(unsafe_code, reason = "generated")]
+mod bindings {
+    use super::Adapter;
+
+    wit_bindgen::generate!({
+        path: ["../../wit", "../../wit/0.1.0", "../../wit/adapter"],
+        world: "lro:adapter/lro-adapter",
+        generate_all,
+    });
+
+    export!(Adapter);
+}
+
+use bindings::exports::lro::adapter::filter::{Error, Guest, Reply, Request, SizeUnit as Unit};
+use lro_mcp::{ListedTool, Message, ToolChange, ToolResult, Truncation};
+use lro_payload::SizeUnit;
+use settings::Settings;
+
+/// The conversions between types of the contract and those of this component.
+mod convert {
+    lro_contract::conversions!(crate::bindings::lro::filter0_2_0::types);
+}
+
+/// What sanitizes a policy's texts.
+mod sanitize {
+    lro_contract::sanitizing!(crate::bindings::lro::filter0_2_0::types);
+}
+
+struct Adapter;
+
+impl Guest for Adapter {
+    fn check(settings: String) -> Result<(), Error> {
+        Settings::parse(&settings).map(drop)
+    }
+
+    fn filter(request: Request, tool_result: String) -> Result<Reply, Error> {
+        filter::filter(&request, tool_result)
+    }
+
+    fn failed(request: Request, tool_result: String, reason: String, wrote: bool) -> Result<Reply, Error> {
+        filter::failed(&request, tool_result, &reason, wrote)
+    }
+
+    fn truncate(settings: String, tool_result: String, warning: String) -> Result<String, Error> {
+        let settings = Settings::parse(&settings)?.policy;
+        let result = parse(tool_result)?;
+        let truncation =
+            Truncation { limit: settings.truncate_limit, suffix: &settings.truncate_suffix, warning: &warning };
+        Ok(text(&result.truncated(&truncation)))
+    }
+
+    fn size(text: String, unit: Unit) -> u64 {
+        let unit = match unit {
+            Unit::Bytes => SizeUnit::Bytes,
+            Unit::Characters => SizeUnit::Characters,
+            Unit::Tokens => SizeUnit::Tokens,
+        };
+        lro_mcp::wire_size(&text, unit)
+    }
+
+    fn tools_list(settings: String, tool_result: String, more: Vec<String>) -> Result<String, Error> {
+        let schema = Settings::parse(&settings)?.schema;
+        let change = |_: &ListedTool<'_>| ToolChange {
+            schema,
+            result_characters: None,
+            argument: None,
+            rules: Vec::new(),
+            tasks: false,
+            description: None,
+        };
+        // The tools are found in a response.
+        let (before, after) = (r#"{"jsonrpc":"2.0","id":0,"result":"#, "}");
+        let message = Message::read([before, &tool_result, after].concat().into());
+        if message.value(&["result", "tools"]).is_none() {
+            return Err(Error::ToolResult("not a result of `tools/list`: an object with the list `tools`".to_owned()));
+        }
+        let changed = text(&lro_mcp::with_tools(&message, change, &more));
+        let list = changed.strip_prefix(before).and_then(|list| list.strip_suffix(after));
+        list.map(str::to_owned).ok_or_else(|| Error::ToolResult("not JSON".to_owned()))
+    }
+}
+
+fn parse(tool_result: String) -> Result<ToolResult, Error> {
+    ToolResult::parse(tool_result.into()).map_err(|error| Error::ToolResult(error.to_string()))
+}
+
+/// Text of a message, which is UTF-8.
+fn text(message: &[u8]) -> String {
+    String::from_utf8_lossy(message).into_owned()
+}

@@ -1,0 +1,204 @@
+//! Runs composed components in wasmtime, and the host in Rust beside them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use lro_host::compose::{Files, compose};
+use lro_host::filter::{Filter, Outcome as Decided, Request as HostRequest};
+use lro_host::mcp::{self, ToolResult};
+use lro_host::store::Ulid;
+use lro_tests::{TENANT, filter_with, sandbox};
+use tempfile::TempDir;
+use wasmtime::component::{Component, Linker, ResourceTable};
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::filesystem::FsPerms;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+pub(crate) mod bindings {
+    wasmtime::component::bindgen!({
+        path: ["../wit", "../wit/0.1.0", "../wit/adapter"],
+        inline: "
+            package test:composed;
+            world composed {
+                export lro:adapter/filter@0.1.0;
+                export lro:adapter/files@0.1.0;
+            }
+        ",
+        world: "test:composed/composed",
+    });
+}
+
+pub(crate) use bindings::exports::lro::adapter::filter::{Abilities, Error, Outcome, Reply, Request, SizeUnit};
+
+/// The id of every offload: each is in a directory of its own.
+pub(crate) const ID: &str = "01M8490HTVFQBCBZEZZHXGSEJT";
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
+
+/// A composed component, compiled.
+pub(crate) struct Composed {
+    component: Component,
+    files: Files,
+}
+
+struct State {
+    table: ResourceTable,
+    wasi: WasiCtx,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// An instance for one call.
+pub(crate) struct Instance {
+    store: Store<State>,
+    composed: bindings::Composed,
+    directory: Option<TempDir>,
+}
+
+/// What became of a result: the message for the client, and the files.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Outcomes {
+    pub(crate) reply: String,
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Composed {
+    pub(crate) fn new(policy: &[u8], files: Files) -> Self {
+        Self::of_bytes(&compose(policy, files).unwrap(), files)
+    }
+
+    /// A component that was composed already.
+    pub(crate) fn of_bytes(composed: &[u8], files: Files) -> Self {
+        Self { component: Component::new(&ENGINE, composed).unwrap(), files }
+    }
+
+    /// A new instance. Without a directory of the host's, nothing is linked.
+    pub(crate) fn instance(&self) -> Instance {
+        let mut linker = Linker::new(&ENGINE);
+        let mut wasi = WasiCtxBuilder::new();
+        let directory = (self.files == Files::Directory).then(|| TempDir::new().unwrap());
+        if let Some(directory) = &directory {
+            wasmtime_wasi::p2::add_to_linker_sync(&mut linker).unwrap();
+            wasi.preopened_dir(directory.path(), "/", FsPerms::ReadWrite).unwrap();
+        }
+        let state = State { table: ResourceTable::new(), wasi: wasi.build() };
+        let mut store = Store::new(&ENGINE, state);
+        let composed = bindings::Composed::instantiate(&mut store, &self.component, &linker).unwrap();
+        Instance { store, composed, directory }
+    }
+}
+
+impl Instance {
+    pub(crate) fn filter(&mut self, request: &Request, result: &str) -> Result<Reply, Error> {
+        self.composed.lro_adapter_filter().call_filter(&mut self.store, request, result).unwrap()
+    }
+
+    pub(crate) fn failed(&mut self, request: &Request, result: &str, reason: &str, wrote: bool) -> Reply {
+        let filter = self.composed.lro_adapter_filter();
+        filter.call_failed(&mut self.store, request, result, reason, wrote).unwrap().unwrap()
+    }
+
+    pub(crate) fn truncate(&mut self, settings: &str, result: &str, warning: &str) -> Result<String, Error> {
+        self.composed.lro_adapter_filter().call_truncate(&mut self.store, settings, result, warning).unwrap()
+    }
+
+    pub(crate) fn tools_list(&mut self, settings: &str, result: &str, more: &[String]) -> Result<String, Error> {
+        self.composed.lro_adapter_filter().call_tools_list(&mut self.store, settings, result, more).unwrap()
+    }
+
+    pub(crate) fn size(&mut self, text: &str, unit: SizeUnit) -> u64 {
+        self.composed.lro_adapter_filter().call_size(&mut self.store, text, unit).unwrap()
+    }
+
+    pub(crate) fn check(&mut self, settings: &str) -> Result<(), Error> {
+        self.composed.lro_adapter_filter().call_check(&mut self.store, settings).unwrap()
+    }
+
+    /// A file of the last call.
+    pub(crate) fn read(&mut self, name: &str) -> Option<Vec<u8>> {
+        let (files, mut bytes) = (self.composed.lro_adapter_files(), Vec::new());
+        loop {
+            let slice = files.call_read_file(&mut self.store, name, bytes.len() as u64, 1 << 20).unwrap()?;
+            if slice.is_empty() {
+                return Some(bytes);
+            }
+            bytes.extend(slice);
+        }
+    }
+
+    /// The names in the directory of the host.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let directory = self.directory.as_ref().unwrap().path();
+        listed(directory).into_keys().collect()
+    }
+
+    /// The reply and the files, from where they are.
+    pub(crate) fn outcomes(&mut self, request: &Request, result: &str) -> Outcomes {
+        let reply = self.filter(request, result).unwrap();
+        let failure = reply.failure.as_deref().unwrap_or_default();
+        let names: Vec<_> = reply.files.iter().map(|file| (file.name.clone(), file.bytes)).collect();
+        let of_component: BTreeMap<_, _> =
+            names.iter().map(|(name, _)| (name.clone(), self.read(name).unwrap())).collect();
+        if let Some(directory) = &self.directory {
+            assert!(listed(directory.path()) == of_component, "the directory has other files: {failure}");
+        }
+        for (name, bytes) in names {
+            assert_eq!(of_component[&name].len() as u64, bytes, "{name}");
+        }
+        Outcomes { reply: reply.tool_result.unwrap_or_else(|| result.to_owned()), files: of_component }
+    }
+}
+
+/// The files of a directory by name.
+fn listed(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+}
+
+/// What the host in Rust makes of a result, and the request for a component to make the same of it.
+pub(crate) fn in_rust(policy: &[u8], settings: &str, request: HostRequest, result: &str) -> (Outcomes, Request) {
+    use lro_host::policy::{LoadOptions, Policy};
+
+    let root = TempDir::new().unwrap();
+    let policy = Policy::from_bytes(sandbox(), policy, &LoadOptions::default()).unwrap();
+    let filter: Filter = filter_with(policy, &root.path().join("offloads"));
+    let parsed = ToolResult::parse(Bytes::from(result.to_owned())).unwrap();
+    let request = HostRequest { is_error: parsed.is_error(), ..request };
+    let decision = filter.apply(&request, parsed.payload());
+    assert!(decision.failure.is_none(), "{:?}", decision.failure);
+    let reply = String::from_utf8(mcp::answer(&parsed, &decision.outcome).to_vec()).unwrap();
+    let store = filter.store.as_ref().unwrap();
+    let (id, files) = match &decision.outcome {
+        Decided::Offload(offloaded) => (offloaded.offload.id(), listed(offloaded.offload.path())),
+        _ => (ID.parse().unwrap(), BTreeMap::new()),
+    };
+    let shown_path = store.shown_path(TENANT, id).to_str().unwrap().to_owned();
+    (Outcomes { reply, files }, request_of(&request, id, shown_path, settings))
+}
+
+fn request_of(request: &HostRequest, id: Ulid, shown_path: String, settings: &str) -> Request {
+    Request {
+        id: id.to_string(),
+        tenant: request.tenant.clone(),
+        session: request.session.clone(),
+        tool: request.tool.clone(),
+        query: request.query.clone(),
+        input_schema: request.input_schema.clone(),
+        shown_path,
+        abilities: Abilities::SHELL,
+        settings: settings.to_owned(),
+    }
+}
+
+/// A request for a component alone.
+pub(crate) fn request(settings: &str) -> Request {
+    let host = HostRequest::new(TENANT, "tool");
+    request_of(&host, ID.parse().unwrap(), "/offloads".to_owned(), settings)
+}
