@@ -83,6 +83,7 @@ impl Guest for Adapter {
             rules: Vec::new(),
             tasks: false,
             description: None,
+            outputs: false,
         };
         // The tools are found in a response.
         let (before, after) = (r#"{"jsonrpc":"2.0","id":0,"result":"#, "}");

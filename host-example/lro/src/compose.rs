@@ -1,17 +1,20 @@
 //! `lro compose`: a policy and what a host does around it, as one component.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use lro_host::compose::{self, FILES, FILTER, compose};
+use lro_meter::metered;
 
 use crate::exit::Exit;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
   lro compose my-policy.wasm -o filter.wasm
-  lro compose my-policy.wasm -o filter.wasm --files directory";
+  lro compose my-policy.wasm -o filter.wasm --files directory
+  lro compose my-policy.wasm -o filter.wasm --fuel 4000000000";
 
 /// Compose a policy with what a host does around it, into one component for any runtime of components
 ///
@@ -27,6 +30,10 @@ pub(crate) struct Arguments {
     /// Where the component keeps the files of an offload
     #[arg(long, value_enum, default_value = "memory")]
     files: Files,
+    /// Instructions that the policy may execute in a call, counted by instructions put into it: for runtimes that have no
+    /// limit of their own. None: not counted
+    #[arg(long, value_name = "INSTRUCTIONS")]
+    fuel: Option<NonZeroU64>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -38,12 +45,15 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { policy, output, files } = arguments;
+    let Arguments { policy, output, files, fuel } = arguments;
     let files = match files {
         Files::Memory => compose::Files::Memory,
         Files::Directory => compose::Files::Directory,
     };
-    let bytes = std::fs::read(policy).with_context(|| format!("cannot read {}", policy.display()))?;
+    let mut bytes = std::fs::read(policy).with_context(|| format!("cannot read {}", policy.display()))?;
+    if let Some(fuel) = fuel {
+        bytes = metered(&bytes, *fuel).with_context(|| format!("cannot meter {}", policy.display()))?;
+    }
     let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", policy.display()))?;
     let imports = compose::imports(&composed)?;
     std::fs::write(output, &composed).with_context(|| format!("cannot write {}", output.display()))?;
