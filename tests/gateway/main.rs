@@ -37,6 +37,7 @@ mod partial;
 mod policies;
 mod profiles;
 mod real;
+mod registries;
 mod replies;
 mod resources;
 mod schemas;

@@ -27,7 +27,7 @@ pub const INDEX_ENTRY_BYTES: u64 = 16;
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// A SHA-256 digest, formatted and parsed as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {

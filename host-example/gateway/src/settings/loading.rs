@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::at_least_one;
 
-/// Limits of loading a policy, each at least 1.
+/// Limits of loading a policy, each at least 1, and registries without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Loading {
@@ -19,6 +19,11 @@ pub struct Loading {
     pub compile_ms: NonZeroU64,
     /// Address space of the compiling process, in bytes. Default: 1 GiB.
     pub compile_memory_bytes: NonZeroU64,
+    /// Milliseconds that pulling a component from a registry may take. Default: 60,000.
+    pub fetch_ms: NonZeroU64,
+    /// Registries, as `HOST` or `HOST:PORT`, that are spoken to without TLS. Those on this machine always are. Default:
+    /// none.
+    pub plain_http: Vec<String>,
 }
 
 impl Default for Loading {
@@ -28,6 +33,8 @@ impl Default for Loading {
             component_bytes: at_least_one(POLICY_BYTES_MAX),
             compile_ms: at_least_one(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             compile_memory_bytes: at_least_one(memory_bytes),
+            fetch_ms: at_least_one(60_000),
+            plain_http: Vec::new(),
         }
     }
 }
