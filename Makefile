@@ -70,6 +70,11 @@ limits: ready ## What every known client gets of every kind of result: the table
 packages: component ## Put the component into the packages for Python, Node and edge runtimes
 	@sh tests/tools/packages.sh $(TARGET)
 
+.PHONY: publish
+publish: build component ## Push the contract and the components to REGISTRY, such as REGISTRY=127.0.0.1:5000
+	@$(CARGO) build --locked --release -p lro-tests --example wit-package
+	@sh tests/tools/publish.sh $(TARGET) $(or $(REGISTRY),$(error make publish REGISTRY=HOST[:PORT]))
+
 .PHONY: runtimes
 runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build
 	@sh tests/tools/set-up.sh $(TARGET)/test-data runtimes

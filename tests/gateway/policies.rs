@@ -568,24 +568,6 @@ fn policies_are_changed_by_command() {
     home.policies(&gateway, &["load", "ann", &three]);
     assert_eq!(served("ann"), signature(3));
 
-    // What its signature states is older is loaded on request alone.
-    home.write("two.wasm.minisig", signer.sign_with(&version(2), "version=1.2"));
-    home.write("three.wasm.minisig", signer.sign_with(&version(3), "tenant=ann version=1.10"));
-    home.policies(&gateway, &["load", "ann", &three]);
-    let message = home.refused(&gateway, &["load", "ann", &two], 1);
-    assert!(message.contains("policy has the version 1.2, and the tenant's has 1.10:"), "{message}");
-    assert!(home.refused(&gateway, &["reload", "ann"], 1).contains("the version none, and the tenant's has 1.10"));
-    assert_eq!(served("ann"), signature(3));
-    home.policies(&gateway, &["load", "ann", &two, "--allow-older"]);
-    assert_eq!(served("ann"), signature(2));
-    home.policies(&gateway, &["load", "ann", &three]);
-    home.policies(&gateway, &["reload", "ann", "--allow-older"]);
-    assert_eq!(served("ann"), signature(1));
-    let older = Some("allow-older: expected `true` or `false`");
-    let reply = gateway.change("POST", "/ann/reload?allow-older=1", &[("Authorization", &format!("Bearer {ADMIN}"))]);
-    assert_eq!((reply.status, reply.answer()["error"].as_str()), (400, older));
-    home.policies(&gateway, &["load", "ann", &three]);
-
     let unknown = "0".repeat(64);
     assert!(home.refused(&gateway, &["swap", "ann", &unknown], 1).contains("is known here: load it"));
     assert!(home.refused(&gateway, &["reload", "nobody"], 1).contains("there is no tenant `nobody`"));
@@ -904,6 +886,40 @@ fn a_hostile_tenant_does_not_hold_up_the_other() {
         assert_eq!(signed_by(first_text(&answer)), Some(signature(1)), "{answer:.300}");
         assert!(callers.into_iter().all(|caller| is_error(&caller.join().unwrap())));
     });
+}
+
+// What its signature states is older is loaded on request alone.
+#[test]
+fn an_older_policy_is_loaded_on_request() {
+    let home = Home::new("");
+    let signer = Signer::new(1);
+    home.write("one.wasm", version(1));
+    home.write("one.wasm.minisig", signer.sign(&version(1)));
+    let two = path_text(&home.write("two.wasm", version(2)));
+    let three = path_text(&home.write("three.wasm", version(3)));
+    home.write("two.wasm.minisig", signer.sign_with(&version(2), "version=1.2"));
+    home.write("three.wasm.minisig", signer.sign_with(&version(3), "tenant=ann version=1.10"));
+    let signed_by_one = format!("{}policy-keys = [{:?}]\n", home.policy("one.wasm"), signer.public());
+    let tenants = format!("[tenants.ann]\n{signed_by_one}[tenants.bob]\n{signed_by_one}");
+    home.write("lro.toml", ["mode = \"always\"\ncustom = \"sign\"\n", OPERATED, &tenants].concat());
+    let gateway = home.gateway();
+    let served = |tenant: &str| signed(&gateway.url(tenant), "").unwrap_or_default();
+
+    home.policies(&gateway, &["load", "ann", &three]);
+    let message = home.refused(&gateway, &["load", "bob", &three], 1);
+    assert!(message.contains("policy is signed for the tenant `ann`, not for `bob`"), "{message}");
+    let message = home.refused(&gateway, &["load", "ann", &two], 1);
+    assert!(message.contains("policy has the version 1.2, and the tenant's has 1.10:"), "{message}");
+    assert!(home.refused(&gateway, &["reload", "ann"], 1).contains("the version none, and the tenant's has 1.10"));
+    assert_eq!((served("ann"), served("bob")), (signature(3), signature(1)));
+    home.policies(&gateway, &["load", "ann", &two, "--allow-older"]);
+    assert_eq!(served("ann"), signature(2));
+    home.policies(&gateway, &["load", "ann", &three]);
+    home.policies(&gateway, &["reload", "ann", "--allow-older"]);
+    assert_eq!(served("ann"), signature(1));
+    let older = Some("allow-older: expected `true` or `false`");
+    let reply = gateway.change("POST", "/ann/reload?allow-older=1", &[("Authorization", &format!("Bearer {ADMIN}"))]);
+    assert_eq!((reply.status, reply.answer()["error"].as_str()), (400, older));
 }
 
 // Killed in the middle of a load, a gateway leaves a version that serves, whatever it finds then.

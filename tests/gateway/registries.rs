@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lro_tests::{component, signature, version};
+use lro_tests::{component, signature, target, version, workspace};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -223,8 +223,8 @@ fn a_component_goes_to_a_registry_and_back() {
 
     let nothing = registry.reference(&format!("team/policy@sha256:{}", "0".repeat(64)));
     for (reference, reason) in [
-        (nothing.as_str(), "has no artifact oci://"),
-        (&registry.reference("team/other"), "has no artifact oci://"),
+        (nothing.as_str(), "has no such artifact"),
+        (&registry.reference("team/other"), "has no such artifact"),
         (&registry.reference("team/policy:2"), "compare the name, the tag or the digest with what was pushed"),
     ] {
         let message = refusal(&home, &["policy", "pull", reference], &[]);
@@ -266,7 +266,7 @@ fn a_registry_with_users() {
     let output = home.lro(&pull, &[("REGISTRY_AUTH_FILE", &path_text(&auths))]);
     assert_eq!(output.status.code(), Some(0), "{}", text_of(&output.stderr));
     assert_eq!(fs::read(&out).unwrap(), version(1));
-    home.write("auth.json", "[]");
+    home.write("auth.json", r#"{"auths":[]}"#);
     assert!(
         refusal(&home, &pull, &[("REGISTRY_AUTH_FILE", &path_text(&auths))]).contains("cannot use the credentials")
     );
@@ -363,7 +363,7 @@ fn what_is_not_the_component_is_refused() {
         (with(|it| *it = json!([1])), "the manifest is not a JSON object"),
         (with(|it| it["annotations"] = json!({ "a": "b".repeat(1 << 20) })), "it has more than 1048576 bytes"),
         (
-            with(|it| it["annotations"] = json!({ "lro.minisig": "b".repeat(5000) })),
+            with(|it| it["annotations"] = json!({ "io.github.lro-filter.minisig": "b".repeat(5000) })),
             "its signature has more than 4096 bytes",
         ),
         (with(|it| it["layers"][0]["size"] = json!(4_000_001)), "it has more than 4000000 bytes: 4000001"),
@@ -422,14 +422,14 @@ fn a_tag_that_moved_is_loaded_when_it_is_asked_for() {
     let gateway = home.gateway();
     assert_eq!(served(&gateway), Some(signature(1)));
 
-    let done = AtomicBool::new(false);
+    let (url, done) = (gateway.gate.url.as_str(), AtomicBool::new(false));
     let seen = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
                     let mut seen = Vec::new();
                     while !done.load(Ordering::Relaxed) {
-                        seen.push(served(&gateway).expect("a call that failed"));
+                        seen.push(signed(url, "").expect("a call that failed"));
                     }
                     seen
                 })
@@ -461,7 +461,7 @@ fn a_tag_that_moved_is_loaded_when_it_is_asked_for() {
     let message = home.refused(&gateway, &["load", "default", &registry.reference("answers")], 1);
     assert!(message.contains("so it is not of the world `"), "{message}");
     let message = home.refused(&gateway, &["load", "default", &registry.reference("nothing")], 1);
-    assert!(message.contains("cannot fetch policy `oci://") && message.contains("has no artifact"), "{message}");
+    assert!(message.contains("cannot fetch policy `oci://") && message.contains("has no such artifact"), "{message}");
     assert_eq!(served(&gateway), Some(signature(1)));
 }
 
@@ -541,4 +541,35 @@ fn a_cache_that_others_can_write_to() {
     drop(registry);
     let output = check();
     assert!(text_of(&output.stderr).contains("cannot be reached"), "{output:?}");
+}
+
+/// Where `wkg` looks for them, each version of the contract is a WIT package, and each component a component.
+#[test]
+fn the_contract_and_the_components_are_published() {
+    let (home, registry) = (Home::isolated(), Debian::start(false));
+    let script = workspace().join("tests/tools/publish.sh");
+    let mut command = Command::new("sh");
+    command
+        .args([script.as_path(), &target(), registry.address.as_ref()])
+        .env("HOME", home.path(""))
+        .env("XDG_CACHE_HOME", home.path(""));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output.stderr));
+    let pushed: Vec<Value> = text_of(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(pushed.len(), 8, "{pushed:?}");
+    let out = path_text(&home.path("out.wasm"));
+    for (name, worlds) in [("lro/filter:0.1.0", 2), ("lro/filter:0.2.0", 2), ("lro/document:0.1.0", 1)] {
+        told(&home, &["policy", "pull", &registry.reference(name), "-o", &out, "--json"]);
+        let decoded = wit_component::decode(&fs::read(&out).unwrap()).unwrap();
+        let wit_component::DecodedWasm::WitPackage(resolve, package) = decoded else { panic!("{name}") };
+        let package = &resolve.packages[package];
+        assert_eq!(
+            (package.name.to_string(), package.worlds.len()),
+            (name.replace('/', ":").replacen(":0", "@0", 1), worlds)
+        );
+    }
+    let checked = told(&home, &["policy", "check", &registry.reference("lro/redact:0.1.0"), "--json"]);
+    assert_eq!(checked["sha256"], json!(digest(&component("lro_redact.wasm"))));
+    let message = refusal(&home, &["policy", "check", &registry.reference("lro/filter:0.2.0")], &[]);
+    assert!(message.contains("so it is not of the world `"), "{message}");
 }

@@ -18,7 +18,7 @@ pub const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 pub const LAYER: &str = "application/wasm";
 
 /// Annotation of a manifest with the minisign signature of its component, the whole text of a `.minisig` file.
-pub const SIGNATURE: &str = "lro.minisig";
+pub const SIGNATURE: &str = "io.github.lro-filter.minisig";
 
 /// Maximum size of a manifest: 1 MiB.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 20;

@@ -50,7 +50,7 @@ impl Registries {
         let mut access = Access::new(reference, self)?;
         let url = access.url(&format!("manifests/{}", reference.version()))?;
         let response = access.send(Method::GET, &url, |request| request.header(ACCEPT, ACCEPTED)).await?;
-        let response = access.expect(response, Step::Manifest, || format!("artifact {reference}"))?;
+        let response = access.expect(response, Step::Manifest, || "such artifact".to_owned())?;
         let declared = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let bytes = access.read(response, MANIFEST_BYTES_MAX).await?;
         let digest = Digest::of(&bytes);
@@ -94,7 +94,7 @@ impl Registries {
         let url = access.url(&format!("manifests/{}", reference.version()))?;
         let with = |request: reqwest::RequestBuilder| request.header(CONTENT_TYPE, MANIFEST).body(text.clone());
         let response = access.send(Method::PUT, &url, with).await?;
-        access.expect(response, Step::Manifest, || format!("place for {reference}"))?;
+        access.expect(response, Step::Manifest, || "place for this name".to_owned())?;
         Ok(Digest::of(&text))
     }
 }

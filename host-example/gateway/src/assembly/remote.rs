@@ -15,7 +15,7 @@ use crate::settings::Config;
 #[non_exhaustive]
 pub enum RemoteError {
     /// The registry does not give or take it.
-    #[error("{reference}: {source}")]
+    #[error("cannot use {reference}")]
     Registry {
         /// The artifact.
         reference: Box<Reference>,

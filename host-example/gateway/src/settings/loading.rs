@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::at_least_one;
 
@@ -23,7 +24,16 @@ pub struct Loading {
     pub fetch_ms: NonZeroU64,
     /// Registries, as `HOST` or `HOST:PORT`, that are spoken to without TLS. Those on this machine always are. Default:
     /// none.
+    #[serde(deserialize_with = "hosts")]
     pub plain_http: Vec<String>,
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let hosts = Vec::<String>::deserialize(deserializer)?;
+    match hosts.iter().find(|host| host.is_empty() || host.contains(['/', '@', ' '])) {
+        Some(host) => Err(D::Error::custom(format!("`{host}` is not HOST or HOST:PORT"))),
+        None => Ok(hosts),
+    }
 }
 
 impl Default for Loading {
