@@ -13,7 +13,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-mcp -p lro-document
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
 	-p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory
-HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-host -p lro-gateway -p lro
+HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-host -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
 
@@ -70,6 +70,11 @@ limits: ready ## What every known client gets of every kind of result: the table
 .PHONY: packages
 packages: component ## Put the component into the packages for Python, Node and edge runtimes
 	@sh tests/tools/packages.sh $(TARGET)
+
+.PHONY: publish
+publish: build component ## Push the contract and the components to REGISTRY, such as REGISTRY=127.0.0.1:5000
+	@$(CARGO) build --locked --release -p lro-tests --example wit-package
+	@sh tests/tools/publish.sh $(TARGET) $(or $(REGISTRY),$(error make publish REGISTRY=HOST[:PORT]))
 
 .PHONY: runtimes
 runtimes: ready packages ## Run the same component in every runtime, and what authors of policies build

@@ -38,6 +38,7 @@ mod partial;
 mod policies;
 mod profiles;
 mod real;
+mod registries;
 mod replies;
 mod resources;
 mod schemas;

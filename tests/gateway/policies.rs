@@ -29,34 +29,46 @@ const ADMIN: &str = "token-of-the-operator";
 const SETTLED: Duration = Duration::from_millis(600);
 
 /// Metrics and changes of policies.
-const OPERATED: &str = "[gateway]\nmetrics-listen = \"127.0.0.1:0\"\nadmin-token = \"env:ADMIN\"\n";
+pub(crate) const OPERATED: &str = "[gateway]\nmetrics-listen = \"127.0.0.1:0\"\nadmin-token = \"env:ADMIN\"\n";
 
 /// Two tenants that have tokens.
 const TOKENS: &str = "[gateway.tokens]\nann = \"env:ANN\"\nbob = \"env:BOB\"\n";
 
 /// Configuration and policies, and what a gateway with them remembers.
-struct Home(TempDir);
+pub(crate) struct Home {
+    directory: TempDir,
+    /// Variables beside its own.
+    more: crate::support::Environment,
+}
 
 /// A gateway that is operated.
-struct Operated {
-    gate: Gate,
+pub(crate) struct Operated {
+    pub(crate) gate: Gate,
     /// Where its metrics are.
     admin: String,
 }
 
 impl Home {
-    fn new(toml: &str) -> Self {
-        let home = Self(TempDir::new().unwrap());
+    pub(crate) fn new(toml: &str) -> Self {
+        let home = Self { directory: TempDir::new().unwrap(), more: environment(&[]) };
         home.write("lro.toml", toml);
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    /// With caches and credentials of its own.
+    pub(crate) fn isolated() -> Self {
+        let mut home = Self::new("");
+        let root = path_text(home.directory.path());
+        home.more = environment(&[("HOME", &root), ("XDG_CACHE_HOME", &root), ("REGISTRY_AUTH_FILE", "")]);
+        home
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     /// Puts a file in its place by a rename.
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let (unfinished, path) = (self.path("unfinished"), self.path(name));
         fs::write(&unfinished, bytes).unwrap();
         fs::rename(&unfinished, &path).unwrap();
@@ -71,11 +83,13 @@ impl Home {
     fn variables(&self) -> crate::support::Environment {
         let config = path_text(&self.path("lro.toml"));
         let tokens = [("ANN", "token-of-ann"), ("BOB", "token-of-bob"), ("CAT", "token-of-cat"), ("ADMIN", ADMIN)];
-        environment(&[&tokens[..], &[("MCP_LRO_CONFIG", &config), ("MCP_LRO_FSYNC", "false")]].concat())
+        let mut all = environment(&[&tokens[..], &[("MCP_LRO_CONFIG", &config), ("MCP_LRO_FSYNC", "false")]].concat());
+        all.extend(self.more.clone());
+        all
     }
 
     /// The gateway over HTTP.
-    fn gateway(&self) -> Operated {
+    pub(crate) fn gateway(&self) -> Operated {
         let mark = new_mark();
         Operated::of(Gate::listening_before(&[], &faulty(&[&mark]), &mark, &self.variables()))
     }
@@ -89,14 +103,14 @@ impl Home {
     }
 
     /// Runs a command with the configuration of the gateway.
-    fn lro(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    pub(crate) fn lro(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new(lro());
         command.args(arguments).envs(self.variables()).env("LRO_ADMIN_TOKEN", ADMIN);
         command.envs(variables.iter().copied()).output().unwrap()
     }
 
     /// What `lro policy` says, which has to succeed.
-    fn policies(&self, gateway: &Operated, arguments: &[&str]) -> String {
+    pub(crate) fn policies(&self, gateway: &Operated, arguments: &[&str]) -> String {
         let arguments = [&["policy"], arguments, &["--gateway", &gateway.admin]].concat();
         let output = self.lro(&arguments, &[]);
         assert_eq!((output.status.code(), text_of(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
@@ -104,14 +118,14 @@ impl Home {
     }
 
     /// What `lro policy` says when it fails with this status.
-    fn refused(&self, gateway: &Operated, arguments: &[&str], status: i32) -> String {
+    pub(crate) fn refused(&self, gateway: &Operated, arguments: &[&str], status: i32) -> String {
         let output = self.lro(&[&["policy"], arguments, &["--gateway", &gateway.admin]].concat(), &[]);
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(status), &b""[..]), "{arguments:?}");
         text_of(&output.stderr)
     }
 
     /// What `lro policy list` tells of a tenant.
-    fn status(&self, gateway: &Operated, tenant: &str) -> Value {
+    pub(crate) fn status(&self, gateway: &Operated, tenant: &str) -> Value {
         let all: Value = serde_json::from_str(&self.policies(gateway, &["list", "--json"])).unwrap();
         let found = all.as_array().unwrap().iter().find(|status| status["tenant"] == tenant);
         found.unwrap_or_else(|| panic!("no {tenant}: {all}")).clone()
@@ -131,12 +145,12 @@ impl Operated {
         format!("{}/{tenant}", self.gate.url)
     }
 
-    fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         signal("-HUP", self.gate.pid());
     }
 
     /// Waits until the log says something.
-    fn says(&self, text: &str) {
+    pub(crate) fn says(&self, text: &str) {
         wait_until(text, || self.gate.errors().contains(text));
     }
 
@@ -155,7 +169,7 @@ impl Operated {
     }
 }
 
-fn text_of(bytes: &[u8]) -> String {
+pub(crate) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -164,7 +178,7 @@ fn redacting() -> Vec<u8> {
 }
 
 /// The SHA-256 of bytes as text.
-fn digest(bytes: &[u8]) -> String {
+pub(crate) fn digest(bytes: &[u8]) -> String {
     lro_host::policy::Digest::of(bytes).to_string()
 }
 
@@ -186,7 +200,7 @@ fn tool(url: &str, token: &str, name: &str, arguments: Value) -> Value {
 }
 
 /// Who signed the result of a call; none when nobody did.
-fn signed(url: &str, token: &str) -> Option<String> {
+pub(crate) fn signed(url: &str, token: &str) -> Option<String> {
     signed_by(first_text(&echo(url, token, "a result")))
 }
 
@@ -459,10 +473,10 @@ fn a_configuration_that_is_read_again() {
 }
 
 /// Keys that sign policies.
-struct Signer(Ed25519KeyPair);
+pub(crate) struct Signer(Ed25519KeyPair);
 
 impl Signer {
-    fn new(number: u8) -> Self {
+    pub(crate) fn new(number: u8) -> Self {
         Self(Ed25519KeyPair::from_seed_unchecked(&[number; 32]).unwrap())
     }
 
@@ -471,13 +485,17 @@ impl Signer {
     }
 
     /// The key as in a configuration.
-    fn public(&self) -> String {
+    pub(crate) fn public(&self) -> String {
         STANDARD.encode([b"Ed", self.id(), self.0.public_key().as_ref()].concat())
     }
 
     /// The text of a signature file.
-    fn sign(&self, bytes: &[u8]) -> String {
-        let comment = "made by a test";
+    pub(crate) fn sign(&self, bytes: &[u8]) -> String {
+        self.sign_with(bytes, "made by a test")
+    }
+
+    /// The same with this trusted comment.
+    pub(crate) fn sign_with(&self, bytes: &[u8], comment: &str) -> String {
         let signature = self.0.sign(blake2b_simd::blake2b(bytes).as_bytes());
         let global = self.0.sign(&[signature.as_ref(), comment.as_bytes()].concat());
         let first = STANDARD.encode([b"ED", self.id(), signature.as_ref()].concat());
@@ -868,6 +886,40 @@ fn a_hostile_tenant_does_not_hold_up_the_other() {
         assert_eq!(signed_by(first_text(&answer)), Some(signature(1)), "{answer:.300}");
         assert!(callers.into_iter().all(|caller| is_error(&caller.join().unwrap())));
     });
+}
+
+// What its signature states is older is loaded on request alone.
+#[test]
+fn an_older_policy_is_loaded_on_request() {
+    let home = Home::new("");
+    let signer = Signer::new(1);
+    home.write("one.wasm", version(1));
+    home.write("one.wasm.minisig", signer.sign(&version(1)));
+    let two = path_text(&home.write("two.wasm", version(2)));
+    let three = path_text(&home.write("three.wasm", version(3)));
+    home.write("two.wasm.minisig", signer.sign_with(&version(2), "version=1.2"));
+    home.write("three.wasm.minisig", signer.sign_with(&version(3), "tenant=ann version=1.10"));
+    let signed_by_one = format!("{}policy-keys = [{:?}]\n", home.policy("one.wasm"), signer.public());
+    let tenants = format!("[tenants.ann]\n{signed_by_one}[tenants.bob]\n{signed_by_one}");
+    home.write("lro.toml", ["mode = \"always\"\ncustom = \"sign\"\n", OPERATED, &tenants].concat());
+    let gateway = home.gateway();
+    let served = |tenant: &str| signed(&gateway.url(tenant), "").unwrap_or_default();
+
+    home.policies(&gateway, &["load", "ann", &three]);
+    let message = home.refused(&gateway, &["load", "bob", &three], 1);
+    assert!(message.contains("policy is signed for the tenant `ann`, not for `bob`"), "{message}");
+    let message = home.refused(&gateway, &["load", "ann", &two], 1);
+    assert!(message.contains("policy has the version 1.2, and the tenant's has 1.10:"), "{message}");
+    assert!(home.refused(&gateway, &["reload", "ann"], 1).contains("the version none, and the tenant's has 1.10"));
+    assert_eq!((served("ann"), served("bob")), (signature(3), signature(1)));
+    home.policies(&gateway, &["load", "ann", &two, "--allow-older"]);
+    assert_eq!(served("ann"), signature(2));
+    home.policies(&gateway, &["load", "ann", &three]);
+    home.policies(&gateway, &["reload", "ann", "--allow-older"]);
+    assert_eq!(served("ann"), signature(1));
+    let older = Some("allow-older: expected `true` or `false`");
+    let reply = gateway.change("POST", "/ann/reload?allow-older=1", &[("Authorization", &format!("Bearer {ADMIN}"))]);
+    assert_eq!((reply.status, reply.answer()["error"].as_str()), (400, older));
 }
 
 // Killed in the middle of a load, a gateway leaves a version that serves, whatever it finds then.

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use lro_host::filter::{Filter, Outcome};
-use lro_host::policy::{LoadError, Registry, RegistrySettings, TenantPolicy};
+use lro_host::policy::{Conditions, LoadError, Location, Registry, RegistrySettings, TenantPolicy};
 use lro_host::settings::FailureMode;
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{hostile_policy, sandbox};
@@ -127,7 +127,9 @@ fn a_tenant_without_a_good_policy_follows_its_failure_mode() {
     fs::write(path("good.wasm"), component()).unwrap();
     for tenant in ["missing", "corrupt", "trap"] {
         let file = path(&format!("{tenant}.wasm"));
-        let refused = registry.add(tenant, TenantPolicy { file: Some(file), ..TenantPolicy::default() }).unwrap_err();
+        let refused = registry
+            .add(tenant, TenantPolicy { location: Location::File(file), ..TenantPolicy::default() })
+            .unwrap_err();
         let is_right = match tenant {
             "missing" => matches!(*refused.error, LoadError::Read { .. }),
             "corrupt" => matches!(*refused.error, LoadError::Malformed(_)),
@@ -141,12 +143,12 @@ fn a_tenant_without_a_good_policy_follows_its_failure_mode() {
             check(&filter, "sign", "absent", false);
         }
     }
-    let good = TenantPolicy { file: Some(path("good.wasm")), ..TenantPolicy::default() };
+    let good = TenantPolicy { location: Location::File(path("good.wasm")), ..TenantPolicy::default() };
     registry.add("good", good).unwrap();
     let filter = filter(registry.slot("good").unwrap(), &path("good"));
     assert!(filter.apply(&crate::support::acting("sign"), &payload()).failure.is_none());
 
     fs::write(path("corrupt.wasm"), component()).unwrap();
-    registry.reload_tenant("corrupt").unwrap();
+    registry.reload_tenant("corrupt", Conditions::default()).unwrap();
     assert_eq!(registry.slot("corrupt").unwrap().status().refusal, None);
 }

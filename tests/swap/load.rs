@@ -6,8 +6,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lro_host::policy::{
-    CompileLimits, CompilePlace, Compiler, Digest, LoadError, LoadOptions, Policy, Registry, RegistrySettings, Source,
-    TenantPolicy,
+    CompileLimits, CompilePlace, Compiler, Conditions, Digest, LoadError, LoadOptions, Location, Policy, Registry,
+    RegistrySettings, Source, TenantPolicy,
 };
 use lro_tests::{sandbox, target};
 use tempfile::TempDir;
@@ -57,7 +57,9 @@ fn an_unsigned_policy_never_replaces_a_signed_one() {
     let registry = Registry::new(sandbox().clone(), RegistrySettings::default()).unwrap();
     put(&version(1), Some(trusted.sign(&version(1))));
     let signers = vec![trusted.public(), second.public()];
-    registry.add("acme", TenantPolicy { file: Some(file.clone()), signers, ..TenantPolicy::default() }).unwrap();
+    registry
+        .add("acme", TenantPolicy { location: Location::File(file.clone()), signers, ..TenantPolicy::default() })
+        .unwrap();
     let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
 
     let new = version(2);
@@ -71,12 +73,12 @@ fn an_unsigned_policy_never_replaces_a_signed_one() {
         (Some(trusted.sign_legacy(&new)), false),
     ] {
         put(&new, text.clone());
-        let refused = registry.reload_tenant("acme").unwrap_err().to_string();
+        let refused = registry.reload_tenant("acme", Conditions::default()).unwrap_err().to_string();
         assert!(refused.contains(if is_unsigned { "not signed" } else { "not accepted" }), "{refused}: {text:?}");
         assert_eq!(answers(&filter), signature(1));
     }
     put(&new, Some(second.sign(&new)));
-    registry.reload_tenant("acme").unwrap();
+    registry.reload_tenant("acme", Conditions::default()).unwrap();
     assert_eq!(answers(&filter), signature(2));
     assert_eq!(registry.slot("acme").unwrap().status().refused, 6);
 
@@ -175,7 +177,7 @@ fn bad_policies_never_take_over() {
     let options = LoadOptions { bytes_max: 1 << 20, ..LoadOptions::default() };
     let registry =
         Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
-    registry.add("acme", TenantPolicy { file: Some(file.clone()), ..TenantPolicy::default() }).unwrap();
+    registry.add("acme", TenantPolicy { location: Location::File(file.clone()), ..TenantPolicy::default() }).unwrap();
     let slot = registry.slot("acme").unwrap();
     let good = component();
     let wanting = |import: &str| (all_replaced(&good, "wasi:filesystem/preopens", import), import.to_owned());
@@ -204,7 +206,7 @@ fn bad_policies_never_take_over() {
         let refusals = (0..1000).map(|number| {
             let (bytes, reason) = &bad[number % bad.len()];
             fs::write(&file, bytes).unwrap();
-            let refused = registry.reload_tenant("acme").err().map(|error| error.to_string());
+            let refused = registry.reload_tenant("acme", Conditions::default()).err().map(|error| error.to_string());
             (refused, reason, slot.status().refused)
         });
         let refusals: Vec<_> = refusals.collect();
@@ -221,10 +223,10 @@ fn bad_policies_never_take_over() {
     assert!(status.refusal.is_some());
 
     fs::write(&file, with_trap_at_start(&good)).unwrap();
-    let refused = registry.reload_tenant("acme").unwrap_err().to_string();
+    let refused = registry.reload_tenant("acme", Conditions::default()).unwrap_err().to_string();
     assert!(refused.contains("cannot be started"), "{refused}");
     fs::write(&file, version(2)).unwrap();
-    registry.reload_tenant("acme").unwrap();
+    registry.reload_tenant("acme", Conditions::default()).unwrap();
     assert_eq!(slot.status().refusal, None);
 }
 
@@ -275,12 +277,14 @@ fn calls_go_on_while_a_slow_policy_compiles() {
     let registry =
         Registry::new(sandbox().clone(), RegistrySettings { options, ..RegistrySettings::default() }).unwrap();
     // The file comes later.
-    registry.add("acme", TenantPolicy { file: Some(file.clone()), ..TenantPolicy::default() }).unwrap_err();
+    registry
+        .add("acme", TenantPolicy { location: Location::File(file.clone()), ..TenantPolicy::default() })
+        .unwrap_err();
     registry.slot("acme").unwrap().swap(policy(&version(1)));
     let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
     fs::write(&file, with_work(&component(), 3000, 300)).unwrap();
     let (calls, refused) = thread::scope(|scope| {
-        let loading = scope.spawn(|| registry.reload_tenant("acme").unwrap_err().to_string());
+        let loading = scope.spawn(|| registry.reload_tenant("acme", Conditions::default()).unwrap_err().to_string());
         let mut calls = 0;
         while !loading.is_finished() {
             assert_eq!(answers(&filter), signature(1));

@@ -6,6 +6,7 @@ mod breaker;
 mod failure;
 mod load;
 mod registry;
+mod replay;
 mod signing;
 mod soak;
 mod storm;

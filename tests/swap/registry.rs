@@ -9,8 +9,8 @@ use std::{fs, thread};
 
 use lro_host::filter::{Filter, Request};
 use lro_host::policy::{
-    BreakerSettings, CompileCache, Digest, LoadError, LoadOptions, Loaded, Registry, RegistryError, RegistrySettings,
-    SlotSettings, TenantPolicy,
+    BreakerSettings, CompileCache, Conditions, Digest, LoadError, LoadOptions, Loaded, Location, Registry,
+    RegistryError, RegistrySettings, SlotSettings, TenantPolicy,
 };
 use lro_tests::{hostile_policy, rounds, sandbox, target};
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::support::{act, acting, answers, filter, payload, signature, signed, strict, version};
 
 fn from(file: PathBuf) -> TenantPolicy {
-    TenantPolicy { file: Some(file), ..TenantPolicy::default() }
+    TenantPolicy { location: Location::File(file), ..TenantPolicy::default() }
 }
 
 /// A registry that remembers good policies below `root`.
@@ -83,7 +83,7 @@ fn a_rollback_serves_the_version_before() {
     assert!(matches!(registry.rollback("nobody"), Err(RegistryError::Unknown(_))));
     for number in [2, 3] {
         fs::write(&file, version(number)).unwrap();
-        registry.reload_tenant("acme").unwrap();
+        registry.reload_tenant("acme", Conditions::default()).unwrap();
     }
     let Loaded::Swapped(version_now) = registry.rollback("acme").unwrap() else { panic!("not swapped") };
     assert_eq!((version_now.number, answers(&filter)), (4, signature(2)));
@@ -106,15 +106,15 @@ fn a_policy_can_be_loaded_from_memory() {
     let registry = remembering(root.path());
     registry.add("acme", from(file)).unwrap();
     let filter = filter_of(&registry, "acme", root.path());
-    let Loaded::Swapped(_) = registry.load("acme", &version(2)[..].into(), None).unwrap() else {
+    let Loaded::Swapped(_) = registry.load("acme", &version(2)[..].into(), Conditions::default()).unwrap() else {
         panic!("not swapped")
     };
     assert_eq!(answers(&filter), signature(2));
-    let Loaded::Unchanged(now) = registry.load("acme", &version(2)[..].into(), None).unwrap() else {
+    let Loaded::Unchanged(now) = registry.load("acme", &version(2)[..].into(), Conditions::default()).unwrap() else {
         panic!("swapped")
     };
     assert_eq!(now.number, 2);
-    registry.load("acme", &version(2)[..100].into(), None).unwrap_err();
+    registry.load("acme", &version(2)[..100].into(), Conditions::default()).unwrap_err();
     let results = registry.reload();
     assert!(matches!(&results[..], [(tenant, Ok(Loaded::Swapped(_)))] if tenant == "acme"), "{results:?}");
     assert_eq!(answers(&filter), signature(1));
@@ -186,7 +186,7 @@ fn tenants_that_swap_do_not_disturb_each_other() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (at, to) = ((state >> 33) as usize % names.len(), (state >> 20 & 1) as usize);
             if with_swaps && state >> 21 & 1 == 1 {
-                registry.load(&names[at], &versions[to][..].into(), None).unwrap();
+                registry.load(&names[at], &versions[to][..].into(), Conditions::default()).unwrap();
                 serving[at] = to as u32 + 1;
             }
             let filter = Filter { slot: registry.slot(&names[at]).unwrap(), ..store.clone() };
@@ -258,7 +258,7 @@ fn victim() {
     let _ = registry.add("acme", from(root.join("policy.wasm")));
     fs::write(root.join("ready"), "").unwrap();
     for number in (1..3).cycle() {
-        registry.load("acme", &version(number)[..].into(), None).unwrap();
+        registry.load("acme", &version(number)[..].into(), Conditions::default()).unwrap();
     }
 }
 

@@ -26,16 +26,20 @@ impl Signer {
 
     /// The text of a signature file.
     pub(crate) fn sign(&self, bytes: &[u8]) -> String {
-        self.text(b"ED", blake2b_simd::blake2b(bytes).as_bytes())
+        self.sign_with(bytes, "made by a test")
+    }
+
+    /// The text of a signature file with this trusted comment.
+    pub(crate) fn sign_with(&self, bytes: &[u8], comment: &str) -> String {
+        self.text(b"ED", blake2b_simd::blake2b(bytes).as_bytes(), comment)
     }
 
     /// The same in the legacy form, which is not prehashed.
     pub(crate) fn sign_legacy(&self, bytes: &[u8]) -> String {
-        self.text(b"Ed", bytes)
+        self.text(b"Ed", bytes, "made by a test")
     }
 
-    fn text(&self, algorithm: &[u8], signed: &[u8]) -> String {
-        let comment = "made by a test";
+    fn text(&self, algorithm: &[u8], signed: &[u8], comment: &str) -> String {
         let signature = self.pair.sign(signed);
         let global = self.pair.sign(&[signature.as_ref(), comment.as_bytes()].concat());
         let first = STANDARD.encode([algorithm, &self.id, signature.as_ref()].concat());

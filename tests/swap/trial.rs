@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lro_host::filter::Filter;
 use lro_host::policy::{
-    Digest, Loaded, Registry, RegistrySettings, Slot, TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX, TenantPolicy, Trial,
-    TrialOutcome, TrialReport,
+    Conditions, Digest, Loaded, Location, Registry, RegistrySettings, Slot, TRIAL_EXAMPLES_MAX, TRIAL_QUEUE_MAX,
+    TenantPolicy, Trial, TrialOutcome, TrialReport,
 };
 use lro_tests::{hostile_policy, sandbox};
 use tempfile::TempDir;
@@ -145,12 +145,15 @@ fn a_new_file_goes_on_trial() {
     let file = root.path().join("policy.wasm");
     let next = with_note(&version(1), "next");
     let settings = || RegistrySettings { kept: Some(root.path().join("kept")), ..RegistrySettings::default() };
-    let from = || TenantPolicy { file: Some(file.clone()), trial: Some(PROMOTE), ..TenantPolicy::default() };
+    let from =
+        || TenantPolicy { location: Location::File(file.clone()), trial: Some(PROMOTE), ..TenantPolicy::default() };
     fs::write(&file, version(1)).unwrap();
     let registry = Registry::new(sandbox().clone(), settings()).unwrap();
     assert!(matches!(registry.add("acme", from()).unwrap(), Loaded::Swapped(_)), "there is nothing to compare with");
     fs::write(&file, &next).unwrap();
-    assert!(matches!(registry.reload_tenant("acme").unwrap(), Loaded::OnTrial(digest) if digest == Digest::of(&next)));
+    assert!(
+        matches!(registry.reload_tenant("acme", Conditions::default()).unwrap(), Loaded::OnTrial(digest) if digest == Digest::of(&next))
+    );
     let slot = registry.slot("acme").unwrap();
     let filter = filter(Arc::clone(&slot), &root.path().join("store"));
     feed(&slot, &filter, "sign", 10);

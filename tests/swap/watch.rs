@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lro_host::filter::Filter;
-use lro_host::policy::{DEBOUNCE, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
+use lro_host::policy::{DEBOUNCE, Location, Registry, RegistrySettings, SlotStatus, TenantPolicy, Watch};
 use lro_tests::sandbox;
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ use crate::signing::Signer;
 use crate::support::{answers, filter, signature, version, wait_until};
 
 fn from(file: PathBuf) -> TenantPolicy {
-    TenantPolicy { file: Some(file), ..TenantPolicy::default() }
+    TenantPolicy { location: Location::File(file), ..TenantPolicy::default() }
 }
 
 fn registry() -> Arc<Registry> {

@@ -18,7 +18,7 @@ pub const INDEX_STEP_BYTES: u64 = 64 * 1024;
 pub const INDEX_ENTRY_BYTES: u64 = 16;
 
 /// A SHA-256 digest, formatted and parsed as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {

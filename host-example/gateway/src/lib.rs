@@ -24,7 +24,7 @@ mod tokenizer;
 mod translate;
 mod upstream;
 
-pub use assembly::{Control, Gateway, GatewayError, ReloadError, counts_fuel, parts};
+pub use assembly::{Control, Gateway, GatewayError, ReloadError, Remote, RemoteError, counts_fuel, parts};
 pub use faces::{http, stdio};
 pub use metrics::{AUDITED_TOOLS_MAX, LABELS_MAX, Metrics, Sizes, Snapshot, ToolCost, Traffic, Verdicts};
 pub use operations::admin::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};

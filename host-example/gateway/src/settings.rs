@@ -11,6 +11,7 @@ mod layers;
 mod loading;
 mod models;
 mod patterns;
+mod policy_place;
 mod preset;
 mod public_url;
 mod query;
@@ -48,6 +49,7 @@ pub use self::layers::{Entry, Origin, Problem, SettingsError};
 use self::layers::{Layers, default_dir, key_text};
 pub use self::loading::Loading;
 pub use self::models::ModelSettings;
+pub use self::policy_place::PolicyPlace;
 pub use self::preset::Preset;
 pub use self::public_url::PublicUrl;
 pub(crate) use self::public_url::{is_loopback, without_port};
@@ -106,15 +108,15 @@ pub struct Config {
     pub quota_tenant: NonZeroU64,
     /// Maximum disk usage of all offloads in bytes, inodes included. Default: 16 GiB.
     pub quota_total: NonZeroU64,
-    /// Path of a policy component. Default: none, which selects the built-in policy.
-    #[serde(deserialize_with = "some_path")]
-    pub policy: Option<PathBuf>,
+    /// Path of a policy component, or its reference in an OCI registry. Default: none, which selects the built-in policy.
+    #[serde(deserialize_with = "some_place")]
+    pub policy: Option<PolicyPlace>,
     /// SHA-256 that the policy component must have, as 64 hexadecimal digits. Default: none.
     #[serde(deserialize_with = "sha256")]
     pub policy_sha256: Option<String>,
     /// Minisign public keys, each as the second line of a public key file. One of them must have signed the policy
-    /// component; the signature is in a file beside it, with `.minisig` appended to the name. Default: none, signatures
-    /// are not checked.
+    /// component; the signature is in a file beside it, with `.minisig` appended to the name, or in an annotation of the
+    /// artifact. Default: none, signatures are not checked.
     #[serde(deserialize_with = "keys")]
     pub policy_keys: Vec<String>,
     /// Directory of policies by tenant, `TENANT.wasm`. Default: none.
@@ -463,6 +465,10 @@ fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error>
 
 fn some_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     path(deserializer).map(Some)
+}
+
+fn some_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PolicyPlace>, D::Error> {
+    path(deserializer)?.try_into().map(Some).map_err(D::Error::custom)
 }
 
 fn keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

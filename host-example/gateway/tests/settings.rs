@@ -12,8 +12,8 @@ use std::time::Duration;
 use lro_gateway::settings::{
     Action, Admission, BreakerSettings, CONFIG_KEY, ClientProfile, Config, DecisionMode, DescriptorDialect,
     DescriptorLevel, DocumentMode, FILE_KEYS, FailureMode, GatewaySettings, GatewayTool, ImageMode, JobMode,
-    KNOWN_CLIENTS, Origin, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit, SummaryKind, Token,
-    Tokenizer, Trial, VARIABLES, ValueForm,
+    KNOWN_CLIENTS, Origin, PolicyPlace, PolicySettings, SchemaStrategy, Sees, SettingsError, Size, SizeUnit,
+    SummaryKind, Token, Tokenizer, Trial, VARIABLES, ValueForm,
 };
 use lro_host::policy::Digest;
 use tempfile::TempDir;
@@ -54,6 +54,7 @@ fn defaults_are_the_documented_ones() {
     let loading = &config.loading;
     assert_eq!((loading.component_bytes.get(), loading.compile_ms.get()), (64 << 20, 30_000));
     assert_eq!(loading.compile_memory_bytes.get(), 1 << 30);
+    assert_eq!((loading.fetch_ms.get(), loading.plain_http.len()), (60_000, 0));
     let admission = &config.admission;
     assert_eq!((admission.calls, admission.waiting, admission.wait), (128, 1024, Duration::from_secs(1)));
     assert_eq!(config.query.waiting, 64);
@@ -168,6 +169,10 @@ fn bad_values_are_errors_and_all_are_told() {
         ("unit = \"words\"", "expected one of `bytes`, `characters`, `tokens`"),
         ("policy-sha256 = \"abc\"", "expected 64 hexadecimal digits"),
         ("policy = \"\"", "expected a path"),
+        ("policy = \"oci://h\"", "`oci://h` is not a reference to an OCI artifact"),
+        ("[tenants.acme]\npolicy = \"oci://h/n@sha256:1\"", "a digest is `sha256:` and 64"),
+        ("[loading]\nfetch-ms = 0", "`loading.fetch-ms` = `0`"),
+        ("[loading]\nplain-http = [\"http://a\"]", "`http://a` is not HOST or HOST:PORT"),
         ("ttl-seconds = 0", "`ttl-seconds` = `0`"),
         ("truncate-limit = 0", "`truncate-limit` = `0`"),
         ("ceiling = 0", "`ceiling` = `0`"),
@@ -265,6 +270,7 @@ fn every_key_has_a_variable_and_every_variable_works() {
         (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
         (ValueForm::List, "gateway.forward-headers") => "x-a,X-B",
         (ValueForm::List, "policy-keys") => KEY,
+        (ValueForm::List, "loading.plain-http") => "a.example,b.example:81",
         (ValueForm::List, _) => "a,/b/c",
         (_, "failure") => "closed",
         (_, "mode") => "always",
@@ -1092,7 +1098,8 @@ fn a_tenant_overrides_key_by_key() {
     let acme = config.for_tenant("acme");
     assert_eq!(acme.for_tool("any").threshold, size(100, SizeUnit::Bytes));
     assert_eq!((&acme.inline_keys, &acme.custom), (&vec!["c".to_owned()], &Some("redact".to_owned())));
-    assert_eq!((acme.policy.as_deref(), acme.failure), (Some("acme.wasm".as_ref()), FailureMode::Closed));
+    let own = PolicyPlace::File("acme.wasm".into());
+    assert_eq!((acme.policy.as_ref(), acme.failure), (Some(&own), FailureMode::Closed));
     assert_eq!((acme.limits.files, acme.limits.memory_bytes), (7, 6));
     let search = acme.for_tool("search");
     assert_eq!((search.mode, search.threshold.amount), (DecisionMode::Never, 10), "tools are merged, too");

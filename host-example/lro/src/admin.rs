@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use base64::Engine;
 use clap::Args;
-use lro_gateway::settings::Config;
+use lro_gateway::settings::{Config, PolicyPlace};
 use lro_gateway::{Change, POLICIES_PATH, PolicyStatus, SIGNATURE_HEADER, TrialStatus};
 use lro_host::mcp::percent_encoded;
 use lro_host::policy::{Digest, SIGNATURE_SUFFIX};
@@ -33,6 +33,21 @@ pub(crate) struct Gateway {
     json: bool,
 }
 
+/// Whether a policy may be older than the current one.
+#[derive(Args)]
+struct Age {
+    /// Take the policy even if its signature states an earlier version than that of the current one, or none
+    #[arg(long)]
+    allow_older: bool,
+}
+
+impl Age {
+    /// The member of a request's query.
+    fn query(&self) -> String {
+        format!("allow-older={}", self.allow_older)
+    }
+}
+
 /// List the policies of all tenants: version, digest, load time and problems
 #[derive(Args)]
 pub(crate) struct ListArguments {
@@ -42,13 +57,16 @@ pub(crate) struct ListArguments {
 
 /// Load a component for a tenant; if it is refused, nothing changes
 ///
-/// Also sends the signature FILE.minisig, if it exists.
+/// Of a file, also sends the signature FILE.minisig, if it exists. What is in a registry, the gateway pulls itself.
 #[derive(Args)]
 pub(crate) struct LoadArguments {
     /// The tenant
     tenant: String,
-    /// The component
-    file: PathBuf,
+    /// The component: a file, or oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]
+    #[arg(value_name = "FILE")]
+    component: PathBuf,
+    #[command(flatten)]
+    age: Age,
     #[command(flatten)]
     gateway: Gateway,
 }
@@ -60,6 +78,8 @@ pub(crate) struct SwapArguments {
     tenant: String,
     /// SHA-256 of the component: the current one of another tenant, or a kept one of this tenant
     digest: Digest,
+    #[command(flatten)]
+    age: Age,
     #[command(flatten)]
     gateway: Gateway,
 }
@@ -73,11 +93,13 @@ pub(crate) struct RollbackArguments {
     gateway: Gateway,
 }
 
-/// Reload the policy of a tenant from its file
+/// Reload the policy of a tenant from its file or registry
 #[derive(Args)]
 pub(crate) struct ReloadArguments {
     /// The tenant
     tenant: String,
+    #[command(flatten)]
+    age: Age,
     #[command(flatten)]
     gateway: Gateway,
 }
@@ -95,18 +117,27 @@ pub(crate) fn list(arguments: &ListArguments, config: &Config) -> anyhow::Result
 }
 
 pub(crate) fn load(arguments: &LoadArguments, config: &Config) -> anyhow::Result<Exit> {
-    let path = &arguments.file;
-    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let mut signature = path.clone().into_os_string();
+    let LoadArguments { tenant, component, age, gateway } = arguments;
+    let (tenant, age) = (percent_encoded(tenant), age.query());
+    let path = match component.clone().try_into()? {
+        PolicyPlace::File(path) => path,
+        PolicyPlace::Registry(reference) => {
+            let path = format!("/{tenant}?reference={}&{age}", percent_encoded(&reference.to_string()));
+            return change(gateway, config, &path, Vec::new(), None);
+        }
+    };
+    let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let mut signature = path.into_os_string();
     signature.push(SIGNATURE_SUFFIX);
     let signature = fs::read(signature).ok().map(|text| base64::engine::general_purpose::STANDARD.encode(text));
-    let path = format!("/{}?sha256={}", percent_encoded(&arguments.tenant), Digest::of(&bytes));
-    change(&arguments.gateway, config, &path, bytes, signature)
+    let path = format!("/{tenant}?sha256={}&{age}", Digest::of(&bytes));
+    change(gateway, config, &path, bytes, signature)
 }
 
 pub(crate) fn swap(arguments: &SwapArguments, config: &Config) -> anyhow::Result<Exit> {
-    let path = format!("/{}/swap?sha256={}", percent_encoded(&arguments.tenant), arguments.digest);
-    change(&arguments.gateway, config, &path, Vec::new(), None)
+    let SwapArguments { tenant, digest, age, gateway } = arguments;
+    let path = format!("/{}/swap?sha256={digest}&{}", percent_encoded(tenant), age.query());
+    change(gateway, config, &path, Vec::new(), None)
 }
 
 pub(crate) fn rollback(arguments: &RollbackArguments, config: &Config) -> anyhow::Result<Exit> {
@@ -114,7 +145,8 @@ pub(crate) fn rollback(arguments: &RollbackArguments, config: &Config) -> anyhow
 }
 
 pub(crate) fn reload(arguments: &ReloadArguments, config: &Config) -> anyhow::Result<Exit> {
-    change(&arguments.gateway, config, &format!("/{}/reload", percent_encoded(&arguments.tenant)), Vec::new(), None)
+    let path = format!("/{}/reload?{}", percent_encoded(&arguments.tenant), arguments.age.query());
+    change(&arguments.gateway, config, &path, Vec::new(), None)
 }
 
 fn change(

@@ -23,7 +23,9 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The policy, a component
-    policy: PathBuf,
+    // The setting `policy` has that name too.
+    #[arg(value_name = "POLICY")]
+    component: PathBuf,
     /// Where to write the composed component
     #[arg(long, short)]
     output: PathBuf,
@@ -45,16 +47,16 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { policy, output, files, fuel } = arguments;
+    let Arguments { component, output, files, fuel } = arguments;
     let files = match files {
         Files::Memory => compose::Files::Memory,
         Files::Directory => compose::Files::Directory,
     };
-    let mut bytes = std::fs::read(policy).with_context(|| format!("cannot read {}", policy.display()))?;
+    let mut bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
     if let Some(fuel) = fuel {
-        bytes = metered(&bytes, *fuel).with_context(|| format!("cannot meter {}", policy.display()))?;
+        bytes = metered(&bytes, *fuel).with_context(|| format!("cannot meter {}", component.display()))?;
     }
-    let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", policy.display()))?;
+    let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", component.display()))?;
     let imports = compose::imports(&composed)?;
     std::fs::write(output, &composed).with_context(|| format!("cannot write {}", output.display()))?;
     let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };

@@ -317,7 +317,7 @@ fn unlimited(question: Question) -> Question {
 
 /// Offloads the answer, whatever its size.
 fn offload_again(arguments: &Arguments, config: &Config, store: Store, answer: Answer) -> anyhow::Result<Exit> {
-    let filter = host::filter(config, host::policy(config)?, Ok(store))?;
+    let filter = host::filter(config, host::policy(config, &arguments.handle.tenant)?, Ok(store))?;
     let mut request = lro_host::filter::Request::new(&arguments.handle.tenant, "lro_extract");
     let mut settings = config.for_tool(&request.tool);
     settings.mode = DecisionMode::Always;

@@ -3,10 +3,10 @@
 use std::env;
 use std::sync::Arc;
 
-use lro_gateway::parts;
-use lro_gateway::settings::Config;
+use lro_gateway::settings::{Config, PolicyPlace};
+use lro_gateway::{Remote, parts};
 use lro_host::filter::{Filter, Request};
-use lro_host::policy::{DEFAULT_POLICY, LoadOptions, Policy};
+use lro_host::policy::{DEFAULT_POLICY, LoadError, LoadOptions, Policy, Source};
 use lro_host::store::{Store, StoreError};
 
 use crate::flags::CallArguments;
@@ -16,16 +16,26 @@ pub(crate) fn load_options(config: &Config, fuel: bool) -> anyhow::Result<LoadOp
     Ok(parts::load_options(config, Some(&env::current_exe()?), fuel)?)
 }
 
-/// Loads the configured policy, or else the built-in one.
-pub(crate) fn policy(config: &Config) -> anyhow::Result<Policy> {
+/// Loads the configured policy for a tenant, or else the built-in one.
+pub(crate) fn policy(config: &Config, tenant: &str) -> anyhow::Result<Policy> {
     let fuel = config.limits.fuel.is_some();
-    let (sandbox, options) =
-        (parts::sandbox(fuel)?, LoadOptions { cache: parts::compile_cache(), ..load_options(config, fuel)? });
+    let (sandbox, options) = (
+        parts::sandbox(fuel)?,
+        LoadOptions { cache: parts::compile_cache(), tenant: Some(tenant.to_owned()), ..load_options(config, fuel)? },
+    );
     Ok(match &config.policy {
-        Some(path) => Policy::from_file(&sandbox, path, &options)?,
+        Some(place) => Policy::load(&sandbox, &source(place, config)?, &options)?,
         // The built-in policy needs no signature.
         None => Policy::from_bytes(&sandbox, DEFAULT_POLICY, &LoadOptions { signers: Vec::new(), ..options })?,
     })
+}
+
+/// Reads a component and its signature, from a file or a registry.
+pub(crate) fn source(place: &PolicyPlace, config: &Config) -> Result<Source, LoadError> {
+    match place {
+        PolicyPlace::File(path) => Source::read(path, config.loading.component_bytes.get()),
+        PolicyPlace::Registry(reference) => Remote::new(config).source(reference),
+    }
 }
 
 /// Creates the request for a result.

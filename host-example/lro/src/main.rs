@@ -1,6 +1,7 @@
 //! The command `lro`: filters results, queries offloads, runs the gateway, and manages policies and the store.
 
 mod admin;
+mod artifact;
 mod audit;
 mod clean;
 mod clients;

@@ -51,7 +51,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     // If disabled, do not even load the policy.
-    let policy = if config.enabled { Some(host::policy(config)?) } else { None };
+    let policy = if config.enabled { Some(host::policy(config, &arguments.call.tenant)?) } else { None };
     let input = Input::read(&arguments.call)?;
     let is_error = input.tool_result().is_some_and(|tool_result| tool_result.is_error());
     let active =

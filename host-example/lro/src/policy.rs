@@ -1,4 +1,4 @@
-//! `lro policy`: checks a policy, runs it on a recorded result, manages those of a running gateway.
+//! `lro policy`: checks a policy, runs it on a recorded result, pulls and pushes one, manages those of a running gateway.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use lro_gateway::parts;
 use lro_gateway::settings::{Config, FailureMode};
 use lro_host::filter::{Filter, Outcome};
 use lro_host::policy::{INERT_IMPORTS, Policy, WORLD};
-use lro_host::store::{Store, StoreConfig, Ulid};
+use lro_host::store::{Store, StoreConfig, Ulid, rfc3339};
 
 use crate::exit::Exit;
 use crate::flags::CallArguments;
 use crate::input::Input;
 use crate::output::{self, Terminal};
 use crate::report::Report;
-use crate::{admin, host, offload};
+use crate::{admin, artifact, host, offload};
 
 const CHECK_EXAMPLES: &str = "Examples:
   lro policy check my-policy.wasm
@@ -29,11 +29,13 @@ const RUN_EXAMPLES: &str = "Examples:
 const EXAMPLES: &str = "Examples:
   lro policy check my-policy.wasm
   lro policy run --policy my-policy.wasm result.json
+  lro policy push my-policy.wasm oci://ghcr.io/team/policy:1.4.0
   lro policy list --gateway http://127.0.0.1:9808
   lro policy load acme my-policy.wasm
+  lro policy load acme oci://ghcr.io/team/policy:1.4.0
   lro policy rollback acme";
 
-/// Check a policy component, run it on a recorded result, or manage the policies of a running gateway
+/// Check a policy component, run it on a recorded result, pull or push one, or manage the policies of a running gateway
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -45,6 +47,8 @@ pub(crate) struct Arguments {
 enum Command {
     Check(CheckArguments),
     Run(RunArguments),
+    Pull(artifact::PullArguments),
+    Push(artifact::PushArguments),
     List(admin::ListArguments),
     Load(admin::LoadArguments),
     Swap(admin::SwapArguments),
@@ -56,9 +60,10 @@ enum Command {
 #[derive(Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 struct CheckArguments {
-    /// The component
-    file: PathBuf,
-    /// Print one line of JSON: {"world", "version", "imports", "sha256", "bytes", "compile_micros"}
+    /// The component: a file, or oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]
+    #[arg(value_name = "FILE")]
+    component: PathBuf,
+    /// Print one line of JSON: {"world", "version", "imports", "sha256", "bytes", "compile_micros", "signed"}
     #[arg(long)]
     json: bool,
 }
@@ -89,12 +94,24 @@ struct Checked<'a> {
     sha256: String,
     bytes: u64,
     compile_micros: u128,
+    /// What its signature says. None without keys that check it.
+    signed: Signed,
+}
+
+/// The words of a trusted comment.
+#[derive(serde::Serialize)]
+struct Signed {
+    tenant: Option<String>,
+    version: Option<String>,
+    expires: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
     match &arguments.command {
         Command::Check(arguments) => check(arguments, config),
         Command::Run(arguments) => run_recorded(arguments, config, terminal),
+        Command::Pull(arguments) => artifact::pull(arguments, config),
+        Command::Push(arguments) => artifact::push(arguments, config),
         Command::List(arguments) => admin::list(arguments, config),
         Command::Load(arguments) => admin::load(arguments, config),
         Command::Swap(arguments) => admin::swap(arguments, config),
@@ -105,7 +122,8 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 
 fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
     // Without a cache, because the output includes the compile time.
-    let policy = Policy::from_file(&parts::sandbox(false)?, &arguments.file, &host::load_options(config, false)?)?;
+    let source = host::source(&arguments.component.clone().try_into()?, config)?;
+    let policy = Policy::load(&parts::sandbox(false)?, &source, &host::load_options(config, false)?)?;
     let checked = Checked {
         world: WORLD,
         version: &policy.contract().version,
@@ -113,6 +131,11 @@ fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
         sha256: policy.digest().to_string(),
         bytes: policy.bytes(),
         compile_micros: policy.compile_time().unwrap_or_default().as_micros(),
+        signed: Signed {
+            tenant: policy.claims().tenant.clone(),
+            version: policy.claims().version.as_ref().map(ToString::to_string),
+            expires: policy.claims().expires.map(rfc3339),
+        },
     };
     if arguments.json {
         output::json(&checked)?;
@@ -123,6 +146,9 @@ fn check(arguments: &CheckArguments, config: &Config) -> anyhow::Result<Exit> {
     rows.push(("SHA-256", checked.sha256));
     rows.push(("size", format!("{} bytes", checked.bytes)));
     rows.push(("compiled", format!("in {} ms", checked.compile_micros / 1000)));
+    let Signed { tenant, version, expires } = checked.signed;
+    let claims = [("for tenant", tenant), ("version", version), ("expires", expires)];
+    rows.extend(claims.into_iter().filter_map(|(name, value)| Some((name, output::printable(&value?).into_owned()))));
     output::text(&output::columns(&rows))?;
     Ok(Exit::Success)
 }
@@ -134,7 +160,7 @@ fn described(import: &str) -> String {
 }
 
 fn run_recorded(arguments: &RunArguments, config: &Config, terminal: &Terminal) -> anyhow::Result<Exit> {
-    let policy = host::policy(config)?;
+    let policy = host::policy(config, &arguments.call.tenant)?;
     let input = Input::read(&arguments.call)?;
     let temporary = if arguments.keep.is_none() { Some(Temporary::name()?) } else { None };
     let root = match (&arguments.keep, &temporary) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use lro_host::filter::{Filter, Outcome, Request};
-use lro_host::policy::{CompileCache, LoadOptions, Policy, Registry, RegistrySettings, Slot, TenantPolicy};
+use lro_host::policy::{CompileCache, LoadOptions, Location, Policy, Registry, RegistrySettings, Slot, TenantPolicy};
 use lro_host::sandbox::{Limits, Payload, Sandbox};
 use lro_host::settings::{FailureMode, PolicySettings};
 use lro_host::store::{Store, StoreConfig};
@@ -163,7 +163,7 @@ fn tenants(name: &str, count: usize, compiled: &Path, file: impl Fn(usize) -> st
     let before = resident();
     let settings = RegistrySettings { options, ..RegistrySettings::default() };
     let registry = Registry::new(Sandbox::new().unwrap(), settings).unwrap();
-    let from = |number| TenantPolicy { file: Some(file(number)), ..TenantPolicy::default() };
+    let from = |number| TenantPolicy { location: Location::File(file(number)), ..TenantPolicy::default() };
     let all: BTreeMap<_, _> = (0..count).map(|number| (format!("{number:05}"), from(number))).collect();
     let started = Instant::now();
     let loaded = registry.add_all(all);

@@ -4,6 +4,7 @@ mod error;
 pub mod parts;
 mod policies;
 mod reload;
+mod remote;
 mod server;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ use tokio::sync::Notify;
 pub use self::error::{GatewayError, ReloadError};
 pub use self::policies::counts_fuel;
 use self::reload::Reload;
+pub use self::remote::{Remote, RemoteError};
 use crate::faces::{http, stdio};
 use crate::metrics::Snapshot;
 use crate::operations::status::About;

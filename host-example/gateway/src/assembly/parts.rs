@@ -15,6 +15,12 @@ use lro_host::store::StoreConfig;
 use super::GatewayError;
 use crate::settings::Config;
 
+/// Directory of compiled code.
+pub(super) const CODE: &str = "lro-filter-compiled";
+
+/// Directory of fetched components.
+pub(super) const COMPONENTS: &str = "lro-filter-components";
+
 /// Settings of the store.
 pub fn store_config(config: &Config) -> StoreConfig {
     StoreConfig {
@@ -52,6 +58,7 @@ pub fn load_options(config: &Config, helper: Option<&Path>, fuel: bool) -> Resul
     Ok(LoadOptions {
         pin: pin(config)?,
         signers: signers(config)?,
+        tenant: None,
         bytes_max: config.loading.component_bytes.get(),
         cache: None,
         compiler: compiler(config, helper, fuel),
@@ -78,15 +85,15 @@ pub fn documents(config: &Config) -> Result<Documents, GatewayError> {
 
 /// Opens the cache of compiled code. Without it, which is logged, every start compiles.
 pub fn compile_cache() -> Option<CompileCache> {
-    let opened = CompileCache::open(cache_directory()?);
+    let opened = CompileCache::open(cache_directory(CODE)?);
     opened.inspect_err(|error| tracing::warn!(%error, "cannot cache compiled policies")).ok()
 }
 
-/// Compiled code is beside the default store, not in it, because its subdirectories are tenants.
-pub(super) fn cache_directory() -> Option<PathBuf> {
+/// What is cached is beside the default store, not in it, because its subdirectories are tenants.
+pub(super) fn cache_directory(name: &str) -> Option<PathBuf> {
     let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))?;
-    Some(cache.join("lro-filter-compiled"))
+    Some(cache.join(name))
 }
 
 /// The compiler: child processes of the helper, or without one, threads.

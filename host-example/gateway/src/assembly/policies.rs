@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lro_host::policy::{Attempt, LoadOptions, Registry, RegistrySettings, SlotSettings, TenantPolicy};
+use lro_host::policy::{Attempt, LoadOptions, Location, Registry, RegistrySettings, SlotSettings, TenantPolicy};
 
+use super::remote::Remote;
 use super::{GatewayError, parts};
-use crate::settings::Config;
+use crate::settings::{Config, PolicyPlace};
 
 /// Creates the registry with the policies of all tenants. A tenant whose policy is refused uses the last good one, or
 /// the failure mode. It is an error if the default tenant has no policy.
@@ -20,7 +21,12 @@ pub(super) fn registry(config: &Config, helper: Option<&Path>) -> Result<Registr
         ..LoadOptions::default()
     };
     let slot = SlotSettings { admission: config.admission, breaker: config.breaker };
-    let settings = RegistrySettings { options, slot, kept: config.policy_keep.clone() };
+    let settings = RegistrySettings {
+        options,
+        slot,
+        kept: config.policy_keep.clone(),
+        fetch: Some(Remote::new(config).into_fetch()),
+    };
     let registry = Registry::new(parts::sandbox(fuel)?, settings)?;
     let attempts = add_all(&registry, config)?;
     if registry.slot(&config.gateway.tenant).is_none_or(|slot| slot.current().is_none()) {
@@ -67,8 +73,8 @@ pub(super) fn add_all(registry: &Registry, config: &Config) -> Result<Vec<(Strin
 /// Source of a tenant's policy: its own file, the policy directory, or the shared policy.
 fn policy_of(config: &Config, tenant: &str) -> Result<TenantPolicy, GatewayError> {
     let own = policy(&config.for_tenant(tenant))?;
-    let found = in_directory(config, tenant).filter(|_| own.file == config.policy);
-    Ok(TenantPolicy { file: found.or(own.file), ..own })
+    let found = in_directory(config, tenant).filter(|_| own.location == location(config));
+    Ok(TenantPolicy { location: found.map_or(own.location, Location::File), ..own })
 }
 
 /// The file of a tenant in the policy directory, if it exists.
@@ -78,10 +84,19 @@ pub(super) fn in_directory(config: &Config, tenant: &str) -> Option<PathBuf> {
     (file.parent() == Some(directory) && file.is_file()).then_some(file)
 }
 
+/// Where the policy of a configuration is.
+fn location(config: &Config) -> Location {
+    match &config.policy {
+        None => Location::BuiltIn,
+        Some(PolicyPlace::File(path)) => Location::File(path.clone()),
+        Some(PolicyPlace::Registry(reference)) => Location::Remote(reference.to_string()),
+    }
+}
+
 /// Source of a policy according to a configuration.
 fn policy(config: &Config) -> Result<TenantPolicy, GatewayError> {
     Ok(TenantPolicy {
-        file: config.policy.clone(),
+        location: location(config),
         pin: parts::pin(config)?,
         signers: parts::signers(config)?,
         trial: config.trial.if_limited(),

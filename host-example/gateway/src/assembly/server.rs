@@ -8,7 +8,7 @@ use std::{env, fs, io};
 use lro_transport::{Isolation, ServerUser};
 
 use super::{GatewayError, parts};
-use crate::settings::{Config, Origin, ServerEnvironment, Token};
+use crate::settings::{Config, Origin, PolicyPlace, ServerEnvironment, Token};
 use crate::upstream::Launch;
 
 /// The user database of the system.
@@ -79,10 +79,13 @@ fn hidden(launch: &Launch, config: &Config) -> Vec<PathBuf> {
     hidden
 }
 
-/// Paths of offloads, compiled code, policies, settings and tokens.
+/// Paths of offloads, caches, policies, settings and tokens.
 fn private(config: &Config) -> BTreeSet<PathBuf> {
     let configs: Vec<Config> = config.tenants.keys().map(|tenant| config.for_tenant(tenant)).collect();
-    let policies = configs.iter().filter_map(|config| config.policy.clone()).chain(config.policy.clone());
+    let policies = configs.iter().chain([config]).filter_map(|config| match &config.policy {
+        Some(PolicyPlace::File(path)) => Some(path.clone()),
+        Some(PolicyPlace::Registry(_)) | None => None,
+    });
     let files = config.explain().into_iter().filter_map(|entry| match entry.origin {
         Origin::File(path) => Some(path),
         _ => None,
@@ -91,8 +94,9 @@ fn private(config: &Config) -> BTreeSet<PathBuf> {
         Token::File(path) => Some(path.clone()),
         Token::Variable(_) | Token::Sha256(_) => None,
     });
-    let directories = [config.policy_keep.clone(), config.policy_dir.clone(), parts::cache_directory()];
-    let all = directories.into_iter().flatten().chain([config.dir.clone()]).chain(policies).chain(files).chain(tokens);
+    let caches = [parts::CODE, parts::COMPONENTS].map(parts::cache_directory);
+    let directories = [config.policy_keep.clone(), config.policy_dir.clone()].into_iter().chain(caches);
+    let all = directories.flatten().chain([config.dir.clone()]).chain(policies).chain(files).chain(tokens);
     all.map(|path| resolved(&path)).collect()
 }
 

@@ -5,9 +5,13 @@
 //! |---|---|
 //! | `GET /policies` | the policies of all tenants, as a JSON array |
 //! | `POST /policies/TENANT` | loads the component in the body; `?sha256=` pins it, the header `lro-signature` holds its minisign signature as base64 |
+//! | `POST /policies/TENANT?reference=` | pulls the artifact `oci://…`, percent-encoded, from its registry, and loads it; a body is ignored |
 //! | `POST /policies/TENANT/swap?sha256=` | replaces the current policy by a known one with this digest |
 //! | `POST /policies/TENANT/rollback` | restores the previous policy |
-//! | `POST /policies/TENANT/reload` | reloads the tenant's policy file |
+//! | `POST /policies/TENANT/reload` | reloads the tenant's policy from its file or registry |
+//!
+//! With `allow-older=true` in its query, a load, swap or reload takes a version that is older than the current one, as
+//! their signatures state it.
 //!
 //! Responses are JSON: `{"outcome", "sha256", "version"}`, or `{"error"}` with the status 404 for an unknown tenant or
 //! policy and 409 for a refused policy. After an error, the current policy stays in use.
@@ -22,8 +26,11 @@ use axum::response::Response;
 use base64::Engine;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use lro_host::mcp::percent_decoded as decoded;
-use lro_host::policy::{Digest, Loaded, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport};
+use lro_host::policy::{
+    Conditions, Digest, Loaded, Location, Registry, RegistryError, Slot, SlotStatus, Source, TrialOutcome, TrialReport,
+};
 use lro_host::store::rfc3339;
+use lro_oci::Reference;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
@@ -102,10 +109,11 @@ pub(crate) struct Admin {
 
 /// A requested change.
 enum ChangeRequest {
-    Load { source: Source, pin: Option<Digest> },
-    Swap(Digest),
+    Load { source: Source, conditions: Conditions },
+    Pull { reference: Reference, conditions: Conditions },
+    Swap { digest: Digest, allow_older: bool },
     Rollback,
-    Reload,
+    Reload(Conditions),
 }
 
 /// Why a change failed.
@@ -136,10 +144,10 @@ impl Admin {
             (&Method::POST, ["", tenant]) => self.change(tenant, self.upload(request).await).await,
             (&Method::POST, ["", tenant, "swap"]) => self.change(tenant, swap(&request)).await,
             (&Method::POST, ["", tenant, "rollback"]) => self.change(tenant, Ok(ChangeRequest::Rollback)).await,
-            (&Method::POST, ["", tenant, "reload"]) => self.change(tenant, Ok(ChangeRequest::Reload)).await,
+            (&Method::POST, ["", tenant, "reload"]) => self.change(tenant, reload(&request)).await,
             _ => error(
                 StatusCode::NOT_FOUND,
-                "not found: use GET /policies, or POST /policies/TENANT with a component, \
+                "not found: use GET /policies, or POST /policies/TENANT with a component or ?reference=, \
                 /swap?sha256=, /rollback or /reload",
             ),
         }
@@ -174,7 +182,14 @@ impl Admin {
     }
 
     async fn upload(&self, request: Request) -> Result<ChangeRequest, AdminError> {
-        let pin = pinned(&request)?;
+        let conditions = conditions(&request)?;
+        if let Some(encoded) = member(&request, "reference") {
+            let wrong = |text| AdminError::Request(StatusCode::BAD_REQUEST, text);
+            let text =
+                decoded(encoded).ok_or_else(|| wrong("reference: it is not percent-encoded UTF-8".to_owned()))?;
+            let reference = text.parse().map_err(|error| wrong(format!("reference: {error}")))?;
+            return Ok(ChangeRequest::Pull { reference, conditions });
+        }
         let signature = request.headers().get(SIGNATURE_HEADER).map(|value| {
             let decoded = base64::engine::general_purpose::STANDARD.decode(value.as_bytes()).ok();
             decoded.and_then(|text| String::from_utf8(text).ok()).ok_or_else(|| {
@@ -196,7 +211,7 @@ impl Admin {
             ),
             None => AdminError::Request(StatusCode::BAD_REQUEST, format!("the body is incomplete: {error}")),
         })?;
-        Ok(ChangeRequest::Load { source: Source { bytes: body.to_bytes().into(), signature }, pin })
+        Ok(ChangeRequest::Load { source: Source { bytes: body.to_bytes().into(), signature }, conditions })
     }
 }
 
@@ -243,23 +258,42 @@ fn swap(request: &Request) -> Result<ChangeRequest, AdminError> {
             "the digest is missing: add ?sha256= with 64 hexadecimal digits".to_owned(),
         )
     };
-    Ok(ChangeRequest::Swap(pinned(request)?.ok_or_else(missing)?))
+    let Conditions { pin, allow_older } = conditions(request)?;
+    Ok(ChangeRequest::Swap { digest: pin.ok_or_else(missing)?, allow_older })
 }
 
-/// The digest in the query of the URL.
-fn pinned(request: &Request) -> Result<Option<Digest>, AdminError> {
-    let pairs = request.uri().query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let found = pairs.filter(|(name, _)| *name == "sha256").map(|(_, digest)| digest).next();
-    let expected = || AdminError::Request(StatusCode::BAD_REQUEST, "sha256: expected 64 hexadecimal digits".to_owned());
-    found.map(|digest| format!("sha256:{digest}").parse().map_err(|_| expected())).transpose()
+fn reload(request: &Request) -> Result<ChangeRequest, AdminError> {
+    conditions(request).map(ChangeRequest::Reload)
+}
+
+/// The conditions in the query of the URL.
+fn conditions(request: &Request) -> Result<Conditions, AdminError> {
+    let wrong = |text: &str| AdminError::Request(StatusCode::BAD_REQUEST, text.to_owned());
+    let pin = member(request, "sha256")
+        .map(|digest| format!("sha256:{digest}").parse().map_err(|_| wrong("sha256: expected 64 hexadecimal digits")));
+    let allow_older = match member(request, "allow-older") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(wrong("allow-older: expected `true` or `false`")),
+    };
+    Ok(Conditions { pin: pin.transpose()?, allow_older })
+}
+
+/// A member of the query of the URL.
+fn member<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    let mut pairs = request.uri().query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
 fn apply(registry: &Registry, tenant: &str, request: ChangeRequest) -> Result<Change, AdminError> {
     let changed = match request {
-        ChangeRequest::Load { source, pin } => registry.load(tenant, &source, pin),
-        ChangeRequest::Swap(digest) => registry.swap(tenant, &digest),
+        ChangeRequest::Load { source, conditions } => registry.load(tenant, &source, conditions),
+        ChangeRequest::Pull { reference, conditions } => {
+            registry.load_from(tenant, &Location::Remote(reference.to_string()), conditions)
+        }
+        ChangeRequest::Swap { digest, allow_older } => registry.swap(tenant, &digest, allow_older),
         ChangeRequest::Rollback => registry.rollback(tenant),
-        ChangeRequest::Reload => registry.reload_tenant(tenant),
+        ChangeRequest::Reload(conditions) => registry.reload_tenant(tenant, conditions),
     };
     changed.map(Change::from).map_err(AdminError::Registry)
 }

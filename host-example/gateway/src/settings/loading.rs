@@ -4,11 +4,12 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use lro_host::policy::{CompileLimits, POLICY_BYTES_MAX};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::at_least_one;
 
-/// Limits of loading a policy, each at least 1.
+/// Limits of loading a policy, each at least 1, and registries without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Loading {
@@ -19,6 +20,20 @@ pub struct Loading {
     pub compile_ms: NonZeroU64,
     /// Address space of the compiling process, in bytes. Default: 1 GiB.
     pub compile_memory_bytes: NonZeroU64,
+    /// Milliseconds that pulling a component from a registry may take. Default: 60,000.
+    pub fetch_ms: NonZeroU64,
+    /// Registries, as `HOST` or `HOST:PORT`, that are spoken to without TLS. Those on this machine always are. Default:
+    /// none.
+    #[serde(deserialize_with = "hosts")]
+    pub plain_http: Vec<String>,
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let hosts = Vec::<String>::deserialize(deserializer)?;
+    match hosts.iter().find(|host| host.is_empty() || host.contains(['/', '@', ' '])) {
+        Some(host) => Err(D::Error::custom(format!("`{host}` is not HOST or HOST:PORT"))),
+        None => Ok(hosts),
+    }
 }
 
 impl Default for Loading {
@@ -28,6 +43,8 @@ impl Default for Loading {
             component_bytes: at_least_one(POLICY_BYTES_MAX),
             compile_ms: at_least_one(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             compile_memory_bytes: at_least_one(memory_bytes),
+            fetch_ms: at_least_one(60_000),
+            plain_http: Vec::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The last good policies, so that a start does not depend on the current policy files.
 //!
-//! `DIGEST.wasm` is a component and `DIGEST.wasm.minisig` its signature; a record for each tenant names the current and
-//! the previous digest. Files are replaced atomically, so a killed process leaves either the old or the new one. Only
-//! one process at a time may use a directory.
+//! `DIGEST.wasm` is a component; a record for each tenant names the current and the previous digest, with their
+//! signatures: two tenants may have the same component, each with a signature of its own. Files are replaced atomically,
+//! so a killed process leaves either the old or the new one. Only one process at a time may use a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use std::{fs, io};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::source::{SIGNATURE_SUFFIX, signature_path};
-use super::{Digest, Source};
+use super::source::signature_path;
+use super::{Digest, LoadError, Policy, SignedVersion, Source};
 use crate::faults::fail_point;
 use crate::store::StoreError;
 use crate::store::directory::Directory;
@@ -28,6 +28,11 @@ pub(super) struct Record {
     tenant: String,
     pub(super) current: Digest,
     pub(super) previous: Option<Digest>,
+    /// Version of the current one, as its signature states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<SignedVersion>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    signatures: BTreeMap<Digest, String>,
 }
 
 /// A directory of the last good policies.
@@ -65,28 +70,44 @@ impl Kept {
         self.directory.path.join(component_name(digest))
     }
 
+    /// Reads a component of at most `bytes_max` bytes, with the signature it has for this tenant, else for another one.
+    pub(super) fn source(&self, tenant: &str, digest: &Digest, bytes_max: u64) -> Result<Source, LoadError> {
+        let source = Source::read(&self.path(digest), bytes_max)?;
+        let found = Digest::of(&source.bytes);
+        if found != *digest {
+            return Err(LoadError::Pin { expected: *digest, found });
+        }
+        let records = self.records.lock();
+        let mut all = records.get(tenant).into_iter().chain(records.values());
+        let signature = all.find_map(|record| record.signatures.get(digest)).cloned();
+        Ok(Source { signature: signature.or(source.signature), ..source })
+    }
+
     /// The last policies of a tenant.
     pub(super) fn record(&self, tenant: &str) -> Option<Record> {
         self.records.lock().get(tenant).cloned()
     }
 
     /// Records the current policy of a tenant. The record is written last, when its component is already on disk.
-    pub(super) fn put(&self, tenant: &str, digest: Digest, source: &Source) -> Result<(), StoreError> {
+    pub(super) fn put(&self, tenant: &str, policy: &Policy, source: &Source) -> Result<(), StoreError> {
+        let digest = *policy.digest();
         fail_point!("policy::keep", |source| StoreError::Io { action: "write", path: self.path(&digest), source });
         let mut records = self.records.lock();
         let old = records.get(tenant).cloned();
-        if old.as_ref().is_some_and(|old| old.current == digest) {
+        if !self.path(&digest).exists() {
+            self.directory.put(&component_name(&digest), &source.bytes)?;
+        }
+        // The same component may be signed anew.
+        let previous =
+            old.as_ref().and_then(|old| if old.current == digest { old.previous } else { Some(old.current) });
+        let mut signatures = old.as_ref().map(|old| old.signatures.clone()).unwrap_or_default();
+        signatures.retain(|signed, _| Some(*signed) == previous);
+        signatures.extend(source.signature.clone().map(|signature| (digest, signature)));
+        let version = policy.claims().version.clone();
+        let record = Record { tenant: tenant.to_owned(), current: digest, previous, version, signatures };
+        if old.as_ref() == Some(&record) {
             return Ok(());
         }
-        let component = component_name(&digest);
-        if let Some(signature) = &source.signature {
-            self.directory.put(&format!("{component}{SIGNATURE_SUFFIX}"), signature.as_bytes())?;
-        }
-        if !self.path(&digest).exists() {
-            self.directory.put(&component, &source.bytes)?;
-        }
-        let previous = old.as_ref().map(|old| old.current);
-        let record = Record { tenant: tenant.to_owned(), current: digest, previous };
         let (name, path) = (record_name(tenant), self.record_path(tenant));
         let text = serde_json::to_vec(&record).map_err(|source| StoreError::Manifest { path, source })?;
         self.directory.put(&name, &text)?;

@@ -6,16 +6,20 @@
 //! | [`Slot`] | the policy of one tenant: the current [`Version`], its breaker, a trial of the next one |
 //! | [`Registry`] | the slots of all tenants, and the sources of their policies |
 //! | [`Watch`] | reloads policies that change on disk |
+//! | [`Fetch`], [`ComponentCache`] | policies from elsewhere, and the last of them on disk |
 //!
 //! Signatures can be required. They are those of `minisign` and `rsign2`: Ed25519 over BLAKE2b-512, detached, a
 //! one-line key and a small text file that `minisign -S` creates and people can check by hand. The crate
-//! `minisign-verify` verifies them; it has no dependencies and supports only this format.
+//! `minisign-verify` verifies them; it has no dependencies and supports only this format. The trusted comment of a
+//! signature may name the tenant, the version and the end of a policy: see [`Claims`].
 
 mod breaker;
 mod built_in;
 mod cache;
+mod claims;
 mod compiler;
 mod contract;
+mod fetch;
 mod kept;
 mod registry;
 mod slot;
@@ -30,13 +34,18 @@ use std::time::{Duration, Instant};
 pub use breaker::{BreakerSettings, parked_count};
 pub(crate) use built_in::BuiltIn;
 pub use cache::CompileCache;
+pub use claims::{Claims, SignedVersion};
 pub use compiler::{
     COMPILE_MEMORY_BYTES_DEFAULT, COMPILE_TIME_DEFAULT, CompileLimits, CompilePlace, Compiler, compile_as_child,
 };
 pub use contract::{ALLOWED_IMPORTS, Contract, INERT_IMPORTS, VERSIONS, WORLD};
+pub use fetch::{ComponentCache, Fetch, Freshness};
 pub use lro_contract::digest::{Digest, ParseDigestError};
 pub use minisign_verify::PublicKey;
-pub use registry::{Attempt, Loaded, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy, load_counts};
+pub use registry::{
+    Attempt, Conditions, Loaded, Location, Refused, Registry, RegistryError, RegistrySettings, TenantPolicy,
+    load_counts,
+};
 pub(crate) use slot::Admitted;
 pub use slot::{Admission, Slot, SlotError, SlotSettings, SlotStatus, Version};
 pub use source::{SIGNATURE_BYTES_MAX, SIGNATURE_SUFFIX, Source};
@@ -74,6 +83,14 @@ pub enum LoadError {
         #[source]
         source: std::io::Error,
     },
+    /// It could not be fetched from elsewhere.
+    #[error("cannot fetch policy `{name}`: {reason}")]
+    Fetch {
+        /// Its name there.
+        name: String,
+        /// Why.
+        reason: String,
+    },
     /// Not a regular file.
     #[error("policy `{0}` is not a regular file")]
     NotAFile(String),
@@ -102,6 +119,41 @@ pub enum LoadError {
     /// The signature is not from a trusted key, or does not match the component.
     #[error("policy has a signature that is not accepted: {0}")]
     Signature(String),
+    /// The trusted comment of the signature has a word that is not understood: see [`Claims`].
+    #[error("policy has a signature with `{}` in its trusted comment, which needs {expected}", quoted(.word))]
+    Claim {
+        /// The word.
+        word: String,
+        /// What it needs.
+        expected: &'static str,
+    },
+    /// The signature is for another tenant.
+    #[error("policy is signed for the tenant `{}`, not for `{}`", quoted(.signed), quoted(.tenant))]
+    Tenant {
+        /// The tenant that the signature names.
+        signed: String,
+        /// The tenant that it was to be loaded for.
+        tenant: String,
+    },
+    /// The signature says that the policy may no longer be loaded.
+    #[error("policy has a signature that expired at {expires}; it is now {now}")]
+    Expired {
+        /// The end, as in RFC 3339.
+        expires: String,
+        /// The time of the check, as in RFC 3339.
+        now: String,
+    },
+    /// The signature states an earlier version than that of the current policy, or none.
+    #[error(
+        "policy has the version {}, and the tenant's has {serving}: an older one is loaded only on request (--allow-older)",
+        .found.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
+    )]
+    Older {
+        /// The version in the signature.
+        found: Option<SignedVersion>,
+        /// The version of the current policy.
+        serving: SignedVersion,
+    },
     /// WebAssembly, but without the component layer.
     #[error("policy is a core module, not a component: build it as a component for the world `{WORLD}`")]
     CoreModule,
@@ -148,8 +200,10 @@ impl LoadError {
     pub(crate) fn for_client(&self) -> String {
         match self {
             Self::Read { source, .. } => format!("the policy cannot be read: {source}"),
+            Self::Fetch { .. } => "the policy cannot be fetched".to_owned(),
             Self::NotAFile(_) => "the policy is not a regular file".to_owned(),
             Self::Compile(_) => "the policy cannot be compiled".to_owned(),
+            Self::Tenant { .. } => "the policy is signed for another tenant".to_owned(),
             error => error.to_string(),
         }
     }
@@ -175,6 +229,8 @@ pub struct LoadOptions {
     pub pin: Option<Digest>,
     /// Accept only components signed by one of these keys. Without keys, signatures are ignored. Default: none.
     pub signers: Vec<PublicKey>,
+    /// The tenant that it is loaded for: a signature for another one is refused. Default: `None`, any.
+    pub tenant: Option<String>,
     /// Maximum size of the component, in bytes. Default: 64 MiB.
     pub bytes_max: u64,
     /// Cache of compiled code. Default: `None`.
@@ -185,7 +241,14 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { pin: None, signers: Vec::new(), bytes_max: POLICY_BYTES_MAX, cache: None, compiler: Compiler::default() }
+        Self {
+            pin: None,
+            signers: Vec::new(),
+            tenant: None,
+            bytes_max: POLICY_BYTES_MAX,
+            cache: None,
+            compiler: Compiler::default(),
+        }
     }
 }
 
@@ -193,6 +256,7 @@ impl Default for LoadOptions {
 #[derive(Clone, Debug)]
 pub struct Policy {
     inner: Arc<Inner>,
+    claims: Arc<Claims>,
 }
 
 #[derive(Debug)]
@@ -204,6 +268,17 @@ struct Inner {
     compile_time: Option<Duration>,
 }
 
+impl Inner {
+    fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
+        fail_point!("policy::verify", |error: std::io::Error| LoadError::Malformed(error.to_string()));
+        let contract = contract::read(bytes)?;
+        let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
+        let prepared = sandbox.prepare(&component).map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        prepared.instantiate(&start_limits()).map_err(|error| LoadError::Start(error.to_string()))?;
+        Ok(Arc::new(Self { prepared, digest, contract, bytes: bytes.len() as u64, compile_time }))
+    }
+}
+
 impl Policy {
     /// Loads a component. Checks pin, size, signature, kind, imports and version, in this order, then compiles it and
     /// creates one instance as a test. The bytes that are checked are the bytes that are compiled.
@@ -212,10 +287,8 @@ impl Policy {
     /// The first check that fails.
     pub fn load(sandbox: &Sandbox, source: &Source, options: &LoadOptions) -> Result<Self, LoadError> {
         let digest = identify(&source.bytes, options)?;
-        if !options.signers.is_empty() {
-            source.check_signature(&options.signers)?;
-        }
-        Self::compile(sandbox, &source.bytes, digest, options)
+        let claims = if options.signers.is_empty() { Claims::default() } else { source.check_signature(options)? };
+        Ok(Self { inner: Inner::compile(sandbox, &source.bytes, digest, options)?, claims: Arc::new(claims) })
     }
 
     /// As [`Policy::load`], for bytes without a signature.
@@ -227,7 +300,7 @@ impl Policy {
         if !options.signers.is_empty() {
             return Err(LoadError::Unsigned);
         }
-        Self::compile(sandbox, bytes, digest, options)
+        Ok(Self { inner: Inner::compile(sandbox, bytes, digest, options)?, claims: Arc::default() })
     }
 
     /// As [`Policy::load`], for a file and the signature beside it, read by [`Source::read`].
@@ -236,16 +309,6 @@ impl Policy {
     /// As [`Policy::load`] and [`Source::read`].
     pub fn from_file(sandbox: &Sandbox, path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
         Self::load(sandbox, &Source::read(path, options.bytes_max)?, options)
-    }
-
-    fn compile(sandbox: &Sandbox, bytes: &[u8], digest: Digest, options: &LoadOptions) -> Result<Self, LoadError> {
-        fail_point!("policy::verify", |error: std::io::Error| LoadError::Malformed(error.to_string()));
-        let contract = contract::read(bytes)?;
-        let (component, compile_time) = compile(sandbox, bytes, &digest, options)?;
-        let prepared = sandbox.prepare(&component).map_err(|error| LoadError::Compile(format!("{error:#}")))?;
-        prepared.instantiate(&start_limits()).map_err(|error| LoadError::Start(error.to_string()))?;
-        let bytes = bytes.len() as u64;
-        Ok(Self { inner: Arc::new(Inner { prepared, digest, contract, bytes, compile_time }) })
     }
 
     /// The compiled component.
@@ -262,6 +325,11 @@ impl Policy {
     /// SHA-256 of the component.
     pub fn digest(&self) -> &Digest {
         &self.inner.digest
+    }
+
+    /// What its signature says; nothing if none was asked for.
+    pub fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// Its contract version and imports.

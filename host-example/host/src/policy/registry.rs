@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{self, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 use std::{fs, io, thread};
 
 use minisign_verify::PublicKey;
@@ -12,7 +13,8 @@ use parking_lot::{Mutex, RwLock};
 use super::kept::Kept;
 use super::source::Fingerprint;
 use super::{
-    DEFAULT_POLICY, Digest, Inner, LoadError, LoadOptions, Policy, Slot, SlotSettings, Source, Trial, Version, identify,
+    Claims, DEFAULT_POLICY, Digest, Fetch, Freshness, Inner, LoadError, LoadOptions, Policy, Slot, SlotSettings,
+    Source, Trial, Version, identify,
 };
 use crate::faults::caught;
 use crate::sandbox::Sandbox;
@@ -34,20 +36,59 @@ const SHARED_MIN: usize = 64;
 /// Settings of a registry, common to all tenants.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrySettings {
-    /// How to load policies. Each tenant has its own pin and keys.
+    /// How to load policies. The tenant, its pin and its keys are those of each tenant.
     pub options: LoadOptions,
     /// Limits of each tenant's calls.
     pub slot: SlotSettings,
     /// A private directory for the last good policies, used by one process at a time. It lets a start with a bad policy
     /// serve the last good one, and enables [`Registry::rollback`].
     pub kept: Option<PathBuf>,
+    /// Gets policies that are neither built in nor files. Default: `None`, they are refused.
+    pub fetch: Option<Fetch>,
+}
+
+/// Where a component is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Location {
+    /// In this host: the built-in policy, which needs no signature.
+    #[default]
+    BuiltIn,
+    /// A file.
+    File(PathBuf),
+    /// Elsewhere, by a name that [`RegistrySettings::fetch`] knows. It is read at the start and when a reload is asked
+    /// for, and not watched.
+    Remote(String),
+}
+
+impl Location {
+    /// The path of a file.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::BuiltIn | Self::Remote(_) => None,
+        }
+    }
+}
+
+/// Conditions of one load, besides those of its tenant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conditions {
+    /// Accept only a component with this digest. Default: `None`.
+    pub pin: Option<Digest>,
+    /// Accept a component whose signature states an earlier version than the current one has, or none. Default: false.
+    pub allow_older: bool,
+}
+
+impl Conditions {
+    /// Those of a load that goes back on purpose.
+    const OLDER: Self = Self { pin: None, allow_older: true };
 }
 
 /// The source of a tenant's policy.
 #[derive(Clone, Debug, Default)]
 pub struct TenantPolicy {
-    /// The component. `None`: the built-in policy, which needs no signature.
-    pub file: Option<PathBuf>,
+    /// The component.
+    pub location: Location,
     /// The only accepted digest.
     pub pin: Option<Digest>,
     /// Keys, one of which must have signed the component. If empty, no signature is required.
@@ -122,6 +163,7 @@ pub struct Registry {
     options: LoadOptions,
     slot: SlotSettings,
     kept: Option<Arc<Kept>>,
+    fetch: Option<Fetch>,
     entries: RwLock<BTreeMap<String, Arc<Entry>>>,
     directories: RwLock<BTreeMap<PathBuf, TenantPolicy>>,
     shared: Mutex<Shared>,
@@ -151,7 +193,7 @@ impl Registry {
     /// # Errors
     /// When the directory for the last good policies cannot be used.
     pub fn new(sandbox: Sandbox, settings: RegistrySettings) -> Result<Self, RegistryError> {
-        let RegistrySettings { options, slot, kept } = settings;
+        let RegistrySettings { options, slot, kept, fetch } = settings;
         let open = |path: PathBuf| {
             Kept::open(&path).map(Arc::new).map_err(|error| directory_error(&path)(io::Error::other(error)))
         };
@@ -160,14 +202,15 @@ impl Registry {
             options,
             slot,
             kept: kept.map(open).transpose()?,
+            fetch,
             entries: RwLock::default(),
             directories: RwLock::default(),
             shared: Mutex::default(),
         })
     }
 
-    /// Adds a tenant and loads its policy. If that is refused, the last good one is used, if one was kept. An existing
-    /// tenant keeps its slot and gets the new source.
+    /// Adds a tenant and loads its policy. If that is refused, the last good one is used, if one was kept, or else the one
+    /// that was last fetched. An existing tenant keeps its slot and gets the new source.
     ///
     /// # Errors
     /// When the policy is refused. The tenant is added in any case.
@@ -219,7 +262,7 @@ impl Registry {
 
     /// Reloads the policies of all tenants, and the policy directories. Results are sorted by tenant.
     pub fn reload(&self) -> Vec<(String, Attempt)> {
-        let mut results = self.each(&self.all(), |entry| Some(self.read_again(entry)));
+        let mut results = self.each(&self.all(), |entry| Some(self.read_again(entry, Conditions::default())));
         results.extend(self.rescan());
         results
     }
@@ -228,20 +271,29 @@ impl Registry {
     ///
     /// # Errors
     /// When the tenant does not exist, or the policy is refused.
-    pub fn reload_tenant(&self, tenant: &str) -> Result<Loaded, RegistryError> {
+    pub fn reload_tenant(&self, tenant: &str, conditions: Conditions) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
-        Ok(self.read_again(&entry)?)
+        Ok(self.read_again(&entry, conditions)?)
     }
 
-    /// Loads a policy for a tenant from another source than its file. It stays current until another one is loaded.
-    /// `pin` applies to this load only, in addition to that of the tenant.
+    /// Loads a policy for a tenant from another source than its own. It stays current until another one is loaded.
     ///
     /// # Errors
     /// When the tenant does not exist, or the policy is refused.
-    pub fn load(&self, tenant: &str, source: &Source, pin: Option<Digest>) -> Result<Loaded, RegistryError> {
+    pub fn load(&self, tenant: &str, source: &Source, conditions: Conditions) -> Result<Loaded, RegistryError> {
         let entry = self.entry(tenant)?;
         let _loading = entry.seen.lock();
-        Ok(self.attempt(&entry, pin, Ok(source.clone()))?)
+        Ok(self.attempt(&entry, conditions, Ok(source.clone()))?)
+    }
+
+    /// As [`Registry::load`], from another location than its own.
+    ///
+    /// # Errors
+    /// As [`Registry::load`].
+    pub fn load_from(&self, tenant: &str, from: &Location, conditions: Conditions) -> Result<Loaded, RegistryError> {
+        let entry = self.entry(tenant)?;
+        let _loading = entry.seen.lock();
+        Ok(self.attempt(&entry, conditions, self.read(from, Freshness::Newest))?)
     }
 
     /// Replaces the current policy by a known one with this digest: a kept one, or the current one of another tenant
@@ -249,25 +301,30 @@ impl Registry {
     ///
     /// # Errors
     /// When the tenant or the policy does not exist, or the policy is refused.
-    pub fn swap(&self, tenant: &str, digest: &Digest) -> Result<Loaded, RegistryError> {
+    pub fn swap(&self, tenant: &str, digest: &Digest, allow_older: bool) -> Result<Loaded, RegistryError> {
+        let conditions = Conditions { pin: Some(*digest), allow_older };
         let entry = self.entry(tenant)?;
         let _loading = entry.seen.lock();
         if let Some(kept) = self.kept.as_deref().filter(|kept| kept.path(digest).exists()) {
-            return Ok(self.report(&entry, Some(*digest), || self.restore(&entry, kept, digest))?);
+            return Ok(self.report(&entry, Some(*digest), || self.restore(&entry, kept, digest, conditions))?);
         }
         let serves = |other: &Entry| {
             let version = other.slot.current().filter(|version| version.policy.digest() == digest)?;
             (other.from.signers == entry.from.signers).then(|| version.policy.clone())
         };
         let policy = self.all().iter().find_map(|other| serves(other)).ok_or(RegistryError::UnknownDigest(*digest))?;
-        let take = || match entry.from.pin.filter(|pin| pin != digest) {
-            Some(expected) => Err(LoadError::Pin { expected, found: *digest }),
-            None => Ok(Loaded::Swapped(entry.slot.swap(policy))),
+        let take = || {
+            if let Some(expected) = entry.from.pin.filter(|pin| pin != digest) {
+                return Err(LoadError::Pin { expected, found: *digest });
+            }
+            policy.claims().check(Some(tenant), SystemTime::now())?;
+            self.check_age(&entry, &policy, conditions)?;
+            Ok(Loaded::Swapped(entry.slot.swap(policy)))
         };
         Ok(self.report(&entry, Some(*digest), take)?)
     }
 
-    /// Replaces the current policy by the previous one. It stays current until the file of the tenant changes or is
+    /// Replaces the current policy by the previous one, whose version may be earlier. It stays current until the file of the tenant changes or is
     /// reloaded.
     ///
     /// # Errors
@@ -277,7 +334,7 @@ impl Registry {
         let _loading = entry.seen.lock();
         let earlier = || Some((self.kept.as_deref()?, self.kept.as_deref()?.record(tenant)?.previous?));
         let (kept, digest) = earlier().ok_or_else(|| RegistryError::NoEarlier(tenant.to_owned()))?;
-        Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest))?)
+        Ok(self.report(&entry, Some(digest), || self.restore(&entry, kept, &digest, Conditions::OLDER))?)
     }
 
     /// Returns all tenants.
@@ -290,9 +347,10 @@ impl Registry {
         self.directories.read().keys().cloned().collect()
     }
 
-    /// Loads the policies of these tenants that have changed since they were last read, accepted or not.
+    /// Loads the policies of these tenants whose files have changed since they were last read, accepted or not.
     pub(super) fn refresh(&self, entries: &[Arc<Entry>]) -> Vec<(String, Attempt)> {
         self.each(entries, |entry| {
+            entry.from.location.file()?;
             let mut loading = entry.seen.lock();
             let source = self.source(entry);
             let seen = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
@@ -300,7 +358,7 @@ impl Registry {
                 return None;
             }
             *loading = seen;
-            Some(self.attempt(entry, None, source))
+            Some(self.attempt(entry, Conditions::default(), source))
         })
     }
 
@@ -319,7 +377,11 @@ impl Registry {
     /// Adds a tenant, or replaces the source of an existing one.
     fn insert(&self, tenant: &str, mut from: TenantPolicy) -> Arc<Entry> {
         // Change events use absolute paths.
-        from.file = from.file.map(|file| path::absolute(&file).unwrap_or(file));
+        if let Location::File(file) = &mut from.location
+            && let Ok(absolute) = path::absolute(&*file)
+        {
+            *file = absolute;
+        }
         let mut entries = self.entries.write();
         let known = entries.get(tenant).map(|entry| Arc::clone(&entry.slot));
         let slot = known.unwrap_or_else(|| Arc::new(Slot::new(None, self.slot)));
@@ -330,98 +392,143 @@ impl Registry {
 
     /// Loads the first policy of a tenant.
     fn start(&self, entry: &Entry) -> Attempt {
-        let attempt = self.read_again(entry);
-        if attempt.is_err()
-            && entry.slot.current().is_none()
-            && let Some(kept) = &self.kept
-            && let Some(record) = kept.record(&entry.tenant)
-        {
-            let (tenant, digest) = (&entry.tenant, record.current);
-            match self.restore(entry, kept, &digest) {
-                Ok(_) => tracing::warn!(tenant, %digest, "the last good policy serves"),
-                Err(error) => tracing::error!(tenant, %digest, %error, "cannot serve the last good policy"),
+        let attempt = self.read_again(entry, Conditions::default());
+        if attempt.is_err() && entry.slot.current().is_none() {
+            let tenant = &entry.tenant;
+            match unless_panic(|| self.last_good(entry)) {
+                Ok(Some(digest)) => tracing::warn!(tenant, %digest, "the last good policy serves"),
+                Ok(None) => {}
+                Err(error) => tracing::error!(tenant, %error, "cannot serve the last good policy"),
             }
         }
         attempt
     }
 
-    fn read_again(&self, entry: &Entry) -> Attempt {
+    /// Restores the last good policy of a tenant without a current one, if there is one. Returns its digest.
+    fn last_good(&self, entry: &Entry) -> Result<Option<Digest>, LoadError> {
+        if let Some(kept) = &self.kept
+            && let Some(record) = kept.record(&entry.tenant)
+        {
+            self.restore(entry, kept, &record.current, Conditions::default())?;
+            return Ok(Some(record.current));
+        }
+        if !matches!(entry.from.location, Location::Remote(_)) {
+            return Ok(None);
+        }
+        let source = self.read(&entry.from.location, Freshness::LastFetched)?;
+        self.take(entry, &source, Conditions::default())?;
+        Ok(Some(Digest::of(&source.bytes)))
+    }
+
+    fn read_again(&self, entry: &Entry, conditions: Conditions) -> Attempt {
         let mut loading = entry.seen.lock();
         let source = self.source(entry);
         *loading = Some(source.as_ref().map(Source::fingerprint).map_err(ToString::to_string));
-        self.attempt(entry, None, source)
+        self.attempt(entry, conditions, source)
     }
 
     fn source(&self, entry: &Entry) -> Result<Source, LoadError> {
-        match &entry.from.file {
-            Some(path) => unless_panic(|| Source::read(path, self.options.bytes_max)),
-            None => Ok(DEFAULT_POLICY.into()),
-        }
+        self.read(&entry.from.location, Freshness::Newest)
     }
 
-    /// Loads a policy, which must have the digest `pin` if given, and reports the result.
-    fn attempt(&self, entry: &Entry, pin: Option<Digest>, source: Result<Source, LoadError>) -> Attempt {
-        let digest = source.as_ref().ok().map(|source| Digest::of(&source.bytes));
-        self.report(entry, digest, || match (pin, digest) {
-            (Some(expected), Some(found)) if expected != found => Err(LoadError::Pin { expected, found }),
-            _ => self.take(entry, &source?),
+    fn read(&self, location: &Location, freshness: Freshness) -> Result<Source, LoadError> {
+        unless_panic(|| match location {
+            Location::BuiltIn => Ok(DEFAULT_POLICY.into()),
+            Location::File(path) => Source::read(path, self.options.bytes_max),
+            Location::Remote(name) => match &self.fetch {
+                Some(fetch) => fetch.source(name, freshness),
+                None => {
+                    Err(LoadError::Fetch { name: name.clone(), reason: "this host fetches no policies".to_owned() })
+                }
+            },
         })
     }
 
-    fn take(&self, entry: &Entry, source: &Source) -> Result<Loaded, LoadError> {
-        let policy = self.policy(&entry.from, source)?;
+    /// Loads a policy, and reports the result.
+    fn attempt(&self, entry: &Entry, conditions: Conditions, source: Result<Source, LoadError>) -> Attempt {
+        let digest = source.as_ref().ok().map(|source| Digest::of(&source.bytes));
+        self.report(entry, digest, || match (conditions.pin, digest) {
+            (Some(expected), Some(found)) if expected != found => Err(LoadError::Pin { expected, found }),
+            _ => self.take(entry, &source?, conditions),
+        })
+    }
+
+    fn take(&self, entry: &Entry, source: &Source, conditions: Conditions) -> Result<Loaded, LoadError> {
+        let policy = self.policy(entry, source)?;
+        self.check_age(entry, &policy, conditions)?;
         let digest = *policy.digest();
         match (entry.slot.current(), entry.from.trial) {
             (Some(version), _) if *version.policy.digest() == digest => {
                 // The file went back to the current policy: its trial is obsolete.
                 entry.slot.end_trial();
-                Ok(Loaded::Unchanged(version))
+                if version.policy.claims() == policy.claims() {
+                    return Ok(Loaded::Unchanged(version));
+                }
+                Ok(Loaded::Swapped(self.put(entry, policy, source)))
             }
             (Some(_), Some(trial)) => {
                 let (tenant, source, kept) = (entry.tenant.clone(), source.clone(), self.kept.clone());
                 let promoted = move |version: &Version| {
                     log_swap(&tenant, version);
-                    keep(kept.as_deref(), &tenant, digest, &source);
+                    keep(kept.as_deref(), &tenant, &version.policy, &source);
                 };
                 let begun = entry.slot.begin_trial_then(policy, trial, promoted);
                 begun.map_err(|error| LoadError::Start(format!("cannot start the thread of its trial: {error}")))?;
                 Ok(Loaded::OnTrial(digest))
             }
-            _ => {
-                let version = entry.slot.swap(policy);
-                keep(self.kept.as_deref(), &entry.tenant, digest, source);
-                Ok(Loaded::Swapped(version))
-            }
+            _ => Ok(Loaded::Swapped(self.put(entry, policy, source))),
         }
+    }
+
+    /// Makes a policy the current one, and keeps it.
+    fn put(&self, entry: &Entry, policy: Policy, source: &Source) -> Arc<Version> {
+        let version = entry.slot.swap(policy);
+        keep(self.kept.as_deref(), &entry.tenant, &version.policy, source);
+        version
     }
 
     /// Replaces the current policy by a kept one.
-    fn restore(&self, entry: &Entry, kept: &Kept, digest: &Digest) -> Result<Loaded, LoadError> {
-        let source = Source::read(&kept.path(digest), self.options.bytes_max)?;
-        let found = Digest::of(&source.bytes);
-        if found != *digest {
-            return Err(LoadError::Pin { expected: *digest, found });
+    fn restore(&self, entry: &Entry, kept: &Kept, digest: &Digest, with: Conditions) -> Result<Loaded, LoadError> {
+        let source = kept.source(&entry.tenant, digest, self.options.bytes_max)?;
+        let policy = self.policy(entry, &source)?;
+        self.check_age(entry, &policy, with)?;
+        Ok(Loaded::Swapped(self.put(entry, policy, &source)))
+    }
+
+    /// Checks that a signed policy is not older than the current one, or before there is one, than the kept one.
+    fn check_age(&self, entry: &Entry, policy: &Policy, conditions: Conditions) -> Result<(), LoadError> {
+        // Without keys, nothing vouches for a version; the built-in policy is as old as this host.
+        if conditions.allow_older || entry.from.signers.is_empty() || policy.is_default() {
+            return Ok(());
         }
-        let version = entry.slot.swap(self.policy(&entry.from, &source)?);
-        keep(Some(kept), &entry.tenant, *digest, &source);
-        Ok(Loaded::Swapped(version))
+        let serving = match entry.slot.current() {
+            Some(current) => current.policy.claims().version.clone(),
+            None => self.kept.as_ref().and_then(|kept| kept.record(&entry.tenant)?.version),
+        };
+        let found = policy.claims().version.clone();
+        match serving {
+            Some(serving) if found.as_ref().is_none_or(|found| *found < serving) => {
+                Err(LoadError::Older { found, serving })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks a policy, and compiles it unless another tenant already has it.
-    fn policy(&self, from: &TenantPolicy, source: &Source) -> Result<Policy, LoadError> {
-        let options = LoadOptions { pin: from.pin, ..self.options.clone() };
+    fn policy(&self, entry: &Entry, source: &Source) -> Result<Policy, LoadError> {
+        let TenantPolicy { pin, signers, .. } = entry.from.clone();
+        let options = LoadOptions { pin, signers, tenant: Some(entry.tenant.clone()), ..self.options.clone() };
         let digest = identify(&source.bytes, &options)?;
-        if !from.signers.is_empty() && source.bytes != DEFAULT_POLICY {
-            source.check_signature(&from.signers)?;
-        }
+        let needs_none = options.signers.is_empty() || source.bytes == DEFAULT_POLICY;
+        let claims = Arc::new(if needs_none { Claims::default() } else { source.check_signature(&options)? });
         let cell = self.shared.lock().cell(digest);
         let mut compiled = cell.lock();
         if let Some(inner) = compiled.upgrade() {
-            return Ok(Policy { inner });
+            return Ok(Policy { inner, claims });
         }
-        let policy = Policy::compile(&self.sandbox, &source.bytes, digest, &options)?;
-        *compiled = Arc::downgrade(&policy.inner);
-        Ok(policy)
+        let inner = Inner::compile(&self.sandbox, &source.bytes, digest, &options)?;
+        *compiled = Arc::downgrade(&inner);
+        Ok(Policy { inner, claims })
     }
 
     /// Makes an attempt, counts and logs its result. After a panic the policy is refused, and the current one stays.
@@ -492,11 +599,11 @@ impl Registry {
             };
             // A tenant with the shared policy gets its own, with the keys it has.
             let from = match self.entries.read().get(name) {
-                Some(entry) if entry.from.file != like.file => continue,
+                Some(entry) if entry.from.location != like.location => continue,
                 Some(entry) => entry.from.clone(),
                 None => like.clone(),
             };
-            tenants.insert(name.to_owned(), TenantPolicy { file: Some(path.clone()), ..from });
+            tenants.insert(name.to_owned(), TenantPolicy { location: Location::File(path.clone()), ..from });
         }
         Ok(tenants)
     }
@@ -515,14 +622,14 @@ impl Shared {
 }
 
 /// Keeps the current policy for the next start. A failure is only logged.
-fn keep(kept: Option<&Kept>, tenant: &str, digest: Digest, source: &Source) {
+fn keep(kept: Option<&Kept>, tenant: &str, policy: &Policy, source: &Source) {
     let Some(kept) = kept else { return };
-    let error = match caught(|| kept.put(tenant, digest, source)) {
+    let error = match caught(|| kept.put(tenant, policy, source)) {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
         Err(panic) => panic,
     };
-    tracing::warn!(tenant, %digest, error, "cannot keep the policy for the next start");
+    tracing::warn!(tenant, digest = %policy.digest(), error, "cannot keep the policy for the next start");
 }
 
 /// Runs a step of loading, and turns a panic into an error.

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use minisign_verify::{PublicKey, Signature};
+use minisign_verify::Signature;
 
-use super::{Digest, LoadError};
+use super::{Claims, Digest, LoadError, LoadOptions};
 use crate::faults::fail_point;
 
 /// Maximum size of a signature file: 4 KiB. A typical one has 0.3 KiB.
@@ -43,20 +44,24 @@ impl Source {
         Ok(Self { bytes: read_file(path, bytes_max)?, signature })
     }
 
-    /// Checks that one of these keys signed the component. Legacy signatures, which are not prehashed, are rejected.
-    pub(super) fn check_signature(&self, signers: &[PublicKey]) -> Result<(), LoadError> {
+    /// Checks that one of the keys signed the component, and that the signature is for this tenant and this time. Legacy
+    /// signatures, which are not prehashed, are rejected.
+    pub(super) fn check_signature(&self, options: &LoadOptions) -> Result<Claims, LoadError> {
         let text = self.signature.as_deref().ok_or(LoadError::Unsigned)?;
         let refused = |error: minisign_verify::Error| LoadError::Signature(error.to_string());
         let signature = Signature::decode(text).map_err(refused)?;
         let mut answer = Err(minisign_verify::Error::UnexpectedKeyId);
-        for signer in signers {
+        for signer in &options.signers {
             answer = match signer.verify(&self.bytes, &signature, false) {
                 Err(minisign_verify::Error::UnexpectedKeyId) => continue,
                 answer => answer,
             };
             break;
         }
-        answer.map_err(refused)
+        answer.map_err(refused)?;
+        let claims = Claims::parse(signature.trusted_comment())?;
+        claims.check(options.tenant.as_deref(), SystemTime::now())?;
+        Ok(claims)
     }
 
     /// Identifies the content of the source.

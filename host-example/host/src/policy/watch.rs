@@ -90,7 +90,7 @@ fn step(registry: &Registry, changes: &Changes, directories: &mut Directories) {
     directories.forget(changes);
     let found = directories.follow(registry);
     let is_found =
-        |entry: &Entry| entry.from.file.as_deref().and_then(Path::parent).is_some_and(|it| found.contains(it));
+        |entry: &Entry| entry.from.location.file().and_then(Path::parent).is_some_and(|it| found.contains(it));
     let is_touched = |entry: &Arc<Entry>| changes.touch(entry) || is_found(entry);
     let touched: Vec<_> = registry.all().into_iter().filter(is_touched).collect();
     registry.refresh(&touched);
@@ -137,7 +137,7 @@ impl Changes {
 
     /// Whether the policy of a tenant may have changed. A symbolic link may have changed with any event.
     fn touch(&self, entry: &Entry) -> bool {
-        let Some(file) = &entry.from.file else { return false };
+        let Some(file) = entry.from.location.file() else { return false };
         let is_own = || self.paths.contains(file) || self.paths.contains(&signature_path(file));
         self.lost || is_own() || (!self.paths.is_empty() && is_link(file))
     }
@@ -154,7 +154,7 @@ impl Directories {
     fn follow(&mut self, registry: &Registry) -> BTreeSet<PathBuf> {
         let mut wanted: BTreeSet<_> = registry.directories().into_iter().collect();
         for entry in registry.all() {
-            let Some(file) = &entry.from.file else { continue };
+            let Some(file) = entry.from.location.file() else { continue };
             wanted.extend(file.parent().map(Path::to_owned));
             wanted.extend(fs::canonicalize(file).ok().and_then(|target| Some(target.parent()?.to_owned())));
         }

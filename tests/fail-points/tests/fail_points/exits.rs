@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lro_host::policy::CompilePlace;
+use lro_host::policy::{CompilePlace, Conditions};
 use lro_host::store::{Store, StoreConfig};
 use lro_tests::{target, workspace};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ fn victim() {
     let registry = registry(Path::new(root), CompilePlace::Thread);
     registry.add("acme", tenant(Path::new(root))).unwrap();
     fail::cfg(point, "return(exit)").unwrap();
-    let _ = registry.load("acme", &version(2)[..].into(), None);
+    let _ = registry.load("acme", &version(2)[..].into(), Conditions::default());
 }
 
 // Whichever step of a load a process ends at, the next one serves the last version that was kept.

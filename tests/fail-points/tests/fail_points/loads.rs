@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lro_host::policy::{
-    CompileCache, CompileLimits, CompilePlace, Compiler, LoadOptions, Loaded, Registry, RegistryError,
-    RegistrySettings, TenantPolicy, Watch,
+    CompileCache, CompileLimits, CompilePlace, Compiler, Conditions, LoadOptions, Loaded, Location, Registry,
+    RegistryError, RegistrySettings, TenantPolicy, Watch,
 };
 use lro_tests::sandbox;
 use tempfile::TempDir;
@@ -56,7 +56,7 @@ pub(crate) fn registry(root: &Path, place: CompilePlace) -> Registry {
 
 /// A tenant whose policy is `policy.wasm`.
 pub(crate) fn tenant(root: &Path) -> TenantPolicy {
-    TenantPolicy { file: Some(root.join("policy.wasm")), ..TenantPolicy::default() }
+    TenantPolicy { location: Location::File(root.join("policy.wasm")), ..TenantPolicy::default() }
 }
 
 // Each point, in a thread and in a child.
@@ -83,7 +83,7 @@ fn load(place: &CompilePlace, point: &str, end: End, action: Action) {
     assert_eq!(answers(&filter), signature(1));
 
     fs::write(root.path().join("policy.wasm"), version(2)).unwrap();
-    let (loaded, took) = with(point, action, || registry.reload_tenant("acme"));
+    let (loaded, took) = with(point, action, || registry.reload_tenant("acme", Conditions::default()));
     let is_refused = match action {
         Action::Error => end == End::Refused,
         Action::Panic => end != End::Loaded,
@@ -101,9 +101,11 @@ fn load(place: &CompilePlace, point: &str, end: End, action: Action) {
         other => panic!("{what}: {other:?}"),
     }
     within(&what, || assert_eq!(answers(&filter), signature(if is_refused { 1 } else { 2 }), "{what}"));
-    within(&what, || registry.reload_tenant("acme").unwrap_or_else(|error| panic!("{what}: {error}")));
+    within(&what, || {
+        registry.reload_tenant("acme", Conditions::default()).unwrap_or_else(|error| panic!("{what}: {error}"))
+    });
     assert_eq!(answers(&filter), signature(2), "{what}: the next load");
-    registry.load("acme", &version(3)[..].into(), None).unwrap();
+    registry.load("acme", &version(3)[..].into(), Conditions::default()).unwrap();
     assert_eq!(answers(&filter), signature(3), "{what}: the next version");
     assert!(registry.rollback("acme").is_ok(), "{what}");
     let unfinished = |name: &str| {
@@ -121,16 +123,16 @@ fn a_failing_swap_changes_nothing() {
     fs::write(root.path().join("policy.wasm"), version(1)).unwrap();
     let registry = registry(root.path(), CompilePlace::Thread);
     registry.add("acme", tenant(root.path())).unwrap();
-    registry.load("acme", &version(2)[..].into(), None).unwrap();
+    registry.load("acme", &version(2)[..].into(), Conditions::default()).unwrap();
     let filter = filter(registry.slot("acme").unwrap(), &root.path().join("store"));
     let digest = lro_host::policy::Digest::of(&version(1));
     for point in ["policy::read", "policy::swap"] {
         let refused = |result: Result<Loaded, RegistryError>| matches!(result, Err(RegistryError::Refused(_)));
         assert!(refused(with(point, Action::Panic, || registry.rollback("acme")).0), "{point}");
-        assert!(refused(with(point, Action::Panic, || registry.swap("acme", &digest)).0), "{point}");
+        assert!(refused(with(point, Action::Panic, || registry.swap("acme", &digest, false)).0), "{point}");
         assert_eq!(answers(&filter), signature(2), "{point}");
     }
-    registry.swap("acme", &digest).unwrap();
+    registry.swap("acme", &digest, false).unwrap();
     assert_eq!(answers(&filter), signature(1));
 }
 
