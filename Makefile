@@ -117,4 +117,4 @@ reproducible: component ## Build the components once more from nothing, and comp
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
 	@$(CARGO) clean
-	@rm -rf wit/deps
+	@rm -rf wit/deps wit/adapter/deps

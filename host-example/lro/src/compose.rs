@@ -20,7 +20,7 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The policy, a component
-    policy: PathBuf,
+    file: PathBuf,
     /// Where to write the composed component
     #[arg(long, short)]
     output: PathBuf,
@@ -38,13 +38,13 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { policy, output, files } = arguments;
+    let Arguments { file, output, files } = arguments;
     let files = match files {
         Files::Memory => compose::Files::Memory,
         Files::Directory => compose::Files::Directory,
     };
-    let bytes = std::fs::read(policy).with_context(|| format!("cannot read {}", policy.display()))?;
-    let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", policy.display()))?;
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", file.display()))?;
     let imports = compose::imports(&composed)?;
     std::fs::write(output, &composed).with_context(|| format!("cannot write {}", output.display()))?;
     let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };
