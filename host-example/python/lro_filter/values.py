@@ -7,8 +7,8 @@
 | variant, result | `"case"` without a payload, `{"case": payload}` with one |
 | enum, flags | `str`, list of `str` |
 
-wasmtime's own conversion shares a set between all threads; with it, two calls could not run concurrently. This module uses its C interface, so it needs the version that `pyproject.toml`
-names.
+wasmtime's own conversion shares a set between all threads; with it, two calls could not run concurrently. This module uses
+its C interface, so it needs the version that `pyproject.toml` names.
 """
 
 import ctypes
