@@ -59,7 +59,7 @@ pub enum Files {
 #[derive(Debug, thiserror::Error)]
 pub enum ComposeError {
     /// Not a component, or not a valid one.
-    #[error("not a WebAssembly component: {0}")]
+    #[error("not a WebAssembly component")]
     Invalid(#[from] BinaryReaderError),
     /// A module of core WebAssembly.
     #[error("a core module, not a component: build it with `wasm-component-ld`, or `wasm-tools component new`")]
@@ -71,7 +71,7 @@ pub enum ComposeError {
     #[error("it imports `{0}`, which no policy can have")]
     Import(String),
     /// It does not fit the contract, such as a policy that uses a type in another form.
-    #[error("it does not fit the contract: {0}")]
+    #[error("it does not fit the contract")]
     Unfit(#[source] BinaryReaderError),
 }
 
