@@ -27,13 +27,14 @@ setup: ## Install the wasm target and lay out the WASI interface files
 	@sh tests/tools/wit-deps.sh
 
 .PHONY: component
-component: setup ## Build the components alone: policies, and those that answer questions
+component: setup ## Build the components alone: policies, those that answer questions, and those around a policy
 	@$(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
 
 .PHONY: build
-build: setup ## Build the components and the lro command
+build: setup ## Build the components and the lro command, and compose the default policy
 	@[ -e $(LRO) ] || echo "building the components and the lro command: 9 minutes on two cores, the first time"
 	@$(CARGO) build --locked --release -p lro
+	@$(LRO) compose $(TARGET)/$(WASM)/component/lro_policy.wasm -o $(TARGET)/$(WASM)/component/lro_filter.wasm
 
 # What is installed comes over the network while the compiler works.
 .PHONY: ready
@@ -68,7 +69,7 @@ limits: ready ## What every known client gets of every kind of result: the table
 	@$(CARGO) test --locked --release $(HOST) -p lro-tests --test gateway limits:: -- --nocapture
 
 .PHONY: packages
-packages: component ## Put the component into the packages for Python, Node and edge runtimes
+packages: component build ## Put the components into the packages for Python, Node and edge runtimes
 	@sh tests/tools/packages.sh $(TARGET)
 
 .PHONY: publish
@@ -121,4 +122,4 @@ reproducible: component ## Build the components once more from nothing, and comp
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
 	@$(CARGO) clean
-	@rm -rf wit/deps
+	@rm -rf wit/deps wit/adapter/deps

@@ -54,11 +54,11 @@ fn failure_modes() {
     );
     let composed = Composed::new(DEFAULT_POLICY, Files::Memory);
     let failed = |settings: &str, wrote: bool| {
-        composed.instance().failed(&request(settings), &large(), "took longer than 5 ms (limit wall-time-ms)", wrote)
+        composed.instance().failed(&request(settings), &large(), "the policy took longer than 5 ms", wrote)
     };
     let open = failed("{}", false);
     assert_eq!((open.outcome, open.tool_result.is_none()), (Outcome::Pass, true));
-    assert_eq!(open.failure.unwrap(), "the policy took longer than 5 ms (limit wall-time-ms)");
+    assert_eq!(open.failure.unwrap(), "the policy took longer than 5 ms");
     assert_eq!(failed("{}", true).outcome, Outcome::Truncate);
     assert_eq!(failed(r#"{"failure":"truncate"}"#, false).outcome, Outcome::Truncate);
     assert_eq!(failed(r#"{"failure":"closed"}"#, false).outcome, Outcome::Fail);

@@ -7,3 +7,4 @@ mod replies;
 mod settings;
 mod support;
 mod swap;
+mod vectors;

@@ -7,10 +7,11 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use lro_host::compose::{Files, compose};
-use lro_host::filter::{Filter, Outcome as Decided, Request as HostRequest};
+use lro_host::filter::{Outcome as Decided, Request as HostRequest};
 use lro_host::mcp::{self, ToolResult};
+use lro_host::policy::Policy;
 use lro_host::store::Ulid;
-use lro_tests::{TENANT, filter_with, sandbox};
+use lro_tests::{TENANT, filter_with};
 use tempfile::TempDir;
 use wasmtime::component::{Component, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
@@ -163,12 +164,9 @@ fn listed(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// What the host in Rust makes of a result, and the request for a component to make the same of it.
-pub(crate) fn in_rust(policy: &[u8], settings: &str, request: HostRequest, result: &str) -> (Outcomes, Request) {
-    use lro_host::policy::{LoadOptions, Policy};
-
+pub(crate) fn in_rust(policy: &Policy, settings: &str, request: HostRequest, result: &str) -> (Outcomes, Request) {
     let root = TempDir::new().unwrap();
-    let policy = Policy::from_bytes(sandbox(), policy, &LoadOptions::default()).unwrap();
-    let filter: Filter = filter_with(policy, &root.path().join("offloads"));
+    let filter = filter_with(policy.clone(), &root.path().join("offloads"));
     let parsed = ToolResult::parse(Bytes::from(result.to_owned())).unwrap();
     let request = HostRequest { is_error: parsed.is_error(), ..request };
     let decision = filter.apply(&request, parsed.payload());

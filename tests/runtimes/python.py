@@ -1,9 +1,8 @@
-"""Runs the vectors in Python: `python.py COMPONENT.wasm VECTORS_DIR INPUTS_DIR`, one JSON object on standard output.
+"""Runs the vectors of replies in Python: `python.py COMPONENT.wasm VECTORS_DIR INPUTS_DIR`, one JSON object on standard output.
 
 The package `lro_filter` is the one that is installed, else the one of this repository; wasmtime must be installed.
 """
 
-import base64
 import hashlib
 import json
 import platform
@@ -17,71 +16,68 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[2] / "host-example" / "python"))
 
-from lro_filter import LROError, Policy, PolicyError, load
-from lro_filter.component import Part
+from lro_filter import Limits, LROError, Policy, load
 
 MEASURED = "records-100000"
 
+# As in `tests/composed`.
+REQUEST = {
+    "id": "01M8490HTVFQBCBZEZZHXGSEJT",
+    "tenant": "tests",
+    "session": "s 1",
+    "tool": "list items",
+    "query": '{"q":"x"}',
+    "shown-path": "/offloads",
+    "abilities": ["shell"],
+}
 
-def part(told: dict, inputs: Path) -> Part:
-    if "input" in told:
-        data = (inputs / told["input"]).read_bytes()
-    else:
-        data = base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
-    return Part(told["kind"], data, told.get("media-type"), told.get("name"))
 
-
-def check(policy: Policy, vector: dict, parts: list[Part]) -> str | None:
-    """The reason why a vector fails; None when it passes."""
-    try:
-        verdict = policy.inspect(vector["call"], parts)
-    except PolicyError as error:
-        return None if "error" in vector and error.value == vector["error"] else f"error: {error}"
-    if verdict != vector.get("verdict"):
-        return f"verdict: {verdict}"
-    if not isinstance(verdict, dict) or "offload" not in verdict:
-        return None
+def filtered(policy: Policy, settings: dict, result: str) -> tuple[dict, dict]:
+    """The reply, and size and digest of each file."""
     with tempfile.TemporaryDirectory() as directory:
-        try:
-            descriptor = policy.write(vector["call"], parts, verdict["offload"], directory)
-        except PolicyError as error:
-            if error.value is None or error.value != vector.get("write-error"):
-                return f"write error: {error}"
-        else:
-            if descriptor != vector.get("descriptor"):
-                return f"descriptor: {descriptor}"
+        request = REQUEST | {"settings": json.dumps(settings)}
+        reply = policy.filter(request, result, Path(directory), Limits())
         files = {path.name: path.read_bytes() for path in Path(directory).iterdir()}
-    found = {name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in files.items()}
-    expected = {name: (file["bytes"], file["sha256"]) for name, file in vector["files"].items()}
-    return None if found == expected else f"files: {found}"
+    return reply, {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
 
 
-def milliseconds(policy: Policy, vector: dict, parts: list[Part]) -> float:
-    """Median of five writes, after a warm-up."""
+def check(policy: Policy, vector: dict) -> str | None:
+    """The reason why a vector fails; None when it passes."""
+    for case in vector["cases"]:
+        reply, files = filtered(policy, case["settings"], vector["result"])
+        found = {"outcome": reply["outcome"], "reply": reply.get("tool-result"), "files": files}
+        for name, value in found.items():
+            if value != case[name]:
+                return f"{json.dumps(case['settings'])}: {name}: {str(value)[:500]}"
+    return None
+
+
+def milliseconds(policy: Policy, records: Path) -> float:
+    """Median of five results of 100,000 records, after a warm-up."""
+    result = f'{{"content":[],"structuredContent":{records.read_text()}}}'
     times = []
     for _ in range(6):
         with tempfile.TemporaryDirectory() as directory:
             start = time.perf_counter()
-            policy.write(vector["call"], parts, vector["verdict"]["offload"], directory)
+            policy.filter(REQUEST | {"settings": "{}"}, result, Path(directory), Limits())
             times.append((time.perf_counter() - start) * 1000)
     return statistics.median(times[1:])
 
 
 def main(component: str, vectors: str, inputs: str) -> int:
-    policy = load(component)
+    policy = load(Path(component))
     report = {"runtime": f"Python {platform.python_version()}, wasmtime {version('wasmtime')}"}
     report |= {"component": policy.digest, "passed": 0, "failed": []}
     for path in sorted(Path(vectors).glob("*.json")):
-        vector = json.loads(path.read_bytes())
-        parts = [part(told, Path(inputs)) for told in vector["parts"]]
         try:
-            reason = check(policy, vector, parts)
-            if path.stem == MEASURED and reason is None:
-                report["milliseconds"] = round(milliseconds(policy, vector, parts), 1)
+            reason = check(policy, json.loads(path.read_bytes()))
         except (LROError, KeyError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
         report["passed"] += reason is None
         report["failed"] += [] if reason is None else [{"vector": path.stem, "reason": reason[:1000]}]
+    records = Path(inputs) / f"{MEASURED}.json"
+    if records.exists():
+        report["milliseconds"] = round(milliseconds(policy, records), 1)
     # In KiB on Linux.
     report["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(report))

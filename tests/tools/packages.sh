@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the built component into the packages that contain it: packages.sh TARGET_DIR
+# Puts the default policy, and components composed around policies, into the packages: packages.sh TARGET_DIR
 set -eu
 
 [ $# -eq 1 ] || { echo "usage: packages.sh TARGET_DIR" >&2; exit 2; }
@@ -8,7 +8,11 @@ built=$(cd "$1" && pwd)/wasm32-unknown-unknown/component
 for folder in "$built"/../../test-data/mcp/node_modules/node-linux-*/bin; do PATH=$folder:$PATH; done
 cd "$(dirname "$0")/../../host-example"
 
+# Another policy takes the place of the one in a composed component, in the bytes: one for each version of the contract.
+lro=$built/../../release/lro
 cp "$built/lro_policy.wasm" python/lro_filter/
+"$lro" compose "$built/lro_policy.wasm" --files directory -o python/lro_filter/lro_composed.wasm
+"$lro" compose ../tests/frozen/policy-0.1.0.wasm --files directory -o python/lro_filter/lro_composed_0_1.wasm
 for package in node edge; do
     (
         cd "$package"

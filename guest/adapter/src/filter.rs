@@ -7,7 +7,7 @@ use lro_mcp::{Replacement, ToolResult, Truncation};
 use lro_payload::{Part, PartKind, PayloadReader, ReadError, SLICE_BYTES_MAX};
 
 use crate::bindings::exports::lro::adapter::filter::{Abilities, Error, File, Outcome, Reply, Request};
-use crate::bindings::lro::adapter::held;
+use crate::bindings::lro::adapter::held::{self, CloseError};
 use crate::bindings::lro::filter0_2_0::lro_filter::{inspect_result, write_sections};
 use crate::bindings::lro::filter0_2_0::types::{self, Plan, PlannedPart, PolicyError, Verdict};
 use crate::convert::check_plan;
@@ -37,7 +37,7 @@ pub(crate) fn filter(request: &Request, tool_result: String) -> Result<Reply, Er
 pub(crate) fn failed(request: &Request, tool_result: String, reason: &str, wrote: bool) -> Result<Reply, Error> {
     let settings = Settings::parse(&request.settings)?;
     let result = parse(tool_result)?;
-    let error = format!("the policy {}", one_line(reason, LOG_BYTES_DEFAULT));
+    let error = one_line(reason, LOG_BYTES_DEFAULT);
     Ok(after(&settings, &result, &Failure { error, wrote }))
 }
 
@@ -86,9 +86,16 @@ fn offload(
 ) -> Result<Reply, String> {
     check_plan(plan).map_err(answered)?;
     held::open()?;
-    let mut written = write_sections(call, handle, plan).map_err(refused)?;
+    let written = write_sections(call, handle, plan);
+    let closed = held::close();
+    if let Err(CloseError::Bound(bound)) = closed {
+        return Err(format!("the policy {bound}"));
+    }
+    let mut written = written.map_err(refused)?;
     crate::sanitize::sanitize_descriptor(&mut written, LOG_BYTES_DEFAULT);
-    let files = held::close().map_err(|limit| format!("the policy {limit}"))?;
+    let files = closed.map_err(|error| match error {
+        CloseError::Bound(text) | CloseError::Unreadable(text) => format!("the policy {text}"),
+    })?;
     if written.content.chars().count() > settings.policy.descriptor_limit as usize {
         return Err(answered("a descriptor over its limit".to_owned()));
     }

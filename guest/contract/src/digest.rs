@@ -108,7 +108,7 @@ pub struct FileDigest {
     /// Number of lines from `digest_from` on. A last line without a line feed counts; an empty one after the last line
     /// feed does not.
     pub lines: u64,
-    /// Start offsets of lines, little-endian; see [`IndexRecord`](crate::IndexRecord).
+    /// Start offsets of lines, little-endian; see [`IndexRecord`](crate::manifest::IndexRecord).
     pub index: Vec<u8>,
 }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use lro_contract::digest::{FileDigest, FileHasher};
 use lro_contract::manifest::MANIFEST_NAME;
 
-use crate::bindings::exports::lro::adapter::held::Bounds;
+use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError};
 use crate::{ErrorCode, Storage};
 
 /// Bytes read at a time to hash a file that was not written in order.
@@ -185,13 +185,14 @@ impl<S: Storage> Directory<S> {
     }
 
     /// Takes the directory away from the policy; returns its files by name.
-    pub(crate) fn close(&mut self) -> Result<Vec<(String, FileDigest)>, String> {
+    pub(crate) fn close(&mut self) -> Result<Vec<(String, FileDigest)>, CloseError> {
         self.is_open = false;
-        if let Some(limit) = self.exceeded.take() {
-            return Err(limit);
+        if let Some(bound) = self.exceeded.take() {
+            return Err(CloseError::Bound(bound));
         }
         let files: Vec<_> = self.files.iter().map(|(name, file)| (name.clone(), Rc::clone(file))).collect();
-        files.into_iter().map(|(name, file)| self.digest(&name, &file).map(|digest| (name, digest))).collect()
+        let digest = |(name, file): (String, _)| self.digest(&name, &file).map(|digest| (name, digest));
+        files.into_iter().map(digest).collect::<Result<_, _>>().map_err(CloseError::Unreadable)
     }
 
     /// The digest of a file. One that was not written in order, or renamed to or from JSON lines, is read again.
@@ -202,9 +203,11 @@ impl<S: Storage> Directory<S> {
         let written = if file.is_jsonl == is_jsonl { hasher.finish() } else { None };
         let digest = match written.filter(|digest| digest.bytes == file.bytes) {
             Some(digest) => Some(digest),
-            None => self.read_digest(file, is_jsonl).map_err(|code| format!("`{name}` cannot be read: {code}"))?,
+            None => self
+                .read_digest(file, is_jsonl)
+                .map_err(|code| format!("wrote `{name}`, which cannot be read: {code}"))?,
         };
-        digest.ok_or_else(|| format!("`{name}` has no header line"))
+        digest.ok_or_else(|| format!("wrote `{name}` without a header line"))
     }
 
     fn read_digest(&self, file: &Open<S>, is_jsonl: bool) -> Result<Option<FileDigest>, ErrorCode> {

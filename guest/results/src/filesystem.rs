@@ -6,14 +6,14 @@
 use std::rc::Rc;
 
 use crate::bindings::exports::wasi::clocks::wall_clock::Datetime;
+use crate::bindings::exports::wasi::filesystem::types::{
+    Advice, DescriptorBorrow, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorBorrow, Filesize,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
 use crate::bindings::exports::wasi::filesystem::{preopens, types};
 use crate::directory::{Permit, Shared};
 use crate::streams::{InputStream, OutputStream, StreamError};
 use crate::{ErrorCode, Results, State, Storage};
-use types::{
-    Advice, DescriptorBorrow, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorBorrow, Filesize,
-    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
-};
 
 /// Maximum bytes of one read: 256 KiB.
 const READ_BYTES_MAX: u64 = 256 << 10;

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::bindings::exports::lro::adapter::held::{Bounds, PartKind, Written};
+use crate::bindings::exports::lro::adapter::held::{Bounds, CloseError, PartKind, Written};
 use crate::bindings::exports::lro::adapter::{files, held, held_v0_1};
 use crate::bindings::exports::lro::filter0_1_0::types as v0_1;
 use crate::bindings::exports::lro::filter0_2_0::types as newest;
@@ -42,7 +42,7 @@ impl<S: Storage> held::Guest for Results<S> {
         S::with(|state| state.directory.open())
     }
 
-    fn close() -> Result<Vec<Written>, String> {
+    fn close() -> Result<Vec<Written>, CloseError> {
         let files = S::with(|state| state.directory.close())?;
         let written = files.into_iter().map(|(name, digest)| Written {
             name,

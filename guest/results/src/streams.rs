@@ -3,10 +3,10 @@
 
 use std::cell::Cell;
 
+use crate::bindings::exports::wasi::io::streams::{Error, InputStreamBorrow, Pollable, StreamError as WasiStreamError};
 use crate::bindings::exports::wasi::io::{error, poll, streams};
 use crate::directory::Shared;
 use crate::{ErrorCode, Results, Storage};
-use streams::{Error, InputStreamBorrow, Pollable, StreamError as WasiStreamError};
 
 /// Maximum bytes per read or write.
 const BYTES_MAX: u64 = 1 << 20;

@@ -13,8 +13,8 @@
 //! Policies go in unchanged. A composed component is a header, then sections; each of its components is a section of its own, and
 //! the policy is the last of them. What a component imports is matched by name, and the policy is offered every name that it may
 //! import. So **another policy can take the place of the first without a composer**: whoever has the composed bytes puts the
-//! bytes of the other policy, of the same version of the contract, into that section. That is how the packages for Python and
-//! Node swap policies. The alternative, instances of policy and adapter side by side, would need a host that hands a
+//! bytes of the other policy, of the same version of the contract, into that section. That is how the package for Python swaps
+//! policies. The alternative, instances of policy and adapter side by side, would need a host that hands a
 //! resource of one instance to another through functions of its own, forty of them, which costs each call of them.
 
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ pub enum Files {
 #[derive(Debug, thiserror::Error)]
 pub enum ComposeError {
     /// Not a component, or not a valid one.
-    #[error("not a WebAssembly component: {0}")]
+    #[error("not a WebAssembly component")]
     Invalid(#[from] BinaryReaderError),
     /// A module of core WebAssembly.
     #[error("a core module, not a component: build it with `wasm-component-ld`, or `wasm-tools component new`")]
@@ -71,7 +71,7 @@ pub enum ComposeError {
     #[error("it imports `{0}`, which no policy can have")]
     Import(String),
     /// It does not fit the contract, such as a policy that uses a type in another form.
-    #[error("it does not fit the contract: {0}")]
+    #[error("it does not fit the contract")]
     Unfit(#[source] BinaryReaderError),
 }
 

@@ -23,9 +23,7 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The policy, a component
-    // The setting `policy` has that name too.
-    #[arg(value_name = "POLICY")]
-    component: PathBuf,
+    file: PathBuf,
     /// Where to write the composed component
     #[arg(long, short)]
     output: PathBuf,
@@ -47,16 +45,16 @@ enum Files {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
-    let Arguments { component, output, files, fuel } = arguments;
+    let Arguments { file, output, files, fuel } = arguments;
     let files = match files {
         Files::Memory => compose::Files::Memory,
         Files::Directory => compose::Files::Directory,
     };
-    let mut bytes = std::fs::read(component).with_context(|| format!("cannot read {}", component.display()))?;
+    let mut bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     if let Some(fuel) = fuel {
-        bytes = metered(&bytes, *fuel).with_context(|| format!("cannot meter {}", component.display()))?;
+        bytes = metered(&bytes, *fuel).with_context(|| format!("cannot meter {}", file.display()))?;
     }
-    let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", component.display()))?;
+    let composed = compose(&bytes, files).with_context(|| format!("cannot compose {}", file.display()))?;
     let imports = compose::imports(&composed)?;
     std::fs::write(output, &composed).with_context(|| format!("cannot write {}", output.display()))?;
     let imports = if imports.is_empty() { "nothing".to_owned() } else { imports.join(", ") };

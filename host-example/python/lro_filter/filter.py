@@ -1,42 +1,21 @@
-"""Filters one result by one policy: inspect, write, publish, or apply the failure mode."""
+"""Filters one result by one policy, and publishes its files."""
 
 import json
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import store, ulid
-from .component import Part, Policy, load, printable
-from .errors import LROError, PolicyError, ResultError, SettingsError, StoreError
+from .component import Policy, load
+from .errors import PolicyError, Rejected, ResultError, SettingsError, StoreError
 from .settings import Settings, default_dir
-from .sizes import from_json
+from .sizes import is_sendable
 from .watch import file_state, watch_file
 
-__all__ = ["Decision", "Filter"]
+__all__ = ["Filter", "not_json"]
 
 log = logging.getLogger("lro_filter")
-
-LEVELS_MAX = 200
-"""Most levels of a descriptor: FastMCP cannot send a message of more than 255."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The decision on a result."""
-
-    verdict: str
-    """`pass`, `offload`, `truncate`, `reject`; `fail` when the failure mode is `closed`."""
-    text: str = ""
-    """The descriptor as JSON, the advice, or the reason why a result was cut or blocked."""
-    plan: dict | None = None
-    """The `plan` of an offload, as plain data."""
-    cut: dict | None = None
-    """The `truncation`."""
-    id: str = ""
-    """Id of the offload."""
 
 
 class Filter:
@@ -62,9 +41,9 @@ class Filter:
         # Before it is loaded, so that no change is missed.
         state = file_state(component) if watch else None
         self.policy: Policy = load(component, sha256=sha256)
+        self.policy.check(json.dumps(settings.given()))
         if watch:
             watch_file(self, component, state)
-        self._record = settings.record()
         self._store: store.Store | None = None
         self._opening = threading.Lock()
 
@@ -99,110 +78,73 @@ class Filter:
 
     def apply(
         self,
-        parts: Sequence[Part],
+        result: str,
         tool: str,
         *,
         query: str | None = None,
         session: str | None = None,
-        is_error: bool = False,
         settings: dict[str, Any] | None = None,
-    ) -> Decision:
-        """Decides on a result and writes its files. Blocks; the failure mode handles errors of the policy.
+    ) -> dict:
+        """Decides on a result, a `CallToolResult` as JSON, and writes its files. Blocks.
 
-        `query` is the request, by convention the arguments as compact JSON. `settings` replaces members of the
-        record `settings` for this call.
+        `query` is the request, by convention the arguments as compact JSON. `settings` replaces settings for this call.
+        Returns the `reply` of `wit/adapter/filter.wit`; the setting `failure` decides when the policy fails.
+
+        Raises:
+            SettingsError: `settings` are invalid.
+            ResultError: The result is not one.
         """
-        id = ulid.generate()
-        call = {
-            "id": id,
-            "time": ulid.rfc3339(id),
+        request = {
+            "id": ulid.generate(),
             "tenant": self.settings.tenant,
             "session": session,
             "tool": tool,
             "query": query,
-            "is-error": is_error,
-            "reader": {"abilities": list(self.settings.abilities)},
-            "settings": self._record | (settings or {}),
+            "shown-path": "",
+            "abilities": list(self.settings.abilities),
+            "settings": json.dumps(self.settings.given() | (settings or {})),
         }
         # One policy for the verdict and the files.
-        policy, wrote = self.policy, False
+        reply = self._reply(self.policy, request, result)
+        if "failure" in reply:
+            log.warning("%s: %s", tool, reply["failure"])
+        for note in reply["notes"]:
+            log.info("%s: %s", tool, note)
+        if reply["outcome"] != "pass":
+            log.info("%s: large tool result: %s", tool, reply["outcome"])
+        return reply
+
+    def _reply(self, policy: Policy, request: dict, result: str) -> dict:
         try:
-            call["shown-path"] = self._shown_path(id)
-            verdict = policy.inspect(call, parts, self.settings.limits)
-            match verdict:
-                case "pass":
-                    return Decision("pass")
-                case {"truncate": cut}:
-                    return self._logged(Decision("truncate", cut=cut), tool)
-                case {"reject": advice}:
-                    return self._logged(Decision("reject", advice[: self.settings.descriptor_limit]), tool)
-                case {"offload": plan}:
-                    wrote = True
-                    return self._logged(self._offload(policy, call, parts, plan), tool)
-            raise PolicyError("answer", f"the policy answered with {verdict}")
-        except (LROError, OSError, RecursionError, UnicodeEncodeError) as error:
-            return self.failed(error, tool, wrote)
+            of = self.store
+            request["shown-path"] = of.shown_path(request["id"])
+            with of.staging(request["id"]) as directory:
+                try:
+                    reply = policy.filter(request, result, directory, self.settings.limits)
+                except PolicyError as error:
+                    # Its first file is there from the moment the policy is asked to write.
+                    return policy.failed(request, result, str(error), any(directory.iterdir()))
+                if reply["outcome"] == "offload":
+                    if not is_sendable(reply["descriptor"]):
+                        reason = "the policy answered with a descriptor that is too deep, or has a number too large"
+                        return policy.failed(request, result, reason, True)
+                    of.publish(directory, request["id"], reply["files"])
+                return reply
+        except StoreError as error:
+            return self._unwritten(policy, request, result, error)
 
-    def failed(self, error: Exception, tool: str, wrote: bool = False) -> Decision:
-        """The answer of the failure mode. `wrote` says whether the policy had already decided to write files."""
-        log.warning("%s: %s: %s", tool, "not written" if wrote else "no decision", error)
-        if self.settings.failure == "closed":
-            return Decision("fail", f"the result could not be filtered: {error}")
-        if isinstance(error, ResultError) or (self.settings.failure == "open" and not wrote):
-            return Decision("pass")
-        warning = f"The result could not be written to files ({error}), so a part of it follows."
-        return Decision("truncate", warning, cut=self.settings.cut)
-
-    def _shown_path(self, id: str) -> str:
+    def _unwritten(self, policy: Policy, request: dict, result: str, error: StoreError) -> dict:
+        """The reply without a store, which only matters when a result has to be written."""
         try:
-            return self.store.shown_path(id)
-        except StoreError:
-            # An unusable store only matters when a result has to be written.
-            return ""
-
-    def _offload(self, policy: Policy, call: dict, parts: Sequence[Part], plan: dict) -> Decision:
-        limits, id = self.settings.limits, call["id"]
-        if len(plan["parts"]) != len(parts):
-            raise PolicyError("answer", "the number of parts in the plan differs from that of the result")
-        with self.store.staging(id) as directory:
-            written = policy.write(call, parts, plan, directory, limits)
-            descriptor, files = written["content"], written["files"]
-            self._check(descriptor, files)
-            entries = self.store.publish(directory, id, call, descriptor, files)
-        if call["settings"]["level"] == "full":
-            descriptor = _with_integrity(descriptor, entries)
-        for note in written["notes"]:
-            log.info("%s: %s", call["tool"], printable(note))
-        return Decision("offload", descriptor, plan, id=id)
-
-    def _check(self, descriptor: str, files: list[dict]) -> None:
-        limits = self.settings.limits
-        if len(descriptor) > self.settings.descriptor_limit:
-            raise PolicyError("answer", "the policy answered with a descriptor over its limit")
-        try:
-            value = from_json(descriptor)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict) or _is_deeper(value, LEVELS_MAX):
-            raise PolicyError("answer", "the policy answered with a descriptor that is not a JSON object or too deep")
-        if len(files) > limits.files or sum(file["bytes"] for file in files) > limits.written_bytes:
-            raise PolicyError("answer", "the policy wrote more than limits.files or limits.written_bytes")
-
-    def _logged(self, decision: Decision, tool: str) -> Decision:
-        log.info("%s: large tool result: %s %s", tool, decision.verdict, decision.id)
-        return decision
+            reply = policy.filter(request, result, None, self.settings.limits)
+        except PolicyError as failure:
+            return policy.failed(request, result, str(failure), True)
+        return policy.failed(request, result, str(error), True) if "failure" in reply else reply
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether a JSON value is nested more deeply than `levels`."""
-    level = [value]
-    for _ in range(levels + 1):
-        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
-        level = [item for items in inner for item in items]
-    return bool(level)
-
-
-def _with_integrity(descriptor: str, entries: list[dict]) -> str:
-    """A descriptor with size and digest of each file as its last member."""
-    integrity = {entry["name"]: {name: entry[name] for name in ("bytes", "sha256", "digest_from")} for entry in entries}
-    return f'{descriptor.rstrip()[:-1]},"integrity":{json.dumps(integrity, separators=(",", ":"))}}}'
+def not_json(error: ResultError, tool: str, settings: Settings, result: Any) -> Any:
+    """What becomes of a result that is not JSON, which no policy can see: it passes, unless `failure` is `closed`."""
+    log.warning("%s: no decision: %s", tool, error)
+    if settings.failure == "closed":
+        raise Rejected(f"the result could not be filtered: {error}")
+    return result

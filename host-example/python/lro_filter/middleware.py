@@ -6,6 +6,7 @@
 It needs the extra `fastmcp`.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,9 @@ import pydantic_core
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
 
-from .errors import ResultError
-from .filter import Decision, Filter
-from .output_schema import or_replacement
-from .parts import ToolResult as TakenApart
-from .parts import parse
+from .errors import Rejected, ResultError
+from .filter import Filter, not_json
 from .settings import Settings
-from .truncate import truncated
 
 __all__ = ["LROMiddleware"]
 
@@ -83,46 +80,51 @@ class LROMiddleware(Middleware):
         self, context: MiddlewareContext[mt.ListToolsRequest], call_next: CallNext[mt.ListToolsRequest, Sequence[Tool]]
     ) -> Sequence[Tool]:
         """Widens output schemas by the replacement of a result, so that clients that validate accept both."""
-        return [self._listed(tool) for tool in await call_next(context)]
+        return self._listed(await call_next(context))
 
     def _applies(self, tool: str) -> bool:
         return self.settings.enabled and (self._tools is None or tool in self._tools)
 
-    def _listed(self, tool: Tool) -> Tool:
-        if tool.output_schema is None or not self._applies(tool.name):
-            return tool
-        schema = None if self.settings.schema == "strip" else or_replacement(tool.output_schema)
-        return tool.model_copy(update={"output_schema": schema})
+    def _listed(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        given = {tool.name: tool.output_schema for tool in tools if self._applies(tool.name)}
+        listed = [{"name": name, "outputSchema": schema} for name, schema in given.items() if schema is not None]
+        if not listed:
+            return tools
+        settings = json.dumps({"schema": self.settings.schema})
+        changed = json.loads(self._filter.policy.tools_list(settings, json.dumps({"tools": listed})))["tools"]
+        schemas = {tool["name"]: tool.get("outputSchema") for tool in changed}
+        return [
+            tool.model_copy(update={"output_schema": schemas[tool.name]}) if tool.name in schemas else tool
+            for tool in tools
+        ]
 
     def _filtered(self, request: mt.CallToolRequestParams, result: ToolResult) -> ToolResult:
         try:
-            parsed = parse(result.content, result.structured_content, result.meta, result.is_error, _dump)
+            wire = _dump(_wire(result))
         except ResultError as error:
-            return self._replied(result, None, self._filter.failed(error, request.name))
-        query = None if request.arguments is None else _dump(request.arguments).decode()
-        decision = self._filter.apply(parsed.parts, request.name, query=query, is_error=result.is_error)
-        return self._replied(result, parsed, decision)
-
-    def _replied(self, result: ToolResult, parsed: TakenApart | None, decision: Decision) -> ToolResult:
-        match decision.verdict:
-            case "pass":
-                return result
-            case "offload":
-                content, structured, meta = parsed.offloaded(decision.text, decision.plan)
-            case "truncate":
-                cut = decision.cut
-                content, structured = truncated(parsed, cut["limit"], cut["suffix"], decision.text)
-                meta = None
-            case _:
-                content, structured, meta = [{"type": "text", "text": decision.text}], None, None
-        is_error = result.is_error or decision.verdict in ("reject", "fail")
-        content = [mt.TextContent(**block) if isinstance(block, dict) else block for block in content]
-        return ToolResult(content, structured, meta, is_error)
+            try:
+                return not_json(error, request.name, self.settings, result)
+            except Rejected as rejected:
+                return ToolResult([mt.TextContent(type="text", text=str(rejected))], None, None, True)
+        query = None if request.arguments is None else _dump(request.arguments)
+        reply = self._filter.apply(wire, request.name, query=query)
+        if reply["outcome"] == "pass":
+            return result
+        replaced = mt.CallToolResult.model_validate_json(reply["tool-result"])
+        return ToolResult(replaced.content, replaced.structured_content, replaced.meta, bool(replaced.is_error))
 
 
-def _dump(value: Any) -> bytes:
+def _wire(result: ToolResult) -> dict:
+    """The result as a `CallToolResult`."""
+    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    members = {"content": blocks, "structuredContent": result.structured_content, "_meta": result.meta}
+    wire = {name: value for name, value in members.items() if value is not None}
+    return wire | {"isError": True} if result.is_error else wire
+
+
+def _dump(value: Any) -> str:
     """JSON as FastMCP sends it."""
     try:
-        return pydantic_core.to_json(value, inf_nan_mode="null")
+        return pydantic_core.to_json(value, inf_nan_mode="null").decode()
     except (pydantic_core.PydanticSerializationError, ValueError) as error:
         raise ResultError(f"the result is not JSON: {error}") from error

@@ -8,17 +8,15 @@ must have, and `watch`, whether another policy in the file `component` takes its
 import asyncio
 import functools
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_origin
 
-from .component import Part
 from .errors import Rejected, ResultError
-from .filter import Filter
-from .parts import ToolResult
-from .settings import OffloadSection, Settings
-from .sizes import estimate_size, from_json, to_json
-from .truncate import truncated
+from .filter import Filter, not_json
+from .settings import OffloadSection, Settings, given
+from .sizes import to_json
 
 __all__ = ["LROContext", "LROOffloader", "lro_offload"]
 
@@ -77,17 +75,23 @@ class LROOffloader:
         """
         if not self.settings.enabled:
             return data
+        is_text = isinstance(data, str)
         try:
-            part = Part("text", data.encode()) if isinstance(data, str) else Part("structured", to_json(data))
-        except (ResultError, UnicodeEncodeError) as error:
-            error = error if isinstance(error, ResultError) else ResultError(f"the text is not UTF-8: {error}")
-            decision = self._filter.failed(error, tool)
-            return self._answer(data, None, decision)
-        changed = Settings(sections=sections or (), inline_keys=inline_keys or ()).record()
-        given = {"sections": sections, "inline-keys": inline_keys}
-        settings = {name: changed[name] for name, value in given.items() if value is not None}
-        decision = self._filter.apply([part], tool, query=query, session=session_id, settings=settings)
-        return self._answer(data, part, decision)
+            json_of_data = to_json(data)
+        except ResultError as error:
+            return not_json(error, tool, self.settings, data)
+        content = f'[{{"type":"text","text":{json_of_data}}}]' if is_text else f'[],"structuredContent":{json_of_data}'
+        changed = given(sections, inline_keys)
+        reply = self._filter.apply(f'{{"content":{content}}}', tool, query=query, session=session_id, settings=changed)
+        if reply["outcome"] == "pass":
+            return data
+        result = json.loads(reply["tool-result"])
+        text = "\n".join(block["text"] for block in result["content"])
+        if reply["outcome"] in ("reject", "fail"):
+            raise Rejected(text)
+        if not is_text:
+            return result["structuredContent"]
+        return json.loads(text) if reply["outcome"] == "offload" and text != data else text
 
     def swap(self, component: str | Path | bytes, *, sha256: str | None = None) -> str:
         """Uses another policy for the values from now on, and returns its SHA-256. Blocks while it is compiled.
@@ -101,24 +105,11 @@ class LROOffloader:
 
     def estimate_size(self, data: Any) -> int:
         """The size that is compared with the threshold, in its unit."""
-        return estimate_size(data, self.settings.unit)
+        return self._filter.policy.size(data if isinstance(data, str) else to_json(data), self.settings.unit)
 
     def sweep(self) -> int:
         """Removes expired offloads; returns their number. Offloading also does this, at most once a minute."""
         return self._filter.store.sweep()
-
-    def _answer(self, data: Any, part: Part | None, decision: Any) -> Any:
-        match decision.verdict:
-            case "offload" if decision.plan["parts"] != ["keep"]:
-                return from_json(decision.text)
-            case "truncate":
-                is_text = part.kind == "text"
-                result = ToolResult([], None if is_text else data, None, False, [part], [0] if is_text else [], 0)
-                content, cut = truncated(result, decision.cut["limit"], decision.cut["suffix"], decision.text)
-                return "\n".join(block["text"] for block in content) if is_text else cut
-            case "reject" | "fail":
-                raise Rejected(decision.text)
-        return data
 
 
 def lro_offload(
@@ -184,7 +175,7 @@ def _query(arguments: Mapping) -> str | None:
         except ResultError:
             continue
         shown[name] = value
-    return to_json(shown).decode()
+    return to_json(shown)
 
 
 class LROContext:

@@ -10,21 +10,11 @@ from typing import Any
 from .component import Limits
 from .defaults import DEFAULTS, PRESETS
 from .errors import SettingsError
-from .sizes import UNITS
 
 __all__ = ["OffloadSection", "Settings"]
 
-CHOICES = {
-    "unit": UNITS,
-    "mode": ("by-size", "always", "never"),
-    "action": ("offload", "truncate", "reject"),
-    "failure": ("open", "closed", "truncate"),
-    "level": ("pointer", "standard", "full"),
-    "dialect": ("sections", "specification"),
-    "images": ("keep", "offload"),
-    "schema": ("rewrite", "strip"),
-    "preset": (None, *PRESETS),
-}
+OWN = ("enabled", "dir", "ttl_seconds", "fsync", "quota_file", "quota_tenant", "preset", "tenant", "abilities", "limits")
+"""Settings of this package. Components check all others."""
 
 TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
@@ -44,18 +34,12 @@ class OffloadSection:
     recipes: Sequence[Mapping] = ()
     """Recipes before the policy's own: `{"name", "description", "command"}`, with `{file}` for the quoted path."""
 
-    def _record(self) -> dict:
-        schema = self.schema if self.schema is None or isinstance(self.schema, str) else json.dumps(self.schema)
-        for recipe in self.recipes:
-            if set(recipe) != {"name", "description", "command"}:
-                raise SettingsError(f"a recipe needs exactly a name, a description and a command: {dict(recipe)}")
-        return {
-            "key": self.key,
-            "filename-prefix": self.filename_prefix,
-            "schema": schema,
-            "summaries": [{"field": "", **rule} for rule in self.summaries],
-            "recipes": [dict(recipe) for recipe in self.recipes],
-        }
+    def given(self) -> dict:
+        """The section with the names of the settings."""
+        found = {name.replace("_", "-"): value for name, value in vars(self).items() if value is not None}
+        if not isinstance(self.schema, str | None):
+            found["schema"] = json.dumps(self.schema)
+        return found
 
 
 @dataclass(frozen=True)
@@ -129,18 +113,14 @@ class Settings:
     """Limits of each policy call: `Limits`, or some of its members by name."""
 
     def __post_init__(self):
-        if self.preset in PRESETS:
+        if self.preset is not None:
+            if self.preset not in PRESETS:
+                raise SettingsError(f"preset = {self.preset!r}: expected one of {', '.join(PRESETS)}")
             object.__setattr__(self, "threshold", PRESETS[self.preset]["amount"])
             object.__setattr__(self, "unit", PRESETS[self.preset]["unit"])
-        for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} = {getattr(self, name)!r}: expected one of {allowed}")
-        for name in ("threshold", "descriptor_limit", "ttl_seconds"):
-            self._check_number(name, getattr(self, name), 1)
-        for name in ("inline_limit", "images_max", "images_bytes", "quota_file", "quota_tenant"):
+        self._check_number("ttl_seconds", self.ttl_seconds, 1)
+        for name in ("quota_file", "quota_tenant"):
             self._check_number(name, getattr(self, name), 0)
-        if self.truncate_limit is not None:
-            self._check_number("truncate_limit", self.truncate_limit, 1)
         for name in ("sections", "inline_keys", "abilities"):
             if isinstance(getattr(self, name), str):
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: expected a list")
@@ -178,39 +158,22 @@ class Settings:
                 given[name] = _parsed(variable, os.environ[variable], form)
         return cls(**given)
 
-    def size(self, amount: int) -> dict:
-        """An amount with the unit, as the record `size` of `wit/types.wit`."""
-        return {"amount": amount, "unit": self.unit}
+    def given(self) -> dict:
+        """The settings that a component checks, with the names of the lro-filter host."""
+        found = {name.replace("_", "-"): value for name, value in vars(self).items() if name not in OWN}
+        found |= given(self.sections, self.inline_keys)
+        found["limits"] = {"written-bytes": self.limits.written_bytes, "files": self.limits.files}
+        return {name: value for name, value in found.items() if value is not None}
 
-    @property
-    def cut(self) -> dict:
-        """Size and suffix of a truncated result, as the record `truncation`."""
-        return {"limit": self.size(self.truncate_limit or self.threshold), "suffix": self.truncate_suffix}
 
-    def record(self) -> dict:
-        """The record `settings` of `wit/types.wit`."""
-        sections = [OffloadSection(each) if isinstance(each, str) else each for each in self.sections]
-        return {
-            "mode": self.mode,
-            "threshold": self.size(self.threshold),
-            "action": self.action,
-            "sections": [section._record() for section in sections],
-            "inline-keys": list(self.inline_keys),
-            "inline-limit": self.inline_limit,
-            "infer": self.infer,
-            "header-type": self.header_type,
-            "session-key": self.session_key,
-            "level": self.level,
-            "dialect": self.dialect,
-            "descriptor-limit": self.descriptor_limit,
-            "truncate-limit": self.cut["limit"],
-            "truncate-suffix": self.truncate_suffix,
-            "advice": self.advice,
-            "images": self.images,
-            "images-max": self.images_max,
-            "images-bytes": self.images_bytes,
-            "custom": self.custom,
-        }
+def given(sections: Sequence[OffloadSection | str] | None, inline_keys: Sequence[str] | None) -> dict:
+    """These settings with the names of the lro-filter host, without those that are `None`."""
+    found: dict[str, Any] = {}
+    if sections is not None:
+        found["sections"] = [(OffloadSection(each) if isinstance(each, str) else each).given() for each in sections]
+    if inline_keys is not None:
+        found["inline-keys"] = list(inline_keys)
+    return found
 
 
 def _parsed(variable: str, text: str, form: Any) -> Any:

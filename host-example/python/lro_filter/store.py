@@ -10,19 +10,19 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import manifest, ulid
+from . import ulid
 from .errors import StoreError
 
 __all__ = ["Store", "safe_name"]
 
-FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,128}")
+TIME_TO_LIVE = ".ttl-seconds"
+"""File of an offload with its own time to live, which the host writes for some tools: seconds in decimal digits."""
 TENANT_NAME_BYTES_MAX = 64
 SWEEP_SECONDS = 60
 """Least time between two sweeps of a process."""
@@ -77,31 +77,29 @@ class Store:
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
-    def publish(self, path: Path, id: str, call: dict, descriptor: str, files: list[dict]) -> list[dict]:
-        """Checks the files of a staging directory, adds indexes and manifest, and renames it to its final name.
-
-        Returns the entries of the manifest.
+    def publish(self, path: Path, id: str, files: list[dict]) -> None:
+        """Makes room, and renames a staging directory with these files to its final name.
 
         Raises:
-            StoreError: A file does not match what the policy reports, a quota is exceeded, or writing fails.
+            StoreError: A quota is exceeded, or writing fails.
         """
+        for file in files:
+            if file["bytes"] > self.file_max:
+                raise StoreError(f"{file['name']} is larger than quota_file, {self.file_max} bytes")
         try:
-            entries, additions = self._checked(path, files)
-            additions[manifest.MANIFEST] = manifest.manifest(id, self.tenant, call, descriptor, entries)
-            self._make_room(sum(entry["bytes"] for entry in entries) + sum(map(len, additions.values())))
-            for name, data in additions.items():
-                with open(os.open(path / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(data)
+            self._make_room(sum(file["bytes"] for file in files))
+            names = [path / file["name"] for file in files]
+            for name in names:
+                name.chmod(0o600)
             if self.fsync:
                 with ThreadPoolExecutor(SYNCS_AT_ONCE) as threads:
-                    list(threads.map(_sync, (path / name for name in (*additions, *(file["name"] for file in files)))))
+                    list(threads.map(_sync, names))
                 _sync(path)
             path.rename(self._parent / id)
             if self.fsync:
                 _sync(self._parent)
         except OSError as error:
             raise StoreError(f"cannot write the offload {id}: {error.strerror or error}") from error
-        return entries
 
     def sweep(self, now: float | None = None) -> int:
         """Removes offloads expired at `now` (seconds since 1970) and those of dead processes. Returns their number."""
@@ -159,7 +157,7 @@ class Store:
     def _time_to_live(self, path: Path) -> int:
         """The time to live of an offload, which may have its own."""
         try:
-            text = (path / manifest.TIME_TO_LIVE).read_text("ascii").strip()
+            text = (path / TIME_TO_LIVE).read_text("ascii").strip()
         except (OSError, ValueError):
             return self.ttl_seconds
         return int(text) if text.isdecimal() else self.ttl_seconds
@@ -183,29 +181,6 @@ class Store:
                     break
                 held -= sizes[path]
                 self._remove(path)
-
-    def _checked(self, path: Path, files: list[dict]) -> tuple[list[dict], dict[str, bytes]]:
-        listed = [file["name"] for file in files]
-        found = sorted(os.listdir(path))
-        if sorted(listed) != found:
-            raise StoreError(f"the policy lists {sorted(listed)[:20]} and wrote {found[:20]}")
-        entries, additions = [], {}
-        for file in files:
-            if not FILE_NAME.fullmatch(file["name"]) or file["name"] == manifest.MANIFEST:
-                raise StoreError(f"the policy gave a file the name {file['name']!r}, which is not allowed")
-            if file["bytes"] > self.file_max:
-                raise StoreError(f"{file['name']} is larger than quota_file, {self.file_max} bytes")
-            descriptor = os.open(path / file["name"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(descriptor, "rb") as opened:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size != file["bytes"]:
-                    raise StoreError(f"{file['name']}: not a regular file of the listed size")
-                os.fchmod(descriptor, 0o600)
-                entry, index = manifest.record(file, opened)
-            entries.append(entry)
-            if index:
-                additions[manifest.index_name(file)] = index
-        return entries, additions
 
 
 def _bytes(path: Path) -> int:

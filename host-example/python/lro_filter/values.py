@@ -3,14 +3,12 @@
 | WIT | Python |
 |---|---|
 | record | `dict` with the WIT's field names (`media-type`); an option that is none is a missing key |
-| list, `list<u8>` | `list`, `bytes` |
+| list | `list` |
 | variant, result | `"case"` without a payload, `{"case": payload}` with one |
 | enum, flags | `str`, list of `str` |
-| char | `str` of one character |
 
-wasmtime's own conversion shares a set between all threads and converts lists of bytes one by one; with it, two
-calls could not run concurrently. This module uses its C interface, so it needs the version that `pyproject.toml`
-names.
+wasmtime's own conversion shares a set between all threads; with it, two calls could not run concurrently. This module uses
+its C interface, so it needs the version that `pyproject.toml` names.
 """
 
 import ctypes
@@ -23,11 +21,6 @@ from wasmtime import component as wit
 __all__ = ["Codec", "codec"]
 
 Value: Any = ffi.wasmtime_component_val_t
-
-# The layout of a `u8` value, to move bytes all at once.
-_VALUE_BYTES = ctypes.sizeof(Value)
-_NUMBER_OFFSET = Value.of.offset
-_U8 = bytes([ffi.WASMTIME_COMPONENT_U8.value]) + bytes(_VALUE_BYTES - 1)
 
 
 class Codec(NamedTuple):
@@ -44,7 +37,7 @@ def codec(type: Any) -> Codec:
     for kind, make in _CODECS.items():
         if isinstance(type, kind):
             return make(type)
-    raise TypeError(f"no policy has values of the type {type}")
+    raise TypeError(f"no call has values of the type {type}")
 
 
 def _number(kind: Any, field: str) -> Callable[[Any], Codec]:
@@ -54,14 +47,6 @@ def _number(kind: Any, field: str) -> Callable[[Any], Codec]:
 
     made = Codec(lower, lambda value: getattr(value.of, field))
     return lambda _: made
-
-
-def _char(_: Any) -> Codec:
-    def lower(character, value):
-        value.kind = ffi.WASMTIME_COMPONENT_CHAR.value
-        value.of.character = ord(character)
-
-    return Codec(lower, lambda value: chr(value.of.character))
 
 
 def _set_text(data: bytes, vector: Any) -> None:
@@ -83,8 +68,6 @@ def _string(kind: Any, field: str) -> Callable[[Any], Codec]:
 
 
 def _list(type: wit.ListType) -> Codec:
-    if isinstance(type.element, wit.U8):
-        return Codec(_lower_bytes, _lift_bytes)
     element = codec(type.element)
 
     def lower(items, value):
@@ -94,19 +77,6 @@ def _list(type: wit.ListType) -> Codec:
             element.lower(item, value.of.list.data[index])
 
     return Codec(lower, lambda value: [element.lift(value.of.list.data[index]) for index in range(value.of.list.size)])
-
-
-def _lower_bytes(data: bytes, value: Any) -> None:
-    values = bytearray(_U8 * len(data))
-    values[_NUMBER_OFFSET::_VALUE_BYTES] = data
-    value.kind = ffi.WASMTIME_COMPONENT_LIST.value
-    ffi.wasmtime_component_vallist_new_uninit(ctypes.byref(value.of.list), len(data))
-    ctypes.memmove(value.of.list.data, (ctypes.c_char * len(values)).from_buffer(values), len(values))
-
-
-def _lift_bytes(value: Any) -> bytes:
-    items = value.of.list
-    return ctypes.string_at(items.data, items.size * _VALUE_BYTES)[_NUMBER_OFFSET::_VALUE_BYTES] if items.size else b""
 
 
 def _record(type: wit.RecordType) -> Codec:
@@ -129,18 +99,6 @@ def _record(type: wit.RecordType) -> Codec:
         return record
 
     return Codec(lower, lift)
-
-
-def _tuple(type: wit.TupleType) -> Codec:
-    elements = [codec(element) for element in type.elements]
-
-    def lower(items, value):
-        value.kind = ffi.WASMTIME_COMPONENT_TUPLE.value
-        ffi.wasmtime_component_valtuple_new_uninit(ctypes.byref(value.of.tuple), len(elements))
-        for index, (element, item) in enumerate(zip(elements, items, strict=True)):
-            element.lower(item, value.of.tuple.data[index])
-
-    return Codec(lower, lambda value: [each.lift(value.of.tuple.data[index]) for index, each in enumerate(elements)])
 
 
 def _boxed(of: Codec, payload: Any) -> Any:
@@ -215,31 +173,15 @@ def _flags(type: wit.FlagsType) -> Codec:
     return Codec(lower, lambda value: [_text(value.of.flags.data[index]) for index in range(value.of.flags.size)])
 
 
-def _resource(_: Any) -> Codec:
-    """Lowering moves a handle; lifting returns the pointer, which the value still owns."""
-
-    def lower(handle, value):
-        value.kind = ffi.WASMTIME_COMPONENT_RESOURCE.value
-        value.of.resource = handle._consume()
-
-    return Codec(lower, lambda value: value.of.resource)
-
-
 _CODECS: dict[type, Callable[[Any], Codec]] = {
     wit.Bool: _number(ffi.WASMTIME_COMPONENT_BOOL, "boolean"),
-    wit.U8: _number(ffi.WASMTIME_COMPONENT_U8, "u8"),
-    wit.U32: _number(ffi.WASMTIME_COMPONENT_U32, "u32"),
     wit.U64: _number(ffi.WASMTIME_COMPONENT_U64, "u64"),
-    wit.Char: _char,
     wit.String: _string(ffi.WASMTIME_COMPONENT_STRING, "string"),
     wit.EnumType: _string(ffi.WASMTIME_COMPONENT_ENUM, "enumeration"),
     wit.ListType: _list,
     wit.RecordType: _record,
-    wit.TupleType: _tuple,
     wit.OptionType: _option,
     wit.VariantType: _variant,
     wit.ResultType: _result,
     wit.FlagsType: _flags,
-    wit.OwnType: _resource,
-    wit.BorrowType: _resource,
 }

@@ -46,29 +46,32 @@ class Swap(Case):
     def test_calls_go_on_while_policies_are_swapped(self):
         self.need(REDACT)
         offloader, stop = self.offloader(component=POLICY), threading.Event()
-        # What each call found, in the order of their ends.
-        done = []
+        # What each call found, and how many swaps there had been when it began.
+        digests, done = [], []
 
         def call():
             while not stop.is_set():
-                done.append(self.secrets(offloader.offload_if_needed(DATA)))
+                swaps = len(digests)
+                done.append((swaps, self.secrets(offloader.offload_if_needed(DATA))))
 
         with ThreadPoolExecutor(4) as pool:
             calls = [pool.submit(call) for _ in range(4)]
             try:
                 for number in range(6):
                     source = REDACT if number % 2 == 0 else POLICY
-                    digest = offloader.swap(variant(source, number))
-                    self.assertEqual(len(digest), 64)
-                    # Those that had begun, and one more.
-                    until = len(done) + len(calls) + 1
-                    wait_until("a call has used it", lambda: len(done) >= until or any(one.done() for one in calls))
-                    self.assertEqual(done[-1] == {"word"}, source is POLICY, number)
+                    digests.append(offloader.swap(variant(source, number)))
+
+                    def found(swaps=number + 1):
+                        return next((found for begun, found in done if begun == swaps), None)
+
+                    wait_until("a call has used it", lambda: found() or any(one.done() for one in calls))
+                    self.assertEqual(found() == {"word"}, source is POLICY, number)
             finally:
                 stop.set()
             for ended in calls:
                 ended.result()
-        self.assertEqual({len(found) for found in done}, {1}, "a call of two policies")
+        self.assertEqual({len(digest) for digest in digests}, {64})
+        self.assertEqual({len(found) for _, found in done}, {1}, "a call of two policies")
         self.assertEqual(len(self.manifests()), len(done))
 
     def test_what_cannot_be_used_changes_nothing(self):
