@@ -281,7 +281,6 @@ fn causes(error: &reqwest::Error) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "these are tests")]
 mod tests {
     use super::*;
 

@@ -137,7 +137,6 @@ impl fmt::Debug for Credentials {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "these are tests")]
 mod tests {
     use super::*;
 

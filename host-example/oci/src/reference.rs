@@ -174,7 +174,6 @@ impl fmt::Display for Reference {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "these are tests")]
 mod tests {
     use super::*;
 

@@ -138,7 +138,6 @@ impl Ord for SignedVersion {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "these are tests")]
 mod tests {
     use super::*;
 
