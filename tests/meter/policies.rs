@@ -18,7 +18,6 @@ fn policy(name: &str, fuel: NonZeroU64) -> Policy {
     Policy::from_bytes(sandbox(), &metered, &LoadOptions::default()).unwrap()
 }
 
-// row 123
 #[test]
 fn metered_policies_give_the_vectors() {
     let of_default = (policy("lro_policy.wasm", ENOUGH), vectors::default_policy(), Vector::folder());
@@ -32,7 +31,6 @@ fn metered_policies_give_the_vectors() {
     }
 }
 
-// row 123
 #[test]
 fn policies_that_loop_end() {
     let hostile = policy("lro_test_policies.wasm", NonZeroU64::new(50_000_000).unwrap());

@@ -35,7 +35,7 @@ const LEVELS_MAX: usize = 32;
 #[non_exhaustive]
 pub enum MeterError {
     /// Not WebAssembly, or not valid.
-    #[error("not valid WebAssembly: {0}")]
+    #[error("not valid WebAssembly")]
     Invalid(#[from] BinaryReaderError),
     /// A memory or a table with addresses of 64 bits.
     #[error("it has a memory or a table with addresses of 64 bits, whose fuel cannot be counted")]
