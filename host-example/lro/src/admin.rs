@@ -62,7 +62,7 @@ pub(crate) struct ListArguments {
 pub(crate) struct LoadArguments {
     /// The tenant
     tenant: String,
-    /// The component: a file, or oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]
+    /// The component: a file, or `oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]`
     #[arg(value_name = "FILE")]
     component: PathBuf,
     #[command(flatten)]

@@ -30,7 +30,7 @@ Credentials: LRO_REGISTRY_HOST, LRO_REGISTRY_USER and LRO_REGISTRY_PASSWORD, or 
 #[derive(Args)]
 #[command(after_help = PULL_EXAMPLES)]
 pub(crate) struct PullArguments {
-    /// The artifact: oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]
+    /// The artifact: `oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]`
     reference: Reference,
     /// Write the component to FILE, and the signature to FILE.minisig [default: the last part of NAME, and .wasm]
     #[arg(short, long, value_name = "FILE")]
@@ -48,7 +48,7 @@ pub(crate) struct PullArguments {
 pub(crate) struct PushArguments {
     /// The component
     file: PathBuf,
-    /// The artifact: oci://HOST[:PORT]/NAME[:TAG]
+    /// The artifact: `oci://HOST[:PORT]/NAME[:TAG]`
     reference: Reference,
     /// Print one line of JSON: {"reference", "sha256", "bytes", "signed", "file"}
     #[arg(long)]

@@ -60,7 +60,7 @@ enum Command {
 #[derive(Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 struct CheckArguments {
-    /// The component: a file, or oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]
+    /// The component: a file, or `oci://HOST[:PORT]/NAME[:TAG][@sha256:DIGEST]`
     #[arg(value_name = "FILE")]
     component: PathBuf,
     /// Print one line of JSON: {"world", "version", "imports", "sha256", "bytes", "compile_micros", "signed"}
