@@ -262,9 +262,14 @@ fn bad_values_are_errors_and_all_are_told() {
 fn every_key_has_a_variable_and_every_variable_works() {
     let samples = |form, key: &str| match (form, key) {
         (ValueForm::Integer | ValueForm::Bytes, _) => "123",
-        (ValueForm::Boolean, "gateway.audit" | "gateway.file-transfer" | "gateway.interceptor" | "trial.promote") => {
-            "yes"
-        }
+        (
+            ValueForm::Boolean,
+            "gateway.audit"
+            | "gateway.file-transfer"
+            | "gateway.interceptor"
+            | "gateway.output-variants"
+            | "trial.promote",
+        ) => "yes",
         (ValueForm::Boolean, _) => "no",
         (ValueForm::List, "gateway.allowed-origins") => "https://a.example,http://b.example:81",
         (ValueForm::List, "gateway.allowed-hosts") => "a.example,b.example:81",
