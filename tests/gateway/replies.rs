@@ -8,7 +8,7 @@ use lro_tests::workspace;
 use serde_json::{Value, json};
 
 use crate::scripted::{Script, Setup, descriptor, first_text, handle, records, result_bytes, structured, text};
-use crate::support::{piped, python};
+use crate::support::{node, piped};
 use crate::wire::member;
 
 /// The largest message of the preset `25k`, in estimated tokens.
@@ -134,16 +134,15 @@ fn large_in_all_places() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What is past the ceiling of the preset `25k` among messages, counted by the package for Python.
+/// What is past the ceiling of the preset `25k` among messages, counted by the package for Node.
 fn past_the_ceiling(messages: &[String]) -> Vec<usize> {
-    const COUNT: &str = "import importlib.util, json, sys\n\
-        spec = importlib.util.spec_from_file_location('tokens', sys.argv[1])\n\
-        module = importlib.util.module_from_spec(spec)\n\
-        spec.loader.exec_module(module)\n\
-        past = [i for i, m in enumerate(json.load(sys.stdin)) if module.tokens(m.encode()) > 25_000]\n\
-        print(json.dumps(past))";
-    let module = workspace().join("host-example/python/lro_filter/tokens.py");
-    let output = piped(Command::new(python()).args(["-S", "-B", "-c", COUNT]).arg(module), messages);
+    const COUNT: &str = "const { tokens } = await import(process.argv[1]);\n\
+        const chunks = [];\n\
+        for await (const chunk of process.stdin) chunks.push(chunk);\n\
+        const messages = JSON.parse(Buffer.concat(chunks).toString());\n\
+        console.log(JSON.stringify([...messages.keys()].filter((i) => tokens(messages[i]) > 25_000)));";
+    let module = workspace().join("host-example/node/src/tokens.js");
+    let output = piped(Command::new(node()).args(["--input-type=module", "-e", COUNT]).arg(module), messages);
     serde_json::from_slice(&output).unwrap()
 }
 
