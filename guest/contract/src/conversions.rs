@@ -1,6 +1,6 @@
 //! Conversions between the plain types of this crate and the types that bindings of `wit/` generate.
 //!
-//! Each user of the contract has Rust types of its own, generated for its side of the sandbox, with the same names. So the
+//! For each user of the contract, Rust types are generated for its side of the sandbox, with the same names. So the
 //! conversions are a macro, expanded where the generated types are.
 
 /// Implements both directions of a conversion between two enums.

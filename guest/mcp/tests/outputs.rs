@@ -39,7 +39,7 @@ fn other_members_stay_and_halves_go() {
         {"audience": "programmatic", "format": "structured", "structuredContent": {"b": 2}},
     ]);
     assert_eq!(found, json!({"resultType": "complete", "_meta": {"k": 1.0}, "more": 3, "outputs": outputs}));
-    // What is no complete result, and a scalar as structured content.
+    // A result that is not complete, and a scalar as structured content.
     let question = r#"{"resultType":"input_required","content":[]}"#;
     assert_eq!(of_result(ALL, question).unwrap(), serde_json::from_str::<Value>(question).unwrap());
     assert_eq!(

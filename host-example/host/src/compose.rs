@@ -10,12 +10,12 @@
 //!            └──────────── lro:adapter/files ◄──── results ──► a directory of the host's, or nothing
 //! ```
 //!
-//! Policies go in unchanged. A composed component is a header, then sections; each of its components is a section of its own, and
+//! Policies go in unchanged. A composed component is a header, then sections; each of its components is a separate section, and
 //! the policy is the last of them. What a component imports is matched by name, and the policy is offered every name that it may
 //! import. So **another policy can take the place of the first without a composer**: whoever has the composed bytes puts the
 //! bytes of the other policy, of the same version of the contract, into that section. That is how the package for Python swaps
 //! policies. The alternative, instances of policy and adapter side by side, would need a host that hands a
-//! resource of one instance to another through functions of its own, forty of them, which costs each call of them.
+//! resource of one instance to another through forty functions that it defines, which costs each call of them.
 
 use std::borrow::Cow;
 

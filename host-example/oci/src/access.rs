@@ -162,7 +162,7 @@ impl Access {
         let Token { token, access_token } =
             serde_json::from_slice(&answer).map_err(|_| self.invalid("its token is not JSON"))?;
         let token = token.or(access_token).and_then(|token| secret(&format!("Bearer {token}")));
-        token.ok_or_else(|| self.invalid("there is no token in the answer to a request for one"))
+        token.ok_or_else(|| self.invalid("the answer to the request for a token has none"))
     }
 
     /// An answer that says yes.

@@ -139,7 +139,7 @@ impl Remote {
         self.cache.as_ref()?.last(&reference.to_string(), self.bytes_max)
     }
 
-    /// Speaks to a registry on a thread of its own: this one may belong to a runtime, which must not wait.
+    /// Speaks to a registry on a new thread: the calling one may belong to a runtime, which must not wait.
     fn within_limit<T: Send>(
         &self,
         reference: &Reference,

@@ -58,7 +58,7 @@ impl Session {
         }
         let mut older = Message::read(older.without(&REQUESTED));
         if !outputs.is_fallback() {
-            // What is fetched from a task has no outputs of its own.
+            // The result of a task gets the output for a model alone.
             older = task::without_support(older);
         }
         Ok((older, Some(Arc::new(outputs))))

@@ -1,7 +1,7 @@
 //! The last good policies, so that a start does not depend on the current policy files.
 //!
 //! `DIGEST.wasm` is a component; a record for each tenant names the current and the previous digest, with their
-//! signatures: two tenants may have the same component, each with a signature of its own. Files are replaced atomically,
+//! signatures: two tenants may have the same component, each with another signature. Files are replaced atomically,
 //! so a killed process leaves either the old or the new one. Only one process at a time may use a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
