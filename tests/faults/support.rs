@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{RwLock, RwLockReadGuard};
 
-use lro_host::store::{Store, Ulid};
+use lro_host::store::{Section, Store, Ulid};
 use tempfile::TempDir;
 
 /// Held for writing while a process starts. Until it executes its program, the child has a copy of all descriptors,

@@ -20,7 +20,8 @@ fn script() -> Script {
         let params = format!(r#"{{"progressToken":@TOKEN@,"progress":{done},"total":2,"message":"{message}"}}"#);
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
     };
-    let steps = json!([progress(0, "begun"), {"await": STEP}, progress(1, "half"), {"await": GO}, line(&text("slept"))]);
+    let steps =
+        json!([progress(0, "begun"), {"await": STEP}, progress(1, "half"), {"await": GO}, line(&text("slept"))]);
     Script::new().steps("tools/call slow", steps)
 }
 

@@ -9,7 +9,8 @@ use std::os::unix::fs::{FileExt, symlink};
 use lro_gateway::settings::{Config, PolicySettings, QueryLimits, Recipe, SectionRule};
 use lro_host::documents::DOCUMENT_COMPONENT;
 use lro_host::extract::{
-    Answer, Budget, Cut, EXTRACT_COMPONENT, ExtractError, Extractor, Jq, Query, Question, SQL_COMPONENT, stored_query,
+    Answer, Budget, Cut, EXTRACT_COMPONENT, ExtractError, Extractor, Jq, Query, Question, QuestionError, SQL_COMPONENT,
+    stored_query,
 };
 use lro_host::sandbox::CallError;
 use lro_host::sandbox::types::Abilities;
@@ -123,7 +124,7 @@ fn the_tasks_of_the_paper() {
 fn a_wrong_field_is_told() {
     let published = published(tickets(100));
     let error = ask(&published, &query(json!({"where": {"field": "Titel", "op": "exists"}}))).unwrap_err();
-    let ExtractError::UnknownField { field, near } = &error else { panic!("{error}") };
+    let ExtractError::Question(QuestionError::UnknownField { field, near }) = &error else { panic!("{error}") };
     assert_eq!((field.as_str(), near.first().map(String::as_str)), ("Titel", Some("title")));
     assert!(error.to_string().contains("`title`"), "{error}");
     for (question, part) in [
@@ -132,7 +133,7 @@ fn a_wrong_field_is_told() {
         (json!({"limit": 0}), "limit"),
     ] {
         let error = ask(&published, &query(question)).unwrap_err();
-        assert!(matches!(error, ExtractError::Invalid(_)), "{part}: {error}");
+        assert!(matches!(error, ExtractError::Question(QuestionError::Invalid(_))), "{part}: {error}");
     }
     let error = serde_json::from_value::<Query>(json!({"were": []})).unwrap_err().to_string();
     assert!(error.contains("were") && error.contains("where"), "{error}");
@@ -165,11 +166,11 @@ fn a_failing_program_is_never_silent() {
     assert_eq!(answer.total, 90);
 
     let error = ask(&published, &jq(".id | keys")).unwrap_err();
-    let ExtractError::Failed(failures) = &error else { panic!("{error}") };
+    let ExtractError::Question(QuestionError::Failed(failures)) = &error else { panic!("{error}") };
     assert_eq!((failures.records, failures.first), (100, 0));
 
     let error = ask(&published, &jq(".id | nonsense")).unwrap_err();
-    assert!(matches!(error, ExtractError::Syntax { offset: 6, .. }), "{error}");
+    assert!(matches!(error, ExtractError::Question(QuestionError::Syntax { offset: 6, .. })), "{error}");
 }
 
 /// Little of everything, so that what runs away is stopped soon.
@@ -213,21 +214,24 @@ fn hostile_programs_end_within_their_limits() {
         let names_limit =
             ["wall-time-ms", "memory-bytes", "ran out of stack (limit"].iter().any(|limit| text.contains(limit));
         // A program may also be refused by a limit of its own, record for record.
-        let refused = matches!(&error, ExtractError::Failed(_) | ExtractError::Limit(_));
+        let refused = matches!(
+            &error,
+            ExtractError::Question(QuestionError::Failed(_)) | ExtractError::Question(QuestionError::Limit(_))
+        );
         assert!(names_limit || refused, "{filter}: {text}");
     }
     for filter in
         ["input", "inputs", "$ENV", "env", "$__prog_args", "import \"a\" as a; 1", "include \"a\"; 1", "now", "halt"]
     {
         let error = ends(&strict, filter).unwrap_err();
-        assert!(matches!(error, ExtractError::Syntax { .. }), "{filter}: {error}");
+        assert!(matches!(error, ExtractError::Question(QuestionError::Syntax { .. })), "{filter}: {error}");
     }
     let quoted = ends(&strict, "\"a'b\" | @sh").unwrap();
     assert_eq!(quoted.lines.lines().next(), Some(r#""'a'\\''b'""#));
     // A pattern takes time and memory in proportion to its size, which is bounded by the same limits.
     for pattern in ["(a{500}){500}", "((a{900}){900}){900}"] {
         match ends(&strict, &format!("\"aaaa\" | test(\"{pattern}\")")) {
-            Ok(_) | Err(ExtractError::Failed(_)) => {}
+            Ok(_) | Err(ExtractError::Question(QuestionError::Failed(_))) => {}
             Err(ExtractError::Call(CallError::Deadline(_) | CallError::Memory(_))) => {}
             Err(error) => panic!("{pattern}: {error}"),
         }
@@ -235,7 +239,9 @@ fn hostile_programs_end_within_their_limits() {
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     assert!(ends(&strict, &deep).is_err());
     let long = format!(".id{}", " ".repeat(70_000));
-    assert!(matches!(ends(&strict, &long).unwrap_err(), ExtractError::Limit(text) if text.contains("filter-bytes")));
+    assert!(
+        matches!(ends(&strict, &long).unwrap_err(), ExtractError::Question(QuestionError::Limit(text)) if text.contains("filter-bytes"))
+    );
 }
 
 // An answer keeps to its budget and says what is left.
@@ -300,7 +306,7 @@ fn stored_queries_run_by_name() {
     let settings = PolicySettings { sections: vec![rule], ..always() };
     let published = publish(settings, Abilities::EXTRACT_TOOL, tickets(400));
     let run = |name: &str, parameters: &BTreeMap<_, _>| {
-        let (file, query) = stored_query(&published.offload, name, parameters)?;
+        let (file, query) = stored_query(published.offload.record(), name, parameters)?;
         extractor().ask(&published.offload, Some(file), &Question::Query(query), Budget::default())
     };
     let offered = published.descriptor["recipes"].as_object().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lro_host::extract::{Answer, Budget, Cut, ExtractError, Jq, Query, Question, stored_query};
+use lro_host::extract::{Answer, Budget, Cut, ExtractError, Jq, Query, Question, QuestionError, stored_query};
 use lro_host::mcp::{EXTRACT_TOOL, READ_TOOL, Tools};
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Part, PartKind, Payload};
@@ -200,7 +200,9 @@ fn results_of_a_program_come_in_pages() {
         }
     }
     assert_eq!(seen, all.lines);
-    assert!(matches!(ask(0, Some(0), 100), Err(ExtractError::Invalid(text)) if text.starts_with("limit")));
+    assert!(
+        matches!(ask(0, Some(0), 100), Err(ExtractError::Question(QuestionError::Invalid(text))) if text.starts_with("limit"))
+    );
 }
 
 // What is skipped may be larger than an answer may be.
@@ -230,7 +232,9 @@ fn results_of_a_program_come_in_pages_of_any_file() {
     assert_eq!((ids(&one), one.left(), one.cut), (vec![7], 1, Some(Cut::Limit)));
     assert_eq!(ask(".", 9, None, false).unwrap().results, 0);
     // A program over all records together has one answer.
-    assert!(matches!(ask(".[]", 7, None, true), Err(ExtractError::Limit(text)) if text.starts_with("offset")));
+    assert!(
+        matches!(ask(".[]", 7, None, true), Err(ExtractError::Question(QuestionError::Limit(text))) if text.starts_with("offset"))
+    );
 }
 
 #[test]
@@ -248,11 +252,11 @@ fn what_a_descriptor_names_runs_by_that_name() {
     assert!(!recipes.is_empty(), "{}", published.descriptor);
     let stored = published.offload.record().files.iter().flat_map(|file| &file.queries).map(|query| &query.name);
     for name in recipes.keys().chain(stored) {
-        let (file, query) = stored_query(&published.offload, name, &BTreeMap::new()).unwrap();
+        let (file, query) = stored_query(published.offload.record(), name, &BTreeMap::new()).unwrap();
         let answer = extractor().ask(&published.offload, Some(file), &Question::Query(query), Budget::default());
         assert!(answer.unwrap().results > 0, "{name}");
     }
-    let (_, groups) = stored_query(&published.offload, "counts_groups", &BTreeMap::new()).unwrap();
+    let (_, groups) = stored_query(published.offload.record(), "counts_groups", &BTreeMap::new()).unwrap();
     let answer = extractor().ask(&published.offload, Some("counts"), &Question::Query(groups), Budget::default());
     assert_eq!(answer.unwrap().lines, "{\"count\":\"a\",\"records\":30}\n{\"count\":\"b\",\"records\":30}\n");
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use lro_host::extract::{Aggregate, AggregateKind, Budget, ExtractError, Group, Query, Question, Selection};
+use lro_host::extract::{
+    Aggregate, AggregateKind, Budget, ExtractError, Group, Query, Question, QuestionError, Selection,
+};
 use lro_host::filter::Offloaded;
 use lro_host::sandbox::types::Abilities;
 use lro_host::sandbox::{Part, Payload};
@@ -378,7 +380,9 @@ fn a_text_without_records_has_an_outline() {
         // The only records are those of the outline, which is asked about by its name.
         let count = Question::Query(Query { count: true, ..Query::default() });
         let ask = |section| extractor().ask(&published.offloaded.offload, section, &count, Budget::default());
-        assert!(matches!(ask(None), Err(ExtractError::OnlyOutline(name)) if name == "outline"));
+        assert!(
+            matches!(ask(None), Err(ExtractError::Question(QuestionError::OnlyOutline(name))) if name == "outline")
+        );
         let answer = ask(Some("outline")).unwrap();
         assert_eq!(answer.lines, format!("{{\"count\":{}}}\n", entries.len()));
     }

@@ -39,23 +39,155 @@ macro_rules! convert_struct {
     };
 }
 
+/// Implements the conversions of queries, in both directions, for the generated types of the module `$types`, those of the
+/// interface `types` in its newest version.
+#[macro_export]
+macro_rules! query_conversions {
+    ($types:path) => {
+        use serde_json::value::RawValue;
+        use $crate::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
+        use $types as types;
+
+        /// Appends a condition as steps of the contract. Returns the index of the last step.
+        fn add_steps(condition: &Condition, steps: &mut Vec<types::Condition>) -> u32 {
+            let mut all = |conditions: &[Condition]| conditions.iter().map(|one| add_steps(one, steps)).collect::<Vec<_>>();
+            let step = match condition {
+                Condition::Test(test) => types::Condition::Test(test.into()),
+                Condition::All(conditions) => types::Condition::All(all(conditions)),
+                Condition::Any(conditions) => types::Condition::Any(all(conditions)),
+                Condition::Not(condition) => types::Condition::Negation(add_steps(condition, steps)),
+            };
+            steps.push(step);
+            u32::try_from(steps.len() - 1).unwrap_or(u32::MAX)
+        }
+
+        /// Builds the condition of the last step. Returns `None` if a step refers to a later step, is used twice, or if there
+        /// are too many steps.
+        fn of_steps(steps: &[types::Condition]) -> Option<Condition> {
+            if steps.len() > $crate::query::STEPS_MAX {
+                return None;
+            }
+            let mut conditions: Vec<Option<Condition>> = Vec::with_capacity(steps.len());
+            for step in steps {
+                let mut take = |index: &u32| conditions.get_mut(*index as usize)?.take();
+                let condition = match step {
+                    types::Condition::Test(test) => Condition::Test(test_of(test)?),
+                    types::Condition::All(indices) => Condition::All(indices.iter().map(&mut take).collect::<Option<_>>()?),
+                    types::Condition::Any(indices) => Condition::Any(indices.iter().map(&mut take).collect::<Option<_>>()?),
+                    types::Condition::Negation(index) => Condition::Not(Box::new(take(index)?)),
+                };
+                conditions.push(Some(condition));
+            }
+            conditions.pop()?
+        }
+
+        fn test_of(test: &types::Test) -> Option<Test> {
+            let types::Test { field, operator, value, ignore_case, parameter } = test.clone();
+            let value = value.map(RawValue::from_string).transpose().ok()?;
+            Some(Test { field, op: operator.into(), value, ignore_case, parameter })
+        }
+
+        impl From<&Test> for types::Test {
+            fn from(test: &Test) -> Self {
+                Self {
+                    field: test.field.clone(),
+                    operator: test.op.into(),
+                    value: test.value.as_ref().map(|value| value.get().to_owned()),
+                    ignore_case: test.ignore_case,
+                    parameter: test.parameter.clone(),
+                }
+            }
+        }
+
+        $crate::convert_enum!(
+            Operator,
+            types::Operator,
+            Eq = Eq,
+            Ne = Ne,
+            Lt = Lt,
+            Le = Le,
+            Gt = Gt,
+            Ge = Ge,
+            In = OneOf,
+            Contains = Contains,
+            StartsWith = StartsWith,
+            Matches = Matches,
+            Exists = Exists,
+            IsNull = IsNull
+        );
+        $crate::convert_enum!(AggregateKind, types::AggregateKind, Count = Count, Sum = Sum, Min = Min, Max = Max, Avg = Avg);
+
+        impl From<&Query> for types::Query {
+            fn from(query: &Query) -> Self {
+                let mut where_ = Vec::new();
+                match query.conditions.as_slice() {
+                    [] => {}
+                    [one] => _ = add_steps(one, &mut where_),
+                    several => _ = add_steps(&Condition::All(several.to_vec()), &mut where_),
+                }
+                Self {
+                    where_,
+                    group: query.group.as_ref().map(Into::into),
+                    select: query.select.iter().map(Into::into).collect(),
+                    distinct: query.distinct,
+                    sort: query.sort.iter().map(Into::into).collect(),
+                    sample: query.sample,
+                    count: query.count,
+                    offset: query.offset,
+                    limit: query.limit,
+                }
+            }
+        }
+
+        impl TryFrom<&types::Query> for Query {
+            type Error = ();
+
+            /// Fails when the steps of the condition do not form a tree, or a value is not JSON.
+            fn try_from(query: &types::Query) -> Result<Self, ()> {
+                let conditions = match query.where_.as_slice() {
+                    [] => Vec::new(),
+                    steps => vec![of_steps(steps).ok_or(())?],
+                };
+                Ok(Self {
+                    conditions,
+                    group: query.group.as_ref().map(Into::into),
+                    select: query.select.iter().map(Into::into).collect(),
+                    distinct: query.distinct,
+                    sort: query.sort.iter().map(Into::into).collect(),
+                    sample: query.sample,
+                    count: query.count,
+                    offset: query.offset,
+                    limit: query.limit,
+                })
+            }
+        }
+
+        $crate::convert_struct!(Selection, types::Selection, |value| { field: value.field.clone(), name: value.name.clone() });
+        $crate::convert_struct!(SortKey, types::SortKey, |value| { field: value.field.clone(), descending: value.descending });
+        $crate::convert_struct!(Aggregate, types::Aggregate, |value| {
+            kind: value.kind.into(), field: value.field.clone(), name: value.name.clone()
+        });
+        $crate::convert_struct!(Group, types::Group, |value| {
+            by: value.by.iter().map(Into::into).collect(), aggregates: value.aggregates.iter().map(Into::into).collect()
+        });
+    };
+}
+
 /// Implements the conversions for the generated types of the module `$types`, those of the interface `types` in its newest
 /// version: settings and queries to them, queries and files from them.
 #[macro_export]
 macro_rules! conversions {
     ($types:path) => {
-        use serde_json::value::RawValue;
-        use $crate::query::{Aggregate, AggregateKind, Condition, Group, Operator, Query, Selection, SortKey, Test};
         use $crate::{manifest, settings};
-        use $types as types;
+
+        $crate::query_conversions!($types);
 
         /// Checks that every part which joins another one joins an earlier part that is written.
         pub(crate) fn check_plan(plan: &types::Plan) -> Result<(), String> {
             for (index, part) in plan.parts.iter().enumerate() {
                 let types::PlannedPart::Joined(joins) = part else { continue };
                 let target = plan.parts.get(*joins as usize).filter(|_| (*joins as usize) < index);
-                let is_kept =
-                    |part: &_| matches!(part, types::PlannedPart::Keep | types::PlannedPart::Joined(_));
+                let is_kept = |part: &_| matches!(part, types::PlannedPart::Keep | types::PlannedPart::Joined(_));
                 if target.is_none_or(is_kept) {
                     return Err(format!(
                         "a plan whose part {index} joins part {joins}, which is not an earlier part that is written"
@@ -190,7 +322,9 @@ macro_rules! conversions {
                     types::Form::JsonLines => Self::JsonLines,
                     types::Form::JsonSequence => Self::JsonSequence,
                     types::Form::JsonWithin => Self::JsonWithin,
-                    types::Form::Delimited(types::Delimited { delimiter, header }) => Self::Delimited { delimiter, header },
+                    types::Form::Delimited(types::Delimited { delimiter, header }) => {
+                        Self::Delimited { delimiter, header }
+                    }
                     types::Form::MarkdownTable => Self::MarkdownTable,
                     types::Form::AlignedTable => Self::AlignedTable,
                     types::Form::PythonLiteral => Self::PythonLiteral,
@@ -217,7 +351,8 @@ macro_rules! conversions {
 
             /// The error says what is wrong with the record.
             fn try_from(file: types::File) -> Result<Self, &'static str> {
-                let schema = file.schema.map(RawValue::from_string).transpose().map_err(|_| "a schema that is not JSON")?;
+                let schema =
+                    file.schema.map(RawValue::from_string).transpose().map_err(|_| "a schema that is not JSON")?;
                 let queries = file.queries.iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
                 Ok(Self {
                     name: file.name,
@@ -252,129 +387,6 @@ macro_rules! conversions {
                 Ok(Self { name: stored.name.clone(), description: stored.description.clone(), query })
             }
         }
-
-        /// Appends a condition as steps of the contract. Returns the index of the last step.
-        fn add_steps(condition: &Condition, steps: &mut Vec<types::Condition>) -> u32 {
-            let mut all = |conditions: &[Condition]| conditions.iter().map(|one| add_steps(one, steps)).collect::<Vec<_>>();
-            let step = match condition {
-                Condition::Test(test) => types::Condition::Test(test.into()),
-                Condition::All(conditions) => types::Condition::All(all(conditions)),
-                Condition::Any(conditions) => types::Condition::Any(all(conditions)),
-                Condition::Not(condition) => types::Condition::Negation(add_steps(condition, steps)),
-            };
-            steps.push(step);
-            u32::try_from(steps.len() - 1).unwrap_or(u32::MAX)
-        }
-
-        /// Builds the condition of the last step. Returns `None` if a step refers to a later step, is used twice, or if there
-        /// are too many steps.
-        fn of_steps(steps: &[types::Condition]) -> Option<Condition> {
-            if steps.len() > $crate::query::STEPS_MAX {
-                return None;
-            }
-            let mut conditions: Vec<Option<Condition>> = Vec::with_capacity(steps.len());
-            for step in steps {
-                let mut take = |index: &u32| conditions.get_mut(*index as usize)?.take();
-                let condition = match step {
-                    types::Condition::Test(test) => Condition::Test(test_of(test)?),
-                    types::Condition::All(indices) => Condition::All(indices.iter().map(&mut take).collect::<Option<_>>()?),
-                    types::Condition::Any(indices) => Condition::Any(indices.iter().map(&mut take).collect::<Option<_>>()?),
-                    types::Condition::Negation(index) => Condition::Not(Box::new(take(index)?)),
-                };
-                conditions.push(Some(condition));
-            }
-            conditions.pop()?
-        }
-
-        fn test_of(test: &types::Test) -> Option<Test> {
-            let types::Test { field, operator, value, ignore_case, parameter } = test.clone();
-            let value = value.map(RawValue::from_string).transpose().ok()?;
-            Some(Test { field, op: operator.into(), value, ignore_case, parameter })
-        }
-
-        impl From<&Test> for types::Test {
-            fn from(test: &Test) -> Self {
-                Self {
-                    field: test.field.clone(),
-                    operator: test.op.into(),
-                    value: test.value.as_ref().map(|value| value.get().to_owned()),
-                    ignore_case: test.ignore_case,
-                    parameter: test.parameter.clone(),
-                }
-            }
-        }
-
-        $crate::convert_enum!(
-            Operator,
-            types::Operator,
-            Eq = Eq,
-            Ne = Ne,
-            Lt = Lt,
-            Le = Le,
-            Gt = Gt,
-            Ge = Ge,
-            In = OneOf,
-            Contains = Contains,
-            StartsWith = StartsWith,
-            Matches = Matches,
-            Exists = Exists,
-            IsNull = IsNull
-        );
-        $crate::convert_enum!(AggregateKind, types::AggregateKind, Count = Count, Sum = Sum, Min = Min, Max = Max, Avg = Avg);
-
-        impl From<&Query> for types::Query {
-            fn from(query: &Query) -> Self {
-                let mut where_ = Vec::new();
-                match query.conditions.as_slice() {
-                    [] => {}
-                    [one] => _ = add_steps(one, &mut where_),
-                    several => _ = add_steps(&Condition::All(several.to_vec()), &mut where_),
-                }
-                Self {
-                    where_,
-                    group: query.group.as_ref().map(Into::into),
-                    select: query.select.iter().map(Into::into).collect(),
-                    distinct: query.distinct,
-                    sort: query.sort.iter().map(Into::into).collect(),
-                    sample: query.sample,
-                    count: query.count,
-                    offset: query.offset,
-                    limit: query.limit,
-                }
-            }
-        }
-
-        impl TryFrom<&types::Query> for Query {
-            type Error = ();
-
-            /// Fails when the steps of the condition do not form a tree, or a value is not JSON.
-            fn try_from(query: &types::Query) -> Result<Self, ()> {
-                let conditions = match query.where_.as_slice() {
-                    [] => Vec::new(),
-                    steps => vec![of_steps(steps).ok_or(())?],
-                };
-                Ok(Self {
-                    conditions,
-                    group: query.group.as_ref().map(Into::into),
-                    select: query.select.iter().map(Into::into).collect(),
-                    distinct: query.distinct,
-                    sort: query.sort.iter().map(Into::into).collect(),
-                    sample: query.sample,
-                    count: query.count,
-                    offset: query.offset,
-                    limit: query.limit,
-                })
-            }
-        }
-
-        $crate::convert_struct!(Selection, types::Selection, |value| { field: value.field.clone(), name: value.name.clone() });
-        $crate::convert_struct!(SortKey, types::SortKey, |value| { field: value.field.clone(), descending: value.descending });
-        $crate::convert_struct!(Aggregate, types::Aggregate, |value| {
-            kind: value.kind.into(), field: value.field.clone(), name: value.name.clone()
-        });
-        $crate::convert_struct!(Group, types::Group, |value| {
-            by: value.by.iter().map(Into::into).collect(), aggregates: value.aggregates.iter().map(Into::into).collect()
-        });
     };
 }
 

@@ -93,6 +93,12 @@ impl<'de> Deserialize<'de> for Checksum {
     }
 }
 
+/// The numbers and offsets of lines in the bytes of an index; see [`IndexRecord`](crate::manifest::IndexRecord).
+pub fn index_entries(index: &[u8]) -> Vec<(u64, u64)> {
+    let numbers = index.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect::<Vec<_>>();
+    numbers.as_chunks().0.iter().map(|[number, offset]| (*number, *offset)).collect()
+}
+
 /// Digest, size and lines of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDigest {

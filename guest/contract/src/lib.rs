@@ -12,7 +12,7 @@
 //! | [`digest`] | digests, checksums and line indexes of files |
 //! | [`text`] | text from a policy on one line |
 //! | [`ulid`] | ids of offloads, and times |
-//! | [`conversions!`], [`sanitizing!`] | between these types and those that bindings generate |
+//! | [`conversions!`], [`query_conversions!`], [`sanitizing!`] | between these types and those that bindings generate |
 
 mod conversions;
 pub mod digest;

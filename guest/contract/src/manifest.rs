@@ -38,6 +38,25 @@ pub struct OffloadRecord {
     pub files: Vec<FileRecord>,
 }
 
+impl OffloadRecord {
+    /// Returns the file of this name, or else that of the first section of this name.
+    pub fn file(&self, name: &str) -> Option<&FileRecord> {
+        self.files.iter().find(|file| file.name == name).or_else(|| self.files.iter().find(|file| file.section == name))
+    }
+
+    /// The file that a reader means who names none: the only one that is not made from another.
+    ///
+    /// # Errors
+    /// The sections to choose from, none or several.
+    pub fn only_file(&self) -> Result<&FileRecord, Vec<&str>> {
+        let mut content = self.files.iter().filter(|file| file.origin == Origin::Content);
+        match (content.next(), content.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(self.files.iter().map(|file| file.section.as_str()).collect()),
+        }
+    }
+}
+
 /// One file of an offload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileRecord {

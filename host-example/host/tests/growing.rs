@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use lro_host::read::{PageContent, PageRequest, Pages};
-use lro_host::store::{Growth, PARTIAL_SECTION, QuotaKind, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid};
+use lro_host::store::{
+    Growth, PARTIAL_SECTION, QuotaKind, Section, Store, StoreConfig, StoreError, TIME_TO_LIVE_DEFAULT, Ulid,
+};
 use tempfile::TempDir;
 
 const TENANT: &str = "acme";

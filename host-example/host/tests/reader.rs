@@ -9,7 +9,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use lro_host::store::{Digest, FileKind, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES, MANIFEST_NAME, Offload, StoreError};
+use lro_host::store::{
+    Digest, FileKind, INDEX_ENTRY_BYTES, INDEX_STEP_BYTES, MANIFEST_NAME, Offload, Section, StoreError,
+};
 use proptest::prelude::*;
 use support::{HEADER, lines_of, open, publish, rows};
 

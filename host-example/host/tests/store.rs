@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lro_host::store::{
-    FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, Origin, QuotaKind, Staging, Store, StoreConfig,
-    StoreError, TIME_TO_LIVE_MAX, Ulid, rfc3339, safe_name,
+    FileKind, FileRecord, MANIFEST_NAME, Offload, OffloadRecord, Origin, QuotaKind, Section, Staging, Store,
+    StoreConfig, StoreError, TIME_TO_LIVE_MAX, Ulid, rfc3339, safe_name,
 };
 use serde_json::value::RawValue;
 use tempfile::TempDir;

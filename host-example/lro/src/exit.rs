@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use lro_gateway::settings::SettingsError;
-use lro_host::extract::ExtractError;
+use lro_host::extract::{ExtractError, QuestionError};
 use lro_host::filter::FilterError;
 use lro_host::policy::LoadError;
 use lro_host::store::StoreError;
@@ -58,7 +58,9 @@ pub(crate) fn report(error: &anyhow::Error, terminal: &Terminal) -> Exit {
 fn is_usage(error: &anyhow::Error) -> bool {
     let is_question = matches!(
         error.downcast_ref(),
-        Some(ExtractError::Invalid(_) | ExtractError::InvalidSearch(_) | ExtractError::Syntax { .. })
+        Some(ExtractError::Question(
+            QuestionError::Invalid(_) | QuestionError::InvalidSearch(_) | QuestionError::Syntax { .. }
+        ))
     );
     is_question || error.is::<SettingsError>()
 }
@@ -72,7 +74,7 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         if let Some(LoadError::Pin { .. }) = cause.downcast_ref() {
             return Some("the pin comes from --policy-sha256 or MCP_LRO_POLICY_SHA256");
         }
-        if let Some(ExtractError::Ambiguous(_)) = cause.downcast_ref() {
+        if let Some(ExtractError::Question(QuestionError::Ambiguous(_))) = cause.downcast_ref() {
             return Some("--section chooses one");
         }
         match cause.downcast_ref() {

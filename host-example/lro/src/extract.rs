@@ -202,7 +202,7 @@ impl Arguments {
         let (section, query) = match (&self.recipe, &self.json_query) {
             (Some(name), _) => {
                 let parameters = self.parameters.iter().cloned().collect();
-                let (file, query) = stored_query(offload, name, &parameters)?;
+                let (file, query) = stored_query(offload.record(), name, &parameters)?;
                 (Some(file.to_owned()), query)
             }
             (None, Some(query)) => (section, query.clone()),

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config, terminal: &Terminal) -
 }
 
 fn only_section(offload: &Offload) -> anyhow::Result<String> {
-    match offload.only_file() {
+    match offload.record().only_file() {
         Ok(file) => Ok(file.name.clone()),
         Err(sections) if sections.is_empty() => anyhow::bail!("the offload has no files"),
         Err(sections) => {

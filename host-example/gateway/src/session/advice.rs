@@ -2,7 +2,7 @@
 
 use lro_host::filter::{Offloaded, Outcome};
 use lro_host::mcp::{self, Message, ResultSize, ToolPage, ToolResult, largest_field};
-use lro_host::store::{FileKind, FileRecord, Offload};
+use lro_host::store::{FileKind, FileRecord, Offload, Section};
 
 use super::pending::{Call, ToolCall};
 use crate::metrics::tokens;

@@ -295,7 +295,11 @@ impl Session {
         offloaded: &Offloaded,
         shown: &str,
     ) -> Bytes {
-        let mut more = if call.client.resource_links { mcp::resource_links(&offloaded.offload) } else { Vec::new() };
+        let mut more = if call.client.resource_links {
+            mcp::resource_links(offloaded.offload.id(), offloaded.offload.record())
+        } else {
+            Vec::new()
+        };
         let links = more.len();
         if call.downloads {
             more.extend(mcp::file_blocks(&offloaded.offload));

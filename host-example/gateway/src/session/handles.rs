@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lro_host::mcp;
-use lro_host::store::{FileKind, Offload, Reader, StoreError, Ulid};
+use lro_host::store::{FileKind, Offload, Reader, Section, StoreError, Ulid};
 use lro_transport::{Spool, SpoolError};
 
 use crate::session::Session;
@@ -86,7 +86,7 @@ fn write(session: &Session, reference: &str, spool: &mut Spool) -> Result<(), Ha
 }
 
 fn open(offload: &Offload, section: &str) -> Option<Result<Reader, StoreError>> {
-    let name = offload.file(section)?.name.clone();
+    let name = offload.record().file(section)?.name.clone();
     Some(offload.open(&name))
 }
 

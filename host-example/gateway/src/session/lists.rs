@@ -8,7 +8,7 @@ use lro_host::mcp::{
 
 use super::job::tool::{self, JOBS_TEMPLATE};
 use super::job::{JOB_TOOL, task};
-use super::own::{TEMPLATE, guidance};
+use super::own::guidance;
 use super::pending::{Call, RequestKind};
 use super::{Session, arguments, ask, description, intercept};
 use crate::settings::{DecisionMode, JobMode, SchemaStrategy};
@@ -37,7 +37,7 @@ impl Session {
         let config = &self.rules.config;
         let of_jobs = config.has_jobs().then_some(JOBS_TEMPLATE);
         let of_tools = config.description_limit.map(|_| description::TEMPLATE);
-        let templates = [Some(TEMPLATE), of_jobs, of_tools].into_iter().flatten().collect::<Vec<_>>().join(",");
+        let templates = [Some(mcp::TEMPLATE), of_jobs, of_tools].into_iter().flatten().collect::<Vec<_>>().join(",");
         let response = |members: String| {
             let result = if modern {
                 format!(r#"{{{members},"ttlMs":0,"cacheScope":"private"}}"#)

@@ -21,10 +21,6 @@ use crate::settings::ClientProfile;
 use crate::tenants::memory::CachedReply;
 use crate::tenants::workers::Workers;
 
-/// Template of the gateway's resources. No list contains the resources themselves, as offloading a result must not
-/// change a list.
-pub(crate) const TEMPLATE: &str = r#"{"uriTemplate":"lro://{offload}/{section}{?offset,limit}","name":"lro-section","title":"Section of an offloaded result","description":"Records of a large tool result from `offset` on, at most `limit` of them; the handle is in the descriptor of the result and expires"}"#;
-
 /// Error for an answer that exceeds the limit of its client or preset.
 pub(crate) const ANSWER_TOO_LARGE: &str =
     "the answer is larger than this client accepts: ask for fewer records, fields or bytes";
@@ -32,11 +28,7 @@ pub(crate) const ANSWER_TOO_LARGE: &str =
 /// Instructions about the gateway for the model.
 pub(crate) fn guidance(has_jobs: bool) -> String {
     let jobs = if has_jobs { tool::guidance() } else { String::new() };
-    format!(
-        "Tool results that are too large arrive as a descriptor with `\"offloaded\": true`: what there is, its fields, and a \
-         `handle`. Answer questions about such a result with the tool `{EXTRACT_TOOL}` (filter, count, group, sort) and page \
-         through it with `{READ_TOOL}`; do not call the first tool again for the same data.{jobs}"
-    )
+    format!("{}{jobs}", mcp::guidance())
 }
 
 /// Work of the gateway that a client's message requires.

@@ -8,10 +8,11 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use lro_jsonl::Measure;
+use lro_reading::{QuestionError, Section, files, fit};
 
 use super::{
     ANSWER_BYTES_MAX, Answer, Budget, Cut, ExtractError, Extractor, Failures, HITS_MAX, Jq, Query, Question,
-    RESULTS_MAX, Search, Sql, Tables, component, files, fit,
+    RESULTS_MAX, Search, Sql, Tables, component, question_error,
 };
 use crate::job;
 use crate::sandbox::{CallError, Cost, Limits};
@@ -47,11 +48,11 @@ impl Extractor {
                 let nothing = Budget { bytes: 0, tokens: 0 };
                 let checked = self.ask(offload, section, &unlimited(question).0, nothing)?;
                 let file = only(offload, section, question)?;
-                let (query, _) = fit::fit(query, file.schema.as_deref());
+                let (query, _) = fit(query, file.schema.as_deref());
                 let of_part = Query { offset: 0, limit: Some(RESULTS_MAX), ..query.clone() };
                 let asked = component::Question::Query((&of_part).into());
                 let export = Export::new(self, offload, file, query.offset, query.limit)?;
-                let answer = job::finish(export.run(&asked, writing(out)))?;
+                let (answer, _) = job::finish(export.run(&asked, writing(out)))?;
                 Ok(Answer { notes: checked.notes, ..answer })
             }
             Question::Jq(jq) if !jq.slurp => {
@@ -59,7 +60,7 @@ impl Extractor {
                 let file = only(offload, section, question)?;
                 let asked = component::Question::Jq(jq.into());
                 let export = Export::new(self, offload, file, jq.offset, jq.limit)?;
-                job::finish(export.run(&asked, writing(out)))
+                Ok(job::finish(export.run(&asked, writing(out)))?.0)
             }
             question => {
                 let (question, has_limit) = unlimited(question);
@@ -76,7 +77,7 @@ impl Extractor {
         file: &FileRecord,
         jq: &Jq,
         budget: Budget,
-    ) -> Result<Answer, ExtractError> {
+    ) -> Result<(Answer, Cost), ExtractError> {
         jq.check_limit()?;
         let (mut kept, mut size, budget) = (String::new(), Measure::text(), budget.capped());
         let keep = |line: &str| {
@@ -88,8 +89,8 @@ impl Extractor {
             Ok(fits)
         };
         let export = Export::new(self, offload, file, jq.offset, jq.limit)?.within_wall_time();
-        let answer = export.run(&component::Question::Jq(jq.into()), keep).await?;
-        Ok(Answer { lines: kept, ..answer })
+        let (answer, cost) = export.run(&component::Question::Jq(jq.into()), keep).await?;
+        Ok((Answer { lines: kept, ..answer }, cost))
     }
 
     /// As [`Extractor::export`], of a query in SQL. Its rows have to fit into one answer.
@@ -103,7 +104,7 @@ impl Extractor {
 
 /// The file that a query or a jq program is about.
 fn only<'a>(offload: &'a Offload, section: Option<&str>, question: &Question) -> Result<&'a FileRecord, ExtractError> {
-    files::files(offload, section, question)?.first().copied().ok_or(ExtractError::NoRecords)
+    Ok(files(offload.record(), section, question)?.first().copied().ok_or(QuestionError::NoRecords)?)
 }
 
 /// The question with the largest limit if it has none, and whether it has one. A ranked search has one: it is about the best
@@ -162,6 +163,7 @@ struct Export<'a> {
     /// When all parts have to be answered.
     deadline: Option<Instant>,
     answer: Answer,
+    cost: Cost,
 }
 
 impl<'a> Export<'a> {
@@ -175,9 +177,9 @@ impl<'a> Export<'a> {
         let room = limit.map_or(u64::MAX, u64::from);
         let reader = offload.open(&file.name)?;
         let (start, part_bytes, skip) = (file.digest_from, PART_BYTES, offset);
-        let answer = Answer::empty(offset);
+        let (answer, cost) = (Answer::empty(offset), Cost::default());
         let (refused, deadline) = (None, None);
-        Ok(Self { extractor, offload, file, reader, start, part_bytes, skip, room, refused, deadline, answer })
+        Ok(Self { extractor, offload, file, reader, start, part_bytes, skip, room, refused, deadline, answer, cost })
     }
 
     /// Bounds the time of all parts together.
@@ -190,13 +192,13 @@ impl<'a> Export<'a> {
         mut self,
         question: &component::Question,
         mut keep: impl FnMut(&str) -> io::Result<bool>,
-    ) -> Result<Answer, ExtractError> {
+    ) -> Result<(Answer, Cost), ExtractError> {
         while self.start < self.file.bytes {
             let end = self.reader.next_line(self.start + self.part_bytes)?;
-            let (answer, cost) = self.ask(end, question).await?;
+            let answer = self.ask(end, question).await?;
             tracing::debug!(start = self.start, end, results = answer.results, "asked about a part of a file");
             if self.has_wanted(&answer) {
-                self.add(answer, cost, &mut keep)?;
+                self.add(answer, &mut keep)?;
                 self.start = end;
                 self.part_bytes = (self.part_bytes * 2).min(PART_BYTES);
             } else if self.reader.next_line(self.start + 1)? < end {
@@ -207,7 +209,7 @@ impl<'a> Export<'a> {
                      {RESULTS_MAX}: return less of it",
                     self.answer.examined
                 );
-                return Err(ExtractError::Limit(message));
+                return Err(QuestionError::Limit(message).into());
             }
         }
         self.reader.verify()?;
@@ -215,18 +217,18 @@ impl<'a> Export<'a> {
         if let Some(failures) =
             answer.failures.as_ref().filter(|all| all.records == answer.examined && answer.total == 0)
         {
-            return Err(ExtractError::Failed(failures.clone()));
+            return Err(QuestionError::Failed(failures.clone()).into());
         }
         let cut = Some(self.refused.map_or(Cut::Limit, Cut::Budget)).filter(|_| answer.left() > 0);
-        Ok(Answer { cut, ..self.answer })
+        Ok((Answer { cut, ..self.answer }, self.cost))
     }
 
     /// Asks about the records up to an offset.
-    async fn ask(&self, end: u64, question: &component::Question) -> Result<(component::Answer, Cost), ExtractError> {
+    async fn ask(&mut self, end: u64, question: &component::Question) -> Result<Answer, ExtractError> {
         let source = component::Source { start: self.start, bytes: end, ..self.file.into() };
         // Behind the last result that is wanted, the others are only counted.
         let bytes = if self.room > 0 { WHOLE.bytes } else { 0 };
-        let budget = component::Budget { bytes, tokens: WHOLE.tokens };
+        let budget = Budget { bytes, ..WHOLE }.into();
         let Extractor { prepared, limits, .. } = self.extractor;
         let wall_time = limits.wall_time;
         let left = self.deadline.map_or(wall_time, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -237,25 +239,24 @@ impl<'a> Export<'a> {
         let directories = vec![self.offload.directory()?];
         let asked = prepared.extract_async(&limits, directories, None, &[source], question, budget).await;
         let (answer, cost) = asked.map_err(ExtractError::Call)?;
+        self.cost.time += cost.time;
+        self.cost.memory_bytes = self.cost.memory_bytes.max(cost.memory_bytes);
         match answer {
-            Ok(answer) => Ok((answer, cost)),
-            Err(component::ExtractError::Damaged(record)) => Err(ExtractError::Damaged(self.answer.examined + record)),
-            Err(error) => Err(ExtractError::of_contract(error, question)),
+            Ok(answer) => Ok(answer.into()),
+            Err(component::ExtractError::Damaged(record)) => {
+                Err(QuestionError::Damaged(self.answer.examined + record).into())
+            }
+            Err(error) => Err(question_error(error, question).into()),
         }
     }
 
     /// Whether an answer has all results of its part that are to be written.
-    fn has_wanted(&self, answer: &component::Answer) -> bool {
+    fn has_wanted(&self, answer: &Answer) -> bool {
         let end = answer.total.min(self.skip.saturating_add(self.room));
         end <= self.skip || end <= answer.results
     }
 
-    fn add(
-        &mut self,
-        part: component::Answer,
-        cost: Cost,
-        keep: &mut impl FnMut(&str) -> io::Result<bool>,
-    ) -> Result<(), ExtractError> {
+    fn add(&mut self, part: Answer, keep: &mut impl FnMut(&str) -> io::Result<bool>) -> Result<(), ExtractError> {
         let skip = usize::try_from(self.skip).unwrap_or(usize::MAX);
         let room = usize::try_from(self.room).unwrap_or(usize::MAX);
         for line in part.lines.split_inclusive('\n').skip(skip).take(room) {
@@ -268,15 +269,13 @@ impl<'a> Export<'a> {
         }
         self.skip = self.skip.saturating_sub(part.total);
         let answer = &mut self.answer;
-        if let Some(component::Failures { records, first, message }) = part.failures {
+        if let Some(Failures { records, first, message }) = part.failures {
             let first = answer.examined + first;
             answer.failures.get_or_insert(Failures { records: 0, first, message }).records += records;
         }
         answer.total += part.total;
         answer.matched += part.matched;
         answer.examined += part.examined;
-        answer.cost.time += cost.time;
-        answer.cost.memory_bytes = answer.cost.memory_bytes.max(cost.memory_bytes);
         Ok(())
     }
 }

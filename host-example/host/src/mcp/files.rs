@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::tools::{INVALID_PARAMS, ProtocolError, Tools, client_message};
 use crate::read::{Ticket, TicketError};
-use crate::store::{Digest, FileRecord, Offload, Reader, StoreError, Ulid, rfc3339};
+use crate::store::{Digest, FileRecord, Offload, Reader, Section, StoreError, Ulid, rfc3339};
 
 /// The beginning of the URIs of files: `mcp-file://lro-filter/OFFLOAD/FILE`.
 pub const FILE_URI: &str = "mcp-file://lro-filter/";

@@ -3,15 +3,14 @@
 mod answer;
 mod files;
 mod list_items;
-mod resource;
 mod tools;
 
 pub use answer::{answer, answer_within_schema};
 pub use files::{Download, DownloadError, FILE_URI, file_blocks};
 pub use list_items::{ListError, ListPage, list_items};
 pub use lro_mcp::*;
-pub use resource::resource_links;
+pub use lro_reading::resource::{TEMPLATE, resource_links};
 pub use tools::{
     EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, ToolQuestion, Tools, definitions,
-    question_schema,
+    guidance, question_schema,
 };

@@ -1,42 +1,23 @@
-//! The tools `lro_extract` and `lro_read`, which read offloads: definitions and calls.
+//! The tools `lro_extract` and `lro_read`, which read offloads: calls.
 //!
 //! An error that the model can mend by calling again is a tool error that says how. An unknown tool is a protocol error.
 
-mod arguments;
 mod ask;
-mod definitions;
-mod search;
-mod sql;
 
-pub use ask::{ToolQuestion, question_schema};
-pub use definitions::definitions;
-use lro_mcp::{text_block, tool_error};
-use serde_json::json;
-use serde_json::value::to_raw_value;
-
-use self::arguments::{Asked, ExtractArguments, ReadArguments};
-use self::sql::TableArguments;
-use crate::extract::{
-    Answer, Budget, Cut, ExtractError, Extractor, LineRange, Query, QueryError, Question, Sql, Tables, stored_query,
+pub use ask::ToolQuestion;
+use lro_reading::resource::ResourceUri;
+use lro_reading::tool;
+use lro_reading::tool::{
+    Asked, ExtractArguments, Failure, TableArguments, answer_json, cursor_advice, id, only_file, page_result, result_of,
 };
+pub use lro_reading::tool::{
+    EXTRACT_TOOL, INVALID_PARAMS, ProtocolError, READ_TOOL, RESOURCE_NOT_FOUND, definitions, guidance, question_schema,
+};
+
+use crate::extract::{Budget, ExtractError, Extractor, Query, Question, Sql, Tables};
 use crate::job;
-use crate::read::{CursorError, Page, PageContent, PageError, PageRequest, Pages, Start};
-use crate::store::{FileKind, Growth, JobState, Offload, Store, StoreError, Ulid};
-
-/// Name of the tool that answers questions.
-pub const EXTRACT_TOOL: &str = "lro_extract";
-/// Name of the tool that returns pages.
-pub const READ_TOOL: &str = "lro_read";
-
-/// Maximum size in bytes of a page that the tool returns; larger values are lowered to it. Even with escapes, such a
-/// page stays below the 500,000 characters from which on Claude Code withholds a result from its model.
-const PAGE_BYTES_MAX: u32 = 200_000;
-
-/// JSON-RPC error code "invalid params".
-pub const INVALID_PARAMS: i32 = -32602;
-
-/// JSON-RPC error code "resource not found", in revisions up to 2025-11-25.
-pub const RESOURCE_NOT_FOUND: i32 = -32002;
+use crate::read::{PageError, PageRequest, Pages};
+use crate::store::{JobState, Offload, Store, StoreError, Ulid};
 
 /// The tools for one store.
 #[derive(Clone, Debug)]
@@ -45,35 +26,6 @@ pub struct Tools {
     pages: Pages,
     extractor: Extractor,
     budget: Budget,
-}
-
-/// A protocol error.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ProtocolError {
-    /// The JSON-RPC code.
-    pub code: i32,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl ProtocolError {
-    /// The error for a resource that does not exist. The code depends on the revision: `modern` from 2026-07-28 on.
-    pub fn missing_resource(message: String, modern: bool) -> Self {
-        Self { code: if modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND }, message }
-    }
-}
-
-/// A failed call.
-enum Failure {
-    Tool(String),
-    Protocol(String),
-}
-
-impl From<QueryError> for Failure {
-    fn from(error: QueryError) -> Self {
-        Self::Tool(format!("invalid arguments: {error}"))
-    }
 }
 
 impl Tools {
@@ -110,13 +62,9 @@ impl Tools {
         let answered = match tool {
             EXTRACT_TOOL => self.extract(tenant, arguments).await,
             READ_TOOL => self.read(tenant, arguments),
-            _ => Err(Failure::Protocol(format!("there is no tool `{tool}`"))),
+            _ => Err(Failure::unknown_tool(tool)),
         };
-        match answered {
-            Ok(result) => Ok(result),
-            Err(Failure::Tool(text)) => Ok(tool_error(&text)),
-            Err(Failure::Protocol(message)) => Err(ProtocolError { code: INVALID_PARAMS, message }),
-        }
+        answered.or_else(Failure::answer)
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -127,8 +75,26 @@ impl Tools {
         &self.pages
     }
 
+    /// Reads a resource of a tenant. Returns the result of `resources/read` as JSON. Blocks.
+    ///
+    /// # Errors
+    /// When the URI is invalid or its resource does not exist. The code depends on the revision: `modern` from
+    /// 2026-07-28 on.
+    pub fn resource(&self, tenant: &str, uri: &str, modern: bool) -> Result<String, ProtocolError> {
+        let failed = |message: String| ProtocolError::missing_resource(message, modern);
+        let wanted = ResourceUri::parse(uri).map_err(failed)?;
+        let offload = self.store.find(tenant, wanted.offload);
+        let offload = offload.map_err(|error| failed(client_message(tenant, &error)))?;
+        let page = |request: &PageRequest| self.pages.page(request);
+        let read = wanted.read(uri, tenant, offload.record(), self.pages.bytes_max(), modern, page);
+        read.map_err(|error| match error {
+            PageError::Store(error) => failed(client_message(tenant, &error)),
+            error => failed(error.to_string()),
+        })
+    }
+
     async fn extract(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
-        let (handle, section, asked) = match arguments::extract(arguments)? {
+        let (handle, section, asked) = match tool::extract(arguments)? {
             ExtractArguments::Tables { sql, from } => return self.sql(tenant, &sql, from).await,
             ExtractArguments::One { handle, section, asked } => (handle, section, asked),
         };
@@ -147,21 +113,15 @@ impl Tools {
     ) -> Result<String, Failure> {
         let (section, question) = match asked {
             Asked::Question(question) => (section, question),
+            Asked::Recipe(recipe) => recipe.question(offload.record())?,
             Asked::Sql(sql) => {
-                return self
-                    .answer_sql(tenant, &sql, &[Tables { offload: offload.clone(), section, name: None }])
-                    .await;
-            }
-            Asked::Recipe { name, parameters, offset, limit } => {
-                let (file, query) =
-                    stored_query(offload, &name, &parameters).map_err(|error| extract_failure(tenant, &error))?;
-                let (offset, limit) = (offset.unwrap_or(query.offset), limit.or(query.limit));
-                (Some(file.to_owned()), Question::Query(Query { offset, limit, ..query }))
+                let tables = [Tables { offload: offload.clone(), section, name: None }];
+                return self.answer_sql(tenant, &sql, &tables).await;
             }
         };
-        let answer = self.extractor.answer(offload, section.as_deref(), &question, self.budget).await;
-        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)?;
-        Ok(with_growth(json, offload.growth()))
+        let answered = self.extractor.answer(offload, section.as_deref(), &question, self.budget).await;
+        let (answer, _) = answered.map_err(|error| extract_failure(tenant, &error))?;
+        answer_json(&answer, &question, offload.growth())
     }
 
     async fn sql(&self, tenant: &str, sql: &Sql, from: Vec<TableArguments>) -> Result<String, Failure> {
@@ -178,8 +138,8 @@ impl Tools {
         let answer = self.extractor.answer_sql(tables, sql, self.budget).await;
         // What is left is asked for as with a typed query.
         let question = Question::Query(Query::default());
-        let json = answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question)?;
-        Ok(with_growth(json, tables.iter().find_map(|table| table.offload.growth())))
+        let growth = tables.iter().find_map(|table| table.offload.growth());
+        answer_json(&answer.map_err(|error| extract_failure(tenant, &error))?, &question, growth)
     }
 
     fn find(&self, tenant: &str, handle: &str) -> Result<Offload, Failure> {
@@ -206,16 +166,16 @@ impl Tools {
     }
 
     fn read(&self, tenant: &str, arguments: &str) -> Result<String, Failure> {
-        let asked = arguments::read(arguments)?;
+        let asked = tool::read(arguments)?;
         let id = id(&asked.handle)?;
         let section = match &asked.section {
             Some(section) => section.clone(),
             None => {
                 let found = self.store.find(tenant, id);
-                only_file(&found.map_err(|error| self.find_failure(tenant, id, &error))?)?
+                only_file(found.map_err(|error| self.find_failure(tenant, id, &error))?.record())?
             }
         };
-        let bytes = asked.bytes.map(|bytes| bytes.min(PAGE_BYTES_MAX));
+        let bytes = asked.bytes.map(|bytes| bytes.min(tool::PAGE_BYTES_MAX));
         let start = asked.start.clone();
         let request =
             PageRequest { tenant: tenant.to_owned(), offload: id, section, start, bytes, records: asked.limit };
@@ -224,68 +184,8 @@ impl Tools {
             PageError::Store(error) => Failure::Tool(client_message(tenant, &error)),
             error => Failure::Tool(error.to_string()),
         })?;
-        let json = serialized(&page)?;
-        Ok(result_of(&page_text(&page, &asked).unwrap_or_else(|| json.clone()), &json))
+        page_result(&page, &asked)
     }
-}
-
-/// The section of an offload with one file.
-fn only_file(offload: &Offload) -> Result<String, Failure> {
-    offload.only_file().map(|file| file.name.clone()).map_err(|sections| {
-        let names: Vec<String> = sections.iter().map(|section| format!("`{section}`")).collect();
-        Failure::Tool(format!("the offload has several sections: name one of {}", names.join(", ")))
-    })
-}
-
-/// A tool result: the text for the model, and the structured content as JSON.
-fn result_of(text: &str, json: &str) -> String {
-    format!(r#"{{"content":[{}],"structuredContent":{json}}}"#, text_block(text))
-}
-
-/// What to do about a cursor that is not accepted.
-fn cursor_advice(error: CursorError, asked: &ReadArguments) -> String {
-    let again = asked.call("from", json!(0));
-    format!("{error}. Pass `next` of the page before with the same `handle` and `section`, or begin again: {again}")
-}
-
-/// A page of text as it is, with a last line that says where it goes on; `None` for records, which are JSON.
-fn page_text(page: &Page, asked: &ReadArguments) -> Option<String> {
-    let (text, place, end) = match &page.content {
-        PageContent::Records(lines) if page.kind == FileKind::Text => {
-            let end = page.first + lines.len() as u64;
-            let place = format!("lines {} to {} of {}", page.first, end.saturating_sub(1), page.total);
-            (lines.join("\n"), place, Some(end))
-        }
-        PageContent::Text(part) => {
-            let last = (part.offset + part.bytes).saturating_sub(1);
-            let bytes = format!("bytes {} to {last} of {}", part.offset, part.record_bytes);
-            let is_one_of_many = page.total > 1;
-            let place = if is_one_of_many { format!("line {} of {}, {bytes}", page.first, page.total) } else { bytes };
-            (part.data.clone(), place, None)
-        }
-        PageContent::Records(_) | PageContent::Base64(_) => return None,
-    };
-    let place = match page.next {
-        // The beginning of a long text.
-        Some(_) if page.first == 0 => format!("{place}; to find something: {}", asked.search_call()),
-        _ => place,
-    };
-    let next = match (&page.next, end) {
-        (None, _) => "the end".to_owned(),
-        (Some(_), Some(end)) if !matches!(asked.start, Start::Cursor(_)) => asked.call("from", json!(end)),
-        (Some(cursor), _) => asked.call("cursor", json!(cursor)),
-    };
-    Some(format!("{text}\n[{place}; next: {next}]"))
-}
-
-fn serialized(value: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| Failure::Tool(error.to_string()))
-}
-
-fn id(handle: &str) -> Result<Ulid, Failure> {
-    handle
-        .parse()
-        .map_err(|_| Failure::Tool(format!("`{handle}` is not a handle: pass the member `handle` of a descriptor")))
 }
 
 /// Error message of the store for clients. The log has the full error.
@@ -301,55 +201,4 @@ fn extract_failure(tenant: &str, error: &ExtractError) -> Failure {
         ExtractError::Store(error) => client_message(tenant, error),
         error => error.to_string(),
     })
-}
-
-/// The answer, which says when it is not about a whole section.
-fn with_growth(json: String, growth: Option<Growth>) -> String {
-    let Some(growth) = growth.and_then(|growth| serde_json::to_string(&growth).ok()) else { return json };
-    format!("{},\"complete\":false,\"state\":{growth}}}", json.strip_suffix('}').unwrap_or(&json))
-}
-
-/// The answer as JSON, with advice on how to get the rest.
-fn answer_json(answer: &Answer, question: &Question) -> Result<String, Failure> {
-    let json = serialized(answer)?;
-    let Some(advice) = advice(answer, question) else { return Ok(json) };
-    let advice = to_raw_value(&advice).map_err(|error| Failure::Tool(error.to_string()))?;
-    Ok(format!("{},\"advice\":{advice}}}", json.strip_suffix('}').unwrap_or(&json)))
-}
-
-/// What to do about an answer that is empty, or not all there is.
-fn advice(answer: &Answer, question: &Question) -> Option<String> {
-    let left = answer.left();
-    let next = match question {
-        Question::Lines(range) => {
-            let LineRange { first, last } = range.behind(answer);
-            format!("\"lines\": [{first}, {last}]")
-        }
-        _ => format!("\"offset\": {}", answer.offset + answer.results),
-    };
-    let less = match question {
-        Question::Search(_) => "show less context",
-        Question::Lines(_) => "ask for fewer lines",
-        Question::Query(_) | Question::Jq(_) => "select fewer fields",
-    };
-    match (answer.cut, question) {
-        (Some(Cut::Limit), Question::Lines(_)) => Some(format!("{left} more: go on with {next}")),
-        (Some(Cut::Limit), _) => Some(format!("{left} more: go on with {next}, or raise \"limit\"")),
-        (Some(Cut::Budget(bytes)), _) if answer.results == 0 => {
-            Some(format!("the next result alone has {bytes} bytes: {less}, or use {READ_TOOL}"))
-        }
-        (Some(Cut::Budget(_)), Question::Lines(_)) => Some(format!("{left} more did not fit: go on with {next}")),
-        (Some(Cut::Budget(_)), Question::Search(_)) => {
-            Some(format!("{left} more did not fit: go on with {next}, {less}, or count them"))
-        }
-        (Some(Cut::Budget(_)), _) => {
-            Some(format!("{left} more did not fit: go on with {next}, {less}, or count or group them"))
-        }
-        (None, Question::Search(search)) if answer.total == 0 => Some(match search.ignore_case || search.rank {
-            true => "nothing found: try fewer or other words".to_owned(),
-            false => "nothing found: try \"ignore_case\": true, \"words\": true or \"rank\": true".to_owned(),
-        }),
-        (None, Question::Lines(_)) if answer.total == 0 => Some(format!("there are {} lines", answer.examined)),
-        (None, _) => None,
-    }
 }

@@ -16,8 +16,8 @@ use super::directory::{Directory, bytes_on_disk};
 use super::error::failed;
 use super::usage::{Counted, Kind};
 use super::{
-    FileKind, FileRecord, Offload, OffloadRecord, Origin, QuotaKind, RecordShape, Store, StoreError, Ulid, rfc3339,
-    tenant_name,
+    FileKind, FileRecord, Growth, Offload, OffloadRecord, Origin, QuotaKind, RecordShape, Store, StoreError, Ulid,
+    rfc3339, tenant_name,
 };
 
 /// Name of the only section of a result that grows.
@@ -33,18 +33,6 @@ const ABOUT_BYTES_MAX: u64 = 1 << 20;
 const GROWING: &str = ".growing-";
 /// Bytes per read when lines are counted.
 const BLOCK_BYTES: usize = 256 << 10;
-
-/// Why an offload is not whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Growth {
-    /// More may come.
-    Running,
-    /// Its store was closed, or its process ended, before the rest came.
-    Lost,
-    /// The rest will not come.
-    Ended,
-}
 
 /// A result that grows. Dropping it removes what has come, unless it was kept.
 #[derive(Debug)]

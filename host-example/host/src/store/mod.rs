@@ -39,13 +39,14 @@ pub use lro_contract::manifest::{
 };
 use lro_contract::manifest::{MANIFEST_VERSION, MANIFEST_VERSION_MIN, Manifest};
 pub use lro_contract::ulid::{ParseUlidError, Ulid, rfc3339};
+pub use lro_reading::{Growth, Section};
 use parking_lot::{Mutex, RwLock};
 use serde::de::Error;
 
 use self::directory::Directory;
 pub use self::error::StoreError;
 use self::error::failed;
-pub use self::growing::{Growing, Growth, PARTIAL_SECTION};
+pub use self::growing::{Growing, PARTIAL_SECTION};
 pub use self::jobs::{JobRecord, JobState};
 use self::key::Key;
 pub use self::names::safe_name;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::directory::Directory;
-use super::growing::Growth;
 use super::reader::Reader;
 use super::verified::Verified;
-use super::{FileRecord, OffloadRecord, Origin, StoreError, Ulid};
+use super::{Growth, OffloadRecord, StoreError, Ulid};
 
 /// A published offload. It keeps no file open, and does not prevent the removal of the offload.
 #[derive(Clone, Debug)]
@@ -54,24 +53,6 @@ impl Offload {
         &self.record
     }
 
-    /// Returns the file of this name, or else that of the first section of this name.
-    pub fn file(&self, name: &str) -> Option<&FileRecord> {
-        let files = &self.record.files;
-        files.iter().find(|file| file.name == name).or_else(|| files.iter().find(|file| file.section == name))
-    }
-
-    /// The file that a reader means who names none: the only one that is not made from another.
-    ///
-    /// # Errors
-    /// The sections to choose from, none or several.
-    pub fn only_file(&self) -> Result<&FileRecord, Vec<&str>> {
-        let mut content = self.record.files.iter().filter(|file| file.origin == Origin::Content);
-        match (content.next(), content.next()) {
-            (Some(only), None) => Ok(only),
-            _ => Err(self.record.files.iter().map(|file| file.section.as_str()).collect()),
-        }
-    }
-
     /// Opens the directory, which must not be a link.
     ///
     /// # Errors
@@ -80,13 +61,15 @@ impl Offload {
         Directory::open(self.path.clone()).map(Directory::into_file)
     }
 
-    /// Opens a file, named as in [`Offload::file`]. Does not follow links.
+    /// Opens a file, named as in [`OffloadRecord::file`]. Does not follow links.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the file is not listed, or the offload was removed; [`StoreError::Changed`] when
     /// the file is missing, not a regular file, linked twice, or of another size.
     pub fn open(&self, name: &str) -> Result<Reader, StoreError> {
-        let Some(record) = self.file(name) else { return Err(StoreError::NotFound { path: self.path.join(name) }) };
+        let Some(record) = self.record.file(name) else {
+            return Err(StoreError::NotFound { path: self.path.join(name) });
+        };
         Reader::open(&Directory::open(self.path.clone())?, record, &self.verified)
     }
 }

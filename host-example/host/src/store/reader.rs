@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use memchr::{memchr, memchr_iter};
+use lro_contract::digest::index_entries;
+use lro_reading::Section;
+use memchr::memchr;
 
 use super::directory::Directory;
 use super::error::failed;
@@ -16,9 +17,6 @@ use super::verified::{FileState, Verified};
 use super::{Digest, FileKind, FileRecord, StoreError};
 use crate::ahead::Giver;
 use crate::digest;
-
-/// Bytes per read when searching for a line: about the distance between index entries.
-const SEARCH_BYTES: usize = 64 * 1024;
 
 /// An open file of a published offload. It stays readable after the offload is removed.
 ///
@@ -70,11 +68,6 @@ impl Reader {
             reader.verify()?;
         }
         Ok(reader)
-    }
-
-    /// The record of the file in the manifest.
-    pub fn record(&self) -> &FileRecord {
-        &self.record
     }
 
     /// Compares the file with its checksum, or with its SHA-256 if it has none. Reads the whole file, unless this store
@@ -129,96 +122,27 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the range of a line, without its line feed, or `None` after the last line. Lines are counted from 0, in
-    /// a JSONL file without the header line. Only records and texts have lines.
-    ///
-    /// # Errors
-    /// [`StoreError::Changed`] when the index has changed, [`StoreError::Io`].
-    pub fn line(&self, number: u64) -> Result<Option<Range<u64>>, StoreError> {
-        if !self.record.has_lines() || number >= self.record.records {
-            return Ok(None);
-        }
-        let (start, next) = (self.start(number)?, self.start(number + 1)?);
-        let last = next.saturating_sub(1);
-        let has_feed = last >= start && self.bytes(last, 1)?.first() == Some(&b'\n');
-        Ok(Some(start..if has_feed { last } else { next }))
+    fn state(&self) -> Result<FileState, StoreError> {
+        Ok((&self.file.metadata().map_err(failed("examine", &self.path))?).into())
     }
 
-    /// Returns whole lines from `first` on, without line feeds: at most `count_max` lines and `bytes_max` bytes in
-    /// total. Empty if the line does not exist or is larger; use [`Reader::line`] and [`Reader::bytes`] to read parts
-    /// of it.
-    ///
-    /// # Errors
-    /// As for [`Reader::line`].
-    pub fn lines(&self, first: u64, count_max: usize, bytes_max: usize) -> Result<Vec<Vec<u8>>, StoreError> {
-        if !self.record.has_lines() || first >= self.record.records {
-            return Ok(Vec::new());
-        }
-        // Includes the line feeds.
-        let block_bytes = bytes_max.saturating_add(count_max);
-        let block = self.bytes(self.start(first)?, block_bytes)?;
-        let (mut lines, mut rest, mut left) = (Vec::new(), block.as_slice(), bytes_max);
-        while lines.len() < count_max && !rest.is_empty() {
-            let end = match memchr(b'\n', rest) {
-                Some(feed) => feed,
-                // The line ends after the block, or the file ends without a line feed.
-                None if block.len() == block_bytes => break,
-                None => rest.len(),
-            };
-            let Some(room) = left.checked_sub(end) else { break };
-            left = room;
-            lines.push(rest.get(..end).unwrap_or_default().to_vec());
-            rest = rest.get(end + 1..).unwrap_or_default();
-        }
-        Ok(lines)
+    fn changed(&self, found: String) -> StoreError {
+        let expected = self.record.sha256.map(|sha256| describe(self.record.bytes, sha256)).unwrap_or_default();
+        StoreError::Changed { path: self.path.clone(), expected, found }
+    }
+}
+
+impl Section for Reader {
+    type Error = StoreError;
+
+    fn record(&self) -> &FileRecord {
+        &self.record
     }
 
-    /// Offset of the first line that begins at an offset, which is not 0, or behind it; the size of the file if none does.
-    pub(crate) fn next_line(&self, offset: u64) -> Result<u64, StoreError> {
-        let mut from = offset.saturating_sub(1);
-        while from < self.record.bytes {
-            let block = self.bytes(from, SEARCH_BYTES)?;
-            match memchr(b'\n', &block) {
-                Some(feed) => return Ok(from + feed as u64 + 1),
-                None if block.is_empty() => break,
-                None => from += block.len() as u64,
-            }
-        }
-        Ok(self.record.bytes)
-    }
-
-    /// Reads `length` bytes from an offset on; fewer at the end of the file.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
+    fn bytes(&self, offset: u64, length: usize) -> Result<Vec<u8>, StoreError> {
         let rest = self.record.bytes.saturating_sub(offset);
         let length = length.min(usize::try_from(rest).unwrap_or(usize::MAX));
         read(&self.file, offset, length).map_err(failed("read", &self.path))
-    }
-
-    /// Offset of a line, or the size of the file after the last line.
-    fn start(&self, number: u64) -> Result<u64, StoreError> {
-        let known = self.known()?;
-        let nearest = known.partition_point(|(line, _)| *line <= number).checked_sub(1);
-        let (line, mut offset) = nearest.and_then(|at| known.get(at)).copied().unwrap_or((0, self.record.digest_from));
-        let mut skip = number - line;
-        while skip > 0 {
-            let block = self.bytes(offset, SEARCH_BYTES)?;
-            if block.is_empty() {
-                break;
-            }
-            let mut passed = 0;
-            for feed in memchr_iter(b'\n', &block) {
-                passed = feed + 1;
-                skip -= 1;
-                if skip == 0 {
-                    break;
-                }
-            }
-            offset += if skip == 0 { passed } else { block.len() } as u64;
-        }
-        Ok(offset)
     }
 
     /// The index, read and checked on first use.
@@ -229,15 +153,6 @@ impl Reader {
         let first = vec![(0, self.record.digest_from)];
         let known = self.index.as_ref().map_or(Ok(first), Index::read)?;
         Ok(self.known.get_or_init(|| known))
-    }
-
-    fn state(&self) -> Result<FileState, StoreError> {
-        Ok((&self.file.metadata().map_err(failed("examine", &self.path))?).into())
-    }
-
-    fn changed(&self, found: String) -> StoreError {
-        let expected = self.record.sha256.map(|sha256| describe(self.record.bytes, sha256)).unwrap_or_default();
-        StoreError::Changed { path: self.path.clone(), expected, found }
     }
 }
 
@@ -250,8 +165,7 @@ impl Index {
             let (expected, found) = (describe(self.bytes, self.sha256), describe(content.len() as u64, found));
             return Err(StoreError::Changed { path: self.path.clone(), expected, found });
         }
-        let numbers = content.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect::<Vec<_>>();
-        Ok(numbers.as_chunks().0.iter().map(|[number, offset]| (*number, *offset)).collect())
+        Ok(index_entries(&content))
     }
 }
 

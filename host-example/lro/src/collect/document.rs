@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use anyhow::{Context, bail};
 use lro_gateway::collect::{Count, Kept};
 use lro_host::mcp::ToolPage;
-use lro_host::store::{FileKind, Offload};
+use lro_host::store::{FileKind, Offload, Section};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tempfile::{NamedTempFile, TempPath};

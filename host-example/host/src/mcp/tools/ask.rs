@@ -1,9 +1,8 @@
 //! A question that comes with the call of a tool, and is answered if the result of the call is offloaded.
 
-use serde_json::{Value, json};
+use lro_reading::tool::{self, Asked, Failure};
 
-use super::arguments::{self, Asked};
-use super::{EXTRACT_TOOL, Failure, Tools};
+use super::Tools;
 use crate::store::Offload;
 
 /// A question about the result of a call: the arguments of `lro_extract` without `handle`.
@@ -21,8 +20,8 @@ impl ToolQuestion {
     /// [`Tools::answer`]; so are programs of jq and regular expressions.
     pub fn read(json: &str) -> Result<Self, String> {
         let text = serde_json::from_str::<String>(json);
-        let read = arguments::question(text.as_deref().unwrap_or(json));
-        read.map(|(section, asked)| Self { section, asked }).map_err(message)
+        let read = tool::question(text.as_deref().unwrap_or(json));
+        read.map(|(section, asked)| Self { section, asked }).map_err(Failure::message)
     }
 }
 
@@ -34,23 +33,6 @@ impl Tools {
     /// Why there is no answer, for the model.
     pub async fn answer(&self, tenant: &str, offload: &Offload, question: &ToolQuestion) -> Result<String, String> {
         let ToolQuestion { section, asked } = question;
-        self.answer_about(tenant, offload, section.clone(), asked.clone()).await.map_err(message)
+        self.answer_about(tenant, offload, section.clone(), asked.clone()).await.map_err(Failure::message)
     }
-}
-
-fn message(failure: Failure) -> String {
-    match failure {
-        Failure::Tool(message) | Failure::Protocol(message) => message,
-    }
-}
-
-/// JSON Schema of an argument that is a [`ToolQuestion`].
-pub fn question_schema() -> Value {
-    json!({
-        "type": "object",
-        "description": format!("Question about the result: if it is too large to show, the answer comes in its place, in this \
-            same call. The arguments of `{EXTRACT_TOOL}` without `handle`, such as {{\"where\": \"status == 'open'\", \
-            \"select\": \"id, title\", \"limit\": 20}}, {{\"group\": \"state\"}}, {{\"count\": true}} or {{\"search\": \"timeout\", \
-            \"context\": 2}}; `section` where there may be several. A small result comes whole."),
-    })
 }

@@ -2,12 +2,16 @@
 
 use std::num::NonZero;
 
+use lro_contract::manifest::{FileRecord, OffloadRecord};
+use lro_contract::ulid::Ulid;
 use lro_mcp::percent_decoded as decoded;
 use serde_json::json;
 
-use super::tools::{ProtocolError, Tools, client_message};
-use crate::read::{PAGE_BYTES_MIN, PageContent, PageError, PagePart, PageRequest, Start};
-use crate::store::{FileRecord, Offload, Ulid};
+use crate::{PAGE_BYTES_MIN, Page, PageContent, PageError, PagePart, PageRequest, Start};
+
+/// Template of the resources, as in `resources/templates/list`. No list contains the resources themselves, as offloading a
+/// result must not change a list.
+pub const TEMPLATE: &str = r#"{"uriTemplate":"lro://{offload}/{section}{?offset,limit}","name":"lro-section","title":"Section of an offloaded result","description":"Records of a large tool result from `offset` on, at most `limit` of them; the handle is in the descriptor of the result and expires"}"#;
 
 /// Maximum size of a resource page, in bytes. Clients read larger pages than models.
 const PAGE_BYTES: u32 = 1 << 20;
@@ -16,8 +20,10 @@ const PAGE_BYTES: u32 = 1 << 20;
 const TTL_MILLIS: u32 = 60_000;
 
 /// A parsed resource URI.
-struct ResourceUri {
-    offload: Ulid,
+#[derive(Clone, Debug)]
+pub struct ResourceUri {
+    /// The offload.
+    pub offload: Ulid,
     section: String,
     offset: u64,
     limit: Option<NonZero<u32>>,
@@ -37,24 +43,34 @@ enum Data {
     Base64(String),
 }
 
-impl Tools {
-    /// Reads a resource of a tenant. Returns the result of `resources/read` as JSON. Blocks.
+impl ResourceUri {
+    /// Parses the URI of a section.
     ///
     /// # Errors
-    /// When the URI is invalid or its resource does not exist. The code depends on the revision: `modern` from
+    /// A message for the client.
+    pub fn parse(uri: &str) -> Result<Self, String> {
+        wanted(uri).ok_or_else(|| {
+            format!("`{uri}` is not the URI of a section: expected lro://OFFLOAD/SECTION?offset=N&limit=N")
+        })
+    }
+
+    /// Reads as many pages as the URI asks for, with `page`, in the name of a tenant, and returns the result of
+    /// `resources/read` as JSON. No more than `bytes_max` bytes are read. The form depends on the revision: `modern` from
     /// 2026-07-28 on.
-    pub fn resource(&self, tenant: &str, uri: &str, modern: bool) -> Result<String, ProtocolError> {
-        let failed = |message: String| ProtocolError::missing_resource(message, modern);
-        let wanted = wanted(uri).ok_or_else(|| {
-            failed(format!("`{uri}` is not the URI of a section: expected lro://OFFLOAD/SECTION?offset=N&limit=N"))
-        })?;
-        let offload =
-            self.store().find(tenant, wanted.offload).map_err(|error| failed(client_message(tenant, &error)))?;
-        let media_type = offload.file(&wanted.section).map(|file| file.media_type.clone()).unwrap_or_default();
-        let found = self.read_pages(tenant, &wanted).map_err(|error| match error {
-            PageError::Store(error) => failed(client_message(tenant, &error)),
-            error => failed(error.to_string()),
-        })?;
+    ///
+    /// # Errors
+    /// Those of `page`.
+    pub fn read<E: std::error::Error + 'static>(
+        &self,
+        uri: &str,
+        tenant: &str,
+        offload: &OffloadRecord,
+        bytes_max: u32,
+        modern: bool,
+        page: impl FnMut(&PageRequest) -> Result<Page, PageError<E>>,
+    ) -> Result<String, PageError<E>> {
+        let media_type = offload.file(&self.section).map(|file| file.media_type.as_str()).unwrap_or_default();
+        let found = self.content(tenant, bytes_max.min(PAGE_BYTES), page)?;
         let content = match found.data {
             Data::Text(text) => json!({ "uri": uri, "mimeType": media_type, "text": text }),
             Data::Base64(blob) => json!({ "uri": uri, "mimeType": media_type, "blob": blob }),
@@ -73,14 +89,17 @@ impl Tools {
         Ok(result.to_string())
     }
 
-    /// Reads as many pages as the URI asks for.
-    fn read_pages(&self, tenant: &str, wanted: &ResourceUri) -> Result<ResourceContent, PageError> {
+    fn content<E: std::error::Error + 'static>(
+        &self,
+        tenant: &str,
+        most: u32,
+        mut page: impl FnMut(&PageRequest) -> Result<Page, PageError<E>>,
+    ) -> Result<ResourceContent, PageError<E>> {
         let mut lines: Vec<String> = Vec::new();
         let (mut bytes, mut total) = (0, u64::MAX);
-        let most = self.pages().bytes_max().min(PAGE_BYTES);
         loop {
-            let next = wanted.offset + lines.len() as u64;
-            let records = wanted.limit.map_or(u64::from(u32::MAX), |limit| limit.get().into()) - lines.len() as u64;
+            let next = self.offset + lines.len() as u64;
+            let records = self.limit.map_or(u64::from(u32::MAX), |limit| limit.get().into()) - lines.len() as u64;
             let room = most.saturating_sub(bytes);
             if !lines.is_empty() && (records == 0 || next >= total || room < PAGE_BYTES_MIN) {
                 return Ok(ResourceContent::of_lines(&lines, (next < total).then_some(next)));
@@ -89,9 +108,9 @@ impl Tools {
                 start: Start::Record(next),
                 bytes: Some(room),
                 records: Some(u32::try_from(records).unwrap_or(u32::MAX)),
-                ..PageRequest::new(tenant, wanted.offload, wanted.section.clone())
+                ..PageRequest::new(tenant, self.offload, self.section.clone())
             };
-            let page = self.pages().page(&request)?;
+            let page = page(&request)?;
             total = page.total;
             match page.content {
                 PageContent::Records(more) if !more.is_empty() => {
@@ -99,7 +118,7 @@ impl Tools {
                     for line in more {
                         let with_feed = u32::try_from(line.len() + 1).unwrap_or(u32::MAX);
                         if !lines.is_empty() && with_feed > most.saturating_sub(bytes) {
-                            return Ok(ResourceContent::of_lines(&lines, Some(wanted.offset + lines.len() as u64)));
+                            return Ok(ResourceContent::of_lines(&lines, Some(self.offset + lines.len() as u64)));
                         }
                         bytes = bytes.saturating_add(with_feed);
                         lines.push(line);
@@ -129,13 +148,13 @@ impl ResourceContent {
 }
 
 /// Resource links to the sections of an offload, as content blocks.
-pub fn resource_links(offload: &Offload) -> Vec<String> {
+pub fn resource_links(id: Ulid, offload: &OffloadRecord) -> Vec<String> {
     let link = |file: &FileRecord| {
-        let uri = format!("lro://{}/{}", offload.id(), file.name);
+        let uri = format!("lro://{}/{}", id, file.name);
         let size = file.bytes;
         json!({ "type": "resource_link", "uri": uri, "name": file.section, "mimeType": file.media_type, "size": size })
     };
-    offload.record().files.iter().map(|file| link(file).to_string()).collect()
+    offload.files.iter().map(|file| link(file).to_string()).collect()
 }
 
 fn wanted(uri: &str) -> Option<ResourceUri> {

@@ -5,8 +5,10 @@ use serde::ser::{Error, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{ANSWER_BYTES_MAX, Budget, ExtractError, Jq, Query, Question, Search, Sql, component};
-use crate::sandbox::{Cost, Part, PartError, PartKind, Payload};
+use lro_contract::query::Query;
+use lro_payload::{Part, PartError, PartKind, Payload};
+
+use crate::{ANSWER_BYTES_MAX, Budget, Jq, Question, QuestionError, Search, Sql};
 
 /// Default limit of a query, as documented in `wit/types.wit`.
 const LIMIT_DEFAULT: u64 = 50;
@@ -33,8 +35,6 @@ pub struct Answer {
     /// What the query was taken to mean, where it says something else: values compared as another type, and tests that
     /// look into one of two types only. Of a search, what it leaves open.
     pub notes: Vec<String>,
-    /// Cost of the call into the component; zero without a call.
-    pub cost: Cost,
 }
 
 /// Why an answer ends before the last result.
@@ -52,10 +52,10 @@ impl Answer {
         self.total.saturating_sub(self.offset).saturating_sub(self.results)
     }
 
-    /// The results as one JSON array, for a [`Filter`](crate::filter::Filter) that offloads them again.
+    /// The results as one JSON array, to be offloaded again.
     ///
     /// # Errors
-    /// Never for an answer of [`Extractor::ask`](super::Extractor::ask).
+    /// Never for an answer that was checked.
     pub fn into_payload(self) -> Result<Payload, PartError> {
         let array = format!("[{}]", self.lines.trim_end().replace('\n', ","));
         Ok(Payload::new(vec![Part::text(PartKind::Structured, array.into())?]))
@@ -108,7 +108,7 @@ pub struct Failures {
 
 impl Answer {
     /// The answer without results, from an offset on.
-    pub(super) fn empty(offset: u64) -> Self {
+    pub fn empty(offset: u64) -> Self {
         Self {
             lines: String::new(),
             results: 0,
@@ -119,24 +119,21 @@ impl Answer {
             cut: None,
             failures: None,
             notes: Vec::new(),
-            cost: Cost::default(),
         }
     }
 
     /// The answer to a query that only counts all records.
-    pub(super) fn of_count(records: u64) -> Self {
+    pub fn of_count(records: u64) -> Self {
         let lines = format!("{{\"count\":{records}}}\n");
         Self { lines, results: 1, total: 1, matched: records, ..Self::empty(0) }
     }
 
-    /// The answer of the component to a question, checked.
-    pub(super) fn of_contract(
-        answer: component::Answer,
-        question: &Question,
-        asked: Budget,
-        budget: Budget,
-    ) -> Result<Self, ExtractError> {
-        let mut answer = Self::checked(answer, asked)?;
+    /// What a component answered to a question within the budget `asked`, checked; cut to `budget`.
+    ///
+    /// # Errors
+    /// [`QuestionError::Answer`] if it contradicts itself, and [`QuestionError::Limit`].
+    pub fn of_question(self, question: &Question, asked: Budget, budget: Budget) -> Result<Self, QuestionError> {
+        let mut answer = self.checked(asked)?;
         match question {
             Question::Jq(jq) => return answer.page(jq, budget),
             Question::Query(Query { count: true, .. }) | Question::Search(Search { count: true, .. }) => {}
@@ -153,22 +150,22 @@ impl Answer {
         Ok(answer)
     }
 
-    /// The answer of the component to a query in SQL, checked.
-    pub(super) fn of_sql(answer: component::Answer, sql: &Sql, asked: Budget) -> Result<Self, ExtractError> {
-        let mut answer = Self { offset: sql.offset, ..Self::checked(answer, asked)? };
+    /// What a component answered to a query in SQL, checked.
+    ///
+    /// # Errors
+    /// [`QuestionError::Answer`] if it contradicts itself.
+    pub fn of_sql(self, sql: &Sql, asked: Budget) -> Result<Self, QuestionError> {
+        let mut answer = Self { offset: sql.offset, ..self.checked(asked)? };
         answer.note_limit(sql.limit.is_some_and(|limit| answer.results >= u64::from(limit)));
         Ok(answer)
     }
 
-    fn checked(answer: component::Answer, asked: Budget) -> Result<Self, ExtractError> {
-        let component::Answer { lines, results, total, matched, examined, next_bytes, failures, notes } = answer;
-        if lines.len() > asked.bytes as usize || lines.bytes().filter(|byte| *byte == b'\n').count() as u64 != results {
-            return Err(ExtractError::Answer("wrong number or size of lines"));
+    fn checked(self, asked: Budget) -> Result<Self, QuestionError> {
+        let lines = self.lines.bytes().filter(|byte| *byte == b'\n').count();
+        if self.lines.len() > asked.bytes as usize || lines as u64 != self.results {
+            return Err(QuestionError::Answer("wrong number or size of lines"));
         }
-        let cut = next_bytes.map(Cut::Budget);
-        let failures = failures.map(Into::into);
-        let cost = Cost::default();
-        Ok(Self { lines, results, offset: 0, total, matched, examined, cut, failures, notes, cost })
+        Ok(self)
     }
 
     /// Notes that results are left because of a limit, if the budget has room for more.
@@ -179,12 +176,12 @@ impl Answer {
     }
 
     /// Keeps the results that a jq program's offset and limit name, within a budget.
-    fn page(mut self, jq: &Jq, budget: Budget) -> Result<Self, ExtractError> {
+    fn page(mut self, jq: &Jq, budget: Budget) -> Result<Self, QuestionError> {
         if jq.offset > 0 && jq.offset >= self.results && self.results < self.total {
             let message = format!(
                 "offset: the results before it take more than {ANSWER_BYTES_MAX} bytes; return less per record"
             );
-            return Err(ExtractError::Limit(message));
+            return Err(QuestionError::Limit(message));
         }
         let limit = jq.limit.map_or(u64::MAX, u64::from);
         let (mut kept, mut size) = (String::new(), Measure::text());
@@ -209,16 +206,12 @@ impl Answer {
     }
 }
 
-/// What to ask the component for: for a page of the results of a jq program, also those before it.
-pub(super) fn asked_budget(question: &Question, budget: Budget) -> Result<Budget, ExtractError> {
+/// What to ask a component for: for a page of the results of a jq program, also those before it.
+///
+/// # Errors
+/// [`QuestionError::Invalid`] for a jq program whose limit is out of bounds.
+pub fn asked_budget(question: &Question, budget: Budget) -> Result<Budget, QuestionError> {
     let Question::Jq(jq) = question else { return Ok(budget.capped()) };
     jq.check_limit()?;
     if jq.offset > 0 { Ok(Budget { bytes: ANSWER_BYTES_MAX, tokens: u32::MAX }) } else { Ok(budget.capped()) }
-}
-
-impl From<component::Failures> for Failures {
-    fn from(failures: component::Failures) -> Self {
-        let component::Failures { records, first, message } = failures;
-        Self { records, first, message }
-    }
 }

@@ -6,31 +6,31 @@ use serde_json::value::RawValue;
 
 /// The schema of a section.
 #[derive(Debug, Default)]
-pub(super) struct Schema(Value);
+pub(crate) struct Schema(Value);
 
 /// The JSON types of a field, other than null.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Types {
-    pub(super) strings: bool,
-    pub(super) numbers: bool,
-    pub(super) booleans: bool,
-    pub(super) arrays: bool,
-    pub(super) objects: bool,
+pub(crate) struct Types {
+    pub(crate) strings: bool,
+    pub(crate) numbers: bool,
+    pub(crate) booleans: bool,
+    pub(crate) arrays: bool,
+    pub(crate) objects: bool,
 }
 
 impl Schema {
     /// A section without a schema has one that knows nothing.
-    pub(super) fn new(schema: Option<&RawValue>) -> Self {
+    pub(crate) fn new(schema: Option<&RawValue>) -> Self {
         Self(schema.and_then(|schema| serde_json::from_str(schema.get()).ok()).unwrap_or_default())
     }
 
     /// Whether some record has a value at these keys.
-    pub(super) fn has(&self, keys: &[String]) -> bool {
+    pub(crate) fn has(&self, keys: &[String]) -> bool {
         self.node(keys).is_some()
     }
 
     /// The types of the values at these keys, if the schema says them.
-    pub(super) fn types(&self, keys: &[String]) -> Option<Types> {
+    pub(crate) fn types(&self, keys: &[String]) -> Option<Types> {
         let named = self.node(keys)?.get("type")?;
         let names = named.as_array().map_or(std::slice::from_ref(named), Vec::as_slice);
         let mut types = Types::default();
@@ -58,7 +58,7 @@ impl Schema {
 
 impl Types {
     /// The names of the types, such as `numbers and strings`.
-    pub(super) fn names(self) -> String {
+    pub(crate) fn names(self) -> String {
         let all = [
             (self.numbers, "numbers"),
             (self.strings, "strings"),
@@ -72,7 +72,7 @@ impl Types {
 }
 
 /// The keys of a field, as `test` in `wit/types.wit` describes it.
-pub(super) fn keys(field: &str) -> Vec<String> {
+pub(crate) fn keys(field: &str) -> Vec<String> {
     match field.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(key_of_step).collect(),
         None if field.is_empty() => Vec::new(),
@@ -81,7 +81,7 @@ pub(super) fn keys(field: &str) -> Vec<String> {
 }
 
 /// A field with these keys: joined by dots where that is unambiguous, else a JSON Pointer.
-pub(super) fn spelled(keys: &[String]) -> String {
+pub(crate) fn spelled(keys: &[String]) -> String {
     if keys.iter().all(|key| !key.is_empty() && !key.contains(['.', '/', '~'])) {
         return keys.join(".");
     }

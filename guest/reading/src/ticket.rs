@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::cursor::{milliseconds, take};
-use super::{CursorError, CursorKey};
-use crate::store::Ulid;
+use lro_contract::ulid::Ulid;
+
+use crate::cursor::{milliseconds, take};
+use crate::{CursorError, CursorKey};
 
 /// Domain separator, as for cursors of sections.
 const CONTEXT: &[u8] = b"lro download 1\0";

@@ -1,8 +1,9 @@
 //! Signed cursors of lists that are known only as a whole, such as the tools of a server.
 
-use super::cursor::take;
-use super::{CursorError, CursorKey};
-use crate::store::Digest;
+use lro_contract::digest::Digest;
+
+use crate::cursor::take;
+use crate::{CursorError, CursorKey};
 
 /// Domain separator, as for cursors of sections.
 const CONTEXT: &[u8] = b"lro list cursor 1\0";

@@ -1,12 +1,77 @@
-//! Searches and ranges of lines.
+//! Questions about an offload: typed queries, jq programs, searches, and lines by their numbers; SQL about several.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Answer, component};
+use lro_contract::query::Query;
+use serde_json::value::RawValue;
 
+use crate::{Answer, QuestionError};
+
+/// Default of [`Budget::bytes`].
+pub const ANSWER_BYTES_DEFAULT: u32 = 20_000;
+/// Default of [`Budget::tokens`].
+pub const ANSWER_TOKENS_DEFAULT: u32 = 8_000;
+/// Maximum size of an answer in bytes, whatever the budget: half of what the sandbox lets cross in one call by default.
+pub const ANSWER_BYTES_MAX: u32 = 4 << 20;
+/// Maximum number of results that a query may ask for, and maximum size of a sample.
+pub const RESULTS_MAX: u32 = 100_000;
 /// Maximum number of hits that a search may ask for.
 pub const HITS_MAX: u32 = 10_000;
+/// Maximum number of tables of a query in SQL.
+pub const TABLES_MAX: usize = 16;
+
+/// Maximum size of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Maximum bytes of its lines.
+    pub bytes: u32,
+    /// Maximum estimated tokens of its lines.
+    pub tokens: u32,
+}
+
+impl Budget {
+    /// At most [`ANSWER_BYTES_MAX`].
+    #[must_use]
+    pub fn capped(self) -> Self {
+        Self { bytes: self.bytes.min(ANSWER_BYTES_MAX), ..self }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes: ANSWER_BYTES_DEFAULT, tokens: ANSWER_TOKENS_DEFAULT }
+    }
+}
+
+/// A question about an offload.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// A typed query.
+    Query(Query),
+    /// A jq program.
+    Jq(Jq),
+    /// A search.
+    Search(Search),
+    /// Lines of a text, or records, by their numbers.
+    Lines(LineRange),
+}
+
+/// A jq program.
+#[derive(Clone, Debug, Default)]
+pub struct Jq {
+    /// The program.
+    pub filter: String,
+    /// Whether to run it once over the array of all records instead of once per record.
+    pub slurp: bool,
+    /// Variables: `$name`, any JSON value.
+    pub arguments: BTreeMap<String, Box<RawValue>>,
+    /// Results to skip. With `slurp`, the results before and on the page together have at most [`ANSWER_BYTES_MAX`] bytes.
+    pub offset: u64,
+    /// Maximum number of results, from 1 to [`RESULTS_MAX`]. Default: as many as fit.
+    pub limit: Option<u32>,
+}
 
 /// A search of texts, line by line, and of records, in all their strings.
 ///
@@ -100,20 +165,28 @@ impl fmt::Display for LineRange {
     }
 }
 
-impl From<&Search> for component::Search {
-    fn from(search: &Search) -> Self {
-        let Search { pattern, ignore_case, before, after, rank, count, offset, limit } = search.clone();
-        let pattern = match pattern {
-            Pattern::Words(words) => component::Pattern::Words(words),
-            Pattern::Literal(literal) => component::Pattern::Literal(literal),
-            Pattern::Regex(regex) => component::Pattern::Regex(regex),
-        };
-        Self { pattern, ignore_case, before, after, rank, count, offset, limit }
-    }
+/// A query in SQL; `wit/lro-query.wit` describes the subset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sql {
+    /// The query.
+    pub query: String,
+    /// Rows of its result to skip.
+    pub offset: u64,
+    /// Maximum number of rows, from 1 to [`RESULTS_MAX`]. Default: as many as fit.
+    pub limit: Option<u32>,
 }
 
-impl From<LineRange> for component::LineRange {
-    fn from(LineRange { first, last }: LineRange) -> Self {
-        Self { first, last }
+impl Jq {
+    /// Checks the limit.
+    ///
+    /// # Errors
+    /// [`QuestionError::Invalid`].
+    pub fn check_limit(&self) -> Result<(), QuestionError> {
+        match self.limit {
+            Some(limit) if limit == 0 || limit > RESULTS_MAX => {
+                Err(QuestionError::Invalid(format!("limit: must be between 1 and {RESULTS_MAX}")))
+            }
+            _ => Ok(()),
+        }
     }
 }

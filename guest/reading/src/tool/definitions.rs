@@ -100,3 +100,23 @@ pub fn definitions() -> [Value; 2] {
     });
     [extract, read]
 }
+
+/// JSON Schema of an argument that is a question: see [`question`](super::question).
+pub fn question_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": format!("Question about the result: if it is too large to show, the answer comes in its place, in this \
+            same call. The arguments of `{EXTRACT_TOOL}` without `handle`, such as {{\"where\": \"status == 'open'\", \
+            \"select\": \"id, title\", \"limit\": 20}}, {{\"group\": \"state\"}}, {{\"count\": true}} or {{\"search\": \"timeout\", \
+            \"context\": 2}}; `section` where there may be several. A small result comes whole."),
+    })
+}
+
+/// Instructions about both tools for the model.
+pub fn guidance() -> String {
+    format!(
+        "Tool results that are too large arrive as a descriptor with `\"offloaded\": true`: what there is, its fields, and a \
+         `handle`. Answer questions about such a result with the tool `{EXTRACT_TOOL}` (filter, count, group, sort) and page \
+         through it with `{READ_TOOL}`; do not call the first tool again for the same data."
+    )
+}

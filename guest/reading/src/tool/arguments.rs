@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use lro_contract::manifest::OffloadRecord;
 use lro_contract::query::document::{Known, Members, Node};
-use lro_contract::query::read as query;
+use lro_contract::query::{Query, QueryError, read as query};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::sql::{self, TableArguments};
 use super::{EXTRACT_TOOL, Failure, READ_TOOL, search};
-use crate::extract::{Jq, QueryError, Question, Sql};
-use crate::read::Start;
+use crate::{Jq, Question, QuestionError, Sql, Start, stored_query};
 
 /// Arguments of `lro_extract` that are not part of the typed query.
 const EXTRACT: &Known = &[
@@ -41,38 +41,78 @@ const READ: &Known =
 type Values = BTreeMap<String, Box<RawValue>>;
 
 /// The arguments of `lro_extract`.
-pub(super) enum ExtractArguments {
+#[derive(Clone, Debug)]
+pub enum ExtractArguments {
     /// About one offload.
-    One { handle: String, section: Option<String>, asked: Asked },
+    One {
+        /// The handle of the offload.
+        handle: String,
+        /// The section, if it is named.
+        section: Option<String>,
+        /// What is asked.
+        asked: Asked,
+    },
     /// About named tables.
-    Tables { sql: Sql, from: Vec<TableArguments> },
+    Tables {
+        /// The query.
+        sql: Sql,
+        /// The tables, at least one.
+        from: Vec<TableArguments>,
+    },
 }
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(super) enum Asked {
+pub enum Asked {
+    /// A question about one section, or a search of all.
     Question(Question),
+    /// A query about the sections with records.
     Sql(Sql),
-    /// A stored query, and what overrides its own values.
-    Recipe {
-        name: String,
-        parameters: Values,
-        offset: Option<u64>,
-        limit: Option<u32>,
-    },
+    /// A stored query.
+    Recipe(Recipe),
+}
+
+/// A stored query by its name, and what overrides its own values.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    name: String,
+    parameters: Values,
+    offset: Option<u64>,
+    limit: Option<u32>,
+}
+
+impl Recipe {
+    /// The query of this name that an offload has, and the section that it is about.
+    ///
+    /// # Errors
+    /// When the offload has no such query, for the model.
+    pub fn question(&self, offload: &OffloadRecord) -> Result<(Option<String>, Question), QuestionError> {
+        let (file, query) = stored_query(offload, &self.name, &self.parameters)?;
+        let (offset, limit) = (self.offset.unwrap_or(query.offset), self.limit.or(query.limit));
+        Ok((Some(file.to_owned()), Question::Query(Query { offset, limit, ..query })))
+    }
 }
 
 /// The arguments of `lro_read`.
-pub(super) struct ReadArguments {
-    pub(super) handle: String,
-    pub(super) section: Option<String>,
-    pub(super) start: Start,
-    pub(super) limit: Option<u32>,
-    pub(super) bytes: Option<u32>,
+#[derive(Clone, Debug)]
+pub struct ReadArguments {
+    /// The handle of the offload.
+    pub handle: String,
+    /// The section, if it is named.
+    pub section: Option<String>,
+    /// Where the page begins.
+    pub start: Start,
+    /// Most records or lines.
+    pub limit: Option<u32>,
+    /// Most bytes.
+    pub bytes: Option<u32>,
 }
 
 /// Reads the arguments of `lro_extract`.
-pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
+///
+/// # Errors
+/// What is wrong, for the model.
+pub fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
     let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
     if let Some(from) = sql::tables(&mut members)? {
         return match asked(members)? {
@@ -87,7 +127,10 @@ pub(super) fn extract(arguments: &str) -> Result<ExtractArguments, Failure> {
 }
 
 /// Reads the arguments of `lro_extract` without `handle`: the section, and what is asked.
-pub(super) fn question(arguments: &str) -> Result<(Option<String>, Asked), Failure> {
+///
+/// # Errors
+/// What is wrong, for the model.
+pub fn question(arguments: &str) -> Result<(Option<String>, Asked), Failure> {
     let mut members = query::members(&Node::parse(arguments)?, EXTRACT)?;
     if let Some(other) = ["handle", "from"].into_iter().find(|name| members.take(name).is_some()) {
         return Err(Failure::Tool(format!("the question is about the result of this call: leave out `{other}`")));
@@ -124,7 +167,7 @@ fn asked(mut members: Members<'_>) -> Result<(Option<String>, Asked), Failure> {
                 return Err(Failure::Tool(format!("`jq` and `recipe` go without {}", others.join(", "))));
             }
             match (jq, recipe) {
-                (_, Some(name)) => Asked::Recipe { name, parameters, offset, limit },
+                (_, Some(name)) => Asked::Recipe(Recipe { name, parameters, offset, limit }),
                 (filter, None) => {
                     let (filter, offset) = (filter.unwrap_or_default(), offset.unwrap_or(0));
                     Asked::Question(Question::Jq(Jq { filter, slurp, arguments, offset, limit }))
@@ -136,7 +179,10 @@ fn asked(mut members: Members<'_>) -> Result<(Option<String>, Asked), Failure> {
 }
 
 /// Reads the arguments of `lro_read`.
-pub(super) fn read(arguments: &str) -> Result<ReadArguments, Failure> {
+///
+/// # Errors
+/// What is wrong, for the model.
+pub fn read(arguments: &str) -> Result<ReadArguments, Failure> {
     let mut members = Node::parse(arguments)?.members("an object such as {\"handle\": …}", &[READ])?;
     let handle = handle(&mut members)?;
     let section = members.text("section")?;
@@ -154,7 +200,7 @@ pub(super) fn read(arguments: &str) -> Result<ReadArguments, Failure> {
     Ok(ReadArguments { handle, section, start, limit, bytes })
 }
 
-pub(super) fn handle(members: &mut Members<'_>) -> Result<String, Failure> {
+fn handle(members: &mut Members<'_>) -> Result<String, Failure> {
     let missing = || Failure::Tool("`handle` is missing: pass the member `handle` of a descriptor".to_owned());
     members.text("handle")?.ok_or_else(missing)
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
+use lro_contract::digest::Digest;
+use lro_contract::ulid::Ulid;
 use sha2::Sha256;
-
-use crate::store::{Digest, Ulid};
 
 /// Domain separator: keeps the signature from being valid for anything else signed with the same key.
 const CONTEXT: &[u8] = b"lro cursor 1\0";
@@ -136,14 +136,14 @@ impl CursorKey {
     }
 
     /// Encodes bytes with their signature, which holds in this context only.
-    pub(super) fn signed(&self, context: &[u8], mut bytes: Vec<u8>) -> String {
+    pub(crate) fn signed(&self, context: &[u8], mut bytes: Vec<u8>) -> String {
         let signature = self.hmac(context, &bytes).finalize().into_bytes();
         bytes.extend(signature.iter().take(SIGNATURE_BYTES));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// Decodes what [`signed`](Self::signed) returned for the same context.
-    pub(super) fn verified(&self, context: &[u8], text: &str) -> Result<Vec<u8>, CursorError> {
+    pub(crate) fn verified(&self, context: &[u8], text: &str) -> Result<Vec<u8>, CursorError> {
         let mut bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| CursorError::Malformed)?;
         let (payload, signature) = bytes.split_last_chunk::<SIGNATURE_BYTES>().ok_or(CursorError::Malformed)?;
         self.hmac(context, payload).verify_truncated_left(signature).map_err(|_| CursorError::Signature)?;
@@ -171,7 +171,7 @@ fn parse(bytes: &mut &[u8]) -> Option<(Cursor, [u8; TENANT_BYTES])> {
     bytes.is_empty().then_some((Cursor { offload, file, position, size, expires, query }, tenant))
 }
 
-pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*taken)
@@ -183,6 +183,6 @@ fn tenant_bytes(tenant: &str) -> [u8; TENANT_BYTES] {
     std::array::from_fn(|at| digest[at])
 }
 
-pub(super) fn milliseconds(time: SystemTime) -> u64 {
+pub(crate) fn milliseconds(time: SystemTime) -> u64 {
     u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

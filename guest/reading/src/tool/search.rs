@@ -1,9 +1,10 @@
 //! The arguments of a search, and of lines by their numbers.
 
+use lro_contract::query::QueryError;
 use lro_contract::query::document::{Members, Node};
 
 use super::Failure;
-use crate::extract::{LineRange, Pattern, QueryError, Question, Search};
+use crate::{LineRange, Pattern, Question, Search};
 
 /// What `lines` is.
 const RANGE: &str = "two line numbers such as [10, 40], from 1, or [-5, -1] for the last five";

@@ -3,17 +3,30 @@
 //!
 //! Each change of a value, and each test that holds for less than it seems to, gets a note.
 
+use lro_contract::manifest::FileRecord;
 use lro_contract::query::document::shown;
 use lro_contract::query::{Group, Operator, Query, Selection, Test};
 use serde_json::value::RawValue;
 
-use super::schema::{Schema, Types, keys, spelled};
+use crate::Question;
+use crate::schema::{Schema, Types, keys, spelled};
 
 /// Most notes of an answer.
 const NOTES_MAX: usize = 8;
 
+/// Fits a question to the files that it is about. Returns it with notes for whoever asked.
+pub fn fitted(question: &Question, files: &[&FileRecord]) -> (Question, Vec<String>) {
+    match question {
+        Question::Query(query) => {
+            let (query, notes) = fit(query, files.first().and_then(|file| file.schema.as_deref()));
+            (Question::Query(query), notes)
+        }
+        question => (question.clone(), Vec::new()),
+    }
+}
+
 /// Fits a query to a section with this schema. Returns it with notes for whoever asked.
-pub(super) fn fit(query: &Query, schema: Option<&RawValue>) -> (Query, Vec<String>) {
+pub fn fit(query: &Query, schema: Option<&RawValue>) -> (Query, Vec<String>) {
     let schema = Schema::new(schema);
     let mut query = query.clone();
     let mut notes = Vec::new();

@@ -3,16 +3,20 @@
 use lro_contract::query::document::{Known, Members};
 
 use super::Failure;
-use crate::extract::Sql;
+use crate::Sql;
 
 /// Members of an element of `from`.
 const TABLE: &Known = &[("handle", &[]), ("section", &[]), ("as", &["alias", "name"])];
 
 /// One section, or all with records of an offload.
-pub(super) struct TableArguments {
-    pub(super) handle: String,
-    pub(super) section: Option<String>,
-    pub(super) name: Option<String>,
+#[derive(Clone, Debug)]
+pub struct TableArguments {
+    /// The handle of the offload.
+    pub handle: String,
+    /// The section, if it is named.
+    pub section: Option<String>,
+    /// The name of the table, if it has one.
+    pub name: Option<String>,
 }
 
 /// Takes a query in SQL. Fails if other members are left then.

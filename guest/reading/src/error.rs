@@ -1,0 +1,100 @@
+//! Why a question has no answer.
+
+use crate::Failures;
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuestionError {
+    /// The offload has several sections, and the question names none.
+    #[error("the offload has several sections: name one of {}", listed(.0))]
+    Ambiguous(Vec<String>),
+    /// The offload has no records.
+    #[error(
+        "the offload has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`, or use \
+         `lro_read` or `lro read` to read it in pages"
+    )]
+    NoRecords,
+    /// The offload has no records but those of the outline with this name.
+    #[error(
+        "the offload has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`, or \
+         name the section `{0}` to query its outline"
+    )]
+    OnlyOutline(String),
+    /// The named section has no records.
+    #[error(
+        "the section `{0}` has no records to query: search it, with `search` of `lro_extract` or `lro extract --search`"
+    )]
+    NotRecords(String),
+    /// The offload has neither text nor records.
+    #[error("the offload has only bytes; use `lro_read` or `lro read` to read it in pages")]
+    NoText,
+    /// No section of this name can answer the question.
+    #[error("there is no section `{name}` to ask this about; there are {}", listed(.sections))]
+    Section {
+        /// The requested name.
+        name: String,
+        /// The sections that can.
+        sections: Vec<String>,
+    },
+    /// There is no stored query of this name.
+    #[error("there is no recipe `{name}`; there are {}", listed(.names))]
+    Stored {
+        /// The requested name.
+        name: String,
+        /// The existing names.
+        names: Vec<String>,
+    },
+    /// The stored query does not have a given parameter.
+    #[error("the recipe `{name}` has no such parameter; there are {}", listed(.parameters))]
+    Parameter {
+        /// The stored query.
+        name: String,
+        /// Its parameters.
+        parameters: Vec<String>,
+    },
+    /// The query is invalid.
+    #[error("invalid query: {0}")]
+    Invalid(String),
+    /// The search, or the range of lines, is invalid.
+    #[error("invalid search: {0}")]
+    InvalidSearch(String),
+    /// No record has this field.
+    #[error("no record has the field `{field}`; there are {}", listed(.near))]
+    UnknownField {
+        /// The field.
+        field: String,
+        /// Existing fields, the most similar first.
+        near: Vec<String>,
+    },
+    /// The jq program does not compile.
+    #[error("syntax error in the jq program at byte {offset}: {message}")]
+    Syntax {
+        /// Offset in the program, in bytes.
+        offset: u64,
+        /// The syntax error.
+        message: String,
+    },
+    /// The jq program failed on every record.
+    #[error("the jq program failed on all {} records; on record {}: {}", .0.records, .0.first, .0.message)]
+    Failed(Failures),
+    /// The query exceeded a limit of the component.
+    #[error("the query exceeded the limit {0}")]
+    Limit(String),
+    /// The component could not read the file.
+    #[error("the file could not be read: {0}")]
+    Read(String),
+    /// A line is not JSON.
+    #[error("record {0} is not JSON")]
+    Damaged(u64),
+    /// The component returned an inconsistent answer.
+    #[error("invalid answer from the component: {0}")]
+    Answer(&'static str),
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+    }
+}
