@@ -24,9 +24,9 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The same as `make component`, so that neither builds anew what the other has built.
 #[rustfmt::skip]
-const BUILD: [&str; 24] = [
+const BUILD: [&str; 26] = [
     "build", "--locked", "--profile", "component", "--target", TARGET, "-p", "lro-policy", "-p", "lro-redact", "-p",
-    "lro-extract", "-p", "lro-extract-sql", "-p", "lro-document-text", "-p", "lro-adapter", "-p", "lro-bridge", "-p",
+    "lro-extract", "-p", "lro-extract-sql", "-p", "lro-document-text", "-p", "lro-reader", "-p", "lro-adapter", "-p", "lro-bridge", "-p",
     "lro-results-memory", "-p", "lro-results-directory",
 ];
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lro_gateway::settings::{CONFIG_KEY, Config, FILE_KEYS, Preset, VARIABLES, ValueForm};
+use lro_host::mcp;
 use lro_tests::{read, workspace};
 use serde_json::{Map, Value, json};
 
@@ -12,6 +13,7 @@ const PAGE: &str = "host-example/docs/reference/settings.md";
 const BEGIN: &str = "<!-- settings: begin -->\n";
 const END: &str = "<!-- settings: end -->\n";
 const PYTHON: &str = "host-example/python/lro_filter/defaults.json";
+const READING: &str = "host-example/python/lro_filter/reading.json";
 const NODE: &str = "host-example/node/src/defaults.js";
 const NODE_TYPES: &str = "host-example/node/index.d.ts";
 
@@ -166,6 +168,14 @@ fn the_package_for_python_has_the_defaults_of_the_host() {
     let mut all = package_defaults(snake);
     all.insert("presets".to_owned(), presets());
     compare(PYTHON, &(serde_json::to_string_pretty(&all).unwrap() + "\n"));
+}
+
+// A client does not wait for the component to be compiled before it sees what there is.
+#[test]
+fn the_package_for_python_has_the_tools_of_the_host() {
+    let template: Value = serde_json::from_str(mcp::TEMPLATE).unwrap();
+    let all = json!({"tools": mcp::definitions(), "guidance": mcp::guidance(), "template": template});
+    compare(READING, &(serde_json::to_string_pretty(&all).unwrap() + "\n"));
 }
 
 #[test]

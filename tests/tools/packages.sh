@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../../host-example"
 
 # Another policy takes the place of the one in a composed component, in the bytes: one for each version of the contract.
 lro=$built/../../release/lro
-cp "$built/lro_policy.wasm" python/lro_filter/
+cp "$built/lro_policy.wasm" "$built/lro_reader.wasm" python/lro_filter/
 "$lro" compose "$built/lro_policy.wasm" --files directory -o python/lro_filter/lro_composed.wasm
 "$lro" compose ../tests/frozen/policy-0.1.0.wasm --files directory -o python/lro_filter/lro_composed_0_1.wasm
 for package in node edge; do

@@ -22,6 +22,7 @@
 //! | `search`, `range` | a search of texts and records, and lines by their numbers |
 //! | `reach`, `record` | the members that a jq program reads, and records as jq values |
 //! | `answer` | lines within the budget |
+//! | [`plain`] | questions, answers and errors as plain types |
 
 mod answer;
 mod condition;
@@ -56,6 +57,15 @@ pub mod bindings {
         pub_export_macro: true,
         default_bindings_module: "lro_answer::bindings",
     });
+}
+
+/// Conversions between these types and the plain ones of `lro-reading`.
+pub mod plain {
+    lro_contract::query_conversions!(crate::bindings::lro::filter::types);
+    lro_reading::question_conversions!(
+        crate::bindings::exports::lro::filter::lro_query,
+        crate::bindings::lro::filter::types
+    );
 }
 
 pub use bindings::exports::lro::filter::lro_query::{

@@ -12,7 +12,7 @@ import re
 import threading
 import time
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from .defaults import LIMITS
 from .errors import ComponentError, PolicyError, ResultError, SettingsError
 from .values import Value, codec
 
-__all__ = ["Limits", "Policy", "load"]
+__all__ = ["Component", "Limits", "Policy", "load", "own_component"]
 
 DEFAULT_COMPONENT = Path(__file__).with_name("lro_policy.wasm")
 """The default policy, put here by `make packages`."""
@@ -99,6 +99,9 @@ class _Clock:
 def _engine() -> Engine:
     config = Config()
     config.epoch_interruption = True
+    # What is compiled is kept in wasmtime's own cache. Where a home is missing or read-only, each process compiles.
+    with suppress(WasmtimeError):
+        config.cache = True
     return Engine(config)
 
 
@@ -134,13 +137,67 @@ def load(source: str | Path | bytes | None = None, *, sha256: str | None = None)
         return policy
 
 
+def own_component(name: str) -> wit.Component:
+    """A component of the package, compiled.
+
+    Raises:
+        ComponentError: It is missing.
+    """
+    return wit.Component(_ENGINE, _read(Path(__file__).with_name(name)))
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        is_own = path in (DEFAULT_COMPONENT, *COMPOSED)
+        is_own = path == DEFAULT_COMPONENT or path.parent == Path(__file__).parent
         hint = "; `make packages` puts it there" if is_own else ""
         raise ComponentError(f"cannot read {path}: {error.strerror}{hint}") from error
+
+
+class Component:
+    """The functions of an interface that a component exports. Each call has an instance of its own."""
+
+    def __init__(self, component: wit.Component, interface: str):
+        self._component = component
+        self._linker = wit.Linker(_ENGINE)
+        self._linker.add_wasip2()
+        exported = component.get_export_index(interface)
+        functions = component.type.exports(_ENGINE)[interface].ty.exports(_ENGINE).items()
+        self._functions = {
+            name: (
+                component.get_export_index(name, exported),
+                [codec(type) for _, type in item.ty.params],
+                codec(item.ty.result),
+            )
+            for name, item in functions
+            if isinstance(item.ty, wit.FuncType)
+        }
+
+    def call(self, name: str, limits: Limits, wasi: WasiConfig, *arguments: Any) -> Any:
+        """The answer of a function, as plain data (see `values`).
+
+        Raises:
+            PolicyError: The call did not end well.
+        """
+        index, params, answer = self._functions[name]
+        # A long text is in the memory of two components at most.
+        room = 4 * sum(len(argument) for argument in arguments if isinstance(argument, str))
+        with _CLOCK.running(), Store(_ENGINE) as store:
+            store.set_limits(
+                limits.memory_bytes + room,
+                limits.table_elements,
+                limits.instances + _OWN_INSTANCES,
+                _TABLES_MAX + _OWN_INSTANCES,
+                1 + _OWN_MEMORIES,
+            )
+            store.set_wasi(wasi)
+            store.set_epoch_deadline(math.ceil(limits.wall_time_ms / 1000 / _TICK_SECONDS) + 1)
+            try:
+                function = self._linker.instantiate(store, self._component).get_func(store, index)
+                return _call(store, function, params, arguments, answer)
+            except WasmtimeError as error:
+                raise _failure(error, limits) from error
 
 
 class Policy:
@@ -149,20 +206,7 @@ class Policy:
     def __init__(self, data: bytes, digest: str):
         self.digest = digest
         """SHA-256 of the policy, in hexadecimal digits."""
-        self._component = _compiled(data)
-        self._linker = wit.Linker(_ENGINE)
-        self._linker.add_wasip2()
-        exported = self._component.get_export_index(EXPORT)
-        functions = self._component.type.exports(_ENGINE)[EXPORT].ty.exports(_ENGINE).items()
-        self._functions = {
-            name: (
-                self._component.get_export_index(name, exported),
-                [codec(type) for _, type in item.ty.params],
-                codec(item.ty.result),
-            )
-            for name, item in functions
-            if isinstance(item.ty, wit.FuncType)
-        }
+        self._component = Component(_compiled(data), EXPORT)
 
     def filter(self, request: dict, result: str, directory: Path | None, limits: Limits) -> dict:
         """The `reply` of `wit/adapter/filter.wit` to a result, as plain data (see `values`). Files go to `directory`.
@@ -194,27 +238,10 @@ class Policy:
         return self._call("size", Limits(), None, text, unit)
 
     def _call(self, name: str, limits: Limits, directory: Path | None, *arguments: Any) -> Any:
-        index, params, answer = self._functions[name]
-        # The result is in the memory of two components at most.
-        room = 4 * sum(len(argument) for argument in arguments if isinstance(argument, str))
         wasi = WasiConfig()
         if directory is not None:
             wasi.preopen_dir(str(directory), "/")
-        with _CLOCK.running(), Store(_ENGINE) as store:
-            store.set_limits(
-                limits.memory_bytes + room,
-                limits.table_elements,
-                limits.instances + _OWN_INSTANCES,
-                _TABLES_MAX + _OWN_INSTANCES,
-                1 + _OWN_MEMORIES,
-            )
-            store.set_wasi(wasi)
-            store.set_epoch_deadline(math.ceil(limits.wall_time_ms / 1000 / _TICK_SECONDS) + 1)
-            try:
-                function = self._linker.instantiate(store, self._component).get_func(store, index)
-                found = _call(store, function, params, arguments, answer)
-            except WasmtimeError as error:
-                raise _failure(error, limits) from error
+        found = self._component.call(name, limits, wasi, *arguments)
         if not isinstance(found, dict) or "err" not in found:
             return found["ok"] if isinstance(found, dict) else found
         ((kind, message),) = found["err"].items()

@@ -1,6 +1,6 @@
 """Errors of this package."""
 
-__all__ = ["ComponentError", "LROError", "ListError", "PolicyError", "Rejected", "ResultError", "SettingsError", "StoreError"]
+__all__ = ["ComponentError", "LROError", "ListError", "PolicyError", "ReadError", "Rejected", "ResultError", "SettingsError", "StoreError"]
 
 
 class LROError(Exception):
@@ -38,6 +38,14 @@ class ResultError(LROError):
 
 class Rejected(LROError):
     """A rejected result; the text is the advice for the model, or the reason why filtering failed."""
+
+
+class ReadError(LROError):
+    """A call or a resource that cannot be answered: a protocol error with this code of JSON-RPC."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
 
 
 class ListError(LROError):

@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,12 @@ class Filter:
         query: str | None = None,
         session: str | None = None,
         settings: dict[str, Any] | None = None,
+        abilities: Sequence[str] | None = None,
     ) -> dict:
         """Decides on a result, a `CallToolResult` as JSON, and writes its files. Blocks.
 
-        `query` is the request, by convention the arguments as compact JSON. `settings` replaces settings for this call.
+        `query` is the request, by convention the arguments as compact JSON. `settings` replaces settings for this call, and
+        `abilities` what its reader can use.
         Returns the `reply` of `wit/adapter/filter.wit`; the setting `failure` decides when the policy fails.
 
         Raises:
@@ -101,7 +104,7 @@ class Filter:
             "tool": tool,
             "query": query,
             "shown-path": "",
-            "abilities": list(self.settings.abilities),
+            "abilities": list(self.settings.abilities if abilities is None else abilities),
             "settings": json.dumps(self.settings.given() | (settings or {})),
         }
         # One policy for the verdict and the files.

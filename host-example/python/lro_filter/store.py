@@ -23,6 +23,8 @@ __all__ = ["Store", "safe_name"]
 
 TIME_TO_LIVE = ".ttl-seconds"
 """File of an offload with its own time to live, which the host writes for some tools: seconds in decimal digits."""
+CURSOR_KEY = ".cursor-key"
+CURSOR_KEY_BYTES = 32
 TENANT_NAME_BYTES_MAX = 64
 SWEEP_SECONDS = 60
 """Least time between two sweeps of a process."""
@@ -58,6 +60,37 @@ class Store:
     def shown_path(self, id: str) -> str:
         """Absolute path of an offload."""
         return str(self._parent / id)
+
+    def find(self, id: str) -> tuple[Path, float] | None:
+        """The directory of an offload, and when it expires, in seconds since 1970; `None` if it is not there."""
+        path = self._parent / id
+        if not ulid.is_ulid(id) or path.is_symlink() or not path.is_dir():
+            return None
+        return path, ulid.seconds(id) + self._time_to_live(path)
+
+    def cursor_key(self) -> bytes:
+        """The key of 32 bytes that signs cursors; all processes that use the root share it.
+
+        Raises:
+            StoreError: It can be neither read nor created, or others have access to it.
+        """
+        path = self.root / CURSOR_KEY
+        try:
+            if not path.exists():
+                # It appears with all its bytes, and another process may be as far.
+                made = self.root / f".new-{ulid.generate()}.tmp"
+                made.touch(mode=0o600, exist_ok=False)
+                made.write_bytes(os.urandom(CURSOR_KEY_BYTES))
+                with suppress(FileExistsError):
+                    os.link(made, path)
+                made.unlink()
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+                mode, key = os.fstat(file.fileno()).st_mode, file.read(CURSOR_KEY_BYTES + 1)
+        except OSError as error:
+            raise StoreError(f"cannot use {path}: {error.strerror or error}") from error
+        if mode & 0o077 or len(key) != CURSOR_KEY_BYTES:
+            raise StoreError(f"{path}: others have access to it, or it has not {CURSOR_KEY_BYTES} bytes")
+        return key
 
     @contextmanager
     def staging(self, id: str):

@@ -175,6 +175,9 @@ def _flags(type: wit.FlagsType) -> Codec:
 
 _CODECS: dict[type, Callable[[Any], Codec]] = {
     wit.Bool: _number(ffi.WASMTIME_COMPONENT_BOOL, "boolean"),
+    wit.U8: _number(ffi.WASMTIME_COMPONENT_U8, "u8"),
+    wit.U32: _number(ffi.WASMTIME_COMPONENT_U32, "u32"),
+    wit.S32: _number(ffi.WASMTIME_COMPONENT_S32, "s32"),
     wit.U64: _number(ffi.WASMTIME_COMPONENT_U64, "u64"),
     wit.String: _string(ffi.WASMTIME_COMPONENT_STRING, "string"),
     wit.EnumType: _string(ffi.WASMTIME_COMPONENT_ENUM, "enumeration"),

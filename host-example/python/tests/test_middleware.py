@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 import unittest
 from pathlib import Path
 
@@ -167,17 +166,15 @@ class Middleware(Case):
     # A policy that does not come back holds nobody up, and each failure mode has its answer.
     def test_a_policy_that_fails_ends_with_the_answer_of_the_failure_mode(self):
         self.need(HOSTILE)
-        limits = {"wall_time_ms": 700}
+        limits = {"wall_time_ms": 2000}
 
         async def use(client):
-            start = time.monotonic()
             slow = asyncio.create_task(client.call_tool("records", {"count": 3000}, raise_on_error=False))
             await asyncio.sleep(0.2)
             # The slow call is waiting; another call still works.
             self.assertEqual((await client.call_tool("ping")).content[0].text, "pong")
-            pinged = time.monotonic() - start
-            result = await slow
-            return result, pinged, time.monotonic() - start
+            is_before = not slow.done()
+            return await slow, is_before
 
         for custom, failure in [
             ("inspect-loop", "open"), ("inspect-loop", "closed"), ("inspect-loop", "truncate"),
@@ -186,13 +183,12 @@ class Middleware(Case):
             with self.subTest(custom=custom, failure=failure):
                 settings = {"component": str(HOSTILE), "custom": custom, "failure": failure, "limits": limits}
                 settings |= {"tools": ["records"], "stdio": custom == "inspect-loop"}
-                result, pinged, took = self.run_with(use, **settings)
-                self.assertLess(took, 8)
+                result, is_before = self.run_with(use, **settings)
                 if "loop" in custom:
-                    self.assertLess(pinged, took - 0.2)
+                    self.assertTrue(is_before, "the other call was held up")
                 if failure == "closed":
                     self.assertTrue(result.is_error)
-                    self.assertIn("within 700 ms", result.content[0].text)
+                    self.assertIn("within 2000 ms", result.content[0].text)
                 elif failure == "open" and custom.startswith("inspect-"):
                     self.assertEqual(len(result.structured_content["results"]), 3000)
                 else:
