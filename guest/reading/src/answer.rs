@@ -1,12 +1,11 @@
 //! Answers: lines within a budget, and what is left.
 
+use lro_contract::query::Query;
 use lro_jsonl::Measure;
+use lro_payload::{Part, PartError, PartKind, Payload};
 use serde::ser::{Error, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-
-use lro_contract::query::Query;
-use lro_payload::{Part, PartError, PartKind, Payload};
 
 use crate::{ANSWER_BYTES_MAX, Budget, Jq, Question, QuestionError, Search, Sql};
 
