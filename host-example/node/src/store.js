@@ -1,18 +1,24 @@
 /**
- * A private directory of offloads: each is a directory named by its ULID, published by one rename and removed when it
- * has expired.
+ * A private directory of offloads: each is a directory `TENANT/ULID`, published by one rename and removed when it has expired.
+ * The layout is that of the lro-filter host, which may use the same root.
  */
 
+import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { lstat, mkdir, open, readdir, realpath, rename, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, open, readFile, readdir, realpath, rename, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { getuid } from "node:process";
 
-import { checkFiles, falseAccount } from "./outcome.js";
 import { isUlid, timeOf } from "./ulid.js";
 
 const STAGING = ".staging-";
 const REMOVING = ".removing-";
+
+/** File with an offload's own time to live, in seconds. */
+const TIME_TO_LIVE = ".ttl-seconds";
+
+/** Most bytes of the name of a tenant's directory. */
+const TENANT_BYTES_MAX = 64;
 
 /** A directory that is not published after this time belongs to a dead process. */
 const STAGING_MS = 3_600_000;
@@ -43,28 +49,27 @@ export class Store {
     }
 
     /** Absolute path of an offload once it is published. */
-    path(id) {
-        return join(this.#root, id);
+    path(tenant, id) {
+        return join(this.#root, safeName(tenant), id);
     }
 
-    /** Absolute path of an offload while it is written. */
-    staging(id) {
-        return join(this.#root, `${STAGING}${id}`);
+    /** Absolute path of an offload while it is written, which makes the directory of the tenant. */
+    staging(tenant, id) {
+        return join(this.#root, safeName(tenant), `${STAGING}${id}`);
     }
 
-    /** Checks that the files are those of a descriptor, syncs them to the disk, and publishes them. */
-    async publish(id, files) {
-        const staging = this.staging(id);
-        checkFiles(files, await readdir(staging));
-        await Promise.all(files.map((file) => settle(join(staging, file.name), file)));
+    /** Syncs the files of an offload to the disk, and publishes them. */
+    async publish(tenant, id, files) {
+        const staging = this.staging(tenant, id);
+        await Promise.all(files.map(({ name }) => sync(join(staging, name))));
         await sync(staging);
-        await rename(staging, this.path(id));
-        await sync(this.#root);
+        await rename(staging, this.path(tenant, id));
+        await sync(dirname(staging));
     }
 
     /** Removes an unpublished offload. */
-    async discard(id) {
-        await rm(this.staging(id), { recursive: true, force: true });
+    async discard(tenant, id) {
+        await rm(this.staging(tenant, id), { recursive: true, force: true });
     }
 
     /** Removes expired offloads and leftovers of crashes, at most once per `SWEEP_MS`. */
@@ -73,38 +78,56 @@ export class Store {
             return;
         }
         this.#sweptAt = now;
-        for (const name of await readdir(this.#root)) {
+        for (const entry of await readdir(this.#root, { withFileTypes: true })) {
+            if (entry.isDirectory() && !entry.name.startsWith(".")) {
+                await this.#sweepTenant(join(this.#root, entry.name), now);
+            }
+        }
+    }
+
+    async #sweepTenant(parent, now) {
+        for (const name of await readdir(parent)) {
             const id = name.replace(/^\.[a-z]+-/, "");
             if (!isUlid(id)) {
                 continue;
             }
             const age = now - timeOf(id);
-            const isExpired = name === id && age >= this.#timeToLiveMs;
+            const isExpired = name === id && age >= (await this.#timeToLive(join(parent, id)));
             const isLeft = name === REMOVING + id || (name === STAGING + id && age >= STAGING_MS);
             if (isExpired || isLeft) {
-                await this.#remove(name, id);
+                await remove(parent, name, id);
             }
         }
     }
 
-    /** Renames an offload before removing it, so that readers never see part of it. */
-    async #remove(name, id) {
-        const removing = join(this.#root, REMOVING + id);
-        if (name !== REMOVING + id) {
-            // Another process may have removed it.
-            await rename(join(this.#root, name), removing).catch(() => {});
-        }
-        await rm(removing, { recursive: true, force: true });
+    /** An offload of the lro-filter host may have its own. */
+    async #timeToLive(path) {
+        const text = await readFile(join(path, TIME_TO_LIVE), "latin1").catch(() => "");
+        return /^\d+\s*$/.test(text) ? Number(text) * 1000 : this.#timeToLiveMs;
     }
 }
 
-/** Checks a file against the policy's report, and syncs it to the disk. */
-async function settle(path, { name, bytes }) {
-    const found = await lstat(path);
-    if (!found.isFile() || found.nlink !== 1 || BigInt(found.size) !== bytes) {
-        throw falseAccount(name, "its size differs from the listed one, or it is not a regular file");
+/** Renames an offload before removing it, so that readers never see part of it. */
+async function remove(parent, name, id) {
+    const removing = join(parent, REMOVING + id);
+    if (name !== REMOVING + id) {
+        // Another process may have removed it.
+        await rename(join(parent, name), removing).catch(() => {});
     }
-    await sync(path);
+    await rm(removing, { recursive: true, force: true });
+}
+
+/** The name of the directory of a tenant: that of the lro-filter host, distinct for distinct texts. */
+function safeName(text) {
+    if (text === "") {
+        return "none";
+    }
+    if (text !== "none" && /^[A-Za-z0-9_-]{1,64}$/.test(text) && !/-[0-9a-f]{8}$/.test(text)) {
+        return text;
+    }
+    const kept = [...text].map((character) => (/[A-Za-z0-9_-]/.test(character) ? character : "_"));
+    const digest = createHash("sha256").update(text).digest("hex").slice(0, 8);
+    return `${kept.slice(0, TENANT_BYTES_MAX - 9).join("")}-${digest}`;
 }
 
 async function sync(path) {
