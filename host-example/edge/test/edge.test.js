@@ -21,7 +21,7 @@ async function started(context, { policy, change = (text) => text, token = TOKEN
     let folder = EDGE;
     if (policy !== undefined) {
         folder = join(scratch, policy, "edge");
-        for (const name of ["worker.js", "memory.js", "policy.js"]) {
+        for (const name of ["worker.js", "memory.js", "limits.js"]) {
             cpSync(join(EDGE, name), join(folder, name));
         }
         cpSync(join(EDGE, "../node/src"), join(scratch, policy, "node/src"), { recursive: true });
@@ -107,14 +107,15 @@ test("a small result passes, settings and failure modes are those of the header"
 test("bad requests are told what is wrong", async (t) => {
     const { address } = await started(t, { change: (text) => text.replace('"33554432"', '"1000"') });
     const wrong = [
-        [() => filtered(address, recordsResult(1), { treshold: 1 }), 400, /no such option `treshold`/],
+        [() => filtered(address, recordsResult(1), { treshold: 1 }), 400, /^`treshold` is not a setting$/],
         [
             () => filtered(address, recordsResult(1), { failure: "loud" }),
             400,
-            /failure: expected open, truncate, closed/,
+            /^`failure` is "loud": /,
         ],
+        [() => filtered(address, recordsResult(1), { limits: { files: 1 } }), 400, /^`limits` are set where/],
         [() => filtered(address, recordsResult(1), undefined, ""), 400, /call\.tool: expected the name of the tool/],
-        [() => filtered(address, "text"), 400, /CallToolResult/],
+        [() => filtered(address, "text"), 400, /^expected an object with `content`/],
         [() => filtered(address, recordsResult(100)), 413, /more than 1000 bytes \(BODY_BYTES\)/],
     ];
     for (const [ask, expected, message] of wrong) {
@@ -176,6 +177,8 @@ test("a policy that misbehaves ends with what the failure mode says", async (t) 
         ["many-bytes:100000000", /wrote more than 67108864 bytes \(limit written-bytes\)/],
         ["lie-absent", /a false account of its files/],
         ["lie-not-json", /a descriptor that is not a JSON object/],
+        ["inspect-loop", /^the result could not be filtered: the policy executed more than 4000000000 instructions \(limit fuel\)$/],
+        ["loop", /the policy executed more than 4000000000 instructions \(limit fuel\)$/],
     ];
     for (const [custom, message] of cases) {
         const { body } = await filtered(address, recordsResult(10), { custom, failure: "closed" });

@@ -8,6 +8,12 @@ import { instantiate } from "../component/policy.js";
 import { called } from "./component.js";
 import { LIMITS } from "./limits.js";
 
+const NODE_LEAST = 22;
+
+if (Number.parseInt(process.versions.node, 10) < NODE_LEAST) {
+    throw new Error(`lro-filter needs Node ${NODE_LEAST} or later, whose WebAssembly has multiple memories; this is ${process.version}`);
+}
+
 /** Folder of the default policy. */
 export const FOLDER = fileURLToPath(new URL("../component/", import.meta.url));
 

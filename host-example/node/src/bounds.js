@@ -10,8 +10,8 @@ const REFERENCES = [0x70, 0x6f];
 /** The components around a policy come first: the one that holds result and files, and the adapter. */
 const HOLDING_MEMORIES = 2;
 
-/** Memories of those two, of a policy, and of the bridge before a policy of the contract 0.1.0. */
-const MEMORIES_MAX = 4;
+/** Memories of the others: of the policy, and of the bridge before one of the contract 0.1.0. */
+const POLICY_MEMORIES_MAX = 2;
 
 /**
  * The core modules among the files `[name, bytes]` of a transpiled component, with limits on their memories and tables. Throws
@@ -32,8 +32,9 @@ export function bounded(files, limits) {
     const modules = [...files].filter(([name]) => name.endsWith(".wasm"));
     modules.sort((one, other) => numberOf(one) - numberOf(other));
     const found = modules.map(([name, bytes]) => [name, limited(bytes, memory, table)]);
-    if (memories > MEMORIES_MAX) {
-        throw new Error(`the policy has ${memories - MEMORIES_MAX + 1} memories; one is allowed`);
+    const ofPolicy = memories - HOLDING_MEMORIES;
+    if (ofPolicy > POLICY_MEMORIES_MAX) {
+        throw new Error(`the policy has ${ofPolicy} memories, more than ${POLICY_MEMORIES_MAX}`);
     }
     return found;
 }

@@ -45,8 +45,9 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
         }
         made.add(module);
         const { exports } = new WebAssembly.Instance(module, imports);
-        const isOwn = Object.keys(exports).some((name) => name.startsWith("lro:adapter/"));
-        memories.push(...Object.values(exports).filter((value) => !isOwn && value instanceof WebAssembly.Memory));
+        const isHolding = Object.keys(exports).some((name) => name.startsWith("lro:adapter/"));
+        const found = Object.values(exports).filter((value) => value instanceof WebAssembly.Memory);
+        memories.push(...found.map((memory) => ({ memory, isHolding })));
         const open = exports[OPEN];
         const opened = (...values) => {
             isWriting = true;
@@ -94,9 +95,13 @@ function failure(error, memories, limits, wrote) {
     }
     const message = oneLine(String(error.message));
     if (error instanceof WebAssembly.RuntimeError) {
-        const used = memories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
-        const of = `with ${used} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`;
-        return new CallError(`failed: ${message}, ${of}`, wrote);
+        const used = (held) => {
+            const sizes = memories.map(({ memory, isHolding }) => (isHolding === held ? memory.buffer.byteLength : 0));
+            return Math.max(0, ...sizes);
+        };
+        const own = `${used(false)} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`;
+        const held = `${used(true)} of ${limits.heldBytes} around it (limit held-bytes)`;
+        return new CallError(`failed: ${message}, with ${own} and ${held}`, wrote);
     }
     return new CallError(`failed: ${message}`, wrote);
 }

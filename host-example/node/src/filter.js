@@ -127,7 +127,13 @@ export class Filter {
             failure = error;
         }
         await store.discard(call.tenant, id);
-        return policy.call("failed", [request, ENCODER.encode(text), reason(failure), failure.wrote ?? true]);
+        const why = reason(failure);
+        try {
+            return await policy.call("failed", [request, ENCODER.encode(text), why, failure.wrote ?? true]);
+        } catch {
+            // Such as a result for which there is no memory.
+            return { failure: why, toolResult: JSON.stringify(rejected(why)) };
+        }
     }
 
     /** Ends the threads. Running calls fail; files stay until they expire. */
@@ -142,6 +148,11 @@ function reason(error) {
     return error instanceof CallError
         ? `the policy ${error.message}`
         : `the files could not be kept: ${error.code ?? "error"}`;
+}
+
+/** The error of a tool in the place of a result of which no part can be shown. */
+function rejected(why) {
+    return { content: [{ type: "text", text: `the result could not be filtered: ${why}` }], isError: true };
 }
 
 /** Removes expired offloads in the background. */

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+
+import { LIMITS } from "../src/limits.js";
+import { Policy } from "../src/policy.js";
+import { freshPath, transpiled } from "./support.js";
+
+const VECTORS = new URL("../../../tests/vectors/", import.meta.url);
+
+// As in `tests/composed`.
+const REQUEST = {
+    id: "01M8490HTVFQBCBZEZZHXGSEJT",
+    tenant: "tests",
+    session: "s 1",
+    tool: "list items",
+    query: '{"q":"x"}',
+    shownPath: "/offloads",
+    abilities: { shell: true },
+};
+
+/** The default policy, as the package loads it. */
+function policyFor(test, folder = transpiled("lro_policy")) {
+    const policy = new Policy(folder, 1, LIMITS);
+    test.after(() => policy.close());
+    return policy;
+}
+
+/** Size and digest of each file of a directory. */
+function filesOf(path) {
+    const names = existsSync(path) ? readdirSync(path) : [];
+    const found = names.map((name) => {
+        const bytes = readFileSync(join(path, name));
+        return [name, { bytes: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") }];
+    });
+    return Object.fromEntries(found);
+}
+
+async function compare(policy, vector, { settings, outcome, reply, files }) {
+    const path = join(freshPath(), "offload");
+    const request = { ...REQUEST, settings: JSON.stringify(settings) };
+    const found = await policy.call("filter", [request, new TextEncoder().encode(vector.result)], path);
+    assert.deepEqual([found.outcome, found.toolResult ?? null], [outcome, reply], JSON.stringify(settings));
+    assert.deepEqual(filesOf(path), files, JSON.stringify(settings));
+}
+
+test("replies, files, manifests and indexes are the bytes of the vectors", async (t) => {
+    const policy = policyFor(t);
+    const folder = new URL("replies/", VECTORS);
+    let cases = 0;
+    for (const name of readdirSync(folder)) {
+        const vector = JSON.parse(readFileSync(new URL(name, folder), "utf8"));
+        for (const one of vector.cases) {
+            await compare(policy, vector, one);
+            cases += 1;
+        }
+    }
+    assert.equal(cases, 50);
+});
+
+test("a policy frozen at 0.1.0 runs unchanged", async (t) => {
+    const policy = policyFor(t, transpiled(new URL("../../../tests/frozen/policy-0.1.0.wasm", import.meta.url).pathname));
+    const structured = JSON.stringify({ records: Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}` })) });
+    const result = new TextEncoder().encode(`{"content":[],"structuredContent":${structured}}`);
+    const path = join(freshPath(), "offload");
+    const reply = await policy.call("filter", [{ ...REQUEST, settings: "{}" }, result], path);
+    assert.equal(reply.outcome, "offload");
+    assert.deepEqual(readdirSync(path), ["manifest.json", "structured.json"]);
+    assert.equal(readFileSync(join(path, "structured.json"), "utf8"), structured);
+});
+
+test("sizes in tokens are those of the vectors", async (t) => {
+    const policy = policyFor(t);
+    for (const { text, tokens } of JSON.parse(readFileSync(new URL("tokens/estimates.json", VECTORS), "utf8"))) {
+        assert.equal(await policy.call("size", [text, "tokens"]), BigInt(tokens), text);
+    }
+});
