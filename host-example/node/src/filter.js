@@ -114,7 +114,7 @@ export class Filter {
         const request = { ...call, id, shownPath, abilities: this.#abilities, settings: this.#settings };
         let failure;
         try {
-            const reply = await policy.call("filter", [request, ENCODER.encode(text)], store.staging(call.tenant, id));
+            const reply = await policy.filter(request, ENCODER.encode(text), store.staging(call.tenant, id));
             if (reply.outcome === "offload") {
                 await store.publish(call.tenant, id, reply.files);
                 sweep(store);
@@ -129,7 +129,7 @@ export class Filter {
         await store.discard(call.tenant, id);
         const why = reason(failure);
         try {
-            return await policy.call("failed", [request, ENCODER.encode(text), why, failure.wrote ?? true]);
+            return await policy.failed(request, ENCODER.encode(text), why, failure.wrote ?? true);
         } catch {
             // Such as a result for which there is no memory.
             return { failure: why, toolResult: JSON.stringify(rejected(why)) };

@@ -11,7 +11,7 @@ import { CallError } from "./error.js";
 /** JavaScript memory of a thread, besides linear memory and the result. */
 const HEAP_MB = 256;
 
-/** Least milliseconds in which a policy is checked: a thread is started for it. */
+/** Least milliseconds for what is not bounded by the limit of a call: a thread may have to be started. */
 const CHECK_MS = 10_000;
 
 /**
@@ -103,15 +103,27 @@ export class Policy {
     }
 
     /**
-     * Calls a function of `wit/adapter/filter.wit`, which writes the files of an offload to the new directory `path`. Bytes
-     * among the arguments are moved to the thread.
+     * The `reply` of `wit/adapter/filter.wit` to a result, whose JSON is moved to the thread as UTF-8. The files of an offload are
+     * in the new directory `path`.
      *
      * Throws a `CallError` when the call does not end well, and a `TypeError` when settings or result are invalid.
      */
-    async call(name, args, path) {
-        const loaded = await this.#loaded;
-        const buffers = args.filter((argument) => argument instanceof Uint8Array).map((bytes) => bytes.buffer);
-        return this.#run(loaded, { name, args, path }, buffers, this.#limits.wallTimeMs);
+    async filter(request, result, path) {
+        return this.#call({ name: "filter", args: [request, result], path }, this.#limits.wallTimeMs);
+    }
+
+    /** The reply to a result that could not be filtered. Throws as `filter` does. */
+    async failed(request, result, reason, wrote) {
+        return this.#call({ name: "failed", args: [request, result, reason, wrote] }, this.#patience());
+    }
+
+    async #call(job, wallTimeMs) {
+        return this.#run(await this.#loaded, job, [job.args[1].buffer], wallTimeMs);
+    }
+
+    /** Milliseconds for what the policy does not do. */
+    #patience() {
+        return Math.max(CHECK_MS, this.#limits.wallTimeMs);
     }
 
     /** Ends the threads; running calls fail. */
@@ -127,7 +139,7 @@ export class Policy {
         const loaded = { ...(await load(folder, this.#limits, sha256)), limits: this.#limits };
         try {
             const check = { name: "check", args: ["{}"] };
-            await this.#run(loaded, check, [], Math.max(CHECK_MS, this.#limits.wallTimeMs));
+            await this.#run(loaded, check, [], this.#patience());
         } catch (error) {
             throw new Error(`the policy in ${folder} ${error.message}`);
         }

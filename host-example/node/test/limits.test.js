@@ -73,6 +73,9 @@ test("with `open` a result passes when the policy fails first, and is truncated 
     const written = await reply(t, "trap", { failure: "open" });
     assert.ok(JSON.stringify(written).length <= 50_000);
     assert.match(written.content.at(-1).text, /^The result could not be written to files \(the policy failed: /);
+    const late = await reply(t, "loop", { failure: "open", limits: { wallTimeMs: 300 } });
+    assert.match(late.content.at(-1).text, /^The result could not be written to files \(the policy took longer than 300 ms/);
+    assert.equal(await reply(t, "inspect-loop", { failure: "open", limits: { wallTimeMs: 1 } }), RESULT);
     const truncated = await reply(t, "inspect-trap", { failure: "truncate" });
     assert.ok(JSON.stringify(truncated).length <= 50_000);
 });
