@@ -1,4 +1,7 @@
-/** Published files, `{ name, bytes }`, of at most `totalBytes` together: removes the oldest first, and those older than `timeToLiveMs`. */
+/**
+ * Published files, `{ name, bytes }`, of at most `totalBytes` together: removes the oldest first, and those older than
+ * `timeToLiveMs`.
+ */
 export class MemoryStore {
     #offloads = new Map();
     #bytes = 0;

@@ -117,9 +117,20 @@ async function body(request, bytesMax) {
         chunks.push(chunk);
     }
     const whole = joined(chunks);
-    // Throws a `TypeError`: components trust that texts are valid.
-    new TextDecoder("utf-8", { fatal: true }).decode(whole);
+    if (!isText(whole)) {
+        throw new TypeError("the result is not UTF-8");
+    }
     return whole;
+}
+
+/** Whether bytes are UTF-8, as components take it for granted of texts. */
+function isText(bytes) {
+    try {
+        new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+        return true;
+    } catch {
+        return false;
+    }
 }
 
 /** The result to send. */

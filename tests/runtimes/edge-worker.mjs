@@ -14,10 +14,10 @@ export default {
     async fetch(http) {
         switch (http.method) {
             case "PUT":
-                kept = { request: JSON.parse(http.headers.get("request")), result: new Uint8Array(await http.arrayBuffer()) };
+                kept = [JSON.parse(http.headers.get("request")), new Uint8Array(await http.arrayBuffer())];
                 return new Response("");
             case "GET":
-                return new Response(filtered(kept.request, kept.result).answer.outcome);
+                return new Response(filtered(...kept).answer.outcome);
             default: {
                 const { request, result } = await http.json();
                 return Response.json(await described(filtered(request, result)));

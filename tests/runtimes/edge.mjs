@@ -1,8 +1,8 @@
 // Runs the vectors of replies in workerd: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
 //
-// The component counts instructions, as at the edge. The time is that of a request in which the worker filters a result that it
-// has, from its JSON to the reply and the files in memory, measured around the request: a clock inside stands still while code
-// runs. The memory is that of workerd.
+// The policy counts its instructions, as at the edge. The time is that of a request in which the worker filters a result
+// that it has, from its JSON to the reply and the files in memory, measured around the request: a clock inside stands still
+// while code runs. The memory is that of workerd.
 
 import { execFileSync, spawn } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -14,6 +14,7 @@ import { prepared, report } from "./runner.mjs";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const EDGE = join(ROOT, "host-example/edge");
+const JCO = join(ROOT, "host-example/node/node_modules/@bytecodealliance/jco/package.json");
 const COMPONENT = "host-example/edge/component";
 
 /** The worker and its imports, without the component. */
@@ -25,12 +26,11 @@ const MODULES = [
 
 const { component, vectors, inputs, scratch } = prepared("edge.mjs");
 const workerd = createRequire(join(EDGE, "package.json"))("workerd");
-const jco = JSON.parse(readFileSync(join(ROOT, "host-example/node/node_modules/@bytecodealliance/jco/package.json"), "utf8"));
 
 const { server, address } = await start();
 try {
     await report({
-        runtime: `workerd ${workerd.version}, jco ${jco.version}`,
+        runtime: `workerd ${workerd.version}, jco ${JSON.parse(readFileSync(JCO, "utf8")).version}`,
         component,
         vectors,
         inputs,

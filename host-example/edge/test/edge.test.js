@@ -177,8 +177,6 @@ test("a policy that misbehaves ends with what the failure mode says", async (t) 
         ["many-bytes:100000000", /wrote more than 67108864 bytes \(limit written-bytes\)/],
         ["lie-absent", /a false account of its files/],
         ["lie-not-json", /a descriptor that is not a JSON object/],
-        ["inspect-loop", /^the result could not be filtered: the policy executed more than 4000000000 instructions \(limit fuel\)$/],
-        ["loop", /the policy executed more than 4000000000 instructions \(limit fuel\)$/],
     ];
     for (const [custom, message] of cases) {
         const { body } = await filtered(address, recordsResult(10), { custom, failure: "closed" });
@@ -187,6 +185,30 @@ test("a policy that misbehaves ends with what the failure mode says", async (t) 
     }
     const { body } = await filtered(address, recordsResult(10), { custom: "inspect-trap" });
     assert.deepEqual(body, recordsResult(10));
+});
+
+test("a policy that loops ends, and the worker goes on", async (t) => {
+    const { address } = await started(t, { policy: "lro_test_policies" });
+    for (const custom of ["inspect-loop", "loop"]) {
+        const { body } = await filtered(address, recordsResult(10), { custom, failure: "closed" });
+        const reason = "the policy executed more than 4000000000 instructions (limit fuel)";
+        const text = `the result could not be filtered: ${reason}`;
+        assert.deepEqual(body, { content: [{ type: "text", text }], isError: true }, custom);
+    }
+    const { body } = await filtered(address, recordsResult(10), { custom: "loop" });
+    assert.match(body.content.at(-1).text, /^The result could not be written to files \(the policy executed more than/);
+    const { body: honest } = await filtered(address, recordsResult(10), { custom: "honest", failure: "closed" });
+    assert.equal(honest.isError, undefined, JSON.stringify(honest));
+});
+
+test("what passes is not touched, and what is no text is refused", async (t) => {
+    const { address } = await started(t);
+    const ask = (body) => fetch(`${address}/filter?tool=search`, { method: "POST", headers: AUTHORIZATION, body });
+    const exact = '{ "content" : [], "structuredContent": {"n": 1.0, "big": 12345678901234567890} }';
+    assert.equal(await (await ask(exact)).text(), exact);
+    const response = await ask(Buffer.from('{"content":[{"type":"text","text":"\xff"}]}', "latin1"));
+    assert.equal(response.status, 400);
+    assert.deepEqual(await response.json(), { error: "the result is not UTF-8" });
 });
 
 test("several calls at once get their own files", async (t) => {

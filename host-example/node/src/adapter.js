@@ -11,7 +11,8 @@ import { LIMITS } from "./limits.js";
 const NODE_LEAST = 22;
 
 if (Number.parseInt(process.versions.node, 10) < NODE_LEAST) {
-    throw new Error(`lro-filter needs Node ${NODE_LEAST} or later, whose WebAssembly has multiple memories; this is ${process.version}`);
+    const why = "before, WebAssembly has one memory";
+    throw new Error(`lro-filter needs Node ${NODE_LEAST} or later (${why}); this is ${process.version}`);
 }
 
 /** Folder of the default policy. */

@@ -51,7 +51,8 @@ function limited(bytes, memory, table) {
             const count = reader.number();
             const entries = [];
             for (let index = 0; index < count; index += 1) {
-                entries.push(...(id === MEMORY_SECTION ? entry(reader, memory()) : [reference(reader), ...entry(reader, table())]));
+                const type = id === TABLE_SECTION ? [reference(reader)] : [];
+                entries.push(...type, ...entry(reader, id === TABLE_SECTION ? table() : memory()));
             }
             const body = [...number(count), ...entries];
             pieces.push(Uint8Array.from([id, ...number(body.length), ...body]));

@@ -103,8 +103,8 @@ export class Policy {
     }
 
     /**
-     * The `reply` of `wit/adapter/filter.wit` to a result, whose JSON is moved to the thread as UTF-8. The files of an offload are
-     * in the new directory `path`.
+     * The `reply` of `wit/adapter/filter.wit` to a result, whose JSON is moved to the thread as UTF-8. The files of an
+     * offload are in the new directory `path`.
      *
      * Throws a `CallError` when the call does not end well, and a `TypeError` when settings or result are invalid.
      */

@@ -7,7 +7,8 @@ import { fileURLToPath } from "node:url";
 
 import { Filter } from "lro-filter";
 
-const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../../target", import.meta.url));
+/** The target directory of cargo. */
+export const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../../target", import.meta.url));
 /** The command of the Rust host, of `make build`. */
 export const LRO = join(TARGET, "release/lro");
 

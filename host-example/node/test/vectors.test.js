@@ -3,10 +3,11 @@ import { createHash } from "node:crypto";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
+import { fileURLToPath } from "node:url";
 
 import { LIMITS } from "../src/limits.js";
 import { Policy } from "../src/policy.js";
-import { freshPath, transpiled } from "./support.js";
+import { TARGET, freshPath, transpiled } from "./support.js";
 
 const VECTORS = new URL("../../../tests/vectors/", import.meta.url);
 
@@ -21,8 +22,8 @@ const REQUEST = {
     abilities: { shell: true },
 };
 
-/** The default policy, as the package loads it. */
-function policyFor(test, folder = transpiled("lro_policy")) {
+/** A policy as the package loads it, closed after the test. */
+function policyFor(test, folder) {
     const policy = new Policy(folder, 1, LIMITS);
     test.after(() => policy.close());
     return policy;
@@ -46,8 +47,8 @@ async function compare(policy, vector, { settings, outcome, reply, files }) {
     assert.deepEqual(filesOf(path), files, JSON.stringify(settings));
 }
 
-test("replies, files, manifests and indexes are the bytes of the vectors", async (t) => {
-    const policy = policyFor(t);
+/** Compares all replies with the vectors. */
+async function compareAll(policy) {
     const folder = new URL("replies/", VECTORS);
     let cases = 0;
     for (const name of readdirSync(folder)) {
@@ -58,11 +59,23 @@ test("replies, files, manifests and indexes are the bytes of the vectors", async
         }
     }
     assert.equal(cases, 50);
+}
+
+test("replies, files, manifests and indexes are the bytes of the vectors", async (t) => {
+    await compareAll(policyFor(t, transpiled("lro_policy")));
+});
+
+const WASIP2 = join(TARGET, "wasm32-wasip2/component/lro_policy.wasm");
+
+// `make runtimes` builds it.
+test("a policy that imports what standard libraries import is no different", { skip: !existsSync(WASIP2) }, async (t) => {
+    await compareAll(policyFor(t, transpiled(WASIP2)));
 });
 
 test("a policy frozen at 0.1.0 runs unchanged", async (t) => {
-    const policy = policyFor(t, transpiled(new URL("../../../tests/frozen/policy-0.1.0.wasm", import.meta.url).pathname));
-    const structured = JSON.stringify({ records: Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}` })) });
+    const policy = policyFor(t, transpiled(fileURLToPath(new URL("../frozen/policy-0.1.0.wasm", VECTORS))));
+    const records = Array.from({ length: 2000 }, (_, id) => ({ id, name: `name ${id}` }));
+    const structured = JSON.stringify({ records });
     const result = new TextEncoder().encode(`{"content":[],"structuredContent":${structured}}`);
     const path = join(freshPath(), "offload");
     const reply = await policy.filter({ ...REQUEST, settings: "{}" }, result, path);
