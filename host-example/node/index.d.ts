@@ -123,6 +123,10 @@ export interface Options extends Settings {
     sha256?: string;
     /** Age in seconds at which files are removed. Default: 3,600. */
     ttlSeconds?: number;
+    /** Most bytes of one file. Default: 1 GiB. */
+    quotaFile?: number;
+    /** Most bytes of all files of a tenant; the oldest offloads go first. Default: 4 GiB. */
+    quotaTenant?: number;
     /**
      * What happens when the policy fails: `open` passes the result, or a truncated one when it cannot be written;
      * `truncate` always truncates; `closed` answers with an error. Default: `open`.

@@ -45,7 +45,7 @@ export function called({ instantiate, modules }, limits, name, args, wrote = () 
         }
         made.add(module);
         const { exports } = new WebAssembly.Instance(module, imports);
-        const isHolding = Object.keys(exports).some((name) => name.startsWith("lro:adapter/"));
+        const isHolding = Object.keys(exports).some((exported) => exported.startsWith("lro:adapter/"));
         const found = Object.values(exports).filter((value) => value instanceof WebAssembly.Memory);
         memories.push(...found.map((memory) => ({ memory, isHolding })));
         const open = exports[OPEN];
@@ -87,7 +87,7 @@ function failure(error, memories, limits, wrote) {
     if (Object.hasOwn(error, "payload")) {
         return invalid(error.payload);
     }
-    if (String(error.stack).includes(EXHAUSTED)) {
+    if (limits.fuel !== undefined && String(error.stack).includes(EXHAUSTED)) {
         return new CallError(`executed more than ${limits.fuel} instructions (limit fuel)`, wrote);
     }
     if (error instanceof RangeError && /stack/.test(error.message)) {

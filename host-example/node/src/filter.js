@@ -19,6 +19,7 @@ const ENCODER = new TextEncoder();
 /** Filters tool results by a policy. `index.d.ts` documents the options. */
 export class Filter {
     #settings;
+    #failure;
     #abilities;
     #limits;
     #threads;
@@ -36,23 +37,26 @@ export class Filter {
             policy = FOLDER,
             sha256,
             ttlSeconds = DEFAULTS.ttlSeconds,
+            quotaFile = DEFAULTS.quotaFile,
+            quotaTenant = DEFAULTS.quotaTenant,
             abilities = { shell: true },
             threads = Math.min(THREADS_MAX, cpus().length),
             limits,
             ...settings
         } = options;
         expect(typeof directory === "string", "directory", "the path of a private directory for the files", directory);
-        const isTime = Number.isSafeInteger(ttlSeconds) && ttlSeconds >= 1;
-        expect(isTime, "ttlSeconds", "a whole number of at least 1", ttlSeconds);
-        expect(Number.isSafeInteger(threads) && threads >= 1, "threads", "a whole number of at least 1", threads);
+        for (const [name, value] of Object.entries({ ttlSeconds, quotaFile, quotaTenant, threads })) {
+            expect(Number.isSafeInteger(value) && value >= 1, name, "a whole number of at least 1", value);
+        }
         checkNames(abilities, ABILITIES, "abilities");
         this.#limits = limits === undefined ? LIMITS : withLimits(limits);
         this.#settings = settingsJson(settings, this.#limits);
         checkSettings(this.#settings);
+        this.#failure = settings.failure ?? DEFAULTS.failure;
         this.#abilities = abilities;
         this.#threads = threads;
         this.#policy = new Policy(resolve(policy), threads, this.#limits, sha256);
-        this.#store = Store.open(resolve(directory), ttlSeconds * 1000);
+        this.#store = Store.open(resolve(directory), { timeToLiveMs: ttlSeconds * 1000, quotaFile, quotaTenant });
         // `apply` reports the error.
         this.#store.then(sweep, () => {});
     }
@@ -127,12 +131,13 @@ export class Filter {
             failure = error;
         }
         await store.discard(call.tenant, id);
-        const why = reason(failure);
+        const [why, wrote] = [reason(failure), failure.wrote ?? true];
         try {
-            return await policy.failed(request, ENCODER.encode(text), why, failure.wrote ?? true);
+            return await policy.failed(request, ENCODER.encode(text), why, wrote);
         } catch {
-            // Such as a result for which there is no memory.
-            return { failure: why, toolResult: JSON.stringify(rejected(why)) };
+            // Such as a result for which there is no memory, so that no part of it can be shown.
+            const passes = this.#failure === "open" && !wrote;
+            return { failure: why, toolResult: passes ? undefined : JSON.stringify(rejected(why)) };
         }
     }
 
@@ -150,7 +155,7 @@ function reason(error) {
         : `the files could not be kept: ${error.code ?? "error"}`;
 }
 
-/** The error of a tool in the place of a result of which no part can be shown. */
+/** The error of a tool in the place of a result. */
 function rejected(why) {
     return { content: [{ type: "text", text: `the result could not be filtered: ${why}` }], isError: true };
 }

@@ -9,6 +9,7 @@ import { mkdir, open, readFile, readdir, realpath, rename, rm, stat } from "node
 import { dirname, join } from "node:path";
 import { getuid } from "node:process";
 
+import { CallError } from "./error.js";
 import { isUlid, timeOf } from "./ulid.js";
 
 const STAGING = ".staging-";
@@ -29,23 +30,28 @@ const SWEEP_MS = 60_000;
 /** The offloads in one directory. Several processes may use the same. */
 export class Store {
     #root;
-    #timeToLiveMs;
+    #limits;
     #sweptAt = -Infinity;
+    /** Settles when the last offload was published, or not. */
+    #published = Promise.resolve();
 
-    constructor(root, timeToLiveMs) {
+    constructor(root, limits) {
         this.#root = root;
-        this.#timeToLiveMs = timeToLiveMs;
+        this.#limits = limits;
     }
 
-    /** Opens a store in a directory, which is created with mode 0700 when it is missing. */
-    static async open(directory, timeToLiveMs) {
+    /**
+     * Opens a store in a directory, which is created with mode 0700 when it is missing. `limits` are `timeToLiveMs`, and the
+     * bytes of a file, `quotaFile`, and of all offloads of a tenant, `quotaTenant`.
+     */
+    static async open(directory, limits) {
         await mkdir(directory, { recursive: true, mode: 0o700 });
         const root = await realpath(directory);
         const { uid, mode } = await stat(root);
         if (uid !== getuid?.() || (mode & 0o022) !== 0) {
             throw new Error(`${root} belongs to another user, or others can write to it: choose a private directory`);
         }
-        return new Store(root, timeToLiveMs);
+        return new Store(root, limits);
     }
 
     /** Absolute path of an offload once it is published. */
@@ -58,12 +64,27 @@ export class Store {
         return join(this.#root, safeName(tenant), `${STAGING}${id}`);
     }
 
-    /** Syncs the files of an offload to the disk, and publishes them. */
+    /** Syncs the files of an offload to the disk, makes room for them, and publishes them. Throws when a quota is exceeded. */
     async publish(tenant, id, files) {
+        const { quotaFile, quotaTenant } = this.#limits;
+        const sizes = files.map(({ bytes }) => Number(bytes));
+        const needed = sizes.reduce((sum, size) => sum + size, 0);
+        if (Math.max(...sizes) > quotaFile) {
+            throw new CallError(`wrote a file of more than ${quotaFile} bytes (quota-file)`, true);
+        }
+        if (needed > quotaTenant) {
+            throw new CallError(`wrote more than ${quotaTenant} bytes (quota-tenant)`, true);
+        }
         const staging = this.staging(tenant, id);
         await Promise.all(files.map(({ name }) => sync(join(staging, name))));
         await sync(staging);
-        await rename(staging, this.path(tenant, id));
+        // In turn, so that no two count on the same room.
+        const published = this.#published.then(async () => {
+            await makeRoom(dirname(staging), quotaTenant - needed);
+            await rename(staging, this.path(tenant, id));
+        });
+        this.#published = published.catch(() => {});
+        await published;
         await sync(dirname(staging));
     }
 
@@ -100,10 +121,35 @@ export class Store {
         }
     }
 
-    /** An offload of the lro-filter host may have its own. */
+    /** An offload of the lro-filter host may have a time of its own. */
     async #timeToLive(path) {
         const text = await readFile(join(path, TIME_TO_LIVE), "latin1").catch(() => "");
-        return /^\d+\s*$/.test(text) ? Number(text) * 1000 : this.#timeToLiveMs;
+        return /^\d+\s*$/.test(text) ? Number(text) * 1000 : this.#limits.timeToLiveMs;
+    }
+}
+
+/** Removes the oldest offloads of a tenant, until the others have at most so many bytes. */
+async function makeRoom(parent, bytesMax) {
+    const ids = (await readdir(parent)).filter(isUlid).sort();
+    const sizes = await Promise.all(ids.map((id) => bytesOf(join(parent, id))));
+    let held = sizes.reduce((sum, size) => sum + size, 0);
+    for (const [index, id] of ids.entries()) {
+        if (held <= bytesMax) {
+            break;
+        }
+        await remove(parent, id, id);
+        held -= sizes[index];
+    }
+}
+
+async function bytesOf(path) {
+    try {
+        const names = await readdir(path);
+        const sizes = await Promise.all(names.map(async (name) => (await stat(join(path, name))).size));
+        return sizes.reduce((sum, size) => sum + size, 0);
+    } catch {
+        // Another process removed it.
+        return 0;
     }
 }
 

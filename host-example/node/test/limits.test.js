@@ -139,11 +139,14 @@ test("a policy cannot reach what lies outside its directory", async (t) => {
 test("too much is not written, and a result that is too large is an error of its own", async (t) => {
     const sparse = await reply(t, "sparse-files:9", { limits: { writtenBytes: 1 << 20 } });
     assert.match(sparse.content[0].text, /limit written-bytes/);
-    const filter = filterFor(t, { limits: { heldBytes: 4 * 1024 ** 2 } });
-    const { content, isError } = await filter.apply(CALL, textResult("x".repeat(20_000_000)));
+    const limits = { heldBytes: 4 * 1024 ** 2 };
+    const large = textResult("x".repeat(20_000_000));
+    const filter = filterFor(t, { limits, failure: "closed" });
+    const { content, isError } = await filter.apply(CALL, large);
     assert.equal(isError, true);
     assert.match(content[0].text, /^the result could not be filtered: the policy failed: .*limit held-bytes/);
     assert.deepEqual(await filter.apply(CALL, textResult("small")), textResult("small"));
+    assert.equal(await filterFor(t, { limits }).apply(CALL, large), large);
 });
 
 test("a component that asks for more than a policy may have is refused by name", async (t) => {

@@ -10,10 +10,11 @@ import { ulid } from "../src/ulid.js";
 import { filterFor, freshPath, recordsResult } from "./support.js";
 
 const CALL = { tool: "search" };
+const LIMITS = { timeToLiveMs: 60_000, quotaFile: 2 ** 30, quotaTenant: 2 ** 32 };
 
 test("files are gone when they have expired, and what a crash left too", async () => {
     const root = freshPath();
-    const store = await Store.open(root, 60_000);
+    const store = await Store.open(root, LIMITS);
     const [published, lasting] = [ulid(), ulid()];
     for (const id of [published, lasting]) {
         mkdirSync(store.staging("a/b", id), { recursive: true, mode: 0o700 });
@@ -50,6 +51,29 @@ test("an offload that has expired is removed by a later call", async (t) => {
     await new Promise((resolve) => setTimeout(resolve, 200));
     assert.ok(!existsSync(structuredContent.files.records));
     assert.equal(readdirSync(join(directory, "default")).length, 1);
+});
+
+test("the oldest offloads make room for others, and what exceeds a quota alone is not kept", async (t) => {
+    const directory = freshPath();
+    const tenant = join(directory, "default");
+    const options = { directory, quotaTenant: 400_000, failure: "closed" };
+    const filter = filterFor(t, options);
+    const kept = [];
+    for (let index = 0; index < 4; index += 1) {
+        const { structuredContent } = await filter.apply(CALL, recordsResult(3000));
+        kept.push(dirname(structuredContent.files.records));
+    }
+    assert.deepEqual(kept.map((path) => existsSync(path)), [false, false, true, true]);
+    const other = await filter.apply({ ...CALL, tenant: "other" }, recordsResult(3000));
+    assert.ok(existsSync(other.structuredContent.files.records) && existsSync(kept[2]));
+    const large = await filter.apply(CALL, recordsResult(20_000));
+    assert.match(large.content[0].text, /wrote more than 400000 bytes \(quota-tenant\)/);
+    const small = filterFor(t, { ...options, quotaFile: 100_000 });
+    assert.match((await small.apply(CALL, recordsResult(3000))).content[0].text, /\(quota-file\)/);
+    assert.deepEqual(readdirSync(tenant).length, 2);
+    const replies = await Promise.all([1, 2, 3, 4].map(() => filter.apply(CALL, recordsResult(3000))));
+    assert.ok(replies.every(({ structuredContent }) => structuredContent.offloaded));
+    assert.equal(readdirSync(tenant).length, 2);
 });
 
 test("a directory that others can write to is refused", async (t) => {
@@ -90,7 +114,7 @@ test("a process that is killed at any moment leaves whole offloads only", async 
         return statSync(join(tenant, name, "records.jsonl")).size;
     });
     assert.equal(new Set(sizes).size, 1);
-    const store = await Store.open(directory, 3_600_000);
+    const store = await Store.open(directory, { ...LIMITS, timeToLiveMs: 3_600_000 });
     await store.sweep(Date.now() + 2 * 3_600_000);
     assert.deepEqual(readdirSync(tenant), []);
 });
