@@ -155,6 +155,12 @@ export class Filter {
     apply<Result extends ToolResult>(call: Call, result: Result): Promise<Result>;
 
     /**
+     * Filters the results of all tools of a server of the TypeScript SDK, an `McpServer` or its `Server`, and widens their output
+     * schemas in `tools/list`; returns the server. Throws when tools are registered already.
+     */
+    attach<Server extends object>(server: Server): Server;
+
+    /**
      * Uses another policy, a folder that `build.js` transpiled, for the results from now on, and returns its digest. A result
      * that the policy before has begun stays with it to its end. `sha256` is the digest that it must have.
      *

@@ -39,6 +39,10 @@ export function checkSettings(settings) {
  * results satisfy it.
  */
 export function offloadable(schema) {
-    const list = { tools: [{ name: "tool", inputSchema: { type: "object" }, outputSchema: schema }] };
-    return JSON.parse(call("toolsList", "{}", JSON.stringify(list), [])).tools[0].outputSchema;
+    return widened({ tools: [{ name: "tool", inputSchema: { type: "object" }, outputSchema: schema }] }).tools[0].outputSchema;
+}
+
+/** The result of `tools/list` with such output schemas. */
+export function widened(list) {
+    return JSON.parse(call("toolsList", "{}", JSON.stringify(list), []));
 }

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { emitWarning } from "node:process";
 
 import { FOLDER, checkSettings } from "./adapter.js";
+import { attach } from "./attach.js";
 import { DEFAULTS } from "./defaults.js";
 import { CallError } from "./error.js";
 import { LIMITS, withLimits } from "./limits.js";
@@ -79,6 +80,12 @@ export class Filter {
         } finally {
             policy.leave();
         }
+    }
+
+    /** Filters the tools of a server of the TypeScript SDK that are registered from now on; returns the server. */
+    attach(server) {
+        attach(this, server);
+        return server;
     }
 
     /**
