@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 import { LIMITS } from "../src/limits.js";
 import { Policy } from "../src/policy.js";
-import { TARGET, freshPath, transpiled } from "./support.js";
+import { TARGET, filterFor, freshPath, textResult, transpiled } from "./support.js";
 
 const VECTORS = new URL("../../../tests/vectors/", import.meta.url);
 
@@ -82,4 +82,16 @@ test("a policy frozen at 0.1.0 runs unchanged", async (t) => {
     assert.equal(reply.outcome, "offload");
     assert.deepEqual(readdirSync(path), ["manifest.json", "structured.json"]);
     assert.equal(readFileSync(join(path, "structured.json"), "utf8"), structured);
+});
+
+const LOGS = fileURLToPath(new URL("../../../guest/javascript/log-policy.wasm", import.meta.url));
+
+// `make runtimes` builds it.
+test("a policy in JavaScript runs", { skip: !existsSync(LOGS) }, async (t) => {
+    const filter = filterFor(t, { policy: transpiled(LOGS), failure: "closed" });
+    const lines = Array.from({ length: 5000 }, (_, index) => `2026-11-20T09:30:00Z ${index % 50 ? "INFO" : "ERROR"} ${index}`);
+    const reply = await filter.apply({ tool: "log" }, textResult(lines.join("\n")));
+    const { files, summary } = JSON.parse(reply.content[0].text);
+    assert.equal(summary.log.matches, 100);
+    assert.equal(readFileSync(files.log, "utf8"), lines.join("\n"));
 });
