@@ -59,7 +59,7 @@ export class Store {
         return join(this.#root, safeName(tenant), id);
     }
 
-    /** Absolute path of an offload while it is written, which makes the directory of the tenant. */
+    /** Absolute path of an offload while it is written, beside the published ones. */
     staging(tenant, id) {
         return join(this.#root, safeName(tenant), `${STAGING}${id}`);
     }
