@@ -1,26 +1,75 @@
 #!/usr/bin/env node
 /**
- * Transpiles a policy for the edge: node build.js [POLICY.wasm [FOLDER]]
+ * Composes a policy that counts its instructions, and transpiles it for the edge: node build.js [POLICY.wasm [FOLDER]]
  *
- * As `build.js` of the Node example, but also writes the memory limit into the modules, because nothing can be compiled
- * at run time there.
+ * Without arguments, takes the default policy from cargo's target directory, and `component/`. The variable `LRO` names the
+ * command `lro`, if it is not in cargo's target directory.
+ *
+ * Nothing can be compiled at run time at the edge. So the limits are written into the modules, and beside them a list of
+ * the modules of the worker, for `config.capnp`, and one of those of the component, for `worker.js`.
  */
 
 import { execFileSync } from "node:child_process";
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { bounded } from "../node/src/bounds.js";
-import { LIMITS } from "../node/src/limits.js";
+import { transpiled } from "../node/transpile.js";
+import { LIMITS } from "./limits.js";
+
+/** The worker's own modules, and those it has from the package for Node. */
+const OWN = ["worker.js", "memory.js", "limits.js"];
+const OF_NODE = ["bytes", "component", "defaults", "error", "limits", "settings", "ulid"].map((name) => `${name}.js`);
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const target = process.env.CARGO_TARGET_DIR ?? join(here, "../../target");
 const [source = join(target, "wasm32-unknown-unknown/component/lro_policy.wasm"), folder = join(here, "component")] =
     process.argv.slice(2);
 
-execFileSync(process.execPath, [join(here, "../node/build.js"), source, resolve(folder)], { stdio: "inherit" });
-for (const name of readdirSync(folder).filter((name) => name.endsWith(".wasm"))) {
-    const path = join(folder, name);
-    writeFileSync(path, bounded(readFileSync(path), LIMITS).bytes);
+await transpiled(composed(source), folder);
+const names = readdirSync(folder).filter((name) => name.endsWith(".wasm"));
+const cores = bounded(names.map((name) => [name, readFileSync(join(folder, name))]), LIMITS);
+cores.forEach(([name, bytes]) => writeFileSync(join(folder, name), bytes));
+writeFileSync(join(folder, "modules.js"), modules(cores.map(([name]) => name)));
+writeFileSync(join(folder, "modules.capnp"), configuration(cores.map(([name]) => name)));
+console.log(`${source} is in ${folder}`);
+
+/** The composed component with a policy. */
+function composed(source) {
+    const scratch = mkdtempSync(join(tmpdir(), "lro-edge-build-"));
+    try {
+        const file = join(scratch, "composed.wasm");
+        const lro = process.env.LRO ?? join(target, "release/lro");
+        execFileSync(lro, ["compose", source, "--fuel", String(LIMITS.fuel), "-o", file], {
+            stdio: ["ignore", "ignore", "inherit"],
+        });
+        return readFileSync(file);
+    } finally {
+        rmSync(scratch, { recursive: true });
+    }
+}
+
+/** The compiled core modules by name. */
+function modules(names) {
+    const imports = names.map((name, index) => `import core${index} from "./${name}";`);
+    const members = names.map((name, index) => `    "${name}": core${index},`);
+    return [...imports, "", "export const modules = {", ...members, "};", ""].join("\n");
+}
+
+/** All modules of the worker. */
+function configuration(names) {
+    const code = (name, path) => `  (name = "${name}", esModule = embed "${path}"),`;
+    return [
+        'using Workerd = import "/workerd/workerd.capnp";',
+        "",
+        "const modules :List(Workerd.Worker.Module) = [",
+        ...OWN.map((name) => code(`edge/${name}`, `../${name}`)),
+        ...["policy.js", "modules.js"].map((name) => code(`edge/component/${name}`, name)),
+        ...OF_NODE.map((name) => code(`node/src/${name}`, `../../node/src/${name}`)),
+        ...names.map((name) => `  (name = "edge/component/${name}", wasm = embed "${name}"),`),
+        "];",
+        "",
+    ].join("\n");
 }

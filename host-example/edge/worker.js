@@ -8,19 +8,18 @@
  * token of the binding `TOKEN`, in the header `authorization: Bearer TOKEN`.
  */
 
-import { callRecord, checkCall } from "../node/src/call.js";
-import { inspect, write } from "../node/src/component.js";
-import { DEFAULTS } from "../node/src/defaults.js";
-import { LIMITS } from "../node/src/limits.js";
-import { FAILURE_MODES, afterFailure, answered, checkDescriptor, checkFiles, reason } from "../node/src/outcome.js";
-import { encoded, takeApart } from "../node/src/result.js";
-import { SETTING_NAMES, checkNames, expect, policySettings } from "../node/src/settings.js";
+import { joined } from "../node/src/bytes.js";
+import { called, pieces } from "../node/src/component.js";
+import { CallError } from "../node/src/error.js";
+import { requestOf, settingsJson } from "../node/src/settings.js";
 import { ulid } from "../node/src/ulid.js";
-import { MemoryDirectory, MemoryStore } from "./memory.js";
-import { policy } from "./policy.js";
+import { modules } from "./component/modules.js";
+import { instantiate } from "./component/policy.js";
+import { LIMITS } from "./limits.js";
+import { MemoryStore } from "./memory.js";
 
 const FILE = /^\/offloads\/([0-9A-Z]{26})\/([A-Za-z0-9._-]+)$/;
-const NAMES = ["failure", ...SETTING_NAMES];
+const POLICY = { instantiate, modules };
 
 let store;
 
@@ -80,75 +79,96 @@ function serve(id, name) {
 }
 
 async function filter(request, url, env) {
-    let call, settings, failure, result, taken;
     try {
-        ({ call, settings, failure } = asked(request, url));
-        result = JSON.parse(await body(request, Number(env.BODY_BYTES)));
-        taken = takeApart(result);
+        const asked = requested(request, url, { ...LIMITS, writtenBytes: Number(env.TOTAL_BYTES) });
+        const result = await body(request, Number(env.BODY_BYTES));
+        return new Response(decided(asked, result), { headers: { "content-type": "application/json" } });
     } catch (error) {
-        return problem(error.status ?? 400, error.message);
+        if (error instanceof TypeError || error instanceof SyntaxError) {
+            return problem(error.status ?? 400, error.message);
+        }
+        throw error;
     }
-    return Response.json(
-        taken === undefined ? result : decided(call, settings, failure, url.origin, result, taken, env),
-    );
 }
 
-/** The parameters of a request. */
-function asked(request, url) {
-    const call = Object.fromEntries(url.searchParams);
-    checkCall(call);
-    const given = JSON.parse(request.headers.get("lro-settings") ?? "{}");
-    checkNames(given, NAMES, "lro-settings");
-    const { failure = DEFAULTS.failure } = given;
-    expect(FAILURE_MODES.includes(failure), "failure", FAILURE_MODES.join(", "), failure);
-    return { call, settings: policySettings(given), failure };
+/** The `request` of `wit/adapter/filter.wit`. */
+function requested(request, url, limits) {
+    const call = requestOf(Object.fromEntries(url.searchParams));
+    const { limits: forbidden, ...settings } = JSON.parse(request.headers.get("lro-settings") ?? "{}");
+    if (forbidden !== undefined) {
+        throw new TypeError("`limits` are set where the worker is built");
+    }
+    const id = ulid();
+    // The reader has neither a shell with these files nor a tool that reads them, so the descriptor shows the handle.
+    const shownPath = `${url.origin}/offloads/${id}`;
+    return { ...call, id, shownPath, abilities: {}, settings: settingsJson(settings, limits) };
 }
 
-/** The body of a request of at most `bytesMax` bytes. */
+/** The body of a request, UTF-8 of at most `bytesMax` bytes. */
 async function body(request, bytesMax) {
     const chunks = [];
     let bytes = 0;
     for await (const chunk of request.body ?? []) {
         bytes += chunk.length;
         if (bytes > bytesMax) {
-            throw Object.assign(new Error(`the result has more than ${bytesMax} bytes (BODY_BYTES)`), { status: 413 });
+            const error = new TypeError(`the result has more than ${bytesMax} bytes (BODY_BYTES)`);
+            throw Object.assign(error, { status: 413 });
         }
         chunks.push(chunk);
     }
-    return new Blob(chunks).text();
+    const whole = joined(chunks);
+    if (!isText(whole)) {
+        throw new TypeError("the result is not UTF-8");
+    }
+    return whole;
 }
 
-/** The result to send. Links to the files follow a descriptor: clients with the token may read them. */
-function decided(call, settings, failure, origin, result, taken, env) {
-    const id = ulid();
-    const address = `${origin}/offloads/${id}`;
-    // The reader has neither a shell with these files nor a tool that reads them, so the descriptor shows the handle.
-    const record = callRecord(call, id, result.isError === true, address, {}, settings);
-    const limits = { ...LIMITS, writtenBytes: Number(env.TOTAL_BYTES) };
-    const parts = encoded(taken.parts);
-    let verdict;
+/** Whether bytes are UTF-8, as components take it for granted of texts. */
+function isText(bytes) {
     try {
-        verdict = inspect(policy, record, parts, limits);
-        if (verdict.tag !== "offload") {
-            return answered(result, taken, verdict);
-        }
-        const directory = new MemoryDirectory();
-        const descriptor = write(policy, record, parts, verdict.val, directory, limits);
-        checkDescriptor(descriptor, settings);
-        checkFiles(descriptor.files, directory.names());
-        store.publish(id, descriptor.files, directory);
-        const reply = answered(result, taken, verdict, descriptor);
-        reply.content.push(...descriptor.files.map((file) => link(address, file)));
-        return reply;
-    } catch (error) {
-        const why = reason(error);
-        console.warn(`${call.tool}: ${why}`);
-        return afterFailure(result, taken, failure, verdict?.tag === "offload", why, settings);
+        new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+        return true;
+    } catch {
+        return false;
     }
 }
 
-function link(address, { name, mediaType, bytes }) {
-    return { type: "resource_link", uri: `${address}/${name}`, name, mimeType: mediaType, size: Number(bytes) };
+/** The result to send. */
+function decided(request, result) {
+    let reply;
+    try {
+        const { answer, files } = called(POLICY, LIMITS, "filter", [request, result]);
+        if (answer.outcome === "offload") {
+            const kept = answer.files.map((file) => ({ name: file.name, bytes: joined([...pieces(files, file)]) }));
+            store.publish(request.id, kept);
+            return linked(answer.toolResult, request.shownPath, kept);
+        }
+        reply = answer;
+    } catch (error) {
+        if (error instanceof TypeError) {
+            throw error;
+        }
+        const isOfPolicy = error instanceof CallError;
+        const reason = isOfPolicy ? `the policy ${error.message}` : `the files could not be kept: ${error.code}`;
+        const { answer } = called(POLICY, LIMITS, "failed", [request, result, reason, error.wrote ?? true]);
+        reply = answer;
+    }
+    if (reply.failure !== undefined) {
+        console.warn(`${request.tool}: ${reply.failure}`);
+    }
+    return reply.toolResult ?? result;
+}
+
+/** The reply with links to the files after the descriptor: clients with the token may read them. */
+function linked(reply, address, files) {
+    const manifest = files.find(({ name }) => name === "manifest.json");
+    const { record } = JSON.parse(new TextDecoder().decode(manifest.bytes));
+    const links = record.files.map(({ name, media_type: mimeType, bytes: size }) => {
+        return { type: "resource_link", uri: `${address}/${name}`, name, mimeType, size };
+    });
+    const result = JSON.parse(reply);
+    result.content.push(...links);
+    return JSON.stringify(result);
 }
 
 function problem(status, message, headers = {}) {

@@ -81,15 +81,20 @@ export interface Settings {
     custom?: unknown;
 }
 
-/** Limits of one policy call; a result takes up to two calls. */
+/** Limits of one result. */
 export interface Limits {
     /** Milliseconds from the start of the call until its thread is ended. Default: 30,000. */
     wallTimeMs?: number;
-    /** Bytes of linear memory, in whole pages of 64 KiB. Default: 64 MiB. */
+    /** Bytes of linear memory of the policy, in whole pages of 64 KiB. Default: 64 MiB. */
     memoryBytes?: number;
+    /**
+     * Bytes of linear memory of each of the two components around the policy, which hold the result and its files: two to
+     * four times the JSON of the result. Default: 1 GiB.
+     */
+    heldBytes?: number;
     /** Elements of a table. Default: 100,000. */
     tableElements?: number;
-    /** Core instances. Default: 16. */
+    /** Core instances of the policy. Default: 16. */
     instances?: number;
     /** Bytes written to files, gaps included. Default: 4 GiB. */
     writtenBytes?: number;
@@ -99,15 +104,14 @@ export interface Limits {
     openFiles?: number;
     /** Bytes of the name of a file. Default: 128. */
     nameBytes?: number;
-    /** Bytes of one write, characters of a descriptor. Default: 8 MiB. */
-    crossingBytes?: number;
-    /** Characters of an error message. Default: 4,096. */
-    logBytes?: number;
 }
 
 /** Options of a filter. */
 export interface Options extends Settings {
-    /** Directory for files: private, created with mode 0700 when it is missing. */
+    /**
+     * Directory for files, `TENANT/HANDLE` in it: private, created with mode 0700 when it is missing. The `lro` command and
+     * other hosts may use the same.
+     */
     directory: string;
     /** Folder of a policy that `build.js` transpiled. Default: the default policy. */
     policy?: string;
@@ -119,6 +123,10 @@ export interface Options extends Settings {
     sha256?: string;
     /** Age in seconds at which files are removed. Default: 3,600. */
     ttlSeconds?: number;
+    /** Most bytes of one file. Default: 1 GiB. */
+    quotaFile?: number;
+    /** Most bytes of all files of a tenant; the oldest offloads go first. Default: 4 GiB. */
+    quotaTenant?: number;
     /**
      * What happens when the policy fails: `open` passes the result, or a truncated one when it cannot be written;
      * `truncate` always truncates; `closed` answers with an error. Default: `open`.
@@ -147,6 +155,12 @@ export class Filter {
     apply<Result extends ToolResult>(call: Call, result: Result): Promise<Result>;
 
     /**
+     * Filters the results of all tools of a server of the TypeScript SDK, an `McpServer` or its `Server`, and widens their output
+     * schemas in `tools/list`; returns the server. Throws when tools are registered already.
+     */
+    attach<Server extends object>(server: Server): Server;
+
+    /**
      * Uses another policy, a folder that `build.js` transpiled, for the results from now on, and returns its digest. A result
      * that the policy before has begun stays with it to its end. `sha256` is the digest that it must have.
      *
@@ -160,8 +174,7 @@ export class Filter {
 
 /**
  * The output schema, a JSON Schema, of a tool whose results are filtered: its own results, descriptors and truncated
- * results satisfy it. Throws a `TypeError` when the schema refers to a part of itself outside `$defs` and
- * `definitions`.
+ * results satisfy it. References to parts of itself stay true.
  */
 export function offloadable(schema: object): object;
 

@@ -1,4 +1,4 @@
-//! Estimated tokens: the vectors that the packages for Python and Node and the policy in JavaScript are tested with too.
+//! Estimated tokens: the vectors that the package for Python, the policy in JavaScript and `tests/tools` are tested with too.
 
 use std::fmt::Write as _;
 

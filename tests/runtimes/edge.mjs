@@ -1,30 +1,27 @@
-// Runs the vectors in workerd: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
+// Runs the vectors of replies in workerd: node edge.mjs COMPONENT.wasm VECTORS_DIR INPUTS_DIR
 //
-// The time is that of a request with one call of `write-sections`, including its instance and files in memory, measured
-// around the request: a clock inside stands still while code runs. The memory is that of workerd.
+// The policy counts its instructions, as at the edge. The time is that of a request in which the worker filters a result
+// that it has, from its JSON to the reply and the files in memory, measured around the request: a clock inside stands still
+// while code runs. The memory is that of workerd.
 
 import { execFileSync, spawn } from "node:child_process";
-import { cpSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { prepared, report } from "./runner.mjs";
-import { difference } from "./vectors.mjs";
 
-const HERE = fileURLToPath(new URL(".", import.meta.url));
-const EDGE = join(HERE, "../../host-example/edge");
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const EDGE = join(ROOT, "host-example/edge");
+const JCO = join(ROOT, "host-example/node/node_modules/@bytecodealliance/jco/package.json");
 const COMPONENT = "host-example/edge/component";
 
 /** The worker and its imports, without the component. */
 const MODULES = [
     "tests/runtimes/edge-worker.mjs",
-    "tests/runtimes/vectors.mjs",
-    "host-example/edge/memory.js",
-    "host-example/edge/policy.js",
-    ...["component", "defaults", "error", "filesystem", "limits", "parts"].map(
-        (name) => `host-example/node/src/${name}.js`,
-    ),
+    "host-example/edge/limits.js",
+    ...["bytes", "component", "defaults", "error", "limits"].map((name) => `host-example/node/src/${name}.js`),
 ];
 
 const { component, vectors, inputs, scratch } = prepared("edge.mjs");
@@ -33,10 +30,11 @@ const workerd = createRequire(join(EDGE, "package.json"))("workerd");
 const { server, address } = await start();
 try {
     await report({
-        runtime: `workerd ${workerd.version}, jco ${version("node/node_modules/@bytecodealliance/jco")}`,
+        runtime: `workerd ${workerd.version}, jco ${JSON.parse(readFileSync(JCO, "utf8")).version}`,
         component,
         vectors,
-        tried,
+        inputs,
+        filtered,
         timed,
         peakBytes,
     });
@@ -44,23 +42,23 @@ try {
     server.kill();
 }
 
-async function tried(vector) {
-    const withInput = ({ input, ...part }) =>
-        input === undefined ? part : { ...part, text: readFileSync(join(inputs, input), "utf8") };
-    const body = JSON.stringify({ ...vector, parts: vector.parts.map(withInput) });
-    const response = await fetch(address, { method: "POST", body });
+async function asked(options) {
+    const response = await fetch(address, options);
     const text = await response.text();
     if (!response.ok) {
-        return `status ${response.status}: ${text.slice(0, 500)}`;
+        throw new Error(`status ${response.status}: ${text.slice(0, 500)}`);
     }
-    const { answered, files } = JSON.parse(text);
-    return difference(vector, answered, files);
+    return text;
 }
 
-/** The worker writes the last vector again. */
-async function timed() {
+async function filtered(request, result) {
+    return JSON.parse(await asked({ method: "POST", body: JSON.stringify({ request, result }) }));
+}
+
+async function timed(request, result) {
+    await asked({ method: "PUT", body: result, headers: { request: JSON.stringify(request) } });
     const start = performance.now();
-    await (await fetch(address)).text();
+    await asked({});
     return performance.now() - start;
 }
 
@@ -72,9 +70,10 @@ function peakBytes() {
 /** Lays out the worker and starts workerd on a free port. */
 async function start() {
     const folder = join(scratch, COMPONENT);
+    mkdirSync(dirname(folder), { recursive: true });
     const stdio = ["ignore", "ignore", "inherit"];
     execFileSync(process.execPath, [join(EDGE, "build.js"), component, folder], { stdio });
-    MODULES.forEach((name) => cpSync(join(HERE, "../..", name), join(scratch, name)));
+    MODULES.forEach((name) => cpSync(join(ROOT, name), join(scratch, name)));
     const made = readdirSync(folder).filter((name) => /\.(js|wasm)$/.test(name));
     writeFileSync(join(scratch, "config.capnp"), config([...MODULES, ...made.map((name) => `${COMPONENT}/${name}`)]));
     const server = spawn(workerd.default, ["serve", "config.capnp", "--control-fd=3"], {
@@ -101,8 +100,4 @@ const config :Workerd.Config = (
   sockets = [ (name = "http", address = "127.0.0.1:0", http = (), service = "vectors") ],
 );
 `;
-}
-
-function version(folder) {
-    return JSON.parse(readFileSync(join(HERE, "../../host-example", folder, "package.json"), "utf8")).version;
 }

@@ -22,7 +22,7 @@ VECTORS = ROOT / "tests/vectors"
 ASKED = {"composed": 1.3, "python": 4, "node": 6}
 
 # Runners with a composed component.
-COMPOSED = ("composed", "python")
+COMPOSED = ("composed", "python", "node", "edge")
 
 
 def main() -> int:

@@ -9,10 +9,16 @@ for folder in "$built"/../../test-data/mcp/node_modules/node-linux-*/bin; do PAT
 cd "$(dirname "$0")/../../host-example"
 
 # Another policy takes the place of the one in a composed component, in the bytes: one for each version of the contract.
-lro=$built/../../release/lro
+LRO=$built/../../release/lro
+export LRO
+compose() {
+    "$LRO" compose "$built/lro_policy.wasm" --files "$1" -o "$2/lro_composed.wasm"
+    "$LRO" compose ../tests/frozen/policy-0.1.0.wasm --files "$1" -o "$2/lro_composed_0_1.wasm"
+}
 cp "$built/lro_policy.wasm" "$built/lro_reader.wasm" python/lro_filter/
-"$lro" compose "$built/lro_policy.wasm" --files directory -o python/lro_filter/lro_composed.wasm
-"$lro" compose ../tests/frozen/policy-0.1.0.wasm --files directory -o python/lro_filter/lro_composed_0_1.wasm
+mkdir -p node/component
+compose directory python/lro_filter
+compose memory node/component
 for package in node edge; do
     (
         cd "$package"

@@ -59,6 +59,9 @@ cp host-example/node/examples/*.js "$fresh/server"
     node client.js offloads
 )
 
+step "The other estimate of tokens"
+node --test tests/tools/tokens/estimate.test.mjs
+
 step "The worker for workerd"
 (cd host-example/edge && npm test)
 LRO_EDGE_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')

@@ -21,7 +21,7 @@ async function started(context, { policy, change = (text) => text, token = TOKEN
     let folder = EDGE;
     if (policy !== undefined) {
         folder = join(scratch, policy, "edge");
-        for (const name of ["worker.js", "memory.js", "policy.js"]) {
+        for (const name of ["worker.js", "memory.js", "limits.js"]) {
             cpSync(join(EDGE, name), join(folder, name));
         }
         cpSync(join(EDGE, "../node/src"), join(scratch, policy, "node/src"), { recursive: true });
@@ -107,14 +107,15 @@ test("a small result passes, settings and failure modes are those of the header"
 test("bad requests are told what is wrong", async (t) => {
     const { address } = await started(t, { change: (text) => text.replace('"33554432"', '"1000"') });
     const wrong = [
-        [() => filtered(address, recordsResult(1), { treshold: 1 }), 400, /no such option `treshold`/],
+        [() => filtered(address, recordsResult(1), { treshold: 1 }), 400, /^`treshold` is not a setting$/],
         [
             () => filtered(address, recordsResult(1), { failure: "loud" }),
             400,
-            /failure: expected open, truncate, closed/,
+            /^`failure` is "loud": /,
         ],
+        [() => filtered(address, recordsResult(1), { limits: { files: 1 } }), 400, /^`limits` are set where/],
         [() => filtered(address, recordsResult(1), undefined, ""), 400, /call\.tool: expected the name of the tool/],
-        [() => filtered(address, "text"), 400, /CallToolResult/],
+        [() => filtered(address, "text"), 400, /^expected an object with `content`/],
         [() => filtered(address, recordsResult(100)), 413, /more than 1000 bytes \(BODY_BYTES\)/],
     ];
     for (const [ask, expected, message] of wrong) {
@@ -184,6 +185,30 @@ test("a policy that misbehaves ends with what the failure mode says", async (t) 
     }
     const { body } = await filtered(address, recordsResult(10), { custom: "inspect-trap" });
     assert.deepEqual(body, recordsResult(10));
+});
+
+test("a policy that loops ends, and the worker goes on", async (t) => {
+    const { address } = await started(t, { policy: "lro_test_policies" });
+    for (const custom of ["inspect-loop", "loop"]) {
+        const { body } = await filtered(address, recordsResult(10), { custom, failure: "closed" });
+        const reason = "the policy executed more than 4000000000 instructions (limit fuel)";
+        const text = `the result could not be filtered: ${reason}`;
+        assert.deepEqual(body, { content: [{ type: "text", text }], isError: true }, custom);
+    }
+    const { body } = await filtered(address, recordsResult(10), { custom: "loop" });
+    assert.match(body.content.at(-1).text, /^The result could not be written to files \(the policy executed more than/);
+    const { body: honest } = await filtered(address, recordsResult(10), { custom: "honest", failure: "closed" });
+    assert.equal(honest.isError, undefined, JSON.stringify(honest));
+});
+
+test("what passes is not touched, and what is no text is refused", async (t) => {
+    const { address } = await started(t);
+    const ask = (body) => fetch(`${address}/filter?tool=search`, { method: "POST", headers: AUTHORIZATION, body });
+    const exact = '{ "content" : [], "structuredContent": {"n": 1.0, "big": 12345678901234567890} }';
+    assert.equal(await (await ask(exact)).text(), exact);
+    const response = await ask(Buffer.from('{"content":[{"type":"text","text":"\xff"}]}', "latin1"));
+    assert.equal(response.status, 400);
+    assert.deepEqual(await response.json(), { error: "the result is not UTF-8" });
 });
 
 test("several calls at once get their own files", async (t) => {

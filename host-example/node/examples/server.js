@@ -1,11 +1,11 @@
 // An MCP server on standard input and output whose tool returns more than a model should read:
 // node examples/server.js DIRECTORY
 //
-// The one line that matters is that with `filter.apply`.
+// The one line that matters is that with `filter.attach`.
 
 import { McpServer, fromJsonSchema } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import { Filter, offloadable } from "lro-filter";
+import { Filter } from "lro-filter";
 
 const [directory = "offloads"] = process.argv.slice(2);
 const filter = new Filter({ directory });
@@ -38,14 +38,12 @@ function readings({ count }) {
 }
 
 serveStdio(() => {
-    const server = new McpServer({ name: "readings", version: "1.0.0" }, { capabilities: { tools: {} } });
+    const server = filter.attach(new McpServer({ name: "readings", version: "1.0.0" }));
     const config = {
         description: "The latest readings of all sensors",
         inputSchema: fromJsonSchema(inputSchema),
-        outputSchema: fromJsonSchema(offloadable(outputSchema)),
+        outputSchema: fromJsonSchema(outputSchema),
     };
-    server.registerTool("readings", config, async (query) =>
-        filter.apply({ tool: "readings", query }, readings({ ...query })),
-    );
+    server.registerTool("readings", config, async (query) => readings({ ...query }));
     return server;
 });

@@ -1,31 +1,58 @@
-/**
- * Limits the memory and tables of core modules: writes the limits into a module before it is compiled.
- */
+/** Limits the memories and tables of core modules: writes the limits into a module before it is compiled. */
+
+import { Reader, joined, number } from "./bytes.js";
 
 const PAGE_BYTES = 65_536;
 const TABLE_SECTION = 4;
 const MEMORY_SECTION = 5;
 const REFERENCES = [0x70, 0x6f];
 
+/** The components around a policy come first: the one that holds result and files, and the adapter. */
+const HOLDING_MEMORIES = 2;
+
+/** Memories of the others: of the policy, and of the bridge before one of the contract 0.1.0. */
+const POLICY_MEMORIES_MAX = 2;
+
 /**
- * The bytes of a core module with `memoryBytes` and `tableElements` as the maximum of its memory and its tables, and
- * the number of memories it defines. Throws when the module requires more at its start.
+ * The core modules among the files `[name, bytes]` of a transpiled component, with limits on their memories and tables. Throws
+ * when a module requires more at its start.
  */
-export function bounded(bytes, limits) {
+export function bounded(files, limits) {
+    let memories = 0;
+    const memory = () => {
+        memories += 1;
+        const isHolding = memories <= HOLDING_MEMORIES;
+        return isHolding
+            ? { most: Math.floor(limits.heldBytes / PAGE_BYTES), name: "held-bytes" }
+            : { most: Math.floor(limits.memoryBytes / PAGE_BYTES), name: "memory-bytes" };
+    };
+    const table = () => ({ most: limits.tableElements, name: "table-elements" });
+    // Their numbers are in the order of the components.
+    const numberOf = ([name]) => Number(/(\d*)\.wasm$/.exec(name)[1]);
+    const modules = [...files].filter(([name]) => name.endsWith(".wasm"));
+    modules.sort((one, other) => numberOf(one) - numberOf(other));
+    const found = modules.map(([name, bytes]) => [name, limited(bytes, memory, table)]);
+    const ofPolicy = memories - HOLDING_MEMORIES;
+    if (ofPolicy > POLICY_MEMORIES_MAX) {
+        throw new Error(`the policy has ${ofPolicy} memories, more than ${POLICY_MEMORIES_MAX}`);
+    }
+    return found;
+}
+
+/** A module whose memories and tables have the limits that `memory` and `table` give, one after the other. */
+function limited(bytes, memory, table) {
     const reader = new Reader(bytes, 8);
     const pieces = [bytes.subarray(0, 8)];
-    let memories = 0;
     while (!reader.isAtEnd()) {
         const start = reader.at;
         const [id, size] = [reader.byte(), reader.number()];
         const end = reader.at + size;
         if (id === MEMORY_SECTION || id === TABLE_SECTION) {
             const count = reader.number();
-            memories += id === MEMORY_SECTION ? count : 0;
-            const most = id === MEMORY_SECTION ? Math.floor(limits.memoryBytes / PAGE_BYTES) : limits.tableElements;
             const entries = [];
             for (let index = 0; index < count; index += 1) {
-                entries.push(...entry(reader, id, most));
+                const type = id === TABLE_SECTION ? [reference(reader)] : [];
+                entries.push(...type, ...entry(reader, id === TABLE_SECTION ? table() : memory()));
             }
             const body = [...number(count), ...entries];
             pieces.push(Uint8Array.from([id, ...number(body.length), ...body]));
@@ -34,19 +61,20 @@ export function bounded(bytes, limits) {
         }
         reader.at = end;
     }
-    return { bytes: joined(pieces), memories };
+    return joined(pieces);
 }
 
-/** One memory or table, limited. */
-function entry(reader, id, most) {
-    const written = [];
-    if (id === TABLE_SECTION) {
-        const reference = reader.byte();
-        if (!REFERENCES.includes(reference)) {
-            throw new Error("a core module has a table of a kind that cannot be limited");
-        }
-        written.push(reference);
+/** The type of a table's elements. */
+function reference(reader) {
+    const found = reader.byte();
+    if (!REFERENCES.includes(found)) {
+        throw new Error("a core module has a table of a kind that cannot be limited");
     }
+    return found;
+}
+
+/** The least and the most of a memory or a table. */
+function entry(reader, { most, name }) {
     const flags = reader.byte();
     if (flags > 1) {
         throw new Error("a core module has a shared or 64-bit memory or table, which cannot be limited");
@@ -54,61 +82,8 @@ function entry(reader, id, most) {
     const least = reader.number();
     const own = flags === 1 ? reader.number() : Infinity;
     if (least > most) {
-        const what =
-            id === MEMORY_SECTION ? `${most * PAGE_BYTES} bytes of memory (limit memory-bytes)` : `a table of ${most}`;
-        throw new Error(`a core module needs more than ${what} at its start`);
+        const unit = name === "table-elements" ? "elements of a table" : "pages of memory";
+        throw new Error(`a core module needs ${least} ${unit} at its start, more than ${most} (limit ${name})`);
     }
-    return [...written, 1, ...number(least), ...number(Math.min(own, most))];
-}
-
-function joined(pieces) {
-    const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-    let at = 0;
-    for (const piece of pieces) {
-        whole.set(piece, at);
-        at += piece.length;
-    }
-    return whole;
-}
-
-/** An unsigned LEB128. */
-function number(value) {
-    const bytes = [];
-    do {
-        const low = value % 128;
-        value = Math.floor(value / 128);
-        bytes.push(value > 0 ? low + 128 : low);
-    } while (value > 0);
-    return bytes;
-}
-
-class Reader {
-    #bytes;
-
-    constructor(bytes, at) {
-        this.#bytes = bytes;
-        this.at = at;
-    }
-
-    isAtEnd() {
-        return this.at >= this.#bytes.length;
-    }
-
-    byte() {
-        return this.#bytes[this.at++];
-    }
-
-    number() {
-        let value = 0;
-        for (let factor = 1; ; factor *= 128) {
-            const byte = this.byte();
-            if (byte === undefined) {
-                throw new Error("a core module ends too early");
-            }
-            value += (byte % 128) * factor;
-            if (byte < 128) {
-                return value;
-            }
-        }
-    }
+    return [1, ...number(least), ...number(Math.min(own, most))];
 }

@@ -1,154 +1,119 @@
 /**
- * Runs one call of a policy in a component that jco transpiled, in a new instance that sees one tool result and at most
- * one directory. Uses neither the disk nor threads, so that it runs wherever the component does.
+ * Calls a composed component that jco transpiled, each time in a new instance: what `wit/adapter/filter.wit` says. Uses
+ * neither the disk nor threads, so that it runs wherever the component does.
  */
 
 import { CallError } from "./error.js";
-import { filesystem } from "./filesystem.js";
-import { ToolResult, withDirectText } from "./parts.js";
 
 // jco's output tries this function three times for each instance, whether it needs it or not; where it is missing, each
 // error costs milliseconds.
 WebAssembly.promising ??= (exported) => exported;
 
-/** The exports of a policy, by version of the contract, the newest first. */
-const EXPORTS = ["lro:filter/lro-filter@0.2.0", "lro:filter/lro-filter@0.1.0"];
+const FILTER = "lro:adapter/filter@0.1.0";
+const FILES = "lro:adapter/files@0.1.0";
 
-/** Imports by their names without version; rejects those that a policy may not have. */
-function imports(directory, limits) {
-    const { types, preopens, usage } = filesystem(directory, limits);
-    const known = {
-        "lro:filter/types": { ToolResult },
-        "wasi:filesystem/types": types,
-        "wasi:filesystem/preopens": preopens,
-    };
-    const get = (_, name) => {
-        const found = known[name.split("@")[0]];
-        if (found === undefined) {
-            throw new CallError(
-                `cannot be used: it imports \`${name}\`, and may import only ${Object.keys(known).join(", ")}`,
-            );
-        }
-        return found;
-    };
-    return { imports: new Proxy(known, { get }), usage };
-}
+/** The function in which the component that holds the files lets the policy write. */
+const OPEN = "lro:adapter/held@0.1.0#open";
+
+/** The function in which a policy ends that counts its instructions, and has executed too many. */
+const EXHAUSTED = "lro_fuel_exhausted";
+
+/** Core instances of the components around a policy. */
+const OWN_INSTANCES = 32;
+
+/** Characters of an error message. */
+const MESSAGE_CHARACTERS_MAX = 4096;
+
+/** Most bytes of a file in one piece. */
+const PIECE_BYTES = 1024 ** 2;
 
 /**
- * Creates an instance and calls it.
+ * Calls the function `name` of the interface `filter`; returns its answer, and `files`, which `pieces` reads.
  *
- * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. `ask` receives
- * the exported interface and the tool result; its return value is returned, and every exception becomes a `CallError`.
+ * `policy` is `{ instantiate, modules }`: the function from jco, and the compiled core modules by name. A result is a text,
+ * or its UTF-8. `wrote` is called when the policy is asked to write.
+ *
+ * Throws a `TypeError` when settings or result are not what they should be, and a `CallError` when the call does not end well.
  */
-function run(policy, parts, directory, limits, ask) {
-    const { imports: imported, usage } = imports(directory, limits);
+export function called({ instantiate, modules }, limits, name, args, wrote = () => {}) {
     const memories = [];
     const made = new Set();
-    const instantiateCore = (module, core) => {
-        if (made.has(module) || made.size >= limits.instances) {
+    let isWriting = false;
+    const core = (module, imports) => {
+        if (made.has(module) || made.size >= limits.instances + OWN_INSTANCES) {
             throw new CallError(`has more than ${limits.instances} instances, or one module twice (limit instances)`);
         }
         made.add(module);
-        const instance = new WebAssembly.Instance(
-            module,
-            withDirectText(core, parts, () => instance.exports),
-        );
-        memories.push(...Object.values(instance.exports).filter((value) => value instanceof WebAssembly.Memory));
-        return instance;
+        const { exports } = new WebAssembly.Instance(module, imports);
+        const isHolding = Object.keys(exports).some((exported) => exported.startsWith("lro:adapter/"));
+        const found = Object.values(exports).filter((value) => value instanceof WebAssembly.Memory);
+        memories.push(...found.map((memory) => ({ memory, isHolding })));
+        const open = exports[OPEN];
+        const opened = (...values) => {
+            isWriting = true;
+            wrote();
+            return open(...values);
+        };
+        return { exports: open === undefined ? exports : { ...exports, [OPEN]: opened } };
     };
     try {
-        const component = policy.instantiate((name) => policy.modules[name], imported, instantiateCore);
-        const filter = EXPORTS.map((name) => component[name]).find((found) => found !== undefined);
-        if (filter === undefined) {
-            throw new CallError(`cannot be used: it exports neither \`${EXPORTS.join("` nor `")}\``);
+        const component = instantiate((name) => modules[name], {}, core);
+        const [filter, files] = [component[FILTER], component[FILES]];
+        if (filter === undefined || files === undefined) {
+            throw new CallError("was built by another version of build.js: build it again");
         }
-        const answer = ask(filter, new ToolResult(parts));
-        if (usage.refused !== undefined) {
-            throw new CallError(usage.refused);
-        }
-        return answer;
+        return { answer: filter[name](...args), files };
     } catch (error) {
-        if (usage.refused !== undefined) {
-            throw new CallError(usage.refused);
+        throw failure(error, memories, limits, isWriting);
+    }
+}
+
+/** The pieces of a file of an answer, `{ name, bytes }`. */
+export function* pieces(files, { name, bytes }) {
+    for (let at = 0n; at < bytes; ) {
+        const piece = files.readFile(name, at, PIECE_BYTES);
+        if (!piece?.length) {
+            throw new CallError(`wrote \`${name}\`, which cannot be read`, true);
         }
-        throw failure(error, memories, limits);
+        yield piece;
+        at += BigInt(piece.length);
     }
 }
 
-/** Creates an instance only to check it: throws when the policy exceeds its limits or is not a policy. */
-export function check(policy, limits) {
-    run(policy, [], undefined, limits, () => undefined);
-}
-
-/** The verdict on a result. */
-export function inspect(policy, call, parts, limits) {
-    const verdict = run(policy, parts, undefined, limits, (filter, result) => filter.inspectResult(call, result));
-    if (verdict.tag === "reject") {
-        verdict.val = head(verdict.val, call.settings.descriptorLimit);
-    }
-    return verdict;
-}
-
-/** Writes the planned parts to a directory; returns the descriptor. */
-export function write(policy, call, parts, plan, directory, limits) {
-    const ask = (filter, result) => filter.writeSections(call, result, plan);
-    const descriptor = run(policy, parts, directory, limits, ask);
-    if (descriptor.content.length > limits.crossingBytes) {
-        throw new CallError(`passed more than ${limits.crossingBytes} bytes in one step (limit crossing-bytes)`);
-    }
-    return descriptor;
-}
-
-/** A text cut to a number of characters, with `…` in place of the rest. */
-function head(text, characters) {
-    if (text.length <= characters) {
-        return text;
-    }
-    const all = Array.from(text.slice(0, 2 * characters + 2));
-    return all.length <= characters ? text : `${all.slice(0, characters).join("")}…`;
-}
-
-function failure(error, memories, limits) {
+function failure(error, memories, limits, wrote) {
     if (error instanceof CallError) {
         return error;
     }
     if (Object.hasOwn(error, "payload")) {
-        return new CallError(`refused: ${oneLine(describe(error.payload), limits.logBytes)}`, error.payload);
+        return invalid(error.payload);
+    }
+    if (limits.fuel !== undefined && String(error.stack).includes(EXHAUSTED)) {
+        return new CallError(`executed more than ${limits.fuel} instructions (limit fuel)`, wrote);
     }
     if (error instanceof RangeError && /stack/.test(error.message)) {
-        return new CallError("ran out of stack");
+        return new CallError("ran out of stack", wrote);
     }
-    const message = oneLine(String(error.message), limits.logBytes);
+    const message = oneLine(String(error.message));
     if (error instanceof WebAssembly.RuntimeError) {
-        const used = memories.reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
-        return new CallError(
-            `failed: ${message}, with ${used} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`,
-        );
+        const used = (held) => {
+            const sizes = memories.map(({ memory, isHolding }) => (isHolding === held ? memory.buffer.byteLength : 0));
+            return Math.max(0, ...sizes);
+        };
+        const own = `${used(false)} of ${limits.memoryBytes} bytes of memory (limit memory-bytes)`;
+        const held = `${used(true)} of ${limits.heldBytes} around it (limit held-bytes)`;
+        return new CallError(`failed: ${message}, with ${own} and ${held}`, wrote);
     }
-    return new CallError(`failed: ${message}`);
+    return new CallError(`failed: ${message}`, wrote);
 }
 
-function describe({ tag, val }) {
-    switch (tag) {
-        case "invalid":
-            return `invalid settings or plan: ${val}`;
-        case "read":
-            return `a part could not be read: ${val.tag}`;
-        case "no-space":
-            return "no space left for its output";
-        case "io":
-            return `its output could not be written: ${val}`;
-        case "limit":
-            return `limit ${val}`;
-        default:
-            return String(val);
-    }
+/** The error of an invalid request, which names a setting as options do. */
+function invalid({ tag, val }) {
+    const camel = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+    return new TypeError(tag === "settings" ? val.replace(/^`[a-z-]+`/, camel) : val);
 }
 
-/**
- * The beginning of a policy's text on one line, so that it cannot move a cursor or forge a log line.
- */
-function oneLine(text, bytes) {
-    const line = text.slice(0, bytes).replace(/\p{Cc}/gu, "\u{FFFD}");
-    return text.length > bytes ? `${line}…` : line;
+/** The beginning of a text on one line, so that it cannot move a cursor or forge a log line. */
+function oneLine(text) {
+    const line = text.slice(0, MESSAGE_CHARACTERS_MAX).replace(/\p{Cc}/gu, "\u{FFFD}");
+    return text.length > MESSAGE_CHARACTERS_MAX ? `${line}…` : line;
 }

@@ -39,14 +39,3 @@ export const DEFAULTS = {
     "ttlSeconds": 3600,
     "unit": "characters"
 };
-
-export const PRESETS = {
-    "1600-tokens": {
-        "amount": 1600,
-        "unit": "tokens"
-    },
-    "25k": {
-        "amount": 25000,
-        "unit": "tokens"
-    }
-};

@@ -1,10 +1,7 @@
-/**
- * A failed policy call. The message continues the words "the policy"; `refusal` is the contract's `policy-error` when
- * the policy itself returned one.
- */
+/** A failed call. The message continues the words "the policy"; `wrote` says whether it had been asked to write. */
 export class CallError extends Error {
-    constructor(message, refusal) {
+    constructor(message, wrote = false) {
         super(message);
-        this.refusal = refusal;
+        this.wrote = wrote;
     }
 }

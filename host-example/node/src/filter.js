@@ -1,22 +1,21 @@
 import { cpus } from "node:os";
 import { resolve } from "node:path";
 import { emitWarning } from "node:process";
-import { fileURLToPath } from "node:url";
 
-import { callRecord, checkCall } from "./call.js";
+import { FOLDER, checkSettings } from "./adapter.js";
+import { attach } from "./attach.js";
 import { DEFAULTS } from "./defaults.js";
+import { CallError } from "./error.js";
 import { LIMITS, withLimits } from "./limits.js";
-import { FAILURE_MODES, afterFailure, answered, checkDescriptor, reason } from "./outcome.js";
 import { Policy } from "./policy.js";
-import { encoded, takeApart } from "./result.js";
-import { SETTING_NAMES, checkNames, expect, policySettings } from "./settings.js";
+import { checkNames, expect, requestOf, settingsJson } from "./settings.js";
 import { Store } from "./store.js";
 import { ulid } from "./ulid.js";
 
-const POLICY = fileURLToPath(new URL("../component/", import.meta.url));
-const NAMES = ["directory", "policy", "sha256", "ttlSeconds", "failure", "threads", "abilities", "limits", ...SETTING_NAMES];
 const ABILITIES = ["shell", "extractTool", "readTool"];
 const THREADS_MAX = 2;
+
+const ENCODER = new TextEncoder();
 
 /** Filters tool results by a policy. `index.d.ts` documents the options. */
 export class Filter {
@@ -34,54 +33,59 @@ export class Filter {
     #store;
 
     constructor(options = {}) {
-        checkNames(options, NAMES, "Filter");
         const {
             directory,
-            policy = POLICY,
+            policy = FOLDER,
             sha256,
             ttlSeconds = DEFAULTS.ttlSeconds,
-            failure = DEFAULTS.failure,
+            quotaFile = DEFAULTS.quotaFile,
+            quotaTenant = DEFAULTS.quotaTenant,
             abilities = { shell: true },
+            threads = Math.min(THREADS_MAX, cpus().length),
+            limits,
+            ...settings
         } = options;
-        const { threads = Math.min(THREADS_MAX, cpus().length), limits } = options;
         expect(typeof directory === "string", "directory", "the path of a private directory for the files", directory);
-        expect(
-            Number.isSafeInteger(ttlSeconds) && ttlSeconds >= 1,
-            "ttlSeconds",
-            "a whole number of at least 1",
-            ttlSeconds,
-        );
-        expect(FAILURE_MODES.includes(failure), "failure", FAILURE_MODES.join(", "), failure);
-        expect(Number.isSafeInteger(threads) && threads >= 1, "threads", "a whole number of at least 1", threads);
+        for (const [name, value] of Object.entries({ ttlSeconds, quotaFile, quotaTenant, threads })) {
+            expect(Number.isSafeInteger(value) && value >= 1, name, "a whole number of at least 1", value);
+        }
         checkNames(abilities, ABILITIES, "abilities");
-        this.#settings = policySettings(options);
-        this.#failure = failure;
-        this.#abilities = abilities;
         this.#limits = limits === undefined ? LIMITS : withLimits(limits);
+        this.#settings = settingsJson(settings, this.#limits);
+        checkSettings(this.#settings);
+        this.#failure = settings.failure ?? DEFAULTS.failure;
+        this.#abilities = abilities;
         this.#threads = threads;
         this.#policy = new Policy(resolve(policy), threads, this.#limits, sha256);
-        this.#store = Store.open(resolve(directory), ttlSeconds * 1000);
+        this.#store = Store.open(resolve(directory), { timeToLiveMs: ttlSeconds * 1000, quotaFile, quotaTenant });
         // `apply` reports the error.
         this.#store.then(sweep, () => {});
     }
 
     /** The `CallToolResult` to send in place of `result`. */
     async apply(call, result) {
-        checkCall(call);
-        const taken = takeApart(result);
-        if (taken === undefined) {
-            return result;
-        }
+        const request = requestOf(call);
+        const text = JSON.stringify(result) ?? "null";
         const store = await this.#store;
         // One policy for the verdict and the files.
         const policy = this.#policy;
         policy.enter();
         try {
             await policy.ready();
-            return await this.#answer(call, result, taken, store, policy);
+            const reply = await this.#reply(request, text, store, policy);
+            if (reply.failure !== undefined) {
+                warn(`${call.tool}: ${reply.failure}`);
+            }
+            return reply.toolResult === undefined ? result : JSON.parse(reply.toolResult);
         } finally {
             policy.leave();
         }
+    }
+
+    /** Filters the tools of a server of the TypeScript SDK that are registered from now on; returns the server. */
+    attach(server) {
+        attach(this, server);
+        return server;
     }
 
     /**
@@ -114,27 +118,33 @@ export class Filter {
         }
     }
 
-    async #answer(call, result, taken, store, policy) {
+    /** The `reply` of `wit/adapter/filter.wit`. */
+    async #reply(call, text, store, policy) {
         const id = ulid();
-        const record = callRecord(call, id, result.isError === true, store.path(id), this.#abilities, this.#settings);
-        let verdict;
+        const shownPath = store.path(call.tenant, id);
+        const request = { ...call, id, shownPath, abilities: this.#abilities, settings: this.#settings };
+        let failure;
         try {
-            const answer = await policy.call(record, encoded(taken.parts), store.staging(id));
-            ({ verdict } = answer);
-            if (verdict.tag === "offload") {
-                checkDescriptor(answer.descriptor, this.#settings);
-                await store.publish(id, answer.descriptor.files);
+            const reply = await policy.filter(request, ENCODER.encode(text), store.staging(call.tenant, id));
+            if (reply.outcome === "offload") {
+                await store.publish(call.tenant, id, reply.files);
                 sweep(store);
             }
-            return answered(result, taken, verdict, answer.descriptor);
+            return reply;
         } catch (error) {
-            const wrote = verdict?.tag === "offload" || error.wrote === true;
-            if (wrote) {
-                await store.discard(id);
+            if (error instanceof TypeError) {
+                throw error;
             }
-            const why = reason(error);
-            warn(`${call.tool}: ${why}`);
-            return afterFailure(result, taken, this.#failure, wrote, why, this.#settings);
+            failure = error;
+        }
+        await store.discard(call.tenant, id);
+        const [why, wrote] = [reason(failure), failure.wrote ?? true];
+        try {
+            return await policy.failed(request, ENCODER.encode(text), why, wrote);
+        } catch {
+            // Such as a result for which there is no memory, so that no part of it can be shown.
+            const passes = this.#failure === "open" && !wrote;
+            return { failure: why, toolResult: passes ? undefined : JSON.stringify(rejected(why)) };
         }
     }
 
@@ -143,6 +153,18 @@ export class Filter {
         this.#isClosed = true;
         await Promise.all([this.#policy, ...this.#retiring].map((policy) => policy.close()));
     }
+}
+
+/** Why a call failed, for people. Contains no paths, which clients must not see. */
+function reason(error) {
+    return error instanceof CallError
+        ? `the policy ${error.message}`
+        : `the files could not be kept: ${error.code ?? "error"}`;
+}
+
+/** The error of a tool in the place of a result. */
+function rejected(why) {
+    return { content: [{ type: "text", text: `the result could not be filtered: ${why}` }], isError: true };
 }
 
 /** Removes expired offloads in the background. */

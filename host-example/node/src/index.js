@@ -1,3 +1,3 @@
+export { offloadable } from "./adapter.js";
 export { Filter } from "./filter.js";
 export { listItems, records } from "./reading.js";
-export { offloadable } from "./schema.js";

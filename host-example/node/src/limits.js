@@ -1,20 +1,18 @@
 import { DEFAULTS } from "./defaults.js";
 
-const { wallTimeMs, memoryBytes, tableElements, instances, writtenBytes, files } = DEFAULTS.limits;
-const { openFiles, nameBytes, crossingBytes, logBytes } = DEFAULTS.limits;
+const { wallTimeMs, memoryBytes, tableElements, instances, writtenBytes, files, openFiles, nameBytes } = DEFAULTS.limits;
 
-/** Limits of one policy call, with the defaults of the Rust host. */
+/** Limits of one result, with the defaults of the Rust host; `heldBytes` is of this package. */
 export const LIMITS = Object.freeze({
     wallTimeMs,
     memoryBytes,
+    heldBytes: 1024 ** 3,
     tableElements,
     instances,
     writtenBytes,
     files,
     openFiles,
     nameBytes,
-    crossingBytes,
-    logBytes,
 });
 
 /** `LIMITS`, overridden by the given ones. */

@@ -11,7 +11,7 @@ import { CallError } from "./error.js";
 /** JavaScript memory of a thread, besides linear memory and the result. */
 const HEAP_MB = 256;
 
-/** Least milliseconds in which a policy is checked: a thread is started for it. */
+/** Least milliseconds for what is not bounded by the limit of a call: a thread may have to be started. */
 const CHECK_MS = 10_000;
 
 /**
@@ -35,14 +35,8 @@ export async function load(folder, limits, sha256) {
         throw new Error(`the policy in ${folder} has the digest ${digest}, not ${sha256}`);
     }
     const modules = {};
-    let memories = 0;
-    for (const [name, bytes] of [...files].filter(([name]) => name.endsWith(".wasm"))) {
-        const core = bounded(bytes, limits);
-        memories += core.memories;
-        modules[name] = await WebAssembly.compile(core.bytes);
-    }
-    if (memories > 1) {
-        throw new Error(`the policy in ${folder} has ${memories} memories; one is allowed`);
+    for (const [name, bytes] of bounded(files, limits)) {
+        modules[name] = await WebAssembly.compile(bytes);
     }
     const url = `data:text/javascript;base64,${files.get("policy.js").toString("base64")}`;
     return { url, modules, digest };
@@ -109,15 +103,27 @@ export class Policy {
     }
 
     /**
-     * Requests a verdict on parts and, when it is to offload, writes them to the new directory `path`. Returns `{
-     * verdict, descriptor? }`. The bytes of the parts are moved to the thread.
+     * The `reply` of `wit/adapter/filter.wit` to a result, whose JSON is moved to the thread as UTF-8. The files of an
+     * offload are in the new directory `path`.
      *
-     * Throws a `CallError`, whose `wrote` says whether the verdict was to offload.
+     * Throws a `CallError` when the call does not end well, and a `TypeError` when settings or result are invalid.
      */
-    async call(call, parts, path) {
-        const loaded = await this.#loaded;
-        const buffers = new Set(parts.map((part) => part.bytes.buffer));
-        return this.#run(loaded, { call, parts, path }, [...buffers], this.#limits.wallTimeMs);
+    async filter(request, result, path) {
+        return this.#call({ name: "filter", args: [request, result], path }, this.#limits.wallTimeMs);
+    }
+
+    /** The reply to a result that could not be filtered. Throws as `filter` does. */
+    async failed(request, result, reason, wrote) {
+        return this.#call({ name: "failed", args: [request, result, reason, wrote] }, this.#patience());
+    }
+
+    async #call(job, wallTimeMs) {
+        return this.#run(await this.#loaded, job, [job.args[1].buffer], wallTimeMs);
+    }
+
+    /** Milliseconds for what the policy does not do. */
+    #patience() {
+        return Math.max(CHECK_MS, this.#limits.wallTimeMs);
     }
 
     /** Ends the threads; running calls fail. */
@@ -132,7 +138,8 @@ export class Policy {
     async #load(folder, sha256) {
         const loaded = { ...(await load(folder, this.#limits, sha256)), limits: this.#limits };
         try {
-            await this.#run(loaded, {}, [], Math.max(CHECK_MS, this.#limits.wallTimeMs));
+            const check = { name: "check", args: ["{}"] };
+            await this.#run(loaded, check, [], this.#patience());
         } catch (error) {
             throw new Error(`the policy in ${folder} ${error.message}`);
         }
@@ -147,7 +154,7 @@ export class Policy {
         try {
             return await conversation(worker, job, transfer, wallTimeMs);
         } catch (error) {
-            isAlive = error.isThreadAlive ?? true;
+            isAlive = error.isThreadAlive;
             throw error;
         } finally {
             this.#running.delete(worker);
@@ -197,45 +204,46 @@ export class Policy {
     }
 }
 
-/** Gives a thread its job and waits for one answer per policy call, each within the time limit. */
+/** Gives a thread its job and waits for the answer, within the time limit. */
 function conversation(worker, job, transfer, wallTimeMs) {
     return new Promise((resolve, reject) => {
-        let answer;
-        let timer;
-        const fail = (message, isThreadAlive) => {
-            const error = new CallError(message);
-            settle(() => reject(Object.assign(error, { isThreadAlive, wrote: answer?.verdict.tag === "offload" })));
-        };
+        let wrote = false;
         const settle = (end) => {
             clearTimeout(timer);
             worker.off("message", receive).off("error", die).off("exit", die);
             end();
         };
+        const fail = (error, isThreadAlive) => settle(() => reject(Object.assign(error, { isThreadAlive })));
         const expire = async () => {
             worker.off("message", receive).off("error", die).off("exit", die);
             // Until then the thread may still write to the directory.
             await worker.terminate();
-            fail(`took longer than ${wallTimeMs} ms (limit wall-time-ms)`, false);
+            fail(new CallError(`took longer than ${wallTimeMs} ms (limit wall-time-ms)`, wrote), false);
         };
         const die = (reason) => {
             const isMemory = reason?.code === "ERR_WORKER_OUT_OF_MEMORY";
-            fail(isMemory ? `needed more than ${HEAP_MB} MiB of JavaScript memory` : "failed: its thread ended", false);
+            const why = isMemory ? `needed more than ${HEAP_MB} MiB of JavaScript memory` : "failed: its thread ended";
+            fail(new CallError(why, wrote), false);
         };
-        const receive = (message) => {
-            clearTimeout(timer);
-            if (message.error !== undefined) {
-                fail(message.error, true);
-                return;
+        const receive = ({ answer, error, wrote: isWriting }) => {
+            if (isWriting) {
+                wrote = true;
+            } else if (error === undefined) {
+                settle(() => resolve(answer));
+            } else {
+                fail(raised(error), true);
             }
-            answer = { ...answer, ...message };
-            if (answer.verdict?.tag === "offload" && answer.descriptor === undefined) {
-                timer = setTimeout(expire, wallTimeMs);
-                return;
-            }
-            settle(() => resolve(answer));
         };
         worker.postMessage(job, transfer);
         worker.on("message", receive).on("error", die).on("exit", die);
-        timer = setTimeout(expire, wallTimeMs);
+        const timer = setTimeout(expire, wallTimeMs);
     });
+}
+
+/** The error of a thread. */
+function raised({ message, wrote, isInvalid, code }) {
+    if (isInvalid) {
+        return new TypeError(message);
+    }
+    return code === undefined ? new CallError(message, wrote) : Object.assign(new Error(message), { code });
 }

@@ -1,124 +1,26 @@
-/**
- * The settings of a policy: the record `settings` of `wit/types.wit`, from options with the names of the settings in camelCase.
- */
+/** Settings and calls as the composed component takes them. It checks them: `wit/adapter/filter.wit`. */
 
-import { DEFAULTS, PRESETS } from "./defaults.js";
-
-/** The names of all settings. */
-export const SETTING_NAMES = [
-    "mode",
-    "threshold",
-    "unit",
-    "preset",
-    "action",
-    "sections",
-    "inlineKeys",
-    "inlineLimit",
-    "infer",
-    "headerType",
-    "sessionKey",
-    "level",
-    "dialect",
-    "descriptorLimit",
-    "truncateLimit",
-    "truncateSuffix",
-    "advice",
-    "images",
-    "imagesMax",
-    "imagesBytes",
-    "custom",
-];
-
-const CHOICES = {
-    mode: ["by-size", "always", "never"],
-    unit: ["bytes", "characters", "tokens"],
-    preset: Object.keys(PRESETS),
-    action: ["offload", "truncate", "reject"],
-    level: ["pointer", "standard", "full"],
-    dialect: ["sections", "specification"],
-    images: ["keep", "offload"],
-};
-
-const SUMMARIES = ["count", "range", "top-values", "distinct"];
-const U32_MAX = 2 ** 32 - 1;
-
-/** The effective settings. Throws a `TypeError` that names the setting and the expected value. */
-export function policySettings(given) {
-    const defaults = { ...DEFAULTS, sections: [], inlineKeys: [] };
-    const chosen = (name) => (given[name] === undefined ? defaults[name] : given[name]);
-    const options = Object.fromEntries(SETTING_NAMES.map((name) => [name, chosen(name)]));
-    for (const [name, choices] of Object.entries(CHOICES)) {
-        const value = options[name];
-        expect(choices.includes(value) || (name === "preset" && value === undefined), name, choices.join(", "), value);
-    }
-    for (const name of ["threshold", "descriptorLimit", "truncateLimit"]) {
-        const value = options[name];
-        const isAbsent = name === "truncateLimit" && value === undefined;
-        const most = name === "descriptorLimit" ? U32_MAX : Number.MAX_SAFE_INTEGER;
-        expect(isAbsent || isWhole(value, 1, most), name, "a whole number of at least 1", value);
-    }
-    for (const [name, most] of [["inlineLimit", U32_MAX], ["imagesMax", U32_MAX], ["imagesBytes", Number.MAX_SAFE_INTEGER]]) {
-        expect(isWhole(options[name], 0, most), name, "a whole number", options[name]);
-    }
-    expect(typeof options.infer === "boolean", "infer", "true or false", options.infer);
-    for (const name of ["headerType", "truncateSuffix", "advice"]) {
-        expect(typeof options[name] === "string", name, "a text", options[name]);
-    }
-    const { sessionKey, inlineKeys, sections } = options;
-    expect(sessionKey === undefined || typeof sessionKey === "string", "sessionKey", "a text", sessionKey);
-    expect(isTexts(inlineKeys), "inlineKeys", "a list of texts", inlineKeys);
-    expect(Array.isArray(sections), "sections", "a list", sections);
-    const { amount, unit } = PRESETS[options.preset] ?? { amount: options.threshold, unit: options.unit };
-    const threshold = { amount: BigInt(amount), unit };
-    const { truncateLimit } = options;
-    return {
-        mode: options.mode,
-        threshold,
-        action: options.action,
-        sections: sections.map(sectionRule),
-        inlineKeys,
-        inlineLimit: options.inlineLimit,
-        infer: options.infer,
-        headerType: options.headerType,
-        sessionKey,
-        level: options.level,
-        dialect: options.dialect,
-        descriptorLimit: options.descriptorLimit,
-        truncateLimit:
-            truncateLimit === undefined ? threshold : { amount: BigInt(truncateLimit), unit: threshold.unit },
-        truncateSuffix: options.truncateSuffix,
-        advice: options.advice,
-        images: options.images,
-        imagesMax: options.imagesMax,
-        imagesBytes: BigInt(options.imagesBytes),
-        custom: jsonText(options.custom),
+/** The settings as JSON, from options with their names in camelCase, and the limits that the component keeps. */
+export function settingsJson(given, { writtenBytes, files, openFiles, nameBytes }) {
+    const { custom, sections, ...others } = given;
+    const settings = {
+        ...others,
+        custom: jsonText(custom),
+        sections: Array.isArray(sections) ? sections.map(section) : sections,
+        limits: { writtenBytes, files, openFiles, nameBytes },
     };
+    return JSON.stringify(spelled(settings));
 }
 
-function sectionRule(rule, index) {
-    const at = `sections[${index}]`;
-    checkNames(rule, ["key", "filenamePrefix", "schema", "summaries", "recipes"], at);
-    const { key, filenamePrefix, schema, summaries = [], recipes = [] } = rule;
-    expect(typeof key === "string", `${at}.key`, "a JSON Pointer or a top-level key", key);
-    for (const { kind } of summaries) {
-        expect(SUMMARIES.includes(kind), `${at}.summaries`, `kinds ${SUMMARIES.join(", ")}`, kind);
+/** The members of a request that a call has: `{ tool, session?, query?, tenant? }`. */
+export function requestOf(call) {
+    checkNames(call, ["tool", "session", "query", "tenant"], "call");
+    const { tool, session, query, tenant = "default" } = call;
+    expect(typeof tool === "string", "call.tool", "the name of the tool", tool);
+    for (const [name, value] of Object.entries({ session, tenant })) {
+        expect(value === undefined || typeof value === "string", `call.${name}`, "a text", value);
     }
-    recipes.forEach((recipe) => {
-        checkNames(recipe, ["name", "description", "command"], `${at}.recipes`);
-        expect(
-            isTexts(Object.values(recipe)) && Object.keys(recipe).length === 3,
-            `${at}.recipes`,
-            "three texts",
-            recipe,
-        );
-    });
-    return {
-        key,
-        filenamePrefix,
-        schema: jsonText(schema),
-        summaries: summaries.map(({ kind, field = "" }) => ({ kind, field })),
-        recipes,
-    };
+    return { tool, session, query: jsonText(query), tenant };
 }
 
 /** Throws when an object has a member with an unknown name. */
@@ -137,15 +39,23 @@ export function expect(holds, name, expected, found) {
     }
 }
 
+function section(rule) {
+    return { ...rule, schema: jsonText(rule?.schema) };
+}
+
+/** Names in camelCase as the settings spell them. */
+function spelled(value) {
+    if (Array.isArray(value)) {
+        return value.map(spelled);
+    }
+    if (typeof value !== "object" || value === null) {
+        return value;
+    }
+    const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [kebab(name), spelled(member)]));
+}
+
 /** Text unchanged, any other value as JSON. */
-export function jsonText(value) {
+function jsonText(value) {
     return value === undefined || typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function isWhole(value, least, most) {
-    return Number.isSafeInteger(value) && value >= least && value <= most;
-}
-
-function isTexts(values) {
-    return Array.isArray(values) && values.every((value) => typeof value === "string");
 }

@@ -1,18 +1,25 @@
 /**
- * A private directory of offloads: each is a directory named by its ULID, published by one rename and removed when it
- * has expired.
+ * A private directory of offloads: each is a directory `TENANT/ULID`, published by one rename and removed when it has expired.
+ * The layout is that of the lro-filter host, which may use the same root.
  */
 
+import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { lstat, mkdir, open, readdir, realpath, rename, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, open, readFile, readdir, realpath, rename, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { getuid } from "node:process";
 
-import { checkFiles, falseAccount } from "./outcome.js";
+import { CallError } from "./error.js";
 import { isUlid, timeOf } from "./ulid.js";
 
 const STAGING = ".staging-";
 const REMOVING = ".removing-";
+
+/** File with an offload's own time to live, in seconds. */
+const TIME_TO_LIVE = ".ttl-seconds";
+
+/** Most bytes of the name of a tenant's directory. */
+const TENANT_BYTES_MAX = 64;
 
 /** A directory that is not published after this time belongs to a dead process. */
 const STAGING_MS = 3_600_000;
@@ -23,48 +30,67 @@ const SWEEP_MS = 60_000;
 /** The offloads in one directory. Several processes may use the same. */
 export class Store {
     #root;
-    #timeToLiveMs;
+    #limits;
     #sweptAt = -Infinity;
+    /** Settles when the last offload was published, or not. */
+    #published = Promise.resolve();
 
-    constructor(root, timeToLiveMs) {
+    constructor(root, limits) {
         this.#root = root;
-        this.#timeToLiveMs = timeToLiveMs;
+        this.#limits = limits;
     }
 
-    /** Opens a store in a directory, which is created with mode 0700 when it is missing. */
-    static async open(directory, timeToLiveMs) {
+    /**
+     * Opens a store in a directory, which is created with mode 0700 when it is missing. `limits` are `timeToLiveMs`, and the
+     * bytes of a file, `quotaFile`, and of all offloads of a tenant, `quotaTenant`.
+     */
+    static async open(directory, limits) {
         await mkdir(directory, { recursive: true, mode: 0o700 });
         const root = await realpath(directory);
         const { uid, mode } = await stat(root);
         if (uid !== getuid?.() || (mode & 0o022) !== 0) {
             throw new Error(`${root} belongs to another user, or others can write to it: choose a private directory`);
         }
-        return new Store(root, timeToLiveMs);
+        return new Store(root, limits);
     }
 
     /** Absolute path of an offload once it is published. */
-    path(id) {
-        return join(this.#root, id);
+    path(tenant, id) {
+        return join(this.#root, safeName(tenant), id);
     }
 
-    /** Absolute path of an offload while it is written. */
-    staging(id) {
-        return join(this.#root, `${STAGING}${id}`);
+    /** Absolute path of an offload while it is written, beside the published ones. */
+    staging(tenant, id) {
+        return join(this.#root, safeName(tenant), `${STAGING}${id}`);
     }
 
-    /** Checks that the files are those of a descriptor, syncs them to the disk, and publishes them. */
-    async publish(id, files) {
-        const staging = this.staging(id);
-        checkFiles(files, await readdir(staging));
-        await Promise.all(files.map((file) => settle(join(staging, file.name), file)));
+    /** Syncs the files of an offload to the disk, makes room for them, and publishes them. Throws when a quota is exceeded. */
+    async publish(tenant, id, files) {
+        const { quotaFile, quotaTenant } = this.#limits;
+        const sizes = files.map(({ bytes }) => Number(bytes));
+        const needed = sizes.reduce((sum, size) => sum + size, 0);
+        if (Math.max(...sizes) > quotaFile) {
+            throw new CallError(`wrote a file of more than ${quotaFile} bytes (quota-file)`, true);
+        }
+        if (needed > quotaTenant) {
+            throw new CallError(`wrote more than ${quotaTenant} bytes (quota-tenant)`, true);
+        }
+        const staging = this.staging(tenant, id);
+        await Promise.all(files.map(({ name }) => sync(join(staging, name))));
         await sync(staging);
-        await rename(staging, this.path(id));
-        await sync(this.#root);
+        // In turn, so that no two count on the same room.
+        const published = this.#published.then(async () => {
+            await makeRoom(dirname(staging), quotaTenant - needed);
+            await rename(staging, this.path(tenant, id));
+        });
+        this.#published = published.catch(() => {});
+        await published;
+        await sync(dirname(staging));
     }
 
     /** Removes an unpublished offload. */
-    async discard(id) {
-        await rm(this.staging(id), { recursive: true, force: true });
+    async discard(tenant, id) {
+        await rm(this.staging(tenant, id), { recursive: true, force: true });
     }
 
     /** Removes expired offloads and leftovers of crashes, at most once per `SWEEP_MS`. */
@@ -73,38 +99,81 @@ export class Store {
             return;
         }
         this.#sweptAt = now;
-        for (const name of await readdir(this.#root)) {
+        for (const entry of await readdir(this.#root, { withFileTypes: true })) {
+            if (entry.isDirectory() && !entry.name.startsWith(".")) {
+                await this.#sweepTenant(join(this.#root, entry.name), now);
+            }
+        }
+    }
+
+    async #sweepTenant(parent, now) {
+        for (const name of await readdir(parent)) {
             const id = name.replace(/^\.[a-z]+-/, "");
             if (!isUlid(id)) {
                 continue;
             }
             const age = now - timeOf(id);
-            const isExpired = name === id && age >= this.#timeToLiveMs;
+            const isExpired = name === id && age >= (await this.#timeToLive(join(parent, id)));
             const isLeft = name === REMOVING + id || (name === STAGING + id && age >= STAGING_MS);
             if (isExpired || isLeft) {
-                await this.#remove(name, id);
+                await remove(parent, name, id);
             }
         }
     }
 
-    /** Renames an offload before removing it, so that readers never see part of it. */
-    async #remove(name, id) {
-        const removing = join(this.#root, REMOVING + id);
-        if (name !== REMOVING + id) {
-            // Another process may have removed it.
-            await rename(join(this.#root, name), removing).catch(() => {});
-        }
-        await rm(removing, { recursive: true, force: true });
+    /** An offload of the lro-filter host may have a time of its own. */
+    async #timeToLive(path) {
+        const text = await readFile(join(path, TIME_TO_LIVE), "latin1").catch(() => "");
+        return /^\d+\s*$/.test(text) ? Number(text) * 1000 : this.#limits.timeToLiveMs;
     }
 }
 
-/** Checks a file against the policy's report, and syncs it to the disk. */
-async function settle(path, { name, bytes }) {
-    const found = await lstat(path);
-    if (!found.isFile() || found.nlink !== 1 || BigInt(found.size) !== bytes) {
-        throw falseAccount(name, "its size differs from the listed one, or it is not a regular file");
+/** Removes the oldest offloads of a tenant, until the others have at most so many bytes. */
+async function makeRoom(parent, bytesMax) {
+    const ids = (await readdir(parent)).filter(isUlid).sort();
+    const sizes = await Promise.all(ids.map((id) => bytesOf(join(parent, id))));
+    let held = sizes.reduce((sum, size) => sum + size, 0);
+    for (const [index, id] of ids.entries()) {
+        if (held <= bytesMax) {
+            break;
+        }
+        await remove(parent, id, id);
+        held -= sizes[index];
     }
-    await sync(path);
+}
+
+async function bytesOf(path) {
+    try {
+        const names = await readdir(path);
+        const sizes = await Promise.all(names.map(async (name) => (await stat(join(path, name))).size));
+        return sizes.reduce((sum, size) => sum + size, 0);
+    } catch {
+        // Another process removed it.
+        return 0;
+    }
+}
+
+/** Renames an offload before removing it, so that readers never see part of it. */
+async function remove(parent, name, id) {
+    const removing = join(parent, REMOVING + id);
+    if (name !== REMOVING + id) {
+        // Another process may have removed it.
+        await rename(join(parent, name), removing).catch(() => {});
+    }
+    await rm(removing, { recursive: true, force: true });
+}
+
+/** The name of the directory of a tenant: that of the lro-filter host, distinct for distinct texts. */
+function safeName(text) {
+    if (text === "") {
+        return "none";
+    }
+    if (text !== "none" && /^[A-Za-z0-9_-]{1,64}$/.test(text) && !/-[0-9a-f]{8}$/.test(text)) {
+        return text;
+    }
+    const kept = [...text].map((character) => (/[A-Za-z0-9_-]/.test(character) ? character : "_"));
+    const digest = createHash("sha256").update(text).digest("hex").slice(0, 8);
+    return `${kept.slice(0, TENANT_BYTES_MAX - 9).join("")}-${digest}`;
 }
 
 async function sync(path) {

@@ -1,38 +1,57 @@
-/** A thread that runs calls of one policy, one after another. */
+/** A thread that makes calls, one after another, and writes the files of an offload to a directory. */
 
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 
-import { check, inspect, write } from "./component.js";
+import { called, pieces } from "./component.js";
 import { CallError } from "./error.js";
-import { Directory } from "./files.js";
 
 const { url, modules, limits } = workerData;
 const { instantiate } = await import(url);
-const policy = { instantiate, modules };
 
-function answer({ call, parts, path }) {
-    if (call === undefined) {
-        check(policy, limits);
-        return {};
+function answered({ name, args, path }) {
+    const wrote = () => parentPort.postMessage({ wrote: true });
+    const { answer, files } = called({ instantiate, modules }, limits, name, args, wrote);
+    if (answer?.files?.length > 0) {
+        makeDirectory(path);
+        answer.files.forEach((file) => write(join(path, file.name), pieces(files, file)));
     }
-    const verdict = inspect(policy, call, parts, limits);
-    if (verdict.tag !== "offload") {
-        return { verdict };
+    return answer;
+}
+
+/** Makes the directory of an offload, and that of its tenant, whose parent must be there. */
+function makeDirectory(path) {
+    try {
+        mkdirSync(dirname(path), { mode: 0o700 });
+    } catch (error) {
+        if (error.code !== "EEXIST") {
+            throw error;
+        }
     }
-    parentPort.postMessage({ verdict });
     mkdirSync(path, { mode: 0o700 });
-    return { descriptor: write(policy, call, parts, verdict.val, new Directory(path), limits) };
+}
+
+function write(path, pieces) {
+    const file = openSync(path, "wx", 0o600);
+    try {
+        for (const piece of pieces) {
+            for (let at = 0; at < piece.length; ) {
+                at += writeSync(file, piece, at);
+            }
+        }
+    } finally {
+        closeSync(file);
+    }
 }
 
 parentPort.on("message", (job) => {
     try {
-        parentPort.postMessage(answer(job));
+        parentPort.postMessage({ answer: answered(job) });
     } catch (error) {
+        const isInvalid = error instanceof TypeError;
         // Messages of other errors contain the path of the directory.
-        const isOfCall = error instanceof CallError;
-        parentPort.postMessage({
-            error: isOfCall ? error.message : `has a directory that could not be made: ${error.code}`,
-        });
+        const code = error instanceof CallError || isInvalid ? undefined : (error.code ?? "error");
+        parentPort.postMessage({ error: { message: error.message, wrote: error.wrote, isInvalid, code } });
     }
 });

@@ -44,7 +44,7 @@ const CASES = [
         { writtenBytes: 1_000_000 },
     ],
     ["sparse:2000000", /wrote more than 1000000 bytes \(limit written-bytes\)/, { writtenBytes: 1_000_000 }],
-    ["big-descriptor:9000000", /\(limit crossing-bytes\)/],
+    ["big-descriptor:9000000", /a descriptor over its limit/],
     ["big-descriptor:50000", /a descriptor over its limit/],
     ["lie-size", /a false account of its files/],
     ["lie-absent", /a false account of its files/],
@@ -73,6 +73,9 @@ test("with `open` a result passes when the policy fails first, and is truncated 
     const written = await reply(t, "trap", { failure: "open" });
     assert.ok(JSON.stringify(written).length <= 50_000);
     assert.match(written.content.at(-1).text, /^The result could not be written to files \(the policy failed: /);
+    const late = await reply(t, "loop", { failure: "open", limits: { wallTimeMs: 300 } });
+    assert.match(late.content.at(-1).text, /^The result could not be written to files \(the policy took longer than/);
+    assert.equal(await reply(t, "inspect-loop", { failure: "open", limits: { wallTimeMs: 1 } }), RESULT);
     const truncated = await reply(t, "inspect-trap", { failure: "truncate" });
     assert.ok(JSON.stringify(truncated).length <= 50_000);
 });
@@ -127,45 +130,56 @@ test("a policy cannot reach what lies outside its directory", async (t) => {
             assert.equal(existsSync(join(directory, name)), false);
             assert.equal(existsSync(join(directory, "..", name)), false);
         }
-        for (const name of readdirSync(directory)) {
-            assert.match(name, /^[0-9A-HJKMNP-TV-Z]{26}$/);
-            readdirSync(join(directory, name)).forEach((file) => assert.match(file, /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/));
+        for (const path of readdirSync(directory, { recursive: true })) {
+            assert.match(path, /^default(\/[0-9A-HJKMNP-TV-Z]{26}(\/[A-Za-z0-9._-]+)?)?$/);
         }
     }
 });
 
-const CLOCK = `(component
-  (import "wasi:clocks/monotonic-clock@0.2.12" (instance $clock (export "now" (func (result u64)))))
-  (core func $now (canon lower (func $clock "now")))
-  (core module $module (import "" "now" (func (result i64))) (func (export "run")))
-  (core instance $instance (instantiate $module (with "" (instance (export "now" (func $now))))))
-  (func (export "run") (canon lift (core func $instance "run"))))`;
-
-/** A component of core modules with these fields. */
-function componentOf(...modules) {
-    const core = modules.map((fields, index) => {
-        return `(core module $m${index} ${fields} (func (export "run"))) (core instance $i${index} (instantiate $m${index}))`;
-    });
-    return `(component ${core.join(" ")} (func (export "run") (canon lift (core func $i0 "run"))))`;
-}
+test("too much is not written, and a result that is too large is an error of its own", async (t) => {
+    const sparse = await reply(t, "sparse-files:9", { limits: { writtenBytes: 1 << 20 } });
+    assert.match(sparse.content[0].text, /limit written-bytes/);
+    const limits = { heldBytes: 4 * 1024 ** 2 };
+    const large = textResult("x".repeat(20_000_000));
+    const filter = filterFor(t, { limits, failure: "closed" });
+    const { content, isError } = await filter.apply(CALL, large);
+    assert.equal(isError, true);
+    assert.match(content[0].text, /^the result could not be filtered: the policy failed: .*limit held-bytes/);
+    assert.deepEqual(await filter.apply(CALL, textResult("small")), textResult("small"));
+    assert.equal(await filterFor(t, { limits }).apply(CALL, large), large);
+});
 
 test("a component that asks for more than a policy may have is refused by name", async (t) => {
     const refused = [
-        [
-            CLOCK,
-            /cannot be used: it imports `wasi:clocks\/monotonic-clock[^`]*`, and may import only lro:filter\/types/,
-        ],
-        [componentOf("(memory 2000)"), /needs more than 67108864 bytes of memory/],
-        [componentOf("(table 200000 funcref)"), /needs more than a table of 100000/],
-        [componentOf("(memory 1)", "(memory 1)"), /has 2 memories; one is allowed/],
-        ["(component)", /exports neither `lro:filter\/lro-filter@0\.2\.0` nor `lro:filter\/lro-filter@0\.1\.0`/],
+        ['(component (import "other:own/thing@1.0.0" (instance (export "f" (func)))))', /imports `other:own\/thing@1\.0\.0`/],
+        ["(component)", /exports `lro:filter\/lro-filter` in no version that this package runs: it is not a policy/],
+        ["(module)", /is not a WebAssembly component/],
     ];
     for (const [text, message] of refused) {
         const path = `${freshPath()}.wasm`;
         writeFileSync(path, await parse(text));
-        const filter = filterFor(t, { policy: transpiled(path) });
-        await assert.rejects(filter.apply(CALL, RESULT), { message });
+        assert.throws(() => transpiled(path), message);
     }
     const absent = filterFor(t, { policy: freshPath() });
     await assert.rejects(absent.apply(CALL, RESULT), { message: /make packages/ });
+});
+
+/** The folder of the default policy with another module in the place of its largest. */
+async function withModule(fields) {
+    const folder = transpiled("lro_policy");
+    writeFileSync(join(folder, "policy.core7.wasm"), await parse(`(module ${fields})`));
+    return folder;
+}
+
+test("a module that asks for more than a limit is refused", async (t) => {
+    const refused = [
+        ["(memory 2000)", /needs 2000 pages of memory at its start, more than 1024 \(limit memory-bytes\)/],
+        ["(table 200000 funcref)", /needs 200000 elements of a table at its start, .*\(limit table-elements\)/],
+        ["(memory 1) (memory 1) (memory 1)", /has 3 memories, more than 2/],
+        ["(memory i64 1)", /64-bit memory or table, which cannot be limited/],
+    ];
+    for (const [fields, message] of refused) {
+        const filter = filterFor(t, { policy: await withModule(fields) });
+        await assert.rejects(filter.apply(CALL, RESULT), { message });
+    }
 });

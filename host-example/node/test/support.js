@@ -7,7 +7,11 @@ import { fileURLToPath } from "node:url";
 
 import { Filter } from "lro-filter";
 
-const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../../target", import.meta.url));
+/** The target directory of cargo. */
+export const TARGET = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../../target", import.meta.url));
+/** The command of the Rust host, of `make build`. */
+export const LRO = join(TARGET, "release/lro");
+
 const BUILD = fileURLToPath(new URL("../build.js", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "lro-filter-"));
 let number = 0;
@@ -26,7 +30,7 @@ export function transpiled(component) {
         ? component
         : join(TARGET, "wasm32-unknown-unknown/component", `${component}.wasm`);
     const folder = freshPath();
-    execFileSync(process.execPath, [BUILD, source, folder], { stdio: ["ignore", "ignore", "inherit"] });
+    execFileSync(process.execPath, [BUILD, source, folder], { stdio: ["ignore", "ignore", "pipe"] });
     return folder;
 }
 

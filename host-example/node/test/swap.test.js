@@ -44,7 +44,7 @@ test("calls go on while policies are swapped", async (context) => {
     await Promise.all(calls);
     assert.ok(done.length >= 4);
     assert.deepEqual([...new Set(done.map((found) => found.size))], [1], "a call of two policies");
-    assert.equal(readdirSync(directory).filter((name) => !name.startsWith(".")).length, done.length + 8);
+    assert.equal(readdirSync(join(directory, "default")).filter((name) => !name.startsWith(".")).length, done.length + 8);
 });
 
 test("what cannot be used changes nothing", async (context) => {

@@ -3,7 +3,7 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { tokens } from "../../../host-example/node/src/tokens.js";
+import { tokens } from "./estimate.mjs";
 import { counter } from "./count.mjs";
 import { texts } from "./text.mjs";
 

@@ -1,4 +1,5 @@
-/** The estimate of tokens that `size-unit` of the contract defines. Costs are in hundredths of a token. */
+// The estimate of tokens that `size-unit` of the contract defines, written apart from that of the components, to compare
+// them. Costs are in hundredths of a token.
 
 const [OTHER, LETTER, DIGIT, SIGN, BREAK, TAB, SPACE] = [0, 1, 2, 3, 4, 5, 6];
 

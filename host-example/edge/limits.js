@@ -1,0 +1,4 @@
+import { LIMITS as DEFAULTS } from "../node/src/limits.js";
+
+/** Limits of one result. `fuel` is the number of instructions that its policy may execute. */
+export const LIMITS = Object.freeze({ ...DEFAULTS, heldBytes: 256 * 1024 ** 2, fuel: 4_000_000_000 });

@@ -1,0 +1,56 @@
+/** Makes of a composed component, from `lro compose`, a folder that `new Filter({ policy: FOLDER })` and the edge load. */
+
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+import { transpile } from "@bytecodealliance/jco";
+
+/** What is changed in the output of jco. */
+const CHANGES = [
+    // A result may be UTF-8 too: a large one is then copied once, and not measured, encoded and copied.
+    [
+        "function _utf8AllocateAndEncode(s, realloc, memory) {",
+        `function _utf8AllocateAndEncode(s, realloc, memory) {
+    if (s instanceof Uint8Array) {
+      const ptr = realloc(0, 0, 1, s.length);
+      new Uint8Array(memory.buffer, ptr, s.length).set(s);
+      return { ptr, len: s.length };
+    }`,
+    ],
+    // Only asynchronous functions need this module, and the edge cannot compile it at run time.
+    [
+        "const _conditionalSuspending3I32ToVoidModule = new WebAssembly.Module(",
+        "const _conditionalSuspending3I32ToVoidModule = () => new WebAssembly.Module(",
+    ],
+];
+
+/** Transpiles the bytes of a composed component into a folder, in the place of what is there. */
+export async function transpiled(component, folder) {
+    const options = {
+        name: "policy",
+        instantiation: { tag: "sync" },
+        noTypescript: true,
+        wasiShim: false,
+        // Components call each other: without it, every byte between two memories is a call of JavaScript.
+        multiMemory: true,
+    };
+    const { files } = await transpile(component, options);
+    files["policy.js"] = CHANGES.reduce(changed, new TextDecoder().decode(files["policy.js"]));
+    await mkdir(folder, { recursive: true });
+    for (const name of await readdir(folder)) {
+        if (/^policy\..*(js|wasm)$/.test(name)) {
+            await rm(join(folder, name));
+        }
+    }
+    await writeFile(join(folder, "package.json"), '{ "type": "module" }\n');
+    for (const [name, bytes] of Object.entries(files).filter(([name]) => !name.endsWith(".d.ts"))) {
+        await writeFile(join(folder, name), bytes);
+    }
+}
+
+function changed(code, [before, after]) {
+    if (code.split(before).length !== 2) {
+        throw new Error("this version of jco is not known to transpile.js: install the one that package.json names");
+    }
+    return code.replace(before, () => after);
+}
