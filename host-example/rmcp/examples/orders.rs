@@ -10,8 +10,8 @@ use lro_host::settings::FailureMode;
 use lro_host::store::{Store, StoreConfig};
 use lro_rmcp::Offloading;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ErrorData, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ServerHandler, ServiceExt};
@@ -45,12 +45,12 @@ impl ServerHandler for Orders {
         &self,
         call: CallToolRequestParams,
         _: RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
+    ) -> Result<CallToolResponse, ErrorData> {
         let count = call.arguments.as_ref().and_then(|arguments| arguments.get("count")).and_then(Value::as_u64);
         let state = |id: u64| ["open", "paid", "sent"][id as usize % 3];
         let order = |id: u64| json!({"id": id, "state": state(id), "amount": id * 7 % 1000});
         let orders: Vec<Value> = (0..count.unwrap_or(10)).map(order).collect();
-        Ok(CallToolResult::structured(json!({ "orders": orders })))
+        Ok(CallToolResult::structured(json!({ "orders": orders })).into())
     }
 }
 

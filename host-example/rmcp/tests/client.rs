@@ -1,6 +1,6 @@
 //! A client of `rmcp` before the example server.
 
-#![expect(clippy::unwrap_used, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 use std::path::PathBuf;
 
