@@ -115,7 +115,7 @@ lint: setup ## Check formatting, spelling, lints and documentation
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
 	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
-	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_adapter lro_bridge lro_results_memory lro_results_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_reader lro_adapter lro_bridge lro_results_memory lro_results_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod clients;
+mod interface;
 mod settings;
 
 use std::collections::BTreeMap;

@@ -146,7 +146,7 @@ fn camel(key: &str) -> String {
 }
 
 /// Compares a file with what it should be, or writes it.
-fn compare(path: &str, expected: &str) {
+pub(crate) fn compare(path: &str, expected: &str) {
     let path = workspace().join(path);
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&path, expected).unwrap();
