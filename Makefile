@@ -10,9 +10,10 @@ CARGO     := cargo
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 # Crates that compile to WebAssembly too, without those that only make components, and crates of the host.
-GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-mcp -p lro-document
+GUEST     := -p lro-json -p lro-jsonl -p lro-sql -p lro-text -p lro-payload -p lro-contract -p lro-mcp -p lro-document -p lro-http
 COMPONENTS := -p lro-policy -p lro-redact -p lro-extract -p lro-extract-sql -p lro-document-text \
-	-p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory
+	-p lro-adapter -p lro-bridge -p lro-results-memory -p lro-results-directory -p lro-middleware -p lro-forward \
+	-p lro-store-memory -p lro-store-directory
 HOST      := -p lro-transport -p lro-meter -p lro-table -p lro-oci -p lro-host -p lro-gateway -p lro
 # What fails at marked places is another build, whose speed does not matter.
 UNOPTIMIZED := $(foreach crate,$(filter lro-%,$(HOST)) lro-fail-points,--config profile.release.package.$(crate).opt-level=0)
@@ -115,11 +116,11 @@ lint: setup ## Check formatting, spelling, lints and documentation
 .PHONY: reproducible
 reproducible: component ## Build the components once more from nothing, and compare
 	@CARGO_TARGET_DIR=$(TARGET)/again $(CARGO) build --locked --profile component --target $(WASM) $(COMPONENTS)
-	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_adapter lro_bridge lro_results_memory lro_results_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
+	@for name in lro_policy lro_redact lro_extract lro_extract_sql lro_document_text lro_adapter lro_bridge lro_results_memory lro_results_directory lro_middleware lro_forward lro_store_memory lro_store_directory; do cmp $(TARGET)/again/$(WASM)/component/$$name.wasm $(TARGET)/$(WASM)/component/$$name.wasm || exit 1; done
 	@rm -rf $(TARGET)/again
 	@echo "the same bytes twice"
 
 .PHONY: clean
 clean: ## Remove everything that was built or installed here
 	@$(CARGO) clean
-	@rm -rf wit/deps wit/adapter/deps
+	@rm -rf wit/deps wit/adapter/deps wit/http/deps
