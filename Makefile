@@ -50,8 +50,14 @@ demo: ready ## Offload real data and ask about it, by command and between a real
 test-data: ## Install the packages whose data, servers and clients the tests use
 	@sh tests/tools/set-up.sh $(TARGET)/test-data
 
+# What the tests put components into, and a server that is a component.
+.PHONY: wasmtime
+wasmtime: setup
+	@$(CARGO) build --locked --release -p lro-wasmtime
+	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-server
+
 .PHONY: test
-test: ready ## Run all tests
+test: ready wasmtime ## Run all tests
 	@echo "compiling the tests, 5 minutes on two cores the first time, and running them, 15 minutes"
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-policies --lib --examples
 	@$(CARGO) test --locked --release --no-fail-fast $(HOST) -p lro-tests
@@ -110,7 +116,8 @@ lint: setup ## Check formatting, spelling, lints and documentation
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -- -D warnings
+	@$(CARGO) clippy --locked --release -p lro-wasmtime -- -D warnings
+	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 
 .PHONY: reproducible

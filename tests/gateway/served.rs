@@ -1,26 +1,31 @@
 //! The gateway that is a component, in `wasmtime serve`: composed before a server that is a component, and before servers over HTTP.
 
 use std::fs;
-use std::path::PathBuf;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::process::Command;
 use std::sync::LazyLock;
 
 use lro_host::compose::{Files, compose};
 use lro_host::middleware::{FORWARD, middleware};
 use lro_host::policy::DEFAULT_POLICY;
-use lro_tests::{component, read, target, workspace};
+use lro_meter::metered;
+use lro_tests::{component, imports, target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::faults::{FaultyHttp, Gate, tool_call};
-use crate::http::{Exchange, Headers, Reply, Session, post};
-use crate::support::{Environment, Process, path_text, words};
+use crate::clients::{Client, Connection, Way};
+use crate::faults::{Gate, tool_call};
+use crate::http::{Exchange, Reply, post};
+use crate::servers::{everything_over_http, paged_over_http};
+use crate::support::{Environment, Process, lro, path_text, words};
 use crate::wire::request;
 
 /// Records whose text is above the default threshold.
 const MANY: u64 = 2_000;
 
 /// The server that is a component.
-pub(crate) fn server() -> Vec<u8> {
+fn server() -> Vec<u8> {
     component("lro_test_server")
 }
 
@@ -42,7 +47,7 @@ pub(crate) fn edge(policy: &[u8]) -> Vec<u8> {
 
 /// A component in `wasmtime serve`.
 pub(crate) struct Served {
-    process: Process,
+    _process: Process,
     pub(crate) url: String,
     _files: TempDir,
 }
@@ -68,7 +73,7 @@ impl Served {
         command.push(path_text(&file));
         let mut process = Process::start(&command, &Environment::new());
         let url = format!("{}mcp", process.told("Serving HTTP on "));
-        Self { process, url, _files: files }
+        Self { _process: process, url, _files: files }
     }
 }
 
@@ -123,7 +128,9 @@ fn a_component_answers_as_the_gateway_does() {
     for (settings, flags) in cases {
         let gate = Served::start(&BEFORE_SERVER, &[("LRO_SETTINGS", settings)]);
         let gateway = Gate::proxy(flags, &alone.url, &Environment::new());
-        for message in [records(1, MANY, false), records(2, MANY, true), records(3, 2, false), tool_call(4, "fail", json!({}))] {
+        for message in
+            [records(1, MANY, false), records(2, MANY, true), records(3, 2, false), tool_call(4, "fail", json!({}))]
+        {
             let (component, rust) = (ask(&gate.url, &message), ask(&gateway.url, &message));
             assert_eq!(said(&component), said(&rust), "{settings} {message}");
         }
@@ -187,4 +194,123 @@ fn a_component_names_the_variable_at_fault() {
         assert_eq!(reply.status, 500);
         assert!(reply.text().contains(variable), "{}", reply.text());
     }
+}
+
+// Real servers, and real clients that validate: what is small is the server's, what is large is a descriptor.
+#[test]
+fn real_clients_and_servers_meet_through_a_component() {
+    let (legacy, modern) = (everything_over_http(), paged_over_http());
+    let component = edge(DEFAULT_POLICY);
+    let gate = |url: &str| Served::start(&component, &[("LRO_UPSTREAM", url)]);
+    let (legacy_gate, modern_gate) = (gate(&legacy.url), gate(&modern.url));
+    let message = "a line of text\n".repeat(5_000);
+    std::thread::scope(|scope| {
+        for client in Client::ALL {
+            let (direct, through) = (Way::Url(legacy.url.clone()), Way::Url(legacy_gate.url.clone()));
+            let (modern, message) = (Way::Url(modern_gate.url.clone()), &message);
+            scope.spawn(move || {
+                let small = json!({"name": "get-structured-content", "arguments": {"location": "Chicago"}});
+                let mut connection = Connection::open(client, &through);
+                assert_eq!(connection.call(&small), Connection::open(client, &direct).call(&small), "{client:?}");
+                let large = connection.call(&json!({"name": "echo", "arguments": {"message": message}}));
+                assert_eq!(descriptor(&large)["offloaded"], true, "{client:?}: {large}");
+                let table = json!({"name": "table", "arguments": {"count": 3_001}});
+                let table = Connection::open(client, &modern).call(&table);
+                assert_eq!(descriptor(&table)["offloaded"], true, "{client:?}: {table}");
+            });
+        }
+    });
+}
+
+fn descriptor(result: &Value) -> Value {
+    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"));
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("no descriptor: {result}"))
+}
+
+// Offloads in a directory are whole, and the command reads them.
+#[test]
+fn a_component_keeps_files_in_a_directory() {
+    let offloads = TempDir::new().unwrap();
+    let directory = path_text(offloads.path());
+    let component = with_files(DEFAULT_POLICY, Files::Directory, &server());
+    let preopened = format!("{directory}::/");
+    let gate = Served::with(&component, &[("LRO_SHOWN_DIR", &directory)], &["-S", "cli", "--dir", &preopened]);
+    let handles: Vec<String> = std::thread::scope(|scope| {
+        let ask = |id: u64| descriptor(&ask(&gate.url, &records(id, MANY + id, id % 2 == 0)).answer()["result"]);
+        let threads: Vec<_> = (1..9).map(|id| scope.spawn(move || (id, ask(id)))).collect();
+        let of = |(id, descriptor): (u64, Value)| {
+            let file = Path::new(descriptor["files"]["items"].as_str().unwrap()).to_owned();
+            assert_eq!(fs::read_to_string(&file).unwrap().lines().count() as u64, MANY + id + 1);
+            path_text(Path::new(file.parent().unwrap().file_name().unwrap()))
+        };
+        threads.into_iter().map(|thread| of(thread.join().unwrap())).collect()
+    });
+    for (handle, id) in handles.iter().zip(1..) {
+        let mut command = Command::new(lro());
+        let output = command.args(["extract", handle, "--dir", &directory, "--count"]).output().unwrap();
+        let answer = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(
+            answer.trim(),
+            format!(r#"{{"count":{}}}"#, MANY + id),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert_eq!(ask(&gate.url, &records(1, 1, false)).status, 200);
+    let left = fs::read_dir(offloads.path()).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "default");
+    assert_eq!(left.count(), 0, "a staging directory is left behind");
+}
+
+// Without a directory, an offload is an error of the host, and its failure mode answers.
+#[test]
+fn without_a_directory_the_failure_mode_answers() {
+    let component = with_files(DEFAULT_POLICY, Files::Directory, &server());
+    let gate = Served::with(&component, &[("LRO_SETTINGS", r#"{"failure":"closed"}"#)], &["-S", "cli"]);
+    let answer = ask(&gate.url, &records(1, MANY, false)).answer();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert!(answer.to_string().contains("no directory is preopened"), "{answer}");
+}
+
+// A policy that loops uses up its fuel. Its instance ends, and so does its call; the next call gets another one.
+#[test]
+fn a_policy_that_loops_ends_with_its_instance() {
+    let policy = metered(&component("lro_test_policies"), NonZeroU64::new(100_000_000).unwrap()).unwrap();
+    let looping = r#"{"custom":"inspect-loop","mode":"always"}"#;
+    let gate = Served::start(&before(&policy, &server()), &[("LRO_SETTINGS", looping)]);
+    for id in 1..4 {
+        let reply = ask(&gate.url, &records(id, 3, false));
+        assert_eq!(reply.status, 500, "{}", reply.text());
+        assert_eq!(ask(&gate.url, &request(id, "ping", json!({}))).answer()["result"], json!({}));
+    }
+}
+
+// The command composes the same bytes, and says what they need.
+#[test]
+fn the_command_composes_for_http() {
+    let files = TempDir::new().unwrap();
+    let path = |name: &str| path_text(&files.path().join(name));
+    let (policy, server_file) = (path("policy.wasm"), path("server.wasm"));
+    fs::write(&policy, DEFAULT_POLICY).unwrap();
+    fs::write(&server_file, server()).unwrap();
+    let composed = |http: &str, more: &[&str]| {
+        let output = path("composed.wasm");
+        let mut command = Command::new(lro());
+        let run = command.args(["compose", &policy, "-o", &output, "--http", http]).args(more).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        assert!(String::from_utf8_lossy(&run.stdout).contains("exports  wasi:http/handler@0.3.0\n"));
+        fs::read(&output).unwrap()
+    };
+    let edge = composed("edge", &[]);
+    assert!(edge == self::edge(DEFAULT_POLICY));
+    assert!(composed(&server_file, &[]) == *BEFORE_SERVER);
+    let handler = "wasi:http/handler@0.3.0";
+    assert!(imports(&composed("middleware", &[])).contains(handler) && !imports(&edge).contains(handler));
+    let is_of_files = |name: &String| name.starts_with("wasi:filesystem/");
+    assert!(!imports(&edge).iter().any(is_of_files));
+    assert!(imports(&composed("edge", &["--files", "directory"])).iter().any(is_of_files));
+    let mut command = Command::new(lro());
+    let refused = command.args(["compose", &policy, "-o", &path("x.wasm"), "--http", &policy]).output().unwrap();
+    assert!(!refused.status.success());
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("does not export `wasi:http/handler@0.3.0`"), "{text}");
 }

@@ -36,9 +36,10 @@ pub(crate) fn length(headers: &Fields) -> Option<usize> {
 pub(crate) async fn of(mut exchange: Exchange, response: Response) -> Response {
     let headers = response.get_headers();
     match Content::of(&listed(&headers, "content-type"), &listed(&headers, "content-encoding")) {
-        Ok(Content { is_compressed: true, .. }) => {
-            failed(&mut exchange, "the server sent its response compressed, though it was asked for one that is not")
-        }
+        Ok(Content { is_compressed: true, .. }) => failed(
+            &mut exchange,
+            "the server sent its response as gzip, though it was asked for one that is not compressed",
+        ),
         Ok(Content { is_stream: true, .. }) => stream::of(exchange, response),
         Ok(_) => whole(exchange, response).await,
         Err(error) => failed(&mut exchange, &error.to_string()),
@@ -66,7 +67,9 @@ async fn whole(mut exchange: Exchange, response: Response) -> Response {
         (BodyKind::Events, _) => {
             return failed(&mut exchange, "the server sent an event stream with another content type");
         }
-        (BodyKind::Text, _) | (BodyKind::Message, Some(Fault::NoKind)) => page(&mut exchange, &bytes, status, &headers),
+        (BodyKind::Text, _) | (BodyKind::Message, Some(Fault::NoKind)) => {
+            return page(exchange, bytes, status, headers);
+        }
         (BodyKind::Message, _) => exchange.decide(&bytes),
     };
     match decided {
@@ -84,18 +87,21 @@ async fn whole(mut exchange: Exchange, response: Response) -> Response {
     }
 }
 
-/// Decides about a body that is not a message. The client of a call could read it as its result.
-fn page(exchange: &mut Exchange, bytes: &Bytes, status: u16, headers: &Fields) -> Decided {
-    let Some(id) = exchange.asked.only.clone() else { return Decided::Pass };
+/// The response for a body that is not a message. The client of a call could read it as its result.
+fn page(mut exchange: Exchange, bytes: Bytes, status: u16, headers: Fields) -> Response {
+    let Some(id) = exchange.asked.only.clone() else { return with_body(status, headers.clone(), bytes) };
     if (200..300).contains(&status) {
         let kind = headers.get("content-type").pop().unwrap_or_else(|| b"none".to_vec());
         let kind = String::from_utf8_lossy(&kind).into_owned();
         let reason =
             format!("the server answered with something that is not a JSON-RPC message, of content type {kind:?}");
-        return Decided::Refuse { errors: exchange.fail(&reason).into_iter().collect(), reason };
+        return failed(&mut exchange, &reason);
     }
-    let shown = response(&id, &tool_error(&String::from_utf8_lossy(bytes)));
-    exchange.decide(&shown)
+    let shown = response(&id, &tool_error(&String::from_utf8_lossy(&bytes)));
+    match exchange.decide(&shown) {
+        Decided::Replace(reply) => json(200, reply),
+        _ => with_body(status, headers.clone(), bytes),
+    }
 }
 
 /// An error in the place of the server's response, whose body is not read any further.

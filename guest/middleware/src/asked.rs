@@ -36,7 +36,9 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn of(message: &Message) -> Self {
         let open = match message.kind() {
-            Kind::Batch => message.batch().into_iter().flatten().filter_map(|one| wanted(&Message::read(one))).collect(),
+            Kind::Batch => {
+                message.batch().into_iter().flatten().filter_map(|one| wanted(&Message::read(one))).collect()
+            }
             _ => wanted(message).into_iter().collect(),
         };
         let only = message.id().filter(|_| message.kind() == Kind::Request);

@@ -171,7 +171,8 @@ impl Exchange {
 /// A new id: the time, and random bits.
 fn new_id() -> String {
     let now = now();
-    let milliseconds = u128::try_from(now.seconds).unwrap_or_default() * 1_000 + u128::from(now.nanoseconds / 1_000_000);
+    let milliseconds =
+        u128::try_from(now.seconds).unwrap_or_default() * 1_000 + u128::from(now.nanoseconds / 1_000_000);
     let random = u128::from(get_random_u64()) << 64 | u128::from(get_random_u64());
     Ulid::from_parts(milliseconds, random).to_string()
 }

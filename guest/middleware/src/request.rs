@@ -10,7 +10,7 @@ use wit_bindgen::StreamReader;
 use crate::answer::{self, length, listed};
 use crate::asked::{Asked, is_foreign};
 use crate::bindings::wasi::http::handler::handle;
-use crate::bindings::wasi::http::types::{ErrorCode, Fields, Method, Request, Response};
+use crate::bindings::wasi::http::types::{ErrorCode, Fields, Method, Request, RequestOptions, Response, Scheme};
 use crate::body::{self, Read, Trailers};
 use crate::message::Exchange;
 use crate::settings::Settings;
@@ -49,7 +49,7 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
                 let reason = format!("the message has more than {limit} bytes: raise the limit `LRO_REQUEST_BYTES`");
                 return Ok(answer::refusal(413, &reason));
             }
-            return handle(head.request(headers.clone(), body::of_rest(beginning, body), trailers)).await;
+            return handle(head.request(headers.clone(), Some(body::of_rest(beginning, body)), trailers)).await;
         }
     };
     let message = Message::read(bytes.clone());
@@ -62,9 +62,9 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
     let exchange = Exchange::new(settings, &headers, Asked::of(&message));
     let (body, _) = body::of_bytes(bytes.into());
     if is_unread {
-        return handle(head.request(headers.clone(), body, trailers)).await;
+        return handle(head.request(headers.clone(), Some(body), trailers)).await;
     }
-    let response = handle(head.request(plain(&headers), body, trailers)).await?;
+    let response = handle(head.request(plain(&headers), Some(body), trailers)).await?;
     Ok(answer::of(exchange, response).await)
 }
 
@@ -72,6 +72,8 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
 fn changed(request: Request) -> Request {
     let (headers, head) = (plain(&request.get_headers()), Head::of(&request));
     let (body, trailers) = body::of_request(request);
+    // Without a length there is no body, and an empty one would be announced to the server.
+    let body = length(&headers).map(|_| body);
     head.request(headers, body, trailers)
 }
 
@@ -87,9 +89,9 @@ fn plain(headers: &Fields) -> Fields {
 struct Head {
     method: Method,
     path: Option<String>,
-    scheme: Option<crate::bindings::wasi::http::types::Scheme>,
+    scheme: Option<Scheme>,
     authority: Option<String>,
-    options: Option<crate::bindings::wasi::http::types::RequestOptions>,
+    options: Option<RequestOptions>,
 }
 
 impl Head {
@@ -103,8 +105,8 @@ impl Head {
         }
     }
 
-    fn request(self, headers: Fields, body: StreamReader<u8>, trailers: Trailers) -> Request {
-        let (request, _) = Request::new(headers, Some(body), trailers, self.options);
+    fn request(self, headers: Fields, body: Option<StreamReader<u8>>, trailers: Trailers) -> Request {
+        let (request, _) = Request::new(headers, body, trailers, self.options);
         // They were valid in the request that they are from.
         let _ = request.set_method(&self.method);
         let _ = request.set_path_with_query(self.path.as_deref());

@@ -55,7 +55,10 @@ impl Settings {
             request_bytes: bytes("LRO_REQUEST_BYTES", REQUEST_BYTES_DEFAULT)?,
         };
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if settings.tenant.is_empty() || settings.tenant.len() > TENANT_BYTES_MAX || !settings.tenant.bytes().all(is_name) {
+        if settings.tenant.is_empty()
+            || settings.tenant.len() > TENANT_BYTES_MAX
+            || !settings.tenant.bytes().all(is_name)
+        {
             let expected = "expected letters, digits, `-` and `_`";
             return Err(format!("LRO_TENANT is `{}`: {expected}, at most {TENANT_BYTES_MAX}", settings.tenant));
         }

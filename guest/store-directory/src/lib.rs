@@ -49,7 +49,8 @@ impl preopens::Guest for Store {
 
 impl store::Guest for Store {
     fn publish(tenant: String, id: String) -> Result<(), String> {
-        let (root, name) = (root().ok_or("no directory is preopened")?, STAGING.take().ok_or("there is nothing to publish")?);
+        let (root, name) =
+            (root().ok_or("no directory is preopened")?, STAGING.take().ok_or("there is nothing to publish")?);
         match root.create_directory_at(&tenant) {
             Ok(()) | Err(ErrorCode::Exist) => {}
             Err(code) => return Err(format!("the directory of the tenant `{tenant}` cannot be made: {code}")),
