@@ -116,7 +116,6 @@ lint: setup ## Check formatting, spelling, lints and documentation
 	@$(CARGO) clippy --locked --release --all-targets $(GUEST) -p lro-answer -p lro-redact -p policy-template -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-conformance -- -D warnings
 	@$(CARGO) clippy --locked --release --all-targets -p lro-fail-points -- -D warnings
-	@$(CARGO) clippy --locked --release -p lro-wasmtime -- -D warnings
 	@$(CARGO) clippy --locked --profile component --target $(WASM) -p lro-offload $(COMPONENTS) -p lro-test-policies -p lro-test-server -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --release --no-deps $(HOST) $(GUEST)
 

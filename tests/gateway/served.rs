@@ -314,3 +314,18 @@ fn the_command_composes_for_http() {
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.contains("does not export `wasi:http/handler@0.3.0`"), "{text}");
 }
+
+// A server that is not there, and a URL that is none, are errors that say so.
+#[test]
+fn a_component_says_when_its_server_is_not_there() {
+    let component = edge(DEFAULT_POLICY);
+    for (variables, expected) in [
+        (&[("LRO_UPSTREAM", "http://127.0.0.1:1")][..], "the server cannot be reached"),
+        (&[("LRO_UPSTREAM", "127.0.0.1:1")], "expected http:// or https://"),
+        (&[], "LRO_UPSTREAM is not set"),
+    ] {
+        let answer = ask(&Served::start(&component, variables).url, &records(5, 1, false)).answer();
+        assert_eq!(answer["id"], 5, "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(expected), "{answer}");
+    }
+}

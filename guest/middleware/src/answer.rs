@@ -105,7 +105,7 @@ fn page(mut exchange: Exchange, bytes: Bytes, status: u16, headers: Fields) -> R
 }
 
 /// An error in the place of the server's response, whose body is not read any further.
-fn failed(exchange: &mut Exchange, reason: &str) -> Response {
+pub(crate) fn failed(exchange: &mut Exchange, reason: &str) -> Response {
     match exchange.fail(reason) {
         Some(error) => json(200, error),
         None => refusal(502, reason),

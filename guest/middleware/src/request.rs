@@ -59,13 +59,15 @@ async fn post(settings: Rc<Settings>, request: Request) -> Result<Response, Erro
     }
     // What is not one object may still have a message in it.
     let is_unread = is_foreign && (message.fault() != Some(Fault::NotOne) || classify(&bytes) == BodyKind::Text);
-    let exchange = Exchange::new(settings, &headers, Asked::of(&message));
+    let mut exchange = Exchange::new(settings, &headers, Asked::of(&message));
     let (body, _) = body::of_bytes(bytes.into());
     if is_unread {
         return handle(head.request(headers.clone(), Some(body), trailers)).await;
     }
-    let response = handle(head.request(plain(&headers), Some(body), trailers)).await?;
-    Ok(answer::of(exchange, response).await)
+    match handle(head.request(plain(&headers), Some(body), trailers)).await {
+        Ok(response) => Ok(answer::of(exchange, response).await),
+        Err(error) => Ok(answer::failed(&mut exchange, &format!("the server cannot be reached: {error}"))),
+    }
 }
 
 /// A request that asks for an answer that is not compressed.

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use lro_http::{BodyKind, Buffer, Event, classify};
-use lro_mcp::{Kind, Message};
+use lro_mcp::Message;
 use memchr::{memchr, memchr2};
 use wit_bindgen::{StreamReader, StreamResult, StreamWriter};
 
@@ -204,7 +204,7 @@ fn event_of(message: &Bytes) -> Bytes {
 /// Whether a line of a text is a message by itself, which a client that does not join data lines would read.
 fn has_message_line(text: &Bytes) -> bool {
     let mut lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
-    lines.any(|line| memchr(b'{', line).is_some() && !matches!(Message::read(text.slice_ref(line)).kind(), Kind::Other))
+    lines.any(|line| memchr(b'{', line).is_some() && Message::read(text.slice_ref(line)).fault().is_none())
 }
 
 /// Replaces line breaks in a message by spaces. JSON allows line breaks only between tokens, where a space means the same.
