@@ -888,7 +888,7 @@ fn nothing_goes_past_a_component() {
     let cases = all();
     let upstream = serve(&cases);
     let variables = [("LRO_UPSTREAM", upstream.as_str()), ("LRO_SETTINGS", r#"{"failure":"closed"}"#)];
-    let gate = Served::start(&edge(&component("lro_redact")), &variables);
+    let gate = Served::start(&edge(&component("lro_redact.wasm")), &variables);
     let session = Session { url: gate.url.clone(), id: String::new(), token: String::new() };
     through_http(&session, &cases, |case| match (case.wrap.encoding, case.wanted) {
         (Encoding::Gzip, Wanted::Visible) => Wanted::Error("gzip"),

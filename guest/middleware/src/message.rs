@@ -58,7 +58,8 @@ impl Exchange {
             (Kind::Response, _) => self.response(message),
             (Kind::Batch, _) => self.batch(message),
             (Kind::Notification, _) if message.method().as_deref() == Some(method::TASK_STATUS) => {
-                self.task(message, &["params", "result"]).unwrap_or_else(|_| Decided::Replace(message.without_data()))
+                let filtered = self.filtered(message, &["params", "result"], &Call::default());
+                filtered.unwrap_or_else(|_| Decided::Replace(message.without_data()))
             }
             _ => Decided::Pass,
         }
@@ -104,10 +105,12 @@ impl Exchange {
         let id = message.id();
         let decided = match wanted {
             _ if message.result().is_none() => return Decided::Pass,
-            Some(Wanted::Call(call)) => self.filtered(message.bytes(), &call),
-            Some(Wanted::Task) if !looks_like_tool_result(message) => self.task(message, &["result", "result"]),
+            Some(Wanted::Call(call)) => self.filtered(message, &["result"], &call),
+            Some(Wanted::Task) if !looks_like_tool_result(message) => {
+                self.filtered(message, &["result", "result"], &Call::default())
+            }
             // Clients may read an answer to anything as the result of a call.
-            _ if looks_like_tool_result(message) => self.filtered(message.bytes(), &Call::default()),
+            _ if looks_like_tool_result(message) => self.filtered(message, &["result"], &Call::default()),
             Some(Wanted::Tools) => self.tools(message),
             _ => return Decided::Pass,
         };
@@ -128,18 +131,10 @@ impl Exchange {
         })
     }
 
-    /// A message with the result of a task at a path.
-    fn task(&self, message: &Message, path: &[&str]) -> Result<Decided, String> {
+    /// A message whose result of a tool at a path is filtered.
+    fn filtered(&self, message: &Message, path: &[&str], call: &Call) -> Result<Decided, String> {
         let Some(result) = message.value(path).filter(|result| result != "null") else { return Ok(Decided::Pass) };
-        Ok(match self.filtered(&result, &Call::default())? {
-            Decided::Replace(reply) => Decided::Replace(message.with_bytes(path, &reply)),
-            decided => decided,
-        })
-    }
-
-    /// Filters the result of a tool, or a response with one.
-    fn filtered(&self, bytes: &Bytes, call: &Call) -> Result<Decided, String> {
-        let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let text = std::str::from_utf8(&result).map_err(|error| error.to_string())?;
         let Settings { filter: settings, tenant, shown_directory, .. } = &*self.settings;
         let id = new_id();
         let request = Request {
@@ -159,7 +154,9 @@ impl Exchange {
         } else if let Err(error) = store::publish(tenant, &request.id) {
             reply = filter::failed(&request, text, &error, true).map_err(sentence)?;
         }
-        Ok(reply.tool_result.map_or(Decided::Pass, |reply| Decided::Replace(reply.into())))
+        Ok(reply
+            .tool_result
+            .map_or(Decided::Pass, |reply| Decided::Replace(message.with_bytes(path, reply.as_bytes()))))
     }
 
     /// The error for the one request of the client, if it is still open.
