@@ -1,10 +1,12 @@
 //! The gateway that is a component, in `wasmtime serve`: composed before a server that is a component, and before servers over HTTP.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, mpsc};
 
 use lro_host::compose::{Files, compose};
 use lro_host::middleware::{FORWARD, middleware};
@@ -155,6 +157,49 @@ fn a_component_offloads_answers_and_events() {
     assert!(direct.starts_with(before) && !before.is_empty(), "{before}");
     let last: Value = serde_json::from_str(last.strip_suffix("\r\n\r\n").unwrap()).unwrap();
     assert_eq!(last["result"]["structuredContent"]["offloaded"], true);
+}
+
+/// Reads a request from a stream.
+fn read_request(stream: &mut impl BufRead) {
+    let (mut line, mut length) = (String::new(), 0);
+    while stream.read_line(&mut line).unwrap() > 2 {
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    stream.read_exact(&mut vec![0; length]).unwrap();
+}
+
+// An event arrives before the server says the next one: it says it only when told that the first has arrived.
+#[test]
+fn a_component_forwards_events_at_once() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let (arrived, told) = mpsc::channel();
+    let server = std::thread::spawn(move || {
+        let mut stream = BufReader::new(listener.accept().unwrap().0);
+        read_request(&mut stream);
+        let mut stream = stream.into_inner();
+        let head = "HTTP/1.1 200 Yes\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+        let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+        stream.write_all(format!("{head}data: {notification}\n\n").as_bytes()).unwrap();
+        told.recv().unwrap();
+        let text =
+            json!((0..MANY).map(|id| json!({"id": id, "name": format!("record number {id}")})).collect::<Vec<_>>());
+        let result = json!({"content": [{"type": "text", "text": text.to_string()}]});
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+        stream.write_all(format!("data: {answer}\n\n").as_bytes()).unwrap();
+    });
+    let gate = Served::start(&edge(DEFAULT_POLICY), &[("LRO_UPSTREAM", &url)]);
+    let mut exchange = Exchange::open(&gate.url, "POST", &[], records(1, MANY, true).to_string().as_bytes());
+    assert_eq!(exchange.event().unwrap()["method"], "notifications/message");
+    arrived.send(()).unwrap();
+    assert_eq!(descriptor(&exchange.event().unwrap()["result"])["offloaded"], true);
+    assert_eq!(exchange.event(), None);
+    server.join().unwrap();
 }
 
 // A client that validates accepts what comes in the place of a result.
