@@ -53,7 +53,7 @@ test-data: ## Install the packages whose data, servers and clients the tests use
 # What the tests put components into, and a server that is a component.
 .PHONY: wasmtime
 wasmtime: setup
-	@$(CARGO) build --locked --release -p lro-wasmtime
+	@$(CARGO) build --locked --release --manifest-path tests/wasmtime/Cargo.toml --target-dir $(TARGET)
 	@$(CARGO) build --locked --profile component --target $(WASM) -p lro-test-server
 
 .PHONY: test

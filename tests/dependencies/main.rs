@@ -17,18 +17,8 @@ const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Licenses that ask for no more than naming the authors. Others need a decision.
-const LICENSES: [&str; 10] = [
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "CC0-1.0",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "Unicode-3.0",
-    "Zlib",
-];
+const LICENSES: [&str; 8] =
+    ["Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Crates that the command contains in several versions, and which of its dependencies is behind the others.
 const DUPLICATES: [(&str, &str); 16] = [

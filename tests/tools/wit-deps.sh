@@ -1,6 +1,6 @@
 #!/bin/sh
 # Lays out wit/deps: the WASI interface files the contract refers to, from the wasmtime-wasi that Cargo.lock pins, and those of
-# WASI 0.3 from its wasmtime-wasi-http.
+# WASI 0.3 from the wasmtime-wasi-http that tests/wasmtime/Cargo.lock pins.
 #
 # So host and guests always agree on them. Installed, not kept in git; quick when it is done already.
 set -eu
@@ -12,13 +12,14 @@ MORE_FILES="cli random sockets"
 HTTP_FILES="cli clocks filesystem http random sockets"
 
 cd "$(dirname "$0")/../.."
-metadata=$(cargo metadata --locked --format-version 1)
-
-# package NAME: the folder of a package. With each key of the metadata on a separate line, it can be found without a JSON parser.
+# package NAME OPTION...: the folder of a package, by options of `cargo metadata`. With each key of the metadata on a separate line, it can be found without a JSON parser.
 package() {
-    folder=$(echo "$metadata" | tr ',' '\n' | sed -n "s|^\"manifest_path\":\"\(.*/$1-[0-9][^/\"]*\)/Cargo\.toml\"\$|\1|p")
+    name=$1
+    shift
+    folder=$(cargo metadata --locked --format-version 1 "$@" | tr ',' '\n' \
+        | sed -n "s|^\"manifest_path\":\"\(.*/$name-[0-9][^/\"]*\)/Cargo\.toml\"\$|\1|p")
     if [ ! -d "$folder" ]; then
-        echo "wit/deps: $1 was not found by 'cargo metadata --locked'" >&2
+        echo "wit/deps: $name was not found by 'cargo metadata --locked $*'" >&2
         exit 1
     fi
     echo "$folder"
@@ -42,7 +43,7 @@ lay_out() {
 }
 
 wasi=$(package wasmtime-wasi)/src/p2/wit/deps
-http=$(package wasmtime-wasi-http)/src/p3/wit/deps
+http=$(package wasmtime-wasi-http --manifest-path tests/wasmtime/Cargo.toml)/src/p3/wit/deps
 # shellcheck disable=SC2086 # Lists of names.
 lay_out "$wasi" wit/deps $FILES
 # shellcheck disable=SC2086

@@ -14,6 +14,9 @@ use crate::bindings::wasi::http::types::Fields;
 use crate::bindings::wasi::random0_3_0::random::get_random_u64;
 use crate::settings::{Settings, sentence};
 
+/// What begins a response.
+const VERSION: &str = r#"{"jsonrpc":"2.0","#;
+
 /// A request, and what is still to be answered of it.
 pub(crate) struct Exchange {
     pub(crate) settings: Rc<Settings>,
@@ -58,7 +61,7 @@ impl Exchange {
             (Kind::Response, _) => self.response(message),
             (Kind::Batch, _) => self.batch(message),
             (Kind::Notification, _) if message.method().as_deref() == Some(method::TASK_STATUS) => {
-                let filtered = self.filtered(message, &["params", "result"], &Call::default());
+                let filtered = self.task(message, &["params", "result"]);
                 filtered.unwrap_or_else(|_| Decided::Replace(message.without_data()))
             }
             _ => Decided::Pass,
@@ -105,12 +108,10 @@ impl Exchange {
         let id = message.id();
         let decided = match wanted {
             _ if message.result().is_none() => return Decided::Pass,
-            Some(Wanted::Call(call)) => self.filtered(message, &["result"], &call),
-            Some(Wanted::Task) if !looks_like_tool_result(message) => {
-                self.filtered(message, &["result", "result"], &Call::default())
-            }
+            Some(Wanted::Call(call)) => self.call(message, &call),
+            Some(Wanted::Task) if !looks_like_tool_result(message) => self.task(message, &["result", "result"]),
             // Clients may read an answer to anything as the result of a call.
-            _ if looks_like_tool_result(message) => self.filtered(message, &["result"], &Call::default()),
+            _ if looks_like_tool_result(message) => self.call(message, &Call::default()),
             Some(Wanted::Tools) => self.tools(message),
             _ => return Decided::Pass,
         };
@@ -131,10 +132,31 @@ impl Exchange {
         })
     }
 
-    /// A message whose result of a tool at a path is filtered.
-    fn filtered(&self, message: &Message, path: &[&str], call: &Call) -> Result<Decided, String> {
+    /// A response with the result of a tool. All of it is filtered: clients may read more than the result.
+    fn call(&self, message: &Message, call: &Call) -> Result<Decided, String> {
+        let text = std::str::from_utf8(message.bytes()).map_err(|error| error.to_string())?;
+        let is_versioned = message.value(&["jsonrpc"]).is_some();
+        let reply = match text.trim_start().strip_prefix('{').filter(|_| !is_versioned) {
+            None => self.filtered(text, call)?,
+            // The filter knows a response by its version.
+            Some(members) => {
+                let reply = self.filtered(&[VERSION, members].concat(), call)?;
+                reply.map(|reply| reply.strip_prefix(VERSION).map(|members| ["{", members].concat()).unwrap_or(reply))
+            }
+        };
+        Ok(reply.map_or(Decided::Pass, |reply| Decided::Replace(reply.into())))
+    }
+
+    /// A message with the result of a task at a path.
+    fn task(&self, message: &Message, path: &[&str]) -> Result<Decided, String> {
         let Some(result) = message.value(path).filter(|result| result != "null") else { return Ok(Decided::Pass) };
         let text = std::str::from_utf8(&result).map_err(|error| error.to_string())?;
+        let reply = self.filtered(text, &Call::default())?;
+        Ok(reply.map_or(Decided::Pass, |reply| Decided::Replace(message.with_bytes(path, reply.as_bytes()))))
+    }
+
+    /// Filters the result of a tool, or a response with one. Returns what replaces it.
+    fn filtered(&self, text: &str, call: &Call) -> Result<Option<String>, String> {
         let Settings { filter: settings, tenant, shown_directory, .. } = &*self.settings;
         let id = new_id();
         let request = Request {
@@ -154,9 +176,7 @@ impl Exchange {
         } else if let Err(error) = store::publish(tenant, &request.id) {
             reply = filter::failed(&request, text, &error, true).map_err(sentence)?;
         }
-        Ok(reply
-            .tool_result
-            .map_or(Decided::Pass, |reply| Decided::Replace(message.with_bytes(path, reply.as_bytes()))))
+        Ok(reply.tool_result)
     }
 
     /// The error for the one request of the client, if it is still open.
